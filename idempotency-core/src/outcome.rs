@@ -90,10 +90,20 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 pub(crate) enum Ending<E> {
     /// With an error of this framework.
     Refused(Error),
-    /// With the handler's own error, and why the handler ran unprotected, if it did.
-    Failed(E, Option<Bypass>),
-    /// With the handler's panic, and why the handler ran unprotected, if it did.
-    Panicked(Panic, Option<Bypass>),
+    /// With the handler's own error.
+    Failed(E),
+    /// With the handler's panic.
+    Panicked(Panic),
+}
+
+impl<E> Ending<E> {
+    /// Returns the handler's own response, or the end of the call without one.
+    pub(crate) fn of_output<R>(output: Result<Result<R, E>, Panic>) -> Result<R, Self> {
+        match output {
+            Ok(result) => result.map_err(Self::Failed),
+            Err(panic) => Err(Self::Panicked(panic)),
+        }
+    }
 }
 
 impl<R> Outcome<R> {

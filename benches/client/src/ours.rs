@@ -13,7 +13,7 @@ use idempotency_core::operation::CompiledOperation;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::policy::Policy;
 use idempotency_core::protocol::{
-    Attempt, CallTerms, Effect, HandlerResult, Input, Resolution, WriteResult,
+    Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, Resolution, WriteResult,
 };
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::record::{Data, RecordId};
@@ -115,11 +115,11 @@ pub(crate) async fn call(store: &DynamoDbStore, number: i64, response: String) {
     let (id, attempt, effect) = claimed(store, number).await;
     assert_eq!(effect, Effect::Run);
     let response = HandlerResult::Returned(Data::new(response));
-    let (attempt, effect) = attempt.step(NOW, Input::HandlerDone(response));
+    let (attempt, effect) = attempt.step(NOW, Input::HandlerEnded(response.into()));
     let completed = written(store, &id, effect).await;
     let (_, effect) = attempt.step(NOW, Input::Written(completed));
     assert!(
-        matches!(effect, Effect::Finish(Resolution::Own(_))),
+        matches!(&effect, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)),
         "{effect:?}"
     );
 }
@@ -127,9 +127,10 @@ pub(crate) async fn call(store: &DynamoDbStore, number: i64, response: String) {
 /// One duplicate of a completed call. Returns the stored response.
 pub(crate) async fn duplicate(store: &DynamoDbStore, number: i64) -> String {
     match claimed(store, number).await.2 {
-        Effect::Finish(Resolution::Replay { record, .. }) => {
-            record.data.value().unwrap().as_str().to_owned()
-        }
+        Effect::Finish(CallEnd {
+            resolution: Resolution::Replay { record, .. },
+            ..
+        }) => record.data.value().unwrap().as_str().to_owned(),
         effect => panic!("the response is replayed: {effect:?}"),
     }
 }

@@ -3,17 +3,17 @@
 //! It makes no decision. The decisions are in [`protocol`](crate::protocol).
 
 use super::call::{Call, MadeCall, OfferedCall};
-use super::handler::{self, Finished, StoreWhen};
+use super::handler::{self, HandlerOutput, StoreWhen};
 use super::request::{Reasons, read, write};
 use super::single_flight::FlightGuard;
 use super::{Backend, Codec, Errors};
 use crate::cache::CacheLimits;
-use crate::error::{Error, ErrorKind};
-use crate::event::{CircuitChange, Report, StagedEnd};
+use crate::error::Error;
+use crate::event::{CircuitChange, Report};
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::{
-    Admission, Attempt, CallTerms, Circuit, Effect, HandlerResult, InFlight, Input, Run,
-    transaction_token,
+    Admission, Attempt, CallTerms, Circuit, Effect, HandlerEnd, HandlerResult, InFlight, Input,
+    Run, StagedEnd, transaction_token,
 };
 use crate::record::Record;
 use crate::store::{Consistency, RecordWrite, Staged, StoreRequest, TransactionRequest};
@@ -41,7 +41,7 @@ impl<R> Driver<'_, R> {
     ) -> Result<Outcome<R>, Ending<E>> {
         let mut start = Some(start);
         let mut made = MadeCall::default();
-        let mut finished: Option<Finished<R, E>> = None;
+        let mut output: Option<HandlerOutput<R, E>> = None;
         let mut reasons = Reasons::default();
         let mut staged: Option<Staged> = None;
         let mut guard = self.backend.single_flight().guard(&self.call);
@@ -99,7 +99,7 @@ impl<R> Driver<'_, R> {
                     input
                 }
                 Effect::Pause(at_most) => {
-                    if finished.is_none() {
+                    if output.is_none() {
                         // Earlier errors did not end the wait. Only the last read explains why it ended.
                         reasons.error = None;
                     }
@@ -107,85 +107,68 @@ impl<R> Driver<'_, R> {
                     self.backend.clock().sleep(pause).await;
                     Input::Paused
                 }
-                Effect::Run => {
+                Effect::Run | Effect::RunUnprotected { .. } => {
                     let start = self.only_run(&mut start).map_err(Ending::Refused)?;
-                    reasons.error = None;
+                    // The errors before the run do not explain its end.
+                    let error = reasons.error.take();
                     let run = attempt.run().unwrap_or(Run::Unknown);
-                    if let Run::Rerun { .. } = run {
-                        report.took_over();
-                    }
                     let lease_end = attempt.in_flight().map(|running| running.until);
                     let handler = start(OfferedCall::new(
-                        &|_| {
-                            let steps = attempt.steps();
-                            Call::under_claim(self.backend, &self.call, run, lease_end, steps)
+                        &|_| match run {
+                            Run::Unprotected => {
+                                Call::unclaimed(self.backend, &self.call, lease_end)
+                            }
+                            run => {
+                                let steps = attempt.steps();
+                                Call::under_claim(self.backend, &self.call, run, lease_end, steps)
+                            }
                         },
                         &mut made,
                     ));
-                    let (result, own) =
-                        handler::run(handler, self.codec, errors, &self.store_when, report).await;
+                    match run {
+                        Run::Rerun { .. } => report.took_over(),
+                        Run::Unprotected => report.runs_unprotected(error.as_ref()),
+                        Run::First | Run::Unknown => {}
+                    }
+                    let ended = handler::output_of(handler, report).await;
+                    let maybe_claimed = !matches!(
+                        effect,
+                        Effect::RunUnprotected {
+                            maybe_claimed: false
+                        }
+                    );
+                    let result = if maybe_claimed {
+                        handler::result_of(&ended, self.codec, errors, &self.store_when, report)
+                    } else {
+                        // It is not stored, so it need not be serialised.
+                        HandlerResult::NotStored
+                    };
                     staged = made.end();
-                    finished = Some(own);
                     if let Some(staged) = &staged {
                         // Until the call has ended: it can be dropped before that.
                         report.staged(StagedEnd::Unknown);
                         let drops = matches!(
-                            (&result, &finished),
-                            (
-                                HandlerResult::NotStored | HandlerResult::Unreported(_),
-                                Some(Finished::Returned(_))
-                            )
+                            result,
+                            HandlerResult::NotStored | HandlerResult::Unreported(_)
                         );
-                        if drops {
+                        if drops && matches!(ended, Ok(Ok(_))) {
                             report.drops(staged);
                         }
                     }
-                    let result = match made.steps() {
-                        Some(steps) => steps.with_result(result, report),
-                        None => result,
-                    };
-                    if staged.is_some() {
-                        Input::HandlerStaged(result)
-                    } else {
-                        Input::HandlerDone(result)
-                    }
+                    output = Some(ended);
+                    let returned = matches!(result, HandlerResult::Returned(_));
+                    let steps = made.steps();
+                    Input::HandlerEnded(HandlerEnd {
+                        result,
+                        steps: steps.and_then(|steps| steps.report(returned, report)),
+                        staged: staged.is_some(),
+                    })
                 }
-                Effect::RunUnprotected { maybe_claimed } => {
-                    let start = self.only_run(&mut start).map_err(Ending::Refused)?;
-                    let lease_end = attempt.in_flight().map(|running| running.until);
-                    let handler = start(OfferedCall::new(
-                        &|_| Call::unclaimed(self.backend, &self.call, lease_end),
-                        &mut made,
-                    ));
-                    report.runs_unprotected(reasons.error.take().as_ref());
-                    let (result, own) = if maybe_claimed {
-                        handler::run(handler, self.codec, errors, &self.store_when, report).await
-                    } else {
-                        handler::run_unclaimed(handler, report).await
-                    };
-                    // Nothing can be staged without a confirmed claim.
-                    drop(made.end());
-                    finished = Some(own);
-                    Input::HandlerDone(result)
-                }
-                Effect::Finish(resolution) => {
+                Effect::Finish(end) => {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.
-                    self.remember(&resolution);
-                    guard.finish(resolution.confirmed_record());
-                    let staged_end = staged.is_some().then(|| self.staged_end(&resolution));
-                    let ended = self.finish(resolution, finished, reasons, report);
-                    let Some(staged_end) = staged_end else {
-                        return ended;
-                    };
-                    report.staged(staged_end);
-                    return match ended {
-                        Ok(outcome)
-                            if staged_end == StagedEnd::Dropped && !outcome.is_replayed() =>
-                        {
-                            Ok(outcome.with_dropped_writes())
-                        }
-                        ended => ended.map_err(unconfirmed),
-                    };
+                    self.remember(&end);
+                    guard.finish(end.confirmed_record());
+                    return self.finish(end, output, errors, reasons, report);
                 }
             };
             let now = self.backend.clock().now();
@@ -225,24 +208,6 @@ impl<R> Driver<'_, R> {
     }
 }
 
-/// Marks the error of a call whose staged writes were not applied, or may not have been.
-pub(super) fn unconfirmed<E>(ending: Ending<E>) -> Ending<E> {
-    match ending {
-        Ending::Refused(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::TransactionRejected
-                    | ErrorKind::CompletionUnknown
-                    | ErrorKind::LostOwnership
-                    | ErrorKind::Internal
-            ) =>
-        {
-            Ending::Refused(error.with_unconfirmed_writes())
-        }
-        other => other,
-    }
-}
-
 /// The branches that the protocol never takes, and a response type that panics.
 #[cfg(test)]
 mod tests {
@@ -253,7 +218,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::example::{self, Fixed};
-    use crate::protocol::{Completion, Refusal, RefusalDetail, Resolution};
+    use crate::protocol::{CallEnd, ClaimEnd, Refusal, RefusalDetail};
     use crate::record::{RecordId, Status};
     use crate::store::{MemoryStore, StoreError, StoreErrorKind};
     use crate::time::EpochMillis;
@@ -295,8 +260,9 @@ mod tests {
         with_driver(|driver| {
             let mut report = Report::new("charge", None, &Fixed);
             let finished = driver.finish::<Error>(
-                Resolution::Own(Completion::Released),
+                CallEnd::own(Some(ClaimEnd::Released)),
                 None,
+                Errors::new(|error| error),
                 Reasons::default(),
                 &mut report,
             );
@@ -375,13 +341,14 @@ mod tests {
         ] {
             with_driver(|driver| {
                 let mut report = Report::new("charge", None, &Fixed);
-                let refused = Resolution::Refuse(Refusal { kind, detail });
+                let refused = CallEnd::refused(Refusal { kind, detail });
+                let errors = Errors::new(|error| error);
                 let reasons = Reasons {
                     error: store_error,
                     unreadable: None,
                 };
                 let Err(Ending::Refused(error)) =
-                    driver.finish::<Error>(refused, None, reasons, &mut report)
+                    driver.finish::<Error>(refused, None, errors, reasons, &mut report)
                 else {
                     panic!("the call is refused");
                 };

@@ -1,127 +1,75 @@
-//! Turns the protocol's resolution into the result that the caller gets.
+//! Turns the end of a call into the result that the caller gets.
 
+use super::Errors;
 use super::driver::Driver;
-use super::handler::Finished;
+use super::handler::HandlerOutput;
 use super::request::Reasons;
 use crate::error::{Error, ErrorKind};
-use crate::event::{Report, StagedEnd};
+use crate::event::Report;
 use crate::outcome::{Ending, Outcome, Replay};
 use crate::protocol::{
-    Completion, Refusal, RefusalDetail, Resolution, Source, UNREADABLE_DATA, recorded_path,
+    CallEnd, ClaimEnd, Refusal, RefusalDetail, Resolution, Source, StagedEnd, UNREADABLE_DATA,
+    recorded_path,
 };
 use crate::record::Record;
-use crate::store::StoreError;
 
 impl<R> Driver<'_, R> {
-    /// Returns the caller's result. `finished` is the handler's own result, if it ran.
+    /// Returns the caller's result. `output` is the handler's own, if it ran.
     pub(super) fn finish<E>(
         &self,
-        resolution: Resolution,
-        finished: Option<Finished<R, E>>,
+        end: CallEnd,
+        output: Option<HandlerOutput<R, E>>,
+        errors: Errors<E>,
         reasons: Reasons,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Ending<E>> {
-        let ran = finished.is_some();
-        match (resolution, finished) {
-            (Resolution::Own(completion), Some(finished)) => {
-                if let (Completion::Unclaimed, Some(error)) = (&completion, reasons.error) {
+        report.ended(&end);
+        let ran = output.is_some();
+        match (end.resolution, output) {
+            (Resolution::Own(record), Some(output)) => {
+                if let (None, Some(error)) = (end.claim, reasons.error) {
                     report.note(format!("its response is not stored: {error}"));
                 }
-                self.own(&completion, finished, report)
+                if let (Some(ClaimEnd::Kept), Ok(Err(error))) = (end.claim, &output)
+                    && let Some(why) = (errors.unreported)(error)
+                {
+                    report.note(why);
+                }
+                let response = Ending::of_output(output)?;
+                let outcome = match report.bypass() {
+                    Some(why) => Outcome::bypassed(response, why),
+                    None => Outcome::executed(response, self.call.id.clone(), record.is_some()),
+                };
+                Ok(match end.staged {
+                    Some(StagedEnd::Dropped) => outcome.with_dropped_writes(),
+                    _ => outcome,
+                })
             }
             (Resolution::Replay { record, source }, _) => self
                 .replay(&record, source, ran, report)
                 .map_err(Ending::Refused),
             (Resolution::Refuse(refusal), _) => {
-                match refusal.detail {
-                    Some(RefusalDetail::Released) => report.claim_ended(&Completion::Released),
-                    Some(RefusalDetail::NotReleased) => {
-                        report.claim_ended(&Completion::NotReleased);
-                    }
-                    _ => {}
-                }
-                let mut error = self.refusal(&refusal, ran, reasons.error);
-                // The store knows more about this defect than the protocol.
-                if refusal.detail == Some(RefusalDetail::Defect(UNREADABLE_DATA))
-                    && let Some(reason) = reasons.unreadable
-                {
-                    error = error.with_detail(reason);
-                }
-                Err(Ending::Refused(error))
+                let error = self.refusal(&refusal, ran, reasons);
+                Err(Ending::Refused(match end.staged {
+                    None | Some(StagedEnd::Applied) => error,
+                    _ => error.with_unconfirmed_writes(),
+                }))
             }
             // Unreachable: the protocol resolves a call as `Own` only after a run.
             (Resolution::Own(_), None) => Err(Ending::Refused(self.contradiction(false))),
         }
     }
 
-    /// Returns what became of the writes that the handler staged.
-    pub(super) fn staged_end(&self, resolution: &Resolution) -> StagedEnd {
-        match resolution {
-            Resolution::Own(Completion::Stored(_) | Completion::WithoutResponse) => {
-                StagedEnd::Applied
-            }
-            Resolution::Own(_) => StagedEnd::Dropped,
-            Resolution::Replay { record, .. } => {
-                if record.owner.value() == Some(&self.call.owner) {
-                    StagedEnd::Applied
-                } else {
-                    StagedEnd::Dropped
-                }
-            }
-            Resolution::Refuse(refusal) => match refusal.kind {
-                ErrorKind::TransactionRejected => StagedEnd::Rejected,
-                // The claim is released only if no send was applied.
-                ErrorKind::CompletionUnknown if refusal.detail.is_some() => StagedEnd::Dropped,
-                // The key is completed without the response.
-                ErrorKind::ResponseNotSerializable => StagedEnd::Applied,
-                _ => StagedEnd::Unknown,
-            },
-        }
-    }
-
     /// Puts the confirmed record into the local cache, unless it came from there.
-    pub(super) fn remember(&self, resolution: &Resolution) {
-        if let (Some(limits), Some(record)) = (self.cache, resolution.confirmed_record())
-            && !matches!(
-                resolution,
-                Resolution::Replay {
-                    source: Source::Cache,
-                    ..
-                }
-            )
+    pub(super) fn remember(&self, end: &CallEnd) {
+        let (Some(limits), Some(record)) = (self.cache, end.confirmed_record()) else {
+            return;
+        };
+        if !matches!(&end.resolution, Resolution::Replay { source, .. } if *source == Source::Cache)
         {
-            self.backend.cache().insert(
-                self.operation,
-                limits,
-                self.call.id.clone(),
-                record.clone(),
-            );
-        }
-    }
-
-    fn own<E>(
-        &self,
-        completion: &Completion,
-        finished: Finished<R, E>,
-        report: &mut Report<'_>,
-    ) -> Result<Outcome<R>, Ending<E>> {
-        report.claim_ended(completion);
-        let unprotected = report.bypass();
-        match finished {
-            Finished::Returned(response) => Ok(match unprotected {
-                Some(why) => Outcome::bypassed(response, why),
-                None => {
-                    let stored = matches!(completion, Completion::Stored(_));
-                    Outcome::executed(response, self.call.id.clone(), stored)
-                }
-            }),
-            Finished::Failed(error, unreported) => {
-                if let (Completion::Kept, Some(why)) = (completion, unreported) {
-                    report.note(why);
-                }
-                Err(Ending::Failed(error, unprotected))
-            }
-            Finished::Panicked(panic) => Err(Ending::Panicked(panic, unprotected)),
+            let id = self.call.id.clone();
+            let cache = self.backend.cache();
+            cache.insert(self.operation, limits, id, record.clone());
         }
     }
 
@@ -161,9 +109,9 @@ impl<R> Driver<'_, R> {
         Ok(Outcome::replayed(response, replay.claimed_by(recorded)))
     }
 
-    fn refusal(&self, refusal: &Refusal, ran: bool, store_error: Option<StoreError>) -> Error {
+    fn refusal(&self, refusal: &Refusal, ran: bool, reasons: Reasons) -> Error {
         let error = self.error(refusal.kind).with_handler_ran(ran);
-        match (refusal.kind, refusal.detail, store_error) {
+        match (refusal.kind, refusal.detail, reasons.error) {
             (ErrorKind::AlreadyInProgress, Some(RefusalDetail::LeaseEnd(end)), _) => error
                 .with_detail(format!("retry later; its lease ends at {end}"))
                 .with_lease_end(end),
@@ -171,7 +119,11 @@ impl<R> Driver<'_, R> {
             (_, Some(RefusalDetail::LostInAStep), _) => error
                 .with_detail("a step found this, so the handler's result is not used")
                 .with_loss_in_a_step(),
-            (_, Some(RefusalDetail::Defect(defect)), _) => error.with_detail(defect),
+            // The store knows more about this defect than the protocol.
+            (_, Some(RefusalDetail::Defect(defect)), _) => match reasons.unreadable {
+                Some(reason) if defect == UNREADABLE_DATA => error.with_detail(reason),
+                _ => error.with_detail(defect),
+            },
             (_, Some(RefusalDetail::CircuitOpen(until)), _) => error
                 .with_detail(format!(
                     "nothing was sent, because requests failed repeatedly and the circuit breaker is open until {until}: \

@@ -8,17 +8,9 @@ use std::task::Poll;
 use super::{Codec, Errors, Written};
 use crate::event::Report;
 use crate::key::{Budget, Expression, Json};
-use crate::outcome::{Bypass, Ending, Outcome, Panic};
+use crate::outcome::Panic;
 use crate::protocol::HandlerResult;
 use crate::record::Data;
-
-/// The handler's own result.
-pub(super) enum Finished<R, E> {
-    Returned(R),
-    /// The text says why the error does not report the handler's end, if it does not.
-    Failed(E, Option<&'static str>),
-    Panicked(Panic),
-}
 
 /// The policy `store_when`: an expression over the response, if the operation has one.
 pub(crate) struct StoreWhen<'a> {
@@ -27,71 +19,38 @@ pub(crate) struct StoreWhen<'a> {
     pub(crate) memory_limit: usize,
 }
 
-/// Runs the handler under a claim. A panic is caught, so that the protocol decides on the claim before the panic
-/// resumes.
-pub(super) async fn run<R, E>(
+/// What a handler returned, or its panic.
+pub(super) type HandlerOutput<R, E> = Result<Result<R, E>, Panic>;
+
+/// Runs the handler to its end. A panic is caught, so that the protocol decides on the claim, and the outcome is reported, before the
+/// panic resumes.
+pub(super) async fn output_of<R, E>(
     handler: impl Future<Output = Result<R, E>>,
+    report: &mut Report<'_>,
+) -> HandlerOutput<R, E> {
+    report.handler_started();
+    let output = caught(handler).await;
+    report.handler_ended(&output);
+    output
+}
+
+/// Returns what the protocol needs of the output of a handler.
+pub(super) fn result_of<R, E>(
+    output: &HandlerOutput<R, E>,
     codec: Codec<R>,
     errors: Errors<E>,
     store_when: &StoreWhen<'_>,
     report: &mut Report<'_>,
-) -> (HandlerResult, Finished<R, E>) {
-    match timed(handler, report).await {
-        Ok(Ok(response)) => (
-            serialized(&response, codec, store_when, report),
-            Finished::Returned(response),
-        ),
-        Ok(Err(error)) => {
-            // Only the name of the type: an error's text may quote the payload.
-            let name = std::any::type_name::<E>().to_owned();
-            let unreported = (errors.unreported)(&error);
-            let result = match unreported {
-                None if (errors.not_started)(&error) => HandlerResult::NotStarted,
-                None => HandlerResult::Failed(name),
-                Some(_) => HandlerResult::Unreported(name),
-            };
-            (result, Finished::Failed(error, unreported))
-        }
-        Err(panic) => (HandlerResult::Panicked, Finished::Panicked(panic)),
+) -> HandlerResult {
+    // Only the name of the type: an error's text may quote the payload.
+    let name = || std::any::type_name::<E>().to_owned();
+    match output {
+        Ok(Ok(response)) => serialized(response, codec, store_when, report),
+        Ok(Err(error)) if (errors.unreported)(error).is_some() => HandlerResult::Unreported(name()),
+        Ok(Err(error)) if (errors.not_started)(error) => HandlerResult::NotStarted,
+        Ok(Err(_)) => HandlerResult::Failed(name()),
+        Err(_) => HandlerResult::Panicked,
     }
-}
-
-/// Runs the handler of a call that could not claim its key. A response is not stored, so it is not serialised.
-pub(super) async fn run_unclaimed<R, E>(
-    handler: impl Future<Output = Result<R, E>>,
-    report: &mut Report<'_>,
-) -> (HandlerResult, Finished<R, E>) {
-    match timed(handler, report).await {
-        Ok(Ok(response)) => (HandlerResult::NotStored, Finished::Returned(response)),
-        Ok(Err(error)) => {
-            let name = std::any::type_name::<E>().to_owned();
-            (HandlerResult::Failed(name), Finished::Failed(error, None))
-        }
-        Err(panic) => (HandlerResult::Panicked, Finished::Panicked(panic)),
-    }
-}
-
-/// Runs a handler that has no claim. A panic is caught, so that the outcome is reported before the panic resumes.
-pub(crate) async fn run_unprotected<R, E>(
-    handler: impl Future<Output = Result<R, E>>,
-    why: Bypass,
-    report: &mut Report<'_>,
-) -> Result<Outcome<R>, Ending<E>> {
-    match timed(handler, report).await {
-        Ok(Ok(response)) => Ok(Outcome::bypassed(response, why)),
-        Ok(Err(error)) => Err(Ending::Failed(error, Some(why))),
-        Err(panic) => Err(Ending::Panicked(panic, Some(why))),
-    }
-}
-
-async fn timed<R, E>(
-    handler: impl Future<Output = Result<R, E>>,
-    report: &mut Report<'_>,
-) -> Result<Result<R, E>, Panic> {
-    report.handler_started();
-    let result = caught(handler).await;
-    report.handler_ended(&result);
-    result
 }
 
 /// Returns the response as the record will hold it.

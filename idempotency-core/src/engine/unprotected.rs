@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::call::{MadeCall, OfferedCall};
-use super::driver::unconfirmed;
 use super::handler::{self, keeps_writes};
 use super::request::{Reasons, resend};
 use super::{Backend, Codec, StoreWhen};
@@ -45,18 +44,36 @@ impl<R> Unprotected<'_, R> {
             let refused = Error::new(ErrorKind::Environment, self.operation);
             return Err(Ending::Refused(refused.with_detail(error.to_string())));
         }
-        let ended = handler::run_unprotected(handler, self.why, report).await;
-        let Some(staged) = made.end() else {
-            return ended;
-        };
-        let outcome = ended.inspect_err(|_| report.staged(StagedEnd::Dropped))?;
-        if !keeps_writes(outcome.response(), self.codec, &self.store_when, report) {
-            report.drops(&staged);
-            return Ok(outcome.with_dropped_writes());
+        let output = handler::output_of(handler, report).await;
+        let mut drops = false;
+        if let Some(staged) = made.end() {
+            // No reference to the response lives while the writes are applied: it need not be `Sync`.
+            let keeps = match &output {
+                Ok(Ok(response)) => {
+                    Some(keeps_writes(response, self.codec, &self.store_when, report))
+                }
+                Ok(Err(_)) | Err(_) => None,
+            };
+            match keeps {
+                Some(true) => {
+                    // Boxed, so that the future of every other call stays small.
+                    let applied = Box::pin(self.apply(&staged, report)).await;
+                    applied.map_err(Ending::Refused)?;
+                }
+                Some(false) => {
+                    report.drops(&staged);
+                    drops = true;
+                }
+                None => report.staged(StagedEnd::Dropped),
+            }
         }
-        // Boxed, so that the future of every other call stays small.
-        let applied = Box::pin(self.apply(&staged, report)).await;
-        applied.map(|()| outcome)
+        report.bypassed(self.why);
+        let outcome = Outcome::bypassed(Ending::of_output(output)?, self.why);
+        Ok(if drops {
+            outcome.with_dropped_writes()
+        } else {
+            outcome
+        })
     }
 
     /// Applies the staged writes as one transaction without a record.
@@ -64,13 +81,16 @@ impl<R> Unprotected<'_, R> {
     /// # Errors
     ///
     /// If the transaction was rejected, or if it is not known whether it was applied. The handler ran.
-    async fn apply<E>(&self, staged: &Staged, report: &mut Report<'_>) -> Result<(), Ending<E>> {
-        let error = |kind| Error::new(kind, self.operation).with_handler_ran(true);
+    async fn apply(&self, staged: &Staged, report: &mut Report<'_>) -> Result<(), Error> {
+        let error = |kind| {
+            Error::new(kind, self.operation)
+                .with_handler_ran(true)
+                .with_unconfirmed_writes()
+        };
         let (backend, now) = (self.backend, self.backend.clock().now());
         let token = backend.owner_token().map_err(|failure| {
             report.staged(StagedEnd::Dropped);
-            let error = error(ErrorKind::Environment).with_detail(failure.to_string());
-            Ending::Refused(error.with_unconfirmed_writes())
+            error(ErrorKind::Environment).with_detail(failure.to_string())
         })?;
         report.staged(StagedEnd::Unknown);
         let request = StoreRequest::Transact(TransactionRequest {
@@ -81,20 +101,16 @@ impl<R> Unprotected<'_, R> {
         let until = self.deadline.unwrap_or_else(|| now.plus(self.lease));
         let machine = PlainTransaction::begin(now, until);
         let mut reasons = Reasons::default();
-        let ended = resend(backend, request, machine, &mut reasons, report).await;
-        let Err(kind) = ended else {
-            report.staged(StagedEnd::Applied);
-            return Ok(());
-        };
-        if kind == ErrorKind::TransactionRejected {
-            report.staged(StagedEnd::Rejected);
-        }
-        let error = match reasons.error {
-            Some(cause) => error(kind)
-                .with_detail(cause.to_string())
-                .with_source(cause),
-            None => error(kind),
-        };
-        Err(unconfirmed(Ending::Refused(error)))
+        let end = resend(backend, request, machine, &mut reasons, report).await;
+        report.staged(end);
+        let error = error(match end {
+            StagedEnd::Applied => return Ok(()),
+            StagedEnd::Rejected => ErrorKind::TransactionRejected,
+            StagedEnd::Dropped | StagedEnd::Unknown => ErrorKind::CompletionUnknown,
+        });
+        Err(match reasons.error {
+            Some(cause) => error.with_detail(cause.to_string()).with_source(cause),
+            None => error,
+        })
     }
 }

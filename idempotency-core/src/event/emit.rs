@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::summary::{
-    CallEnding, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd,
-};
+use super::summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
 use super::{MESSAGE, TARGET};
 use crate::error::{Error, ErrorKind};
 use crate::outcome::Bypass;
+use crate::protocol::{ClaimEnd, StagedEnd};
 use crate::store::StoreError;
 
 impl CallSummary<'_> {
@@ -57,33 +56,33 @@ impl CallSummary<'_> {
         if self.handler == Some(HandlerProgress::Panicked) {
             return Level::ERROR;
         }
-        match self.ended {
-            CallEnding::Error(error) => level_of(error),
-            CallEnding::Abandoned | CallEnding::Bypassed(Bypass::NoKey | Bypass::StoreFailed) => {
-                Level::WARN
-            }
-            CallEnding::Own => match self.claim {
-                Some(ClaimEnd::CompletedWithoutResponse | ClaimEnd::NotReleased) => Level::WARN,
-                _ if self.note.is_some() => Level::WARN,
-                _ => Level::INFO,
-            },
-            CallEnding::Replayed(_) if self.note.is_some() => Level::WARN,
-            // The caller has the response as if its writes were applied.
-            CallEnding::Bypassed(_)
-                if self.handler == Some(HandlerProgress::Returned)
-                    && self.staged == Some(StagedEnd::Dropped) =>
-            {
-                Level::WARN
-            }
-            // A warning about `IDEMPOTENCY_DISABLED` was logged when the process started.
-            CallEnding::Replayed(_) | CallEnding::Bypassed(_) => Level::INFO,
+        if let Some(error) = self.error {
+            return level_of(error);
         }
+        let warns = match self.outcome {
+            CallOutcome::Abandoned | CallOutcome::Unprotected => true,
+            // A warning about `IDEMPOTENCY_DISABLED` was logged when the process started. But a caller whose writes are dropped has the
+            // response as if they were applied.
+            CallOutcome::Bypassed => {
+                self.bypass == Some(Bypass::NoKey)
+                    || (self.handler == Some(HandlerProgress::Returned)
+                        && self.staged == Some(StagedEnd::Dropped))
+            }
+            _ => {
+                let unstored = matches!(
+                    self.claim,
+                    Some(ClaimEnd::CompletedWithoutResponse | ClaimEnd::NotReleased)
+                );
+                unstored || self.note.is_some()
+            }
+        };
+        if warns { Level::WARN } else { Level::INFO }
     }
 
     fn has_cause(&self) -> bool {
         self.note.is_some()
             || self
-                .error()
+                .error
                 .is_some_and(|error| error.detail().is_some() || causes(error).next().is_some())
     }
 }
@@ -144,7 +143,7 @@ struct Cause<'a>(&'a CallSummary<'a>);
 impl fmt::Display for Cause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        if let Some(error) = self.0.error() {
+        if let Some(error) = self.0.error {
             let detail = error.detail();
             if let Some(detail) = detail {
                 f.write_str(detail)?;
@@ -186,11 +185,13 @@ mod tests {
             .with_source(trouble)
     }
 
-    fn of(ended: CallEnding<'_>) -> CallSummary<'_> {
+    fn of(error: Option<&Error>) -> CallSummary<'_> {
         CallSummary {
             operation: "charge",
             key: None,
-            ended,
+            outcome: error.map_or(CallOutcome::Executed, CallOutcome::of),
+            source: None,
+            error,
             handler: None,
             claim: None,
             taken_over: false,
@@ -207,14 +208,14 @@ mod tests {
     #[test]
     fn the_cause_lists_all_causes_and_no_text_twice() {
         let error = store_failed(StoreErrorKind::Throttled);
-        let summary = of(CallEnding::Error(&error));
+        let summary = of(Some(&error));
         assert!(summary.has_cause());
         assert_eq!(
             Cause(&summary).to_string(),
             "the table is busy: connection reset"
         );
         let error = Error::new(ErrorKind::Contended, "charge");
-        assert!(!of(CallEnding::Error(&error)).has_cause());
+        assert!(!of(Some(&error)).has_cause());
     }
 
     #[test]
@@ -223,7 +224,7 @@ mod tests {
         let error = Error::new(ErrorKind::AlreadyInProgress, "charge").with_detail("retry later");
         let summary = CallSummary {
             note,
-            ..of(CallEnding::Error(&error))
+            ..of(Some(&error))
         };
         assert_eq!(
             Cause(&summary).to_string(),
@@ -232,14 +233,11 @@ mod tests {
         let error = Error::new(ErrorKind::Contended, "charge");
         let summary = CallSummary {
             note,
-            ..of(CallEnding::Error(&error))
+            ..of(Some(&error))
         };
         assert!(summary.has_cause());
         assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
-        let summary = CallSummary {
-            note,
-            ..of(CallEnding::Own)
-        };
+        let summary = CallSummary { note, ..of(None) };
         assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
     }
 

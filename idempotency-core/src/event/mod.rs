@@ -24,13 +24,12 @@ mod report;
 mod span;
 mod summary;
 
-pub use crate::protocol::Circuit;
+pub use crate::protocol::{Circuit, ClaimEnd, StagedEnd};
 pub use observer::observe;
 pub(crate) use report::Report;
-pub use summary::{CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd};
+pub use summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
 
 use crate::error::Error;
-use summary::CallEnding;
 use tracing::Span;
 
 /// The target of the outcome event and of the span.
@@ -59,7 +58,9 @@ pub fn refused(mut error: Error) -> Error {
         let summary = CallSummary {
             operation: error.operation(),
             key: error.key(),
-            ended: CallEnding::Error(&error),
+            outcome: CallOutcome::of(&error),
+            source: None,
+            error: Some(&error),
             handler: None,
             claim: None,
             taken_over: false,

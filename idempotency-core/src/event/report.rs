@@ -5,12 +5,11 @@ use std::time::Duration;
 use tracing::Span;
 
 use super::span::span;
-use super::summary::{
-    CallEnding, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd,
-};
+use super::summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
 use crate::clock::Clock;
+use crate::error::Error;
 use crate::outcome::{Bypass, Ending, Outcome, OutcomeKind};
-use crate::protocol::Completion;
+use crate::protocol::{CallEnd, ClaimEnd, Source, StagedEnd};
 use crate::record::RecordId;
 use crate::store::{Staged, StoreError};
 use crate::time::EpochMillis;
@@ -109,6 +108,11 @@ impl<'a> Report<'a> {
         ));
     }
 
+    /// Records why the handler ran unprotected, after its end: its result is the caller's.
+    pub(crate) fn bypassed(&mut self, why: Bypass) {
+        self.bypass = Some(why);
+    }
+
     /// Returns why the handler runs without a confirmed claim, if it does.
     pub(crate) fn bypass(&self) -> Option<Bypass> {
         self.bypass
@@ -158,16 +162,10 @@ impl<'a> Report<'a> {
         self.pause();
     }
 
-    /// Records how the call's own claim ended. A call that never had a confirmed claim has no such end, unless its claim was found.
-    pub(crate) fn claim_ended(&mut self, completion: &Completion) {
-        self.claim = Some(match completion {
-            Completion::Unclaimed => return,
-            Completion::Stored(_) => ClaimEnd::Completed,
-            Completion::WithoutResponse => ClaimEnd::CompletedWithoutResponse,
-            Completion::Released => ClaimEnd::Released,
-            Completion::NotReleased => ClaimEnd::NotReleased,
-            Completion::Kept => ClaimEnd::Kept,
-        });
+    /// Records how the call's own claim ended, and what became of the writes that the handler staged.
+    pub(crate) fn ended(&mut self, end: &CallEnd) {
+        self.claim = end.claim;
+        self.staged = end.staged;
     }
 
     /// Adds a note for the developer. It must not contain a part of the payload or the response.
@@ -187,22 +185,31 @@ impl<'a> Report<'a> {
 
     /// Emits the outcome event of a call that has ended.
     pub(crate) fn end<R, E>(mut self, result: &mut Result<Outcome<R>, Ending<E>>) {
-        let ended = match result {
+        match result {
             Ok(outcome) => match outcome.kind() {
-                OutcomeKind::Executed { .. } => CallEnding::Own,
-                OutcomeKind::Replayed(replay) => CallEnding::Replayed(replay.source()),
-                OutcomeKind::Bypassed(why) => CallEnding::Bypassed(*why),
+                OutcomeKind::Replayed(replay) => {
+                    self.emit(CallOutcome::Replayed, Some(replay.source()), None);
+                }
+                OutcomeKind::Executed { .. } | OutcomeKind::Bypassed(_) => self.emit_own(),
             },
             Err(Ending::Refused(error)) => {
                 error.mark_emitted();
-                CallEnding::Error(error)
+                self.emit(CallOutcome::of(error), None, Some(error));
             }
-            Err(Ending::Failed(_, bypass) | Ending::Panicked(_, bypass)) => match bypass {
-                Some(why) => CallEnding::Bypassed(*why),
-                None => CallEnding::Own,
-            },
+            Err(Ending::Failed(_) | Ending::Panicked(_)) => self.emit_own(),
+        }
+    }
+
+    /// Emits the outcome event of a call whose caller gets the handler's own result.
+    fn emit_own(&mut self) {
+        let outcome = match (self.bypass, self.handler) {
+            (Some(Bypass::StoreFailed), _) => CallOutcome::Unprotected,
+            (Some(_), _) => CallOutcome::Bypassed,
+            (None, Some(HandlerProgress::Failed)) => CallOutcome::Failed,
+            (None, Some(HandlerProgress::Panicked)) => CallOutcome::Panicked,
+            (None, _) => CallOutcome::Executed,
         };
-        self.emit(ended);
+        self.emit(outcome, None, None);
     }
 
     /// Starts to measure the time of `work`, and ends that of other work.
@@ -223,13 +230,15 @@ impl<'a> Report<'a> {
     }
 
     /// Emits the outcome event.
-    fn emit(&mut self, ended: CallEnding<'_>) {
+    fn emit(&mut self, outcome: CallOutcome, source: Option<Source>, error: Option<&Error>) {
         self.is_emitted = true;
         self.pause();
         CallSummary {
             operation: self.operation,
             key: self.key,
-            ended,
+            outcome,
+            source,
+            error,
             handler: self.handler,
             claim: self.claim,
             taken_over: self.taken_over,
@@ -250,7 +259,7 @@ impl<'a> Report<'a> {
 impl Drop for Report<'_> {
     fn drop(&mut self) {
         if !self.is_emitted {
-            self.emit(CallEnding::Abandoned);
+            self.emit(CallOutcome::Abandoned, None, None);
         }
     }
 }

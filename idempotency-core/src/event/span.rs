@@ -4,9 +4,10 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::emit::milliseconds;
-use super::summary::{CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd};
+use super::summary::{CallSummary, CircuitChange, HandlerProgress};
 use super::{MESSAGE, TARGET};
 use crate::error::ErrorKind;
+use crate::protocol::{ClaimEnd, StagedEnd};
 use crate::record::RecordId;
 
 /// Returns the span of a call that begins. It is disabled, and costs nothing, if no subscriber wants it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
 use crate::outcome::Bypass;
-use crate::protocol::Source;
+use crate::protocol::{ClaimEnd, Source, StagedEnd};
 use crate::record::RecordId;
 
 /// The end of a call, as [`observe`](super::observe) hands it to an observer: the facts of the outcome event as values.
@@ -30,14 +30,18 @@ use crate::record::RecordId;
 pub struct CallSummary<'a> {
     pub(super) operation: &'a str,
     pub(super) key: Option<&'a RecordId>,
-    pub(super) ended: CallEnding<'a>,
+    pub(super) outcome: CallOutcome,
+    /// Where the response was found, if it is a stored one.
+    pub(super) source: Option<Source>,
+    /// The error of this framework, if the caller got one.
+    pub(super) error: Option<&'a Error>,
     /// How far the handler came; `None` if it was not started.
     pub(super) handler: Option<HandlerProgress>,
     /// How this call's own claim ended, if known.
     pub(super) claim: Option<ClaimEnd>,
     /// True if this call's claim replaced the claim of a run that ended without a result.
     pub(super) taken_over: bool,
-    /// Why the handler ran without a confirmed claim, although the payload has a key.
+    /// Why the handler ran unprotected, if it did.
     pub(super) bypass: Option<Bypass>,
     /// What became of the writes that the handler staged, if it staged any.
     pub(super) staged: Option<StagedEnd>,
@@ -49,21 +53,6 @@ pub struct CallSummary<'a> {
     pub(super) store_requests: u32,
     pub(super) store_time: Duration,
     pub(super) handler_time: Duration,
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum CallEnding<'a> {
-    /// The caller gets the handler's result.
-    Own,
-    /// The caller gets a stored response.
-    Replayed(Source),
-    /// The handler ran unprotected.
-    Bypassed(Bypass),
-    /// The caller gets an error of this framework.
-    Error(&'a Error),
-    /// The call's future was dropped before its end.
-    Abandoned,
 }
 
 /// What the caller of a call got: the field `outcome` of the outcome event.
@@ -107,37 +96,6 @@ pub enum HandlerProgress {
     Panicked,
 }
 
-/// How a call's own claim ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ClaimEnd {
-    /// Completed with the response.
-    Completed,
-    /// Completed without a response, because the response cannot be stored.
-    CompletedWithoutResponse,
-    /// Released: the next call runs the handler.
-    Released,
-    /// Not released, because the request failed: the key is free when the lease expires; under `hold`, an operator frees it.
-    NotReleased,
-    /// Kept, because the handler panicked under `hold`: an operator decides.
-    Kept,
-}
-
-/// What became of the writes that the handler of a call staged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StagedEnd {
-    /// They were applied together with the completion of the key; of a run without a key, alone.
-    Applied,
-    /// They were not applied: the handler failed or panicked, its response is not stored, another call has completed the key, or they
-    /// met other transactions or were throttled for as long as there was time.
-    Dropped,
-    /// They were rejected, so nothing of them was applied.
-    Rejected,
-    /// It is not known whether they were applied.
-    Unknown,
-}
-
 /// What a call learnt of the circuit breaker of its store, or did to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -163,42 +121,23 @@ impl<'a> CallSummary<'a> {
 
     /// Returns what the caller got.
     pub fn outcome(&self) -> CallOutcome {
-        match (self.ended, self.handler) {
-            (CallEnding::Own, Some(HandlerProgress::Failed)) => CallOutcome::Failed,
-            (CallEnding::Own, Some(HandlerProgress::Panicked)) => CallOutcome::Panicked,
-            (CallEnding::Own, _) => CallOutcome::Executed,
-            (CallEnding::Replayed(_), _) => CallOutcome::Replayed,
-            (CallEnding::Bypassed(Bypass::StoreFailed), _) => CallOutcome::Unprotected,
-            (CallEnding::Bypassed(_), _) => CallOutcome::Bypassed,
-            (CallEnding::Error(error), _) if error.kind() == ErrorKind::TransactionRejected => {
-                CallOutcome::Rejected
-            }
-            (CallEnding::Error(error), _) if error.handler_ran() => CallOutcome::Unconfirmed,
-            (CallEnding::Error(_), _) => CallOutcome::Refused,
-            (CallEnding::Abandoned, _) => CallOutcome::Abandoned,
-        }
+        self.outcome
     }
 
     /// Returns the kind of the error, if the caller got an error of this framework.
     pub fn error_kind(&self) -> Option<ErrorKind> {
-        self.error().map(Error::kind)
+        self.error.map(Error::kind)
     }
 
     /// Returns where the response was found, if it is a stored one.
     pub fn source(&self) -> Option<Source> {
-        match self.ended {
-            CallEnding::Replayed(source) => Some(source),
-            _ => None,
-        }
+        self.source
     }
 
     /// Returns why the handler ran unprotected, if it did. After a failure of the store such a run can still end with a stored
     /// response.
     pub fn bypass(&self) -> Option<Bypass> {
-        match self.ended {
-            CallEnding::Bypassed(why) => Some(why),
-            _ => self.bypass,
-        }
+        self.bypass
     }
 
     /// Returns how far the handler came, or `None` if it was not started.
@@ -255,13 +194,6 @@ impl<'a> CallSummary<'a> {
         self.handler_time
     }
 
-    pub(super) fn error(&self) -> Option<&'a Error> {
-        match self.ended {
-            CallEnding::Error(error) => Some(error),
-            _ => None,
-        }
-    }
-
     pub(super) fn source_name(&self) -> Option<&'static str> {
         self.source().map(|source| match source {
             Source::Store => "store",
@@ -281,6 +213,17 @@ impl<'a> CallSummary<'a> {
 }
 
 impl CallOutcome {
+    /// Returns the outcome of a call whose caller got this error.
+    pub(super) fn of(error: &Error) -> Self {
+        if error.kind() == ErrorKind::TransactionRejected {
+            Self::Rejected
+        } else if error.handler_ran() {
+            Self::Unconfirmed
+        } else {
+            Self::Refused
+        }
+    }
+
     /// Returns the stable name, as in the outcome event.
     pub const fn name(self) -> &'static str {
         match self {
@@ -294,18 +237,6 @@ impl CallOutcome {
             Self::Unconfirmed => "unconfirmed",
             Self::Rejected => "rejected",
             Self::Abandoned => "abandoned",
-        }
-    }
-}
-
-impl StagedEnd {
-    /// Returns the stable name, as in the outcome event.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Applied => "applied",
-            Self::Dropped => "dropped",
-            Self::Rejected => "rejected",
-            Self::Unknown => "unknown",
         }
     }
 }
@@ -329,19 +260,6 @@ impl HandlerProgress {
             Self::Returned => "returned",
             Self::Failed => "failed",
             Self::Panicked => "panicked",
-        }
-    }
-}
-
-impl ClaimEnd {
-    /// Returns the stable name, as in the outcome event.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::CompletedWithoutResponse => "completed_without_response",
-            Self::Released => "released",
-            Self::NotReleased => "not_released",
-            Self::Kept => "kept",
         }
     }
 }

@@ -318,8 +318,8 @@ impl CompiledOperation {
         report.end(&mut result);
         result.map_err(|ending| match ending {
             Ending::Refused(error) => errors.convert(error),
-            Ending::Failed(error, _) => error,
-            Ending::Panicked(panic, _) => resume_unwind(panic),
+            Ending::Failed(error) => error,
+            Ending::Panicked(panic) => resume_unwind(panic),
         })
     }
 

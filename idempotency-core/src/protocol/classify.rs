@@ -1,8 +1,8 @@
 //! Classifies a record that prevents a claim.
 
+use super::CallTerms;
 use super::condition::{claimable, replaceable, takeover};
 use super::policy::OnTimeout;
-use super::terms::CallTerms;
 use crate::owner::OwnerToken;
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;

@@ -1,15 +1,14 @@
-//! What an attempt asks its driver to do, and the results that the driver returns.
+//! What an attempt asks its driver to do, the requests to one record, as data, and the results that the driver returns.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::breaker::Admission;
 use super::condition::Condition;
+use super::end::{CallEnd, HandlerEnd};
 use super::in_flight::InFlight;
-use super::read::Consistency;
-use super::resolution::Resolution;
-use super::steps::StepsEnd;
-use super::write::Write;
-use crate::record::{Data, Record};
+use crate::record::{Attribute, Data, Record};
+use crate::time::EpochMillis;
 
 /// What the driver of an [`Attempt`](super::Attempt) must do next.
 ///
@@ -50,16 +49,84 @@ pub enum Effect {
     Read(Consistency),
     /// Pause for a random time between zero and this duration. Then pass [`Input::Paused`].
     Pause(Duration),
-    /// Run the handler. Then pass [`Input::HandlerDone`].
+    /// Run the handler. Then pass [`Input::HandlerEnded`].
     Run,
-    /// Run the handler without a confirmed claim, because the store failed. Then pass [`Input::HandlerDone`].
+    /// Run the handler without a confirmed claim, because the store failed. Then pass [`Input::HandlerEnded`].
     RunUnprotected {
         /// True if a claim of this call may have been applied: its response is stored if it was. Otherwise nothing is stored:
-        /// pass [`HandlerResult::NotStored`] for a response.
+        /// pass [`HandlerResult::NotStored`](super::HandlerResult::NotStored) for a response.
         maybe_claimed: bool,
     },
-    /// End the call: give its caller this result.
-    Finish(Resolution),
+    /// End the call.
+    Finish(CallEnd),
+}
+
+/// A write to one record. A [`Store`](crate::store::Store) applies it only if the condition that comes with it holds.
+///
+/// This enum is exhaustive on purpose: a store must perform every kind of write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Write {
+    /// Replace the whole record by this one.
+    Put(Record),
+    /// Change some attributes. If there is no record, create one with them.
+    Update(Change),
+    /// Delete the record.
+    Delete,
+    /// Add the result of a step to the [`steps`](Record::steps) of the record. If the record has no steps at all, the write
+    /// fails: the claim did not make any.
+    Step {
+        /// The name of the step.
+        name: String,
+        /// Its result.
+        result: Data,
+    },
+}
+
+/// Attributes to set, and attributes to remove.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::Change;
+/// use idempotency_core::record::{Attribute, Field, Record};
+/// let change = Change {
+///     set: Record { failure: Field::Value("Timeout".to_owned()), ..Record::default() },
+///     remove: vec![Attribute::Owner],
+/// };
+/// assert!(change.set.failure.exists());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Change {
+    /// Sets the attributes that are [`Field::Value`](crate::record::Field::Value) here. The others stay as they are.
+    pub set: Record,
+    /// Removes these attributes.
+    pub remove: Vec<Attribute>,
+}
+
+/// How current the record of a read must be.
+///
+/// This enum is exhaustive on purpose: a store must know every kind of read.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::Consistency;
+/// use idempotency_core::record::{Record, RecordId};
+/// use idempotency_core::store::{MemoryStore, StoreReply, SendLog, Store, StoreRequest};
+/// # use idempotency_core::example::ready;
+/// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
+/// store.insert(id.clone(), Record::default());
+/// // A store may always read more consistently than it must, as the store in memory does.
+/// let read = StoreRequest::Read(&id, Consistency::Eventual);
+/// assert!(matches!(ready(store.send(read, &SendLog::new())), StoreReply::Found { record: Some(_), .. }));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    /// The read sees every write that was applied before it was sent.
+    Strong,
+    /// The read may return an earlier state of the record, or no record although there is one. It never returns a record that
+    /// was not stored. It may cost less.
+    Eventual,
 }
 
 /// The result of an [`Effect`].
@@ -86,7 +153,7 @@ pub enum Input {
     /// Another call of this process is in progress. This is its progress.
     LeaderProgress(InFlight),
     /// The leader has finished. The record is the one that it confirmed, if any:
-    /// [`Resolution::confirmed_record`].
+    /// [`CallEnd::confirmed_record`].
     LeaderDone(Option<Record>),
     /// Whether the circuit breaker admits the call.
     Circuit(Admission),
@@ -99,9 +166,7 @@ pub enum Input {
     /// The pause has ended.
     Paused,
     /// The handler has ended.
-    HandlerDone(HandlerResult),
-    /// The handler has ended, and it staged writes. They must be applied if and only if its key is completed by this call.
-    HandlerStaged(HandlerResult),
+    HandlerEnded(HandlerEnd),
 }
 
 /// The result of a write, reduced to what the protocol needs.
@@ -109,7 +174,7 @@ pub enum Input {
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{Attempt, Effect, Input, Resolution, Source, WriteResult};
+/// use idempotency_core::protocol::{Attempt, CallEnd, Effect, Input, Source, WriteResult};
 /// # use idempotency_core::{record::*, time::*};
 /// # let call = idempotency_core::example::call();
 /// # let now = EpochMillis::new(0);
@@ -117,9 +182,9 @@ pub enum Input {
 /// #     expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
 /// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
 /// // Another call has completed this key. The failed condition brings its record back.
-/// let failed = WriteResult::ConditionFailed { existing: Some(completed), maybe_applied: false };
+/// let failed = WriteResult::ConditionFailed { existing: Some(completed.clone()), maybe_applied: false };
 /// let (_, effect) = attempt.step(now, Input::Written(failed));
-/// assert!(matches!(effect, Effect::Finish(Resolution::Replay { source: Source::Store, .. })));
+/// assert_eq!(effect, Effect::Finish(CallEnd::replayed(completed, Source::Store)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 // A refused write is no common path, and a record in a box would cost each duplicate an allocation.
@@ -174,7 +239,7 @@ impl WriteResult {
 /// # let now = EpochMillis::new(0);
 /// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
 /// # let (attempt, _) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-/// # let (attempt, _) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
+/// # let (attempt, _) = attempt.step(now, Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()));
 /// // The store does not accept the response, so the key is completed without it.
 /// let failed = WriteResult::Failed { maybe_applied: false, kind: WriteErrorKind::TooLarge };
 /// let (_, effect) = attempt.step(now, Input::Written(failed));
@@ -196,45 +261,15 @@ pub enum WriteErrorKind {
     Permanent,
 }
 
-/// How the handler ended.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Attempt, Effect, HandlerResult, Input, Write, WriteResult};
-/// # use idempotency_core::time::EpochMillis;
-/// # let call = idempotency_core::example::call();
-/// # let now = EpochMillis::new(0);
-/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// let claimed = WriteResult::Applied { replaced: Some(None), maybe_again: false };
-/// let (attempt, effect) = attempt.step(now, Input::Written(claimed));
-/// assert_eq!(effect, Effect::Run);
-/// // The handler of a first run failed: the claim is released, so that a retry runs the handler.
-/// let (_, effect) = attempt.step(now, Input::HandlerDone(HandlerResult::Failed("Timeout".to_owned())));
-/// assert!(matches!(effect, Effect::Write(Write::Delete, _)));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HandlerResult {
-    /// It returned a response, which must be stored.
-    Returned(Data),
-    /// It returned a response that cannot be written as JSON.
-    NotSerializable,
-    /// It returned a response that only its own caller can get: its JSON cannot be read back, or its codec stores nothing.
-    NotDeserializable,
-    /// It returned a response that is not stored, by the policy `store_when` or by its codec.
-    NotStored,
-    /// It returned a response that cannot be stored, and its codec asks to release the claim. If the handler staged writes, the key is
-    /// completed without the response instead: its caller gets the response, so the writes must be applied.
-    Unstorable,
-    /// It returned an error. Holds the name of the error's type.
-    Failed(String),
-    /// It ended in an error or a response that does not report whether its effect happened: a layer around it may have made it, or
-    /// its body broke off. Holds the name of the type.
-    Unreported(String),
-    /// It panicked, so it did not report whether its effect happened.
-    Panicked,
-    /// It returned an error before it began: no effect of this run has happened, and steps of earlier runs stay.
-    NotStarted,
-    /// It ended so after it had recorded steps, or had tried to.
-    AfterSteps(StepsEnd, Box<HandlerResult>),
+/// A write that is sent again until its end is known, as a state machine. Its first send comes at once.
+pub trait Resend {
+    /// How it ended.
+    type End;
+
+    /// Returns how long a send may take that starts at the time `now`.
+    fn time_limit(&self, now: EpochMillis) -> Duration;
+
+    /// Takes the result of a send. Returns the end; or the longest pause, after which the same write is sent again. The driver pauses for
+    /// a random time between zero and it.
+    fn step(&mut self, now: EpochMillis, result: WriteResult) -> ControlFlow<Self::End, Duration>;
 }

@@ -1,7 +1,7 @@
 //! What a call publishes to the duplicates in its process.
 
+use super::CallTerms;
 use super::classify::is_expired;
-use super::terms::CallTerms;
 use crate::record::RecordId;
 use crate::time::EpochMillis;
 
@@ -11,14 +11,14 @@ use crate::time::EpochMillis;
 ///
 /// ```
 /// use idempotency_core::error::ErrorKind;
-/// use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Resolution, Stage};
+/// use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Stage};
 /// # use idempotency_core::time::EpochMillis;
 /// # let call = idempotency_core::example::call();
 /// // The leader runs its handler: the duplicate is refused without a request to the store.
 /// let leader = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
 /// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), Input::LeaderProgress(leader));
-/// let Effect::Finish(Resolution::Refuse(refusal)) = effect else { panic!("the duplicate is refused") };
-/// assert_eq!(refusal.kind, ErrorKind::AlreadyInProgress);
+/// let Effect::Finish(end) = effect else { panic!("the duplicate is refused") };
+/// assert_eq!(end.error_kind(), Some(ErrorKind::AlreadyInProgress));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InFlight {

@@ -4,6 +4,7 @@
 //!   share.
 //! - [`classify()`]: classifies a record that prevents a claim.
 //! - [`Attempt::step`]: one call as a state machine. The [`engine`](crate::engine) performs its effects.
+//! - [`CallEnd`]: how a call ended, with the end of its handler, its steps, its claim and its staged writes.
 //! - [`Run`]: which run of its key a handler's run is.
 //! - [`PlainTransaction`]: the staged writes of a handler that ran unprotected.
 //! - [`StepLedger`] and [`StepWrite`]: the steps of one run, and how the result of one is recorded.
@@ -19,32 +20,78 @@ mod classify;
 pub mod condition;
 pub mod decision;
 mod effect;
+mod end;
 #[cfg(test)]
 mod fixtures;
 mod in_flight;
 mod limits;
 mod plain;
 pub mod policy;
-mod read;
 mod requests;
-mod resolution;
 mod run;
 mod step;
 mod steps;
-mod terms;
-mod write;
 
 pub use breaker::{Admission, Breaker, Circuit, StoreHealth};
 pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify};
-pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};
+pub use effect::{Change, Consistency, Effect, Input, Resend, Write, WriteErrorKind, WriteResult};
+pub use end::{
+    CallEnd, ClaimEnd, HandlerEnd, HandlerResult, Refusal, RefusalDetail, Resolution, Source,
+    StagedEnd, StepEnd,
+};
 pub use in_flight::{InFlight, InFlightKey, Stage};
 pub use plain::PlainTransaction;
-pub use read::Consistency;
 pub(crate) use requests::{recorded_path, transaction_token};
-pub use resolution::{Completion, Refusal, RefusalDetail, Resolution, Source};
 pub use run::Run;
 pub use step::Attempt;
-pub use steps::{StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite, StepsEnd};
-pub use terms::CallTerms;
-pub use write::{Change, Resend, Write};
+pub use steps::{StepLedger, StepRefusal, StepRetry, StepStart, StepWrite};
+
+use crate::owner::OwnerToken;
+use crate::record::{RecordId, StoredEvent};
+use crate::time::EpochMillis;
+use policy::Policy;
+
+/// One call of an operation: its identity, its deadline and its policy.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::owner::OwnerToken;
+/// use idempotency_core::protocol::{CallTerms, policy::Policy};
+/// use idempotency_core::record::RecordId;
+/// let call = CallTerms {
+///     id: RecordId::new("payments.charge#42"),
+///     owner: OwnerToken::from_bytes([1; 16]),
+///     validation: None,
+///     deadline: None,
+///     operation: None,
+///     event: None,
+///     policy: Policy::default(),
+/// };
+/// assert!(call.deadline.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CallTerms {
+    /// The record's id.
+    pub id: RecordId,
+    /// This call's own token: the same in all its tries, never used for another call.
+    pub owner: OwnerToken,
+    /// The validation digest of the payload, if the operation validates.
+    pub validation: Option<String>,
+    /// When the invocation ends, if known. An expired deadline is kept, not treated as unknown.
+    pub deadline: Option<EpochMillis>,
+    /// The path of the operation. The record names its first 128 bytes. No rule of the protocol depends on it.
+    pub operation: Option<String>,
+    /// What the record keeps of the event. No rule of the protocol depends on it.
+    pub event: Option<StoredEvent>,
+    /// The operation's policy.
+    pub policy: Policy,
+}
+
+impl CallTerms {
+    /// Returns the end of the lease of a claim that is made now.
+    fn lease_end(&self, now: EpochMillis) -> EpochMillis {
+        self.deadline.unwrap_or_else(|| now.plus(self.policy.lease))
+    }
+}

@@ -5,10 +5,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::effect::{WriteErrorKind, WriteResult};
+use super::effect::{Resend, WriteErrorKind, WriteResult};
+use super::end::StagedEnd;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
-use super::write::Resend;
-use crate::error::ErrorKind;
 use crate::time::EpochMillis;
 
 /// How long stores recognise a token. DynamoDB does so for ten minutes; one is left for a send on its way.
@@ -19,9 +18,9 @@ const TOKEN_LASTS: Duration = Duration::from_secs(9 * 60);
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{PlainTransaction, Resend, WriteErrorKind, WriteResult};
+/// use idempotency_core::protocol::{PlainTransaction, Resend, StagedEnd, WriteErrorKind, WriteResult};
 /// use std::ops::ControlFlow;
-/// # use idempotency_core::{error::ErrorKind, time::EpochMillis};
+/// # use idempotency_core::time::EpochMillis;
 /// # let now = EpochMillis::new(0);
 /// let mut transaction = PlainTransaction::begin(now, EpochMillis::new(30_000));
 /// // The reply is lost. The token makes it safe to send again.
@@ -29,7 +28,7 @@ const TOKEN_LASTS: Duration = Duration::from_secs(9 * 60);
 /// assert!(transaction.step(now, lost).is_continue());
 /// // Now a condition does not hold. The first send can still arrive, and nothing fences it.
 /// let rejected = WriteResult::Rejected { maybe_applied: false };
-/// assert_eq!(transaction.step(now, rejected), ControlFlow::Break(Err(ErrorKind::CompletionUnknown)));
+/// assert_eq!(transaction.step(now, rejected), ControlFlow::Break(StagedEnd::Unknown));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainTransaction {
@@ -51,26 +50,25 @@ impl PlainTransaction {
     }
 
     /// Returns the end of a transaction that was refused. An earlier send that may have been applied makes its end unknown.
-    fn refused(&self, maybe_applied: bool) -> ErrorKind {
+    fn refused(&self, maybe_applied: bool) -> StagedEnd {
         if self.maybe_applied || maybe_applied {
-            ErrorKind::CompletionUnknown
+            StagedEnd::Unknown
         } else {
-            ErrorKind::TransactionRejected
+            StagedEnd::Rejected
         }
     }
 }
 
 impl Resend for PlainTransaction {
-    /// The error of the call, if the writes were not applied, or may not have been.
-    type End = Result<(), ErrorKind>;
+    type End = StagedEnd;
 
     fn time_limit(&self, now: EpochMillis) -> Duration {
         time_limit(now, self.until)
     }
 
-    fn step(&mut self, now: EpochMillis, result: WriteResult) -> ControlFlow<Self::End, Duration> {
+    fn step(&mut self, now: EpochMillis, result: WriteResult) -> ControlFlow<StagedEnd, Duration> {
         let (maybe_applied, kind) = match result {
-            WriteResult::Applied { .. } => return ControlFlow::Break(Ok(())),
+            WriteResult::Applied { .. } => return ControlFlow::Break(StagedEnd::Applied),
             WriteResult::Rejected { maybe_applied }
             | WriteResult::ConditionFailed { maybe_applied, .. } => {
                 (maybe_applied, WriteErrorKind::Permanent)
@@ -82,7 +80,7 @@ impl Resend for PlainTransaction {
         };
         let again = match kind {
             WriteErrorKind::Permanent | WriteErrorKind::TooLarge => {
-                return ControlFlow::Break(Err(self.refused(maybe_applied)));
+                return ControlFlow::Break(self.refused(maybe_applied));
             }
             WriteErrorKind::Conflict => {
                 self.conflicts = self.conflicts.saturating_add(1);
@@ -98,7 +96,7 @@ impl Resend for PlainTransaction {
             Some(pause) if now.until(self.until) > pause + REPLY_RESERVE => {
                 ControlFlow::Continue(pause)
             }
-            _ => ControlFlow::Break(Err(ErrorKind::CompletionUnknown)),
+            _ => ControlFlow::Break(StagedEnd::Unknown),
         }
     }
 }
@@ -156,10 +154,10 @@ mod tests {
                     };
                     let lost = lost || was_lost;
                     match after.step(NOW, reply.clone()) {
-                        ControlFlow::Break(Ok(())) => assert!(is_applied),
-                        ControlFlow::Break(Err(ErrorKind::TransactionRejected)) => assert!(!lost),
-                        ControlFlow::Break(Err(kind)) => {
-                            assert_eq!(kind, ErrorKind::CompletionUnknown);
+                        ControlFlow::Break(StagedEnd::Applied) => assert!(is_applied),
+                        ControlFlow::Break(StagedEnd::Rejected) => assert!(!lost),
+                        ControlFlow::Break(end) => {
+                            assert_eq!(end, StagedEnd::Unknown);
                             let tries = after.tries == MAX_COMPLETIONS;
                             assert!(!is_applied && (lost || tries), "{reply:?}");
                         }
@@ -184,7 +182,7 @@ mod tests {
             let lost = failed(true, WriteErrorKind::Transient);
             assert!(transaction.step(NOW, lost).is_continue());
         }
-        let unknown = ControlFlow::Break(Err(ErrorKind::CompletionUnknown));
+        let unknown = ControlFlow::Break(StagedEnd::Unknown);
         let lost = || failed(true, WriteErrorKind::Transient);
         assert_eq!(transaction.step(NOW, lost()), unknown);
         let late = EpochMillis::new(29_900);
@@ -198,7 +196,7 @@ mod tests {
     fn no_send_is_repeated_when_its_token_may_be_forgotten() {
         let mut transaction = PlainTransaction::begin(NOW, EpochMillis::new(900_000));
         let lost = failed(true, WriteErrorKind::Transient);
-        let unknown = ControlFlow::Break(Err(ErrorKind::CompletionUnknown));
+        let unknown = ControlFlow::Break(StagedEnd::Unknown);
         assert_eq!(transaction.step(EpochMillis::new(540_000), lost), unknown);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::CallTerms;
 use super::condition::{Condition, claimable, held_by, replaceable, takeover};
 use super::effect::Effect;
+use super::effect::{Change, Write};
 use super::policy::OnTimeout;
-use super::terms::CallTerms;
-use super::write::{Change, Write};
 use crate::owner::OwnerToken;
 use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 use crate::time::{EpochMillis, EpochSeconds};
@@ -112,11 +112,11 @@ pub(super) fn take_over(
 }
 
 /// Returns the attributes of this call's completed record. `data` is `None` if the response cannot be stored.
-pub(super) fn completed(call: &CallTerms, now: EpochMillis, data: Option<&Data>) -> Record {
+pub(super) fn completed(call: &CallTerms, now: EpochMillis, data: Option<Data>) -> Record {
     Record {
         expiration: Field::Value(window_end(call, now)),
         status: Field::Value(Status::Completed),
-        data: data.cloned().into(),
+        data: data.into(),
         validation: call.validation.clone().into(),
         operation: operation(call),
         ..Record::default()

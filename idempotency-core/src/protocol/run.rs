@@ -1,8 +1,8 @@
 //! Which run of its key a handler's run is, and what a failure in the record says of the runs before it.
 
+use super::CallTerms;
 use super::classify::is_claim_of;
 use super::decision::FREED;
-use super::terms::CallTerms;
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
 

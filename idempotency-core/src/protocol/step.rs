@@ -1,23 +1,20 @@
 //! One call as a state machine. Each step consumes the attempt, so a stale state cannot be used.
 
-mod circuit;
 mod claim;
 mod completion;
 mod follow;
-mod lookup;
 mod state;
-mod transaction;
 mod unprotected;
 
 use std::time::Duration;
 
+use super::CallTerms;
 use super::breaker::StoreHealth;
-use super::effect::{Effect, Input};
+use super::effect::{Effect, Input, WriteErrorKind, WriteResult};
+use super::end::{CallEnd, Source};
 use super::in_flight::{InFlight, Stage};
 use super::limits::time_limit;
-use super::resolution::{Completion, Resolution, Source};
 use super::run::Run;
-use super::terms::CallTerms;
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
@@ -28,7 +25,7 @@ use state::{Completing, Releasing, State, finish, refuse};
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{Attempt, Completion, Effect, HandlerResult, Input, Resolution, Write, WriteResult};
+/// use idempotency_core::protocol::{Attempt, ClaimEnd, Effect, HandlerResult, Input, Write, WriteResult};
 /// use idempotency_core::protocol::{CallTerms, policy::Policy};
 /// use idempotency_core::{owner::OwnerToken, record::*, time::*};
 /// let call = CallTerms {
@@ -47,10 +44,10 @@ use state::{Completing, Releasing, State, finish, refuse};
 /// assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
 /// let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
 /// assert_eq!(effect, Effect::Run);
-/// let (attempt, effect) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
+/// let (attempt, effect) = attempt.step(now, Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()));
 /// assert!(matches!(effect, Effect::Write(Write::Update(_), _)));
 /// let (_, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-/// assert!(matches!(effect, Effect::Finish(Resolution::Own(Completion::Stored(_)))));
+/// assert!(matches!(effect, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
@@ -114,9 +111,8 @@ impl Attempt {
             | State::ReadingAfterCompletion(completing)
             | State::Restoring(completing)
             | State::Freeing { completing, .. } => (Stage::Storing, completing.held.lease_end),
-            State::Releasing(Releasing { lease_end, .. }) | State::ReadingAfterSteps(lease_end) => {
-                (Stage::Storing, *lease_end)
-            }
+            State::Releasing(Releasing { lease_end, .. })
+            | State::ReadingAfterSteps { lease_end, .. } => (Stage::Storing, *lease_end),
             State::Checking(_) | State::Following(_) | State::GivingUp(_) | State::Finished => {
                 return None;
             }
@@ -187,17 +183,17 @@ impl Attempt {
     /// // Of the 3 s of `store_timeout`, 200 ms are kept for releasing the claim.
     /// assert_eq!(attempt.time_limit(now), Duration::from_millis(2_800));
     /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-    /// let (attempt, _update) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
+    /// let (attempt, _update) = attempt.step(now, Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()));
     /// assert_eq!(attempt.time_limit(now), Duration::from_millis(29_800));
     /// ```
     pub fn time_limit(&self, now: EpochMillis) -> Duration {
         match &self.state {
-            State::LookingUp(looking_up) => lookup::read_limit(now, looking_up),
+            State::LookingUp(looking_up) => claim::lookup_limit(now, looking_up),
             State::Claiming(claiming) | State::Reading(claiming) => {
                 claim::limit(now, claiming.wait_until, claiming.requests_end)
             }
             State::GivingUp(giving_up) => claim::release_limit(now, giving_up),
-            State::ReadingAfterSteps(lease_end) => time_limit(now, *lease_end),
+            State::ReadingAfterSteps { lease_end, .. } => time_limit(now, *lease_end),
             State::Completing(Completing { held, .. })
             | State::ReadingAfterCompletion(Completing { held, .. })
             | State::Restoring(Completing { held, .. })
@@ -234,10 +230,25 @@ impl Attempt {
     ///
     /// Only the requests before the handler count. A response is worth storing in every state of the circuit.
     pub fn store_reply(&self, input: &Input) -> Option<StoreHealth> {
-        if !self.call.policy.circuit_breaker {
+        let asks = matches!(
+            self.state,
+            State::LookingUp(_) | State::Claiming(_) | State::Reading(_)
+        );
+        if !asks || !self.call.policy.circuit_breaker {
             return None;
         }
-        circuit::store_reply(&self.state, input)
+        match input {
+            Input::Written(WriteResult::Applied { .. } | WriteResult::ConditionFailed { .. })
+            | Input::Read(_) => Some(StoreHealth::Replied),
+            Input::Written(WriteResult::Failed { kind, .. }) => match kind {
+                WriteErrorKind::Transient => Some(StoreHealth::Failed),
+                WriteErrorKind::Refused | WriteErrorKind::Conflict => Some(StoreHealth::Replied),
+                // An operator must correct it. It does not pass, so it neither opens nor closes a circuit.
+                WriteErrorKind::TooLarge | WriteErrorKind::Permanent => None,
+            },
+            Input::ReadFailed => Some(StoreHealth::Failed),
+            _ => None,
+        }
     }
 
     /// Takes the result of the last effect, at the time `now`, and returns the next effect.
@@ -260,7 +271,7 @@ impl Attempt {
         };
         let next = match (state, input) {
             (State::Checking(wait_until), Input::Local(None)) => {
-                claim::not_in_memory(&call, now, wait_until)
+                claim::start(&call, now, wait_until)
             }
             (State::Checking(wait_until), Input::Local(Some(cached))) => {
                 claim::from_memory(&call, now, wait_until, cached, Source::Cache)
@@ -275,13 +286,13 @@ impl Attempt {
                 follow::leader_done(&call, now, following, confirmed)
             }
             (State::AskingCircuit(wait_until), Input::Circuit(admission)) => {
-                circuit::replied(&call, now, wait_until, admission)
+                claim::circuit_replied(&call, now, wait_until, admission)
             }
             (State::LookingUp(looking_up), Input::Read(existing)) => {
-                lookup::read_done(&call, now, looking_up, existing)
+                claim::looked_up(&call, now, looking_up, existing)
             }
             (State::LookingUp(looking_up), Input::ReadFailed) => {
-                lookup::read_done(&call, now, looking_up, None)
+                claim::looked_up(&call, now, looking_up, None)
             }
             (State::Claiming(claiming), Input::Written(result)) => {
                 claim::claim_written(&call, now, claiming, result)
@@ -299,14 +310,9 @@ impl Attempt {
             (State::BeforeUnprotected(unclaimed), Input::LeaderProgress(other)) => {
                 unprotected::other_found(&call, now, unclaimed, other)
             }
-            (State::RunningUnclaimed(_), Input::HandlerDone(_)) => {
-                finish(Resolution::Own(Completion::Unclaimed))
-            }
-            (State::Running(running), Input::HandlerDone(result)) => {
-                completion::handler_done(&call, now, running.held, result, false)
-            }
-            (State::Running(running), Input::HandlerStaged(result)) => {
-                completion::handler_done(&call, now, running.held, result, true)
+            (State::RunningUnclaimed(_), Input::HandlerEnded(_)) => finish(CallEnd::own(None)),
+            (State::Running(running), Input::HandlerEnded(end)) => {
+                completion::handler_ended(&call, now, running.held, end)
             }
             (State::Completing(completing), Input::Written(result)) => {
                 completion::completion_written(&call, now, completing, result)
@@ -320,17 +326,17 @@ impl Attempt {
             (State::ReadingAfterCompletion(completing), Input::ReadFailed) => {
                 completion::not_stored(&completing, ErrorKind::CompletionUnknown)
             }
-            (State::ReadingAfterSteps(_), Input::Read(existing)) => {
-                completion::claim_lost(&call, now, existing)
+            (State::ReadingAfterSteps { staged, .. }, Input::Read(existing)) => {
+                completion::claim_lost(&call, now, staged, existing)
             }
-            (State::ReadingAfterSteps(_), Input::ReadFailed) => {
-                completion::claim_lost(&call, now, None)
+            (State::ReadingAfterSteps { staged, .. }, Input::ReadFailed) => {
+                completion::claim_lost(&call, now, staged, None)
             }
             (State::Restoring(completing), Input::Written(result)) => {
                 completion::restored(&call, now, completing, result)
             }
             (State::Freeing { completing, kind }, Input::Written(result)) => {
-                transaction::released(&call, now, completing, kind, result)
+                completion::freed(&call, now, completing, kind, result)
             }
             (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.kind),
             (State::Releasing(releasing), Input::Written(result)) => {

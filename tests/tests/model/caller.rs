@@ -5,8 +5,8 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::policy::OnStoreError;
 use idempotency_core::protocol::{
-    Admission, Attempt, Completion, Effect, HandlerResult, Input, Refusal, RefusalDetail,
-    Resolution, Run, Source, Stage, StepsEnd, Write, WriteResult,
+    Admission, Attempt, CallEnd, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input, Refusal,
+    RefusalDetail, Resolution, Run, Source, Stage, StepEnd, Write, WriteResult,
 };
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
@@ -53,7 +53,7 @@ impl Scenario {
             ending
         };
         state.calls[usize::from(number)].trace.ending = Some(ending);
-        let ran = match ending {
+        let result = match ending {
             Ending::Responds => HandlerResult::Returned(response_of(number)),
             Ending::Stages => HandlerResult::Returned(response_of(number)),
             Ending::RespondsTooLarge | Ending::StagesTooLarge => {
@@ -66,20 +66,16 @@ impl Scenario {
             Ending::FailsUnreported => HandlerResult::Unreported("E".to_owned()),
             Ending::Panics => HandlerResult::Panicked,
         };
-        let ran = Self::after_steps(&active, ran);
-        let lost_step = matches!(
-            ran,
-            HandlerResult::AfterSteps(StepsEnd::NotRecorded | StepsEnd::ClaimLost, _)
-        );
-        if ending.frees() && !lost_step {
+        let steps = active.steps.as_ref().and_then(|run| run.end());
+        if ending.frees() && matches!(steps, None | Some(StepEnd::Recorded)) {
             state.unreported &= !(1 << number);
         }
-        let input = if ending.stages() {
-            Input::HandlerStaged(ran)
-        } else {
-            Input::HandlerDone(ran)
-        };
-        self.receive(state, number, active, Reply::of(input));
+        let ended = Input::HandlerEnded(HandlerEnd {
+            result,
+            steps,
+            staged: ending.stages(),
+        });
+        self.receive(state, number, active, Reply::of(ended));
     }
 
     /// Gives a call the reply to its request, and steps it until its next request.
@@ -139,9 +135,9 @@ impl Scenario {
                     input = Input::Local(None);
                     continue;
                 }
-                Effect::Finish(resolution) => {
-                    self.share(state, number, &active, &resolution);
-                    self.finish(state, number, now, &ghost, resolution);
+                Effect::Finish(end) => {
+                    self.share(state, number, &active, &end);
+                    self.finish(state, number, now, &ghost, end);
                     return;
                 }
                 Effect::AwaitLeader(at_most) => self.follow(state, number, now, &active, at_most),
@@ -274,25 +270,17 @@ impl Scenario {
         number: u8,
         now: EpochMillis,
         ghost: &Ghost,
-        resolution: Resolution,
+        ended: CallEnd,
     ) {
+        let refused = ended.error_kind();
         let own_write = matches!(
-            resolution,
-            Resolution::Refuse(Refusal {
-                kind: ErrorKind::AlreadyInProgress | ErrorKind::Unresolved,
-                ..
-            })
+            refused,
+            Some(ErrorKind::AlreadyInProgress | ErrorKind::Unresolved)
         ) && ghost.own_lease.is_some();
         if own_write {
             self.break_promise(state, Promise::OwnWriteInProgress);
         }
-        if matches!(
-            resolution,
-            Resolution::Refuse(Refusal {
-                kind: ErrorKind::AlreadyInProgress,
-                ..
-            })
-        ) {
+        if refused == Some(ErrorKind::AlreadyInProgress) {
             if ghost.late_leader {
                 self.break_promise(state, Promise::Stuck);
             }
@@ -300,27 +288,29 @@ impl Scenario {
                 self.break_promise(state, Promise::OtherPayloadInProgress);
             }
         }
-        if let Resolution::Replay { record, .. } = &resolution
+        if let Resolution::Replay { record, .. } = &ended.resolution
             && record.expiration.value() < Some(&now.floor_to_seconds())
         {
             self.break_promise(state, Promise::WindowExpired);
         }
-        if self.leaves_a_claim(state, number, &resolution) {
+        if self.leaves_a_claim(state, number, refused) {
             self.break_promise(state, Promise::ClaimLeftBehind);
         }
-        self.remember(state, number, &resolution);
+        self.remember(state, number, &ended);
         let whose = |record: &Record| record.data.value().map(number_of);
-        let (end, response) = match resolution {
-            Resolution::Own(Completion::Stored(record)) => (End::Executed, whose(&record)),
-            Resolution::Own(Completion::WithoutResponse) => (End::OwnCallerOnly, Some(number)),
-            // A response that is not stored does not have to agree with others.
-            Resolution::Own(Completion::Released) => (End::Released, None),
-            Resolution::Own(Completion::NotReleased) => (End::NotReleased, None),
-            Resolution::Own(Completion::Kept) => (End::Kept, None),
-            // A response that is not stored does not have to agree with others.
-            Resolution::Own(Completion::Unclaimed) => (End::Unprotected, None),
+        let (end, response) = match &ended.resolution {
+            Resolution::Own(Some(record)) => (End::Executed, whose(record)),
+            Resolution::Own(None) => match ended.claim {
+                Some(ClaimEnd::CompletedWithoutResponse) => (End::OwnCallerOnly, Some(number)),
+                // A response that is not stored does not have to agree with others.
+                Some(ClaimEnd::Released) => (End::Released, None),
+                Some(ClaimEnd::NotReleased) => (End::NotReleased, None),
+                Some(ClaimEnd::Kept) => (End::Kept, None),
+                None => (End::Unprotected, None),
+                Some(other) => panic!("no response is stored, and the claim ended as {other:?}"),
+            },
             Resolution::Replay { record, source } => {
-                let whose = whose(&record);
+                let whose = whose(record);
                 let end = match source {
                     Source::Store => End::FromStore,
                     Source::Cache => End::FromCache,
@@ -330,7 +320,10 @@ impl Scenario {
                 };
                 (end, whose)
             }
-            Resolution::Refuse(refusal) => (End::Refused(without_time(refusal)), None),
+            Resolution::Refuse(refusal) => {
+                let refusal = without_time(refusal.clone());
+                (End::Refused(refusal, ended.claim, ended.staged), None)
+            }
         };
         if response.is_some_and(|response| !self.same_payload(number, response)) {
             self.break_promise(state, Promise::AnotherPayload);
@@ -347,7 +340,7 @@ impl Scenario {
             )
         }));
         self.check_returned(state, returned);
-        self.check_effect(state, number, &end);
+        self.check_effect(state, number, &ended);
         state.calls[usize::from(number)].phase = Phase::Ended(end, returned);
     }
 
@@ -379,15 +372,15 @@ impl Scenario {
     }
 
     /// Caches a confirmed response, unless it came from the cache, as the engine does.
-    fn remember(&self, state: &mut State, number: u8, resolution: &Resolution) {
+    fn remember(&self, state: &mut State, number: u8, end: &CallEnd) {
         let from_cache = matches!(
-            resolution,
+            end.resolution,
             Resolution::Replay {
                 source: Source::Cache,
                 ..
             }
         );
-        if let Some(record) = resolution.confirmed_record()
+        if let Some(record) = end.confirmed_record()
             && !from_cache
             && self.bounds.deliveries[usize::from(number)].cached
         {

@@ -1,7 +1,6 @@
 //! The staged writes of calls: the promises about when they are applied.
 
-use idempotency_core::error::ErrorKind;
-use idempotency_core::protocol::{Effect, Refusal, Write};
+use idempotency_core::protocol::{CallEnd, ClaimEnd, Effect, Resolution, StagedEnd, Write};
 use idempotency_core::record::Status;
 
 use super::bounds::Ending;
@@ -40,39 +39,45 @@ impl Scenario {
             self.break_promise(state, Promise::EffectTwice);
         }
         state.effect_in[number] = state.generation;
-        if let Phase::Ended(end, _) = &state.calls[number].phase
-            && is_rejected(end)
+        if let Phase::Ended(End::Refused(_, _, staged), _) = &state.calls[number].phase
+            && is_not_applied(*staged)
         {
             self.break_promise(state, Promise::RejectedThoughApplied);
         }
     }
 
-    /// Checks the end of a call that staged writes.
-    pub(crate) fn check_effect(&self, state: &mut State, number: u8, end: &End) {
+    /// Checks the end of a call that staged writes: it says whether they were applied, if that is known.
+    pub(crate) fn check_effect(&self, state: &mut State, number: u8, end: &CallEnd) {
         let trace = &state.calls[usize::from(number)].trace;
         if !trace.ending.is_some_and(Ending::stages) {
             return;
         }
         let applied = state.effect_in[usize::from(number)] != NEVER;
-        if applied && is_rejected(end) {
+        if applied && is_not_applied(end.staged) {
             self.break_promise(state, Promise::RejectedThoughApplied);
         }
-        let own = matches!(
-            end,
-            End::Executed | End::OwnCallerOnly | End::OwnCompletionFound | End::Unprotected
-        );
-        if own && !applied {
+        let own = match &end.resolution {
+            Resolution::Own(record) => {
+                let reported = [
+                    Some(ClaimEnd::Completed),
+                    Some(ClaimEnd::CompletedWithoutResponse),
+                    None,
+                ];
+                record.is_some() || reported.contains(&end.claim)
+            }
+            Resolution::Replay { .. } | Resolution::Refuse(_) => false,
+        };
+        if (own || end.staged == Some(StagedEnd::Applied)) && !applied {
             self.break_promise(state, Promise::EffectAlone);
         }
+        assert!(
+            end.staged.is_some(),
+            "the end says nothing of staged writes"
+        );
     }
 }
 
-fn is_rejected(end: &End) -> bool {
-    matches!(
-        end,
-        End::Refused(Refusal {
-            kind: ErrorKind::TransactionRejected,
-            ..
-        })
-    )
+/// Returns true if staged writes were certainly not applied.
+fn is_not_applied(staged: Option<StagedEnd>) -> bool {
+    matches!(staged, Some(StagedEnd::Rejected | StagedEnd::Dropped))
 }

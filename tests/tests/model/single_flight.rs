@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotency_core::protocol::{Effect, InFlight, Input, Resolution, Stage};
+use idempotency_core::protocol::{CallEnd, Effect, InFlight, Input, Stage};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
@@ -107,15 +107,9 @@ impl Scenario {
     }
 
     /// Records what a call that ends shares with its followers.
-    pub(crate) fn share(
-        &self,
-        state: &mut State,
-        number: u8,
-        active: &Active,
-        resolution: &Resolution,
-    ) {
+    pub(crate) fn share(&self, state: &mut State, number: u8, active: &Active, end: &CallEnd) {
         if self.bounds.deliveries[usize::from(number)].in_one_process {
-            let shared = self.rules.shares(resolution, &active.asked.effect);
+            let shared = self.rules.shares(end, &active.asked.effect);
             state.shared[usize::from(number)] = shared.map(Shared::new);
         }
     }

@@ -2,7 +2,9 @@
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::decision::Verdict;
-use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, WriteErrorKind};
+use idempotency_core::protocol::{
+    Attempt, ClaimEnd, Effect, InFlight, Input, Refusal, StagedEnd, WriteErrorKind,
+};
 use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
 
@@ -207,7 +209,7 @@ pub(crate) enum End {
     OwnCompletionFound,
     /// It was a late owner and got the winner's response.
     WinnersResponse,
-    Refused(Refusal),
+    Refused(Refusal, Option<ClaimEnd>, Option<StagedEnd>),
 }
 
 /// The response that a caller got: the call that produced it, and its generation.
@@ -280,6 +282,6 @@ impl State {
     }
 
     pub(crate) fn refused(&self, kind: ErrorKind) -> bool {
-        self.ended(|end, _| matches!(end, End::Refused(refusal) if refusal.kind == kind))
+        self.ended(|end, _| matches!(end, End::Refused(refusal, ..) if refusal.kind == kind))
     }
 }

@@ -5,8 +5,7 @@
 use std::ops::ControlFlow;
 
 use idempotency_core::protocol::{
-    Attempt, CallTerms, Effect, HandlerResult, Input, Resend, StepEnd, StepLedger, StepStart,
-    StepWrite,
+    Attempt, CallTerms, Effect, Input, Resend, StepEnd, StepLedger, StepStart, StepWrite,
 };
 use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
@@ -41,6 +40,11 @@ impl StepRun {
     /// Returns true if the result of a step is being recorded.
     pub(crate) fn is_recording(&self) -> bool {
         self.write.is_some()
+    }
+
+    /// Returns the worst end of the steps. `None` if none was started.
+    pub(crate) fn end(&self) -> Option<StepEnd> {
+        self.ledger.end()
     }
 }
 
@@ -175,15 +179,6 @@ impl Scenario {
             effect: Shared::new(asked),
         };
         state.calls[usize::from(number)].phase = Phase::Active(active);
-    }
-
-    /// Returns the result of a handler with what its steps mean to the end of the call.
-    pub(crate) fn after_steps(active: &Active, result: HandlerResult) -> HandlerResult {
-        let end = active.steps.as_ref().and_then(|run| run.ledger.end());
-        match end {
-            Some(end) => HandlerResult::AfterSteps(end, Box::new(result)),
-            None => result,
-        }
     }
 
     /// Notes a step that was recorded.

@@ -8,9 +8,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{OnTimeout, Policy, Steps};
-use idempotency_core::protocol::{
-    Attempt, Effect, Input, Refusal, Resolution, WriteErrorKind, WriteResult,
-};
+use idempotency_core::protocol::{Attempt, Effect, Input, WriteErrorKind, WriteResult};
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{
     self, Change, LedgerEntry, MemoryStore, MemoryWrites, RecordWrite, SendLog, Staged, Store,
@@ -434,14 +432,11 @@ impl Scenario {
         &self,
         state: &State,
         number: u8,
-        resolution: &Resolution,
+        refused: Option<ErrorKind>,
     ) -> bool {
         let failed = matches!(
-            resolution,
-            Resolution::Refuse(Refusal {
-                kind: ErrorKind::StoreFailed | ErrorKind::Contended | ErrorKind::NoTimeLeft,
-                ..
-            })
+            refused,
+            Some(ErrorKind::StoreFailed | ErrorKind::Contended | ErrorKind::NoTimeLeft)
         );
         let claim = |sent: &TimedRequest| {
             let puts = matches!(*sent.effect, Effect::Write(Write::Put(_), _));

@@ -7,7 +7,8 @@ use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::protocol::{
-    Attempt, Effect, HandlerResult, Input, RecordState, Resolution, WriteResult, classify,
+    Attempt, CallEnd, ClaimEnd, Effect, HandlerResult, Input, RecordState, Resolution, WriteResult,
+    classify,
 };
 use idempotency_core::record::{Data, Record, RecordId};
 use idempotency_core::store::{MemoryStore, StoreReply, Write};
@@ -87,7 +88,7 @@ fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
     let id = attempt.call().id.clone();
     let (attempt, effect) = attempt.step(
         EpochMillis::new(now),
-        Input::HandlerDone(HandlerResult::Returned(Data::new("42"))),
+        Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()),
     );
     let Effect::Write(Write::Update(change), condition) = effect else {
         panic!("expected a completion, not {effect:?}");
@@ -98,7 +99,7 @@ fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
     ));
     let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(WriteResult::APPLIED));
     assert!(
-        matches!(effect, Effect::Finish(Resolution::Own(_))),
+        matches!(&effect, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)),
         "{effect:?}"
     );
 }
@@ -178,7 +179,7 @@ proptest! {
         let last = end.saturating_mul(1_000).saturating_add(999);
         for at in [done, done + (last - done) / 2, last] {
             let outcome = duplicate(&record, at, policy.clone());
-            prop_assert!(matches!(outcome, Effect::Finish(Resolution::Replay { .. })), "{:?} at {}", outcome, at);
+            prop_assert!(matches!(outcome, Effect::Finish(CallEnd { resolution: Resolution::Replay { .. }, .. })), "{:?} at {}", outcome, at);
         }
         if let Some(after) = last.checked_add(1) {
             prop_assert_eq!(duplicate(&record, after, policy), Effect::Run);
@@ -202,7 +203,7 @@ proptest! {
         let record = only_record(&store);
         let last = (now.div_euclid(1_000) + window) * 1_000 + 999;
         let outcome = duplicate(&record, last, policy.clone());
-        prop_assert!(matches!(outcome, Effect::Finish(Resolution::Replay { .. })), "{:?}", outcome);
+        prop_assert!(matches!(outcome, Effect::Finish(CallEnd { resolution: Resolution::Replay { .. }, .. })), "{:?}", outcome);
         prop_assert_eq!(duplicate(&record, last + 1, policy), Effect::Run);
     }
 

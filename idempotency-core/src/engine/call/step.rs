@@ -12,8 +12,7 @@ use crate::engine::request::{Meter, Reasons, resend};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::protocol::{
-    CallTerms, HandlerResult, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
-    StepsEnd,
+    CallTerms, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
 };
 use crate::record::{Data, RecordId, RecordedSteps};
 use crate::store::{StoreError, StoreRequest};
@@ -32,8 +31,8 @@ struct State {
 
 /// What the steps of a run were, for the end of its call.
 pub(crate) struct StepsSummary {
-    /// What they mean to the end of the call. `None` if no step was run.
-    end: Option<StepsEnd>,
+    /// Their worst end. `None` if no step was run.
+    end: Option<StepEnd>,
     /// The names of recorded steps that the handler did not ask for.
     unused: Vec<String>,
     requests: u32,
@@ -41,24 +40,17 @@ pub(crate) struct StepsSummary {
 }
 
 impl StepsSummary {
-    /// Returns how the handler ended, with what its steps mean to the end of the call. Reports their requests, and steps that
-    /// the handler did not ask for although it returned a response.
-    pub(crate) fn with_result(
-        self,
-        result: HandlerResult,
-        report: &mut Report<'_>,
-    ) -> HandlerResult {
+    /// Returns the worst end of the steps. Reports their requests, and steps that the handler did not ask for although it returned a
+    /// response.
+    pub(crate) fn report(self, returned: bool, report: &mut Report<'_>) -> Option<StepEnd> {
         report.add_store_requests(self.requests, self.store_time);
-        if matches!(result, HandlerResult::Returned(_)) && !self.unused.is_empty() {
+        if returned && !self.unused.is_empty() {
             let names = self.unused.join("`, `");
             report.note(format!(
                 "earlier runs recorded steps that this one did not ask for: `{names}`"
             ));
         }
-        match self.end {
-            Some(end) => HandlerResult::AfterSteps(end, Box::new(result)),
-            None => result,
-        }
+        self.end
     }
 }
 

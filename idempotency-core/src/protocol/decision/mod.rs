@@ -11,9 +11,9 @@ pub use trace::{Trace, Verdict};
 pub use undecided::Undecided;
 
 use super::condition::{Condition, claimable, unchanged};
+use super::effect::{Change, Write};
 use super::policy::OnTimeout;
 use super::requests::{HELD, LONGEST_BESIDE_AN_EVENT};
-use super::write::{Change, Write};
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 

@@ -1,19 +1,21 @@
-//! Before the handler: the claim, and the records that prevent it.
+//! Before the handler: the first request, the claim, and the records that prevent it.
 
 use std::time::Duration;
 
+use super::super::CallTerms;
+use super::super::breaker::Admission;
 use super::super::classify::{RecordState, classify, is_claim_of, is_expired};
-use super::super::effect::{Effect, WriteErrorKind, WriteResult};
+use super::super::effect::{Consistency, Effect, WriteErrorKind, WriteResult};
+use super::super::end::{Refusal, RefusalDetail, Source};
 use super::super::limits::{
     MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, backoff, less_reserve, time_limit,
 };
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
-use super::super::resolution::{Refusal, Source};
 use super::super::run::{Run, UNREPORTED};
-use super::super::terms::CallTerms;
-use super::state::{Claiming, GivingUp, HeldClaim, Next, READ, Running, State, refuse, replay};
-use super::{circuit, lookup};
+use super::state::{
+    Claiming, GivingUp, HeldClaim, LookingUp, Next, READ, Running, State, refuse, replay,
+};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, RecordedSteps};
 use crate::time::EpochMillis;
@@ -37,40 +39,77 @@ pub(super) fn from_memory(
     }
 }
 
-/// Handles a key that this process's memory does not hold.
-pub(super) fn not_in_memory(
+/// Asks the store for the first time, or the circuit breaker before it. A call starts once at most. `wait_until` is `None` if it has
+/// not followed a leader.
+pub(super) fn start(call: &CallTerms, now: EpochMillis, wait_until: Option<EpochMillis>) -> Next {
+    let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
+    if !call.policy.circuit_breaker || is_too_late(call, now) {
+        return first_request(call, now, wait_until);
+    }
+    let at_most = now.until(requests_end(call, now, wait_until));
+    (
+        State::AskingCircuit(wait_until),
+        Effect::CheckCircuit(at_most),
+    )
+}
+
+/// Handles the reply of the circuit breaker. An open circuit is a failure of the store, found without a request.
+pub(super) fn circuit_replied(
     call: &CallTerms,
     now: EpochMillis,
-    wait_until: Option<EpochMillis>,
+    wait_until: EpochMillis,
+    admission: Admission,
 ) -> Next {
-    let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
-    start(call, now, wait_until)
-}
-
-/// Asks the store for the first time: with a claim, or with a read before it. A call starts once at most.
-pub(super) fn start(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
-    if call.policy.circuit_breaker {
-        return circuit::ask(call, now, wait_until);
+    match admission {
+        Admission::Admitted => first_request(call, now, wait_until),
+        Admission::Open { until } => refuse(Refusal::new(
+            ErrorKind::StoreFailed,
+            RefusalDetail::CircuitOpen(until),
+        )),
     }
-    first_request(call, now, wait_until)
 }
 
-/// Sends the first request of a call.
-pub(super) fn first_request(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
-    let requests_end = requests_end(call, now, wait_until);
-    match call.policy.lookup {
-        Lookup::ClaimFirst => first_claim(call, now, wait_until, requests_end),
-        Lookup::ReadFirst => lookup::start(call, now, wait_until, requests_end),
+/// Sends the first request of a call: a claim, or under `read-first` an eventually consistent read.
+fn first_request(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
+    let looking_up = LookingUp {
+        wait_until,
+        requests_end: requests_end(call, now, wait_until),
+    };
+    if call.policy.lookup == Lookup::ClaimFirst || is_too_late(call, now) {
+        return first_claim(call, now, looking_up);
+    }
+    (
+        State::LookingUp(looking_up),
+        Effect::Read(Consistency::Eventual),
+    )
+}
+
+/// Returns how long the read before the claim may take: half as long as a claim, so that the claim after a read that hangs has time
+/// too.
+pub(super) fn lookup_limit(now: EpochMillis, looking_up: &LookingUp) -> Duration {
+    limit(now, looking_up.wait_until, looking_up.requests_end) / 2
+}
+
+/// Handles the result of the read before the claim. `existing` is `None` if there was no record, and if the read failed.
+///
+/// The read may be stale, so it can only find a response: it was stored once, for this payload, and its window runs. An operator may
+/// have deleted its record since. In every other case the claim decides.
+pub(super) fn looked_up(
+    call: &CallTerms,
+    now: EpochMillis,
+    looking_up: LookingUp,
+    existing: Option<Record>,
+) -> Next {
+    match existing {
+        Some(record) if classify(&record, now, call) == RecordState::Replay => {
+            replay(record, Source::Store)
+        }
+        _ => first_claim(call, now, looking_up),
     }
 }
 
 /// Sends the first claim to the store.
-pub(super) fn first_claim(
-    call: &CallTerms,
-    now: EpochMillis,
-    wait_until: EpochMillis,
-    requests_end: EpochMillis,
-) -> Next {
+fn first_claim(call: &CallTerms, now: EpochMillis, looking_up: LookingUp) -> Next {
     if is_too_late(call, now) {
         return refuse(ErrorKind::NoTimeLeft);
     }
@@ -80,8 +119,8 @@ pub(super) fn first_claim(
         other_lease_end: None,
         maybe_applied: false,
         claimed_at: now,
-        wait_until,
-        requests_end,
+        wait_until: looking_up.wait_until,
+        requests_end: looking_up.requests_end,
         run: Run::Unknown,
         resumes: false,
         is_full: false,
@@ -91,11 +130,7 @@ pub(super) fn first_claim(
 
 /// Returns the end of the time for requests that begin now: `store_timeout` from now, and at most half of the time left, so
 /// that there is time for the handler too.
-pub(super) fn requests_end(
-    call: &CallTerms,
-    now: EpochMillis,
-    wait_until: EpochMillis,
-) -> EpochMillis {
+fn requests_end(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> EpochMillis {
     now.plus(call.policy.store_timeout.min(now.until(wait_until) / 2))
 }
 
@@ -313,7 +348,10 @@ fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing
         RecordState::ResponseUnavailable => refuse(ErrorKind::ResponseUnavailable),
         RecordState::Unresolved => refuse(ErrorKind::Unresolved),
         RecordState::InProgress => in_progress(call, now, claiming, &existing),
-        RecordState::Corrupt(defect) => refuse(Refusal::corrupt_record(defect)),
+        RecordState::Corrupt(defect) => refuse(Refusal::new(
+            ErrorKind::CorruptRecord,
+            RefusalDetail::Defect(defect),
+        )),
     }
 }
 

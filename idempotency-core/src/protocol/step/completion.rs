@@ -1,25 +1,29 @@
-//! After the handler: the completion, or the release.
+//! After the handler: the completion, alone or in one transaction with the writes that the handler staged, and the release.
+//!
+//! A transaction that is rejected, or given up before a send of it can have been applied, ends with a release under the fence. Only
+//! this release shows that no send of the transaction was applied, and that none will be: a send that arrives later finds another
+//! record, or none. There is one exception: if a send of the claim is on its way too, it can make the claim again, and the fence with
+//! it.
 
 use std::time::Duration;
 
+use super::super::CallTerms;
 use super::super::classify::{
     RecordState, classify, is_claim_of, is_expired, response_of, same_payload,
 };
-use super::super::effect::{Effect, HandlerResult, WriteErrorKind, WriteResult};
+use super::super::effect::{Effect, WriteErrorKind, WriteResult};
+use super::super::end::{
+    CallEnd, ClaimEnd, HandlerEnd, HandlerResult, Refusal, RefusalDetail, Source, StagedEnd,
+    StepEnd,
+};
 use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff};
 use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
-use super::super::resolution::{Completion, Refusal, Resolution, Source};
 use super::super::run::UNREPORTED;
-use super::super::steps::StepsEnd;
-use super::super::terms::CallTerms;
 use super::claim::release_unrun;
-use super::state::{
-    Completing, HeldClaim, Next, READ, Releasing, State, Unstorable, finish, refuse, replay,
-};
-use super::transaction;
+use super::state::{Completing, HeldClaim, Next, READ, Releasing, State, Unstorable, finish};
 use crate::error::ErrorKind;
-use crate::record::{Field, Record, Status};
+use crate::record::{Data, Field, Record, Status};
 use crate::time::EpochMillis;
 
 /// The recorded failure of a handler that panicked.
@@ -29,98 +33,114 @@ const FAILED: &str = "failed";
 /// What is recorded beside the steps of a run whose response is not stored.
 const NOT_STORED: &str = "response not stored";
 
+/// What a call does when its handler has ended.
+enum AfterRun {
+    /// It completes its key with this response, or without one.
+    Complete(Result<Data, Unstorable>),
+    /// It frees its key. `returned` is true after a response, which is not stored.
+    Release { failure: String, returned: bool },
+    /// It frees its key as if the handler had not run.
+    ReleaseUnrun,
+    /// It keeps its claim: an operator decides.
+    Keep,
+    /// It reads the record: its claim is gone.
+    ReadRecord,
+}
+
+/// Returns what follows the end of a handler. The first line that matches decides.
+fn after_run(on_timeout: OnTimeout, lost_step: bool, end: HandlerEnd) -> AfterRun {
+    let holds = on_timeout == OnTimeout::Hold;
+    let release = |failure: &str, returned| AfterRun::Release {
+        failure: failure.to_owned(),
+        returned,
+    };
+    match end.result {
+        // A panic reports nothing: as after a kill, the effect may have happened. It resumes in any case.
+        HandlerResult::Panicked if holds => AfterRun::Keep,
+        HandlerResult::Panicked => release(PANIC, false),
+        // A claim that is gone can be neither completed nor released.
+        _ if end.steps == Some(StepEnd::ClaimLost) => AfterRun::ReadRecord,
+        HandlerResult::Returned(data) => AfterRun::Complete(Ok(data)),
+        HandlerResult::NotSerializable => AfterRun::Complete(Err(Unstorable::NotSerializable)),
+        HandlerResult::NotDeserializable => AfterRun::Complete(Err(Unstorable::OwnCallerOnly)),
+        // The caller gets this response as a success, so its writes must be applied.
+        HandlerResult::Unstorable if end.staged => {
+            AfterRun::Complete(Err(Unstorable::OwnCallerOnly))
+        }
+        HandlerResult::NotStarted => AfterRun::ReleaseUnrun,
+        // The effect may have happened, or that of a step has happened and is not recorded: as after a panic, an operator decides.
+        HandlerResult::Unreported(_) if holds => AfterRun::Keep,
+        _ if holds && lost_step => AfterRun::Keep,
+        HandlerResult::NotStored | HandlerResult::Unstorable => release(NOT_STORED, true),
+        HandlerResult::Failed(failure) | HandlerResult::Unreported(failure) => AfterRun::Release {
+            failure,
+            returned: false,
+        },
+    }
+}
+
 /// Handles the end of the handler.
-pub(super) fn handler_done(
+pub(super) fn handler_ended(
     call: &CallTerms,
     now: EpochMillis,
     held: HeldClaim,
-    result: HandlerResult,
-    staged: bool,
+    end: HandlerEnd,
 ) -> Next {
     let mut held = held.for_requests_after(call, now);
-    let (steps, result) = match result {
-        HandlerResult::AfterSteps(steps, result) => (Some(steps), *result),
-        result => (None, result),
-    };
-    held.has_steps |= steps.is_some();
-    // A panic resumes in any case, and a claim that is gone cannot be released.
-    if steps == Some(StepsEnd::ClaimLost) && result != HandlerResult::Panicked {
-        return (State::ReadingAfterSteps(held.lease_end), READ);
-    }
-    // The effect of the step happened, and is not recorded: as after a panic, an operator must decide.
-    held.has_lost_step = steps == Some(StepsEnd::NotRecorded);
-    let reports_nothing = matches!(
-        result,
-        HandlerResult::Panicked | HandlerResult::Unreported(_)
-    );
-    held.has_unreported |= held.has_lost_step || reports_nothing;
-    let releases = match result {
-        HandlerResult::Failed(_) | HandlerResult::NotStored => true,
-        HandlerResult::Unstorable => !staged,
-        _ => false,
-    };
-    if held.has_lost_step && call.policy.on_timeout == OnTimeout::Hold && releases {
-        return finish(Resolution::Own(Completion::Kept));
-    }
-    let free = |name: &str, returned| {
-        let (failure, shorter) = if held.has_unreported {
-            (format!("{UNREPORTED}: {name}"), UNREPORTED)
-        } else {
-            (name.to_owned(), FAILED)
-        };
-        let releasing = Releasing {
-            returned,
-            lease_end: held.lease_end,
-            shorter: keeps_steps(call, held).then_some((shorter, held.claimed_at)),
-        };
-        let effect = free_key(call, now, &failure, held, returned);
-        (State::Releasing(releasing), effect)
-    };
-    let (data, unstorable) = match result {
-        HandlerResult::Returned(data) => (Some(data), None),
-        HandlerResult::NotSerializable => (None, Some(Unstorable::NotSerializable)),
-        HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerOnly)),
-        // The caller gets this response as a success, so its writes must be applied.
-        HandlerResult::Unstorable if staged => (None, Some(Unstorable::OwnCallerOnly)),
-        HandlerResult::NotStored | HandlerResult::Unstorable => {
-            return free(NOT_STORED, true);
-        }
-        // Such an end reports nothing. As after a kill, the effect may have happened.
-        HandlerResult::Panicked | HandlerResult::Unreported(_)
-            if call.policy.on_timeout == OnTimeout::Hold =>
-        {
-            return finish(Resolution::Own(Completion::Kept));
-        }
-        HandlerResult::Panicked => return free(PANIC, false),
-        HandlerResult::NotStarted => {
-            let releasing = Releasing {
-                returned: false,
-                lease_end: held.lease_end,
-                shorter: None,
-            };
-            let HeldClaim {
-                claimed_at,
-                has_unreported,
-                has_steps,
-                ..
-            } = held;
-            let effect = release_unrun(call, now, claimed_at, has_unreported, has_steps);
-            return (State::Releasing(releasing), effect);
-        }
-        HandlerResult::Failed(name) | HandlerResult::Unreported(name) => return free(&name, false),
-        // One level is all that a driver makes.
-        HandlerResult::AfterSteps(..) => return refuse(ErrorKind::Internal),
-    };
-    let completing = Completing {
-        held,
+    held.has_steps |= end.steps.is_some();
+    held.has_lost_step = matches!(end.steps, Some(StepEnd::TooLarge | StepEnd::NotRecorded));
+    held.has_unreported |= held.has_lost_step
+        || matches!(
+            end.result,
+            HandlerResult::Panicked | HandlerResult::Unreported(_)
+        );
+    let staged = end.staged;
+    let lease_end = held.lease_end;
+    let releasing = |returned, shorter| Releasing {
+        returned,
         staged,
-        tries: 0,
-        conflicts: 0,
-        maybe_applied: false,
-        record: requests::completed(call, now, data.as_ref()),
-        unstorable,
+        lease_end,
+        shorter,
     };
-    send_completion(call, completing)
+    match after_run(call.policy.on_timeout, held.has_lost_step, end) {
+        AfterRun::Complete(response) => {
+            let completing = Completing {
+                held,
+                staged,
+                tries: 0,
+                conflicts: 0,
+                maybe_applied: false,
+                unstorable: response.as_ref().err().copied(),
+                record: requests::completed(call, now, response.ok()),
+            };
+            send_completion(call, completing)
+        }
+        AfterRun::Release { failure, returned } => {
+            let (failure, shorter) = if held.has_unreported {
+                (format!("{UNREPORTED}: {failure}"), UNREPORTED)
+            } else {
+                (failure, FAILED)
+            };
+            let shorter = keeps_steps(call, held).then_some((shorter, held.claimed_at));
+            let effect = free_key(call, now, &failure, held, returned);
+            (State::Releasing(releasing(returned, shorter)), effect)
+        }
+        AfterRun::ReleaseUnrun => {
+            let effect = release_unrun(
+                call,
+                now,
+                held.claimed_at,
+                held.has_unreported,
+                held.has_steps,
+            );
+            (State::Releasing(releasing(false, None)), effect)
+        }
+        AfterRun::Keep => {
+            let dropped = staged.then_some(StagedEnd::Dropped);
+            finish(CallEnd::own(Some(ClaimEnd::Kept)).with_staged(dropped))
+        }
+        AfterRun::ReadRecord => (State::ReadingAfterSteps { lease_end, staged }, READ),
+    }
 }
 
 /// Returns true if the release keeps the steps.
@@ -133,7 +153,7 @@ fn keeps_steps(call: &CallTerms, held: HeldClaim) -> bool {
 ///
 /// It deletes the record, unless a later run needs something of it: the steps, the mark of an effect that no run has reported, or a
 /// failure that must be recorded.
-pub(super) fn free_key(
+fn free_key(
     call: &CallTerms,
     now: EpochMillis,
     failure: &str,
@@ -177,7 +197,7 @@ pub(super) fn completion_written(
         }
         WriteResult::Rejected { maybe_applied } => {
             completing.maybe_applied |= maybe_applied;
-            transaction::reject(call, now, completing)
+            free_rejected(call, now, completing, ErrorKind::TransactionRejected)
         }
         WriteResult::Failed {
             maybe_applied,
@@ -199,11 +219,12 @@ pub(super) fn completion_written(
                     let pause = backoff(completing.tries);
                     (State::RetryingCompletion(completing), Effect::Pause(pause))
                 }
-                WriteErrorKind::Conflict => transaction::conflict(call, now, completing),
+                WriteErrorKind::Conflict => conflict(call, now, completing),
+                // The store does not accept the transaction.
                 WriteErrorKind::TooLarge | WriteErrorKind::Permanent if completing.staged => {
-                    transaction::reject(call, now, completing)
+                    free_rejected(call, now, completing, ErrorKind::TransactionRejected)
                 }
-                WriteErrorKind::Transient => transaction::give_up(call, now, completing),
+                WriteErrorKind::Transient => give_up(call, now, completing),
                 _ => not_stored(&completing, ErrorKind::CompletionUnknown),
             }
         }
@@ -212,8 +233,121 @@ pub(super) fn completion_written(
 
 /// Returns true if the lease leaves time for a pause, one more try and its reply. The caller must get its error before the
 /// process is killed.
-pub(super) fn has_time_for(pause: Duration, now: EpochMillis, completing: &Completing) -> bool {
+fn has_time_for(pause: Duration, now: EpochMillis, completing: &Completing) -> bool {
     now.until(completing.held.lease_end) > pause + REPLY_RESERVE
+}
+
+/// Handles a completion that met the transaction of another call, or was throttled. It was not applied, so it is sent again for as long
+/// as the lease runs.
+fn conflict(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
+    let conflicts = completing.conflicts.saturating_add(1);
+    let pause = backoff(conflicts);
+    if !has_time_for(pause, now, &completing) {
+        return give_up(call, now, completing);
+    }
+    let completing = Completing {
+        conflicts,
+        tries: completing.tries.saturating_sub(1),
+        ..completing
+    };
+    (State::RetryingCompletion(completing), Effect::Pause(pause))
+}
+
+/// Ends a completion that was sent often enough. If no send of a transaction can have been applied, the key is freed: a retry then runs
+/// at once, and not after the lease.
+fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
+    // Without staged writes the effects of the run stay, so no other run may follow it at once.
+    if completing.maybe_applied || !completing.staged {
+        return not_stored(&completing, ErrorKind::CompletionUnknown);
+    }
+    free_rejected(call, now, completing, ErrorKind::CompletionUnknown)
+}
+
+/// Frees the key after a transaction that was rejected, that the store does not accept, or that was given up. `kind` is the error of
+/// this end.
+fn free_rejected(
+    call: &CallTerms,
+    now: EpochMillis,
+    completing: Completing,
+    kind: ErrorKind,
+) -> Next {
+    if completing.held.has_lost_step && call.policy.on_timeout == OnTimeout::Hold {
+        // An operator must decide, so the claim stays.
+        return if completing.maybe_applied {
+            unknown(&completing, ErrorKind::CompletionUnknown)
+        } else {
+            not_applied(&completing, kind, None)
+        };
+    }
+    // The mark alone: the record may have no room for more.
+    let failure = if completing.held.has_unreported {
+        UNREPORTED
+    } else {
+        kind.name()
+    };
+    let effect = free_key(call, now, failure, completing.held, false);
+    (State::Freeing { completing, kind }, effect)
+}
+
+/// Handles the result of the release after a transaction that was rejected or given up. `kind` is the error of this end.
+pub(super) fn freed(
+    call: &CallTerms,
+    now: EpochMillis,
+    completing: Completing,
+    kind: ErrorKind,
+    result: WriteResult,
+) -> Next {
+    let maybe_applied = completing.maybe_applied;
+    match result {
+        // The fence held until now, so no send was applied. A send of the claim that comes now makes the claim again, and a send of
+        // the transaction after it finds the fence.
+        WriteResult::Applied { .. } if maybe_applied && completing.held.may_come_again => {
+            unknown(&completing, ErrorKind::CompletionUnknown)
+        }
+        // No send can be applied any more.
+        WriteResult::Applied { .. } => not_applied(&completing, kind, Some(ClaimEnd::Released)),
+        // The condition holds for this record, and yet it failed: what is stored is unknown.
+        WriteResult::ConditionFailed {
+            existing: Some(existing),
+            ..
+        } if is_claim_of(&existing, call) => unknown(&completing, ErrorKind::CompletionUnknown),
+        // Another call has the key, and can apply its own writes. Or an operator has freed it.
+        WriteResult::ConditionFailed {
+            existing: Some(existing),
+            ..
+        } => stored(call, now, &completing, existing)
+            .unwrap_or_else(|| unknown(&completing, ErrorKind::LostOwnership)),
+        // An earlier send can have been applied in a window that has ended since, or before an eviction.
+        WriteResult::ConditionFailed { existing: None, .. } if maybe_applied => {
+            unknown(&completing, ErrorKind::LostOwnership)
+        }
+        WriteResult::ConditionFailed { existing: None, .. } => not_applied(&completing, kind, None),
+        WriteResult::Rejected { .. } | WriteResult::Failed { .. } if maybe_applied => {
+            unknown(&completing, ErrorKind::CompletionUnknown)
+        }
+        WriteResult::Rejected { .. } | WriteResult::Failed { .. } => {
+            not_applied(&completing, kind, Some(ClaimEnd::NotReleased))
+        }
+    }
+}
+
+/// Ends a call whose staged writes were certainly not applied, and never will be.
+fn not_applied(completing: &Completing, kind: ErrorKind, claim: Option<ClaimEnd>) -> Next {
+    let staged = if kind == ErrorKind::TransactionRejected {
+        StagedEnd::Rejected
+    } else {
+        StagedEnd::Dropped
+    };
+    finish(CallEnd {
+        claim,
+        ..CallEnd::refused(kind).with_staged(completing.staged.then_some(staged))
+    })
+}
+
+/// Ends a call of which it is not known whether its completion was applied, or whose response another call can have replaced.
+fn unknown(completing: &Completing, kind: ErrorKind) -> Next {
+    let staged = completing.staged.then_some(StagedEnd::Unknown);
+    finish(CallEnd::refused(kind).with_staged(staged))
 }
 
 /// Handles a claim that is gone: `existing` is not this call's claim any more, or there is no record.
@@ -223,12 +357,12 @@ pub(super) fn claim_gone(
     completing: Completing,
     existing: Option<Record>,
 ) -> Next {
+    let expired = is_expired(completing.held.lease_end, now);
     match existing {
         Some(existing) => other_record(call, now, completing, existing),
         // Nothing of a transaction was applied, so its response need not be stored. And "no record" is no fence: a send that arrives
         // after the window would be applied again.
-        None if completing.staged => refuse(ErrorKind::LostOwnership),
-        None if completing.maybe_applied || is_expired(completing.held.lease_end, now) => {
+        None if completing.staged || completing.maybe_applied || expired => {
             not_stored(&completing, ErrorKind::LostOwnership)
         }
         None => {
@@ -240,12 +374,22 @@ pub(super) fn claim_gone(
 
 /// Handles the record of a call whose claim was gone before the handler had ended. A response that another call has stored is the
 /// response of this call too.
-pub(super) fn claim_lost(call: &CallTerms, now: EpochMillis, existing: Option<Record>) -> Next {
+pub(super) fn claim_lost(
+    call: &CallTerms,
+    now: EpochMillis,
+    staged: bool,
+    existing: Option<Record>,
+) -> Next {
+    // The completion was not sent.
+    let dropped = staged.then_some(StagedEnd::Dropped);
     match existing {
         Some(existing) if completed_state(call, now, &existing) == Some(RecordState::Replay) => {
-            replay(existing, Source::Completion)
+            replay_stored(call, existing, dropped)
         }
-        _ => refuse(Refusal::lost_in_a_step()),
+        _ => {
+            let lost = Refusal::new(ErrorKind::LostOwnership, RefusalDetail::LostInAStep);
+            finish(CallEnd::refused(lost).with_staged(dropped))
+        }
     }
 }
 
@@ -284,7 +428,7 @@ fn other_record(
 }
 
 /// Returns the end of the call by a stored response, or by its own completion without a response. `None` if the record has neither.
-pub(super) fn stored(
+fn stored(
     call: &CallTerms,
     now: EpochMillis,
     completing: &Completing,
@@ -294,12 +438,20 @@ pub(super) fn stored(
         completed_state(call, now, &existing)?,
         completing.unstorable,
     ) {
-        (RecordState::Replay, _) => Some(replay(existing, Source::Completion)),
+        (RecordState::Replay, _) => {
+            // An earlier send can have been applied in a window that has ended since.
+            let staged = completing.staged.then_some(if completing.maybe_applied {
+                StagedEnd::Unknown
+            } else {
+                StagedEnd::Dropped
+            });
+            Some(replay_stored(call, existing, staged))
+        }
         // An earlier send of this call's own completion without a response was applied.
         (RecordState::ResponseUnavailable, Some(why))
             if existing.owner.value() == Some(&call.owner) =>
         {
-            Some(confirmed_without(why))
+            Some(confirmed_without(why, completing.staged))
         }
         _ => None,
     }
@@ -311,9 +463,9 @@ pub(super) fn stored(
 /// if it staged writes, which may not have been applied.
 pub(super) fn not_stored(completing: &Completing, kind: ErrorKind) -> Next {
     if completing.held.is_confirmed || completing.staged {
-        refuse(kind)
+        unknown(completing, kind)
     } else {
-        finish(Resolution::Own(Completion::Unclaimed))
+        finish(CallEnd::own(None))
     }
 }
 
@@ -324,19 +476,32 @@ fn completed_state(call: &CallTerms, now: EpochMillis, existing: &Record) -> Opt
     (completed && runs && same_payload(existing, call)).then(|| response_of(existing))
 }
 
+/// Ends a call by the response that is stored. `staged` is what became of its staged writes if another call has stored it.
+fn replay_stored(call: &CallTerms, record: Record, staged: Option<StagedEnd>) -> Next {
+    // An earlier send of the call's own completion was applied.
+    let own = record.owner.value() == Some(&call.owner);
+    let staged = staged.map(|other| if own { StagedEnd::Applied } else { other });
+    finish(CallEnd::replayed(record, Source::Completion).with_staged(staged))
+}
+
 fn confirmed(completing: Completing) -> Next {
+    let staged = completing.staged;
     match completing.unstorable {
-        None => finish(Resolution::Own(Completion::Stored(completing.record))),
-        Some(why) => confirmed_without(why),
+        None => {
+            let staged = staged.then_some(StagedEnd::Applied);
+            finish(CallEnd::stored(completing.record).with_staged(staged))
+        }
+        Some(why) => confirmed_without(why, staged),
     }
 }
 
 /// Ends a call whose key is completed without a response.
-fn confirmed_without(why: Unstorable) -> Next {
-    match why {
-        Unstorable::OwnCallerOnly => finish(Resolution::Own(Completion::WithoutResponse)),
-        Unstorable::NotSerializable => refuse(ErrorKind::ResponseNotSerializable),
-    }
+fn confirmed_without(why: Unstorable, staged: bool) -> Next {
+    let end = match why {
+        Unstorable::OwnCallerOnly => CallEnd::own(Some(ClaimEnd::CompletedWithoutResponse)),
+        Unstorable::NotSerializable => CallEnd::refused(ErrorKind::ResponseNotSerializable),
+    };
+    finish(end.with_staged(staged.then_some(StagedEnd::Applied)))
 }
 
 /// Handles the result of a release after the handler ran.
@@ -346,10 +511,9 @@ pub(super) fn released(
     releasing: Releasing,
     result: WriteResult,
 ) -> Next {
-    let Releasing {
-        returned, shorter, ..
-    } = releasing;
-    match (result, shorter) {
+    // The completion was not sent.
+    let dropped = releasing.staged.then_some(StagedEnd::Dropped);
+    match (result, releasing.shorter) {
         // Steps fill the record. The shorter failure needs less room than the owner token that it replaces.
         (
             WriteResult::Failed {
@@ -365,24 +529,23 @@ pub(super) fn released(
             let effect = requests::record_failure(call, now, failure, claimed_at, true);
             (State::Releasing(releasing), effect)
         }
-        (result, _) => release_ended(call, now, returned, result),
-    }
-}
-
-/// Handles the result of the last release. `returned` is true if the handler returned a response.
-fn release_ended(call: &CallTerms, now: EpochMillis, returned: bool, result: WriteResult) -> Next {
-    match result {
-        WriteResult::Applied { .. } => finish(Resolution::Own(Completion::Released)),
-        WriteResult::ConditionFailed {
-            existing: Some(existing),
-            ..
-        } if returned && completed_state(call, now, &existing) == Some(RecordState::Replay) => {
-            replay(existing, Source::Completion)
+        (
+            WriteResult::ConditionFailed {
+                existing: Some(existing),
+                ..
+            },
+            _,
+        ) if releasing.returned
+            && completed_state(call, now, &existing) == Some(RecordState::Replay) =>
+        {
+            replay_stored(call, existing, dropped)
         }
-        // The record is not this call's claim any more, so there is nothing to release.
-        WriteResult::ConditionFailed { .. } => finish(Resolution::Own(Completion::Released)),
-        WriteResult::Rejected { .. } | WriteResult::Failed { .. } => {
-            finish(Resolution::Own(Completion::NotReleased))
+        // After a condition that failed the record is not this call's claim any more, so there is nothing to release.
+        (WriteResult::Applied { .. } | WriteResult::ConditionFailed { .. }, _) => {
+            finish(CallEnd::own(Some(ClaimEnd::Released)).with_staged(dropped))
+        }
+        (WriteResult::Rejected { .. } | WriteResult::Failed { .. }, _) => {
+            finish(CallEnd::own(Some(ClaimEnd::NotReleased)).with_staged(dropped))
         }
     }
 }

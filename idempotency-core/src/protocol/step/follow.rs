@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use super::super::CallTerms;
 use super::super::classify::is_expired;
 use super::super::effect::Effect;
+use super::super::end::{Refusal, Source};
 use super::super::in_flight::{InFlight, Stage};
 use super::super::limits::{LONGEST_PAUSE, REPLY_TIMEOUT};
 use super::super::policy::OnInProgress;
-use super::super::resolution::{Refusal, Source};
-use super::super::terms::CallTerms;
 use super::claim::{from_memory, is_too_late, start, wait_left};
 use super::state::{Following, Next, State, refuse};
 use crate::error::ErrorKind;
@@ -29,15 +29,16 @@ pub(super) fn leader_found(
         return refuse(ErrorKind::NoTimeLeft);
     }
     let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
+    let start = || start(call, now, Some(wait_until));
     if leader.is_expired(now) {
-        return start(call, now, wait_until);
+        return start();
     }
     let left = wait_left(now, wait_until);
     let waits = call.policy.on_in_progress == OnInProgress::Wait;
     let at_most = match (leader.stage, left) {
         (Stage::Claiming | Stage::Storing, Some(left)) => left.min(REPLY_TIMEOUT),
         // The store knows more than this process.
-        (Stage::Claiming | Stage::Storing, None) => return start(call, now, wait_until),
+        (Stage::Claiming | Stage::Storing, None) => return start(),
         (Stage::Running, Some(left)) if waits => left,
         // The leader publishes its next round when the store has replied after its pause.
         (Stage::Waiting { .. }, Some(left)) if waits => left.min(LONGEST_PAUSE + REPLY_TIMEOUT),
@@ -49,7 +50,7 @@ pub(super) fn leader_found(
             },
             _,
         ) if is_expired(end, now) => {
-            return start(call, now, wait_until);
+            return start();
         }
         (Stage::Waiting { until, .. }, _) => return in_progress(until),
     };
@@ -69,10 +70,11 @@ pub(super) fn leader_progress(
     following: Following,
     leader: InFlight,
 ) -> Next {
+    let wait_until = Some(following.wait_until);
     if leader == following.leader && leader.stage != Stage::Running {
-        return start(call, now, following.wait_until);
+        return start(call, now, wait_until);
     }
-    leader_found(call, now, Some(following.wait_until), leader)
+    leader_found(call, now, wait_until, leader)
 }
 
 /// Handles the end of the leader. Its confirmed record is classified like any other record.
@@ -85,7 +87,7 @@ pub(super) fn leader_done(
     let wait_until = Some(following.wait_until);
     match (confirmed, following.leader.stage) {
         (Some(record), _) => from_memory(call, now, wait_until, record, Source::ConcurrentCall),
-        (None, Stage::Claiming) => start(call, now, following.wait_until),
+        (None, Stage::Claiming) => start(call, now, wait_until),
         // One follower claims next and becomes the leader of the others.
         (None, Stage::Running | Stage::Storing | Stage::Waiting { .. }) => {
             (State::Checking(wait_until), Effect::CheckLocal)

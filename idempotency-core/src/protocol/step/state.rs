@@ -1,11 +1,11 @@
 //! The states of an attempt, and the transitions that several of them share.
 
+use super::super::CallTerms;
+use super::super::effect::Consistency;
 use super::super::effect::Effect;
+use super::super::end::{CallEnd, Refusal, Source};
 use super::super::in_flight::InFlight;
-use super::super::read::Consistency;
-use super::super::resolution::{Refusal, Resolution, Source};
 use super::super::run::Run;
-use super::super::terms::CallTerms;
 use crate::error::ErrorKind;
 use crate::record::{Record, RecordedSteps};
 use crate::time::EpochMillis;
@@ -38,8 +38,13 @@ pub(super) enum State {
     RetryingCompletion(Completing),
     /// Reads the record, because the condition of a completion failed and brought no record back.
     ReadingAfterCompletion(Completing),
-    /// Reads the record, because a step found that the claim is gone. The value is the end of its lease.
-    ReadingAfterSteps(EpochMillis),
+    /// Reads the record, because a step found that the claim is gone.
+    ReadingAfterSteps {
+        /// When the lease of the claim ends.
+        lease_end: EpochMillis,
+        /// True if the handler staged writes.
+        staged: bool,
+    },
     /// Sends the completion of an evicted claim.
     Restoring(Completing),
     /// Releases the claim after a transaction was rejected or given up. The release shows whether an earlier send was applied.
@@ -170,6 +175,8 @@ pub(super) struct Completing {
 pub(super) struct Releasing {
     /// True if the handler returned a response. A stored response then takes precedence over it.
     pub(super) returned: bool,
+    /// True if the handler staged writes.
+    pub(super) staged: bool,
     /// When the lease of the claim ends.
     pub(super) lease_end: EpochMillis,
     /// The shorter failure of a release that keeps steps, and the time of the claim. It is sent if the record has no room for the first one.
@@ -219,14 +226,14 @@ impl State {
     }
 }
 
-pub(super) fn finish(resolution: Resolution) -> Next {
-    (State::Finished, Effect::Finish(resolution))
+pub(super) fn finish(end: CallEnd) -> Next {
+    (State::Finished, Effect::Finish(end))
 }
 
 pub(super) fn refuse(refusal: impl Into<Refusal>) -> Next {
-    finish(Resolution::Refuse(refusal.into()))
+    finish(CallEnd::refused(refusal))
 }
 
 pub(super) fn replay(record: Record, source: Source) -> Next {
-    finish(Resolution::Replay { record, source })
+    finish(CallEnd::replayed(record, source))
 }

@@ -16,8 +16,8 @@ use super::super::condition::{Condition, Operand, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::super::policy::{OnError, OnInProgress, OnStoreError, OnTimeout};
 use super::super::{
-    Change, Completion, Consistency, HandlerResult, Refusal, RefusalDetail, Resolution, Write,
-    WriteErrorKind, WriteResult,
+    Change, ClaimEnd, Consistency, HandlerEnd, HandlerResult, Refusal, RefusalDetail, StagedEnd,
+    StepEnd, Write,
 };
 use super::*;
 use crate::record::{Attribute, Data, Field, Record, Status};
@@ -86,7 +86,25 @@ fn failure_left_at(now: EpochMillis, failure: &str) -> Effect {
 }
 
 fn returned() -> Input {
-    Input::HandlerDone(HandlerResult::Returned(Data::new("42")))
+    ended(HandlerResult::Returned(Data::new("42")))
+}
+
+/// Returns the end of a handler without steps and staged writes.
+fn ended(result: HandlerResult) -> Input {
+    Input::HandlerEnded(result.into())
+}
+
+/// Returns the end of a handler that staged writes.
+fn staging(result: HandlerResult) -> Input {
+    Input::HandlerEnded(HandlerEnd {
+        staged: true,
+        ..result.into()
+    })
+}
+
+/// Returns the end of a call whose caller gets the handler's own result, which is not stored.
+fn own(claim: Option<ClaimEnd>) -> Effect {
+    Effect::Finish(CallEnd::own(claim))
 }
 
 fn mine_completed(data: &str) -> Record {
@@ -97,5 +115,5 @@ fn mine_completed(data: &str) -> Record {
 }
 
 fn finished(refusal: impl Into<Refusal>) -> Effect {
-    Effect::Finish(Resolution::Refuse(refusal.into()))
+    Effect::Finish(CallEnd::refused(refusal))
 }

@@ -3,12 +3,12 @@
 //! The policy is for calls of which nothing is known but that the store failed. A call that has met another call of its key, in the
 //! store or in its process, ends in an error: its run would be a second one.
 
+use super::super::CallTerms;
 use super::super::classify::{RecordState, classify, is_expired};
 use super::super::effect::{Effect, Input, WriteErrorKind, WriteResult};
+use super::super::end::Refusal;
 use super::super::in_flight::{InFlight, Stage};
-use super::super::resolution::{Refusal, Resolution};
 use super::super::run::Run;
-use super::super::terms::CallTerms;
 use super::claim::{is_too_late, release_unrun};
 use super::state::{GivingUp, HeldClaim, Next, Running, State, Unclaimed, refuse};
 use crate::error::ErrorKind;
@@ -35,8 +35,7 @@ pub(super) fn may_still_run(call: &CallTerms, now: EpochMillis, input: &Input) -
         | Input::Read(None)
         | Input::ReadFailed
         | Input::Paused
-        | Input::HandlerDone(_)
-        | Input::HandlerStaged(_) => true,
+        | Input::HandlerEnded(_) => true,
     }
 }
 
@@ -52,11 +51,7 @@ pub(super) fn instead_of_failing(
         (State::GivingUp(giving_up), _) if giving_up.kind == ErrorKind::StoreFailed => {
             Some(giving_up.clone())
         }
-        (_, Effect::Finish(Resolution::Refuse(refusal)))
-            if refusal.kind == ErrorKind::StoreFailed =>
-        {
-            None
-        }
+        (_, Effect::Finish(end)) if end.error_kind() == Some(ErrorKind::StoreFailed) => None,
         _ => return next,
     };
     let unclaimed = Unclaimed {

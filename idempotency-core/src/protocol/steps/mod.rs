@@ -14,9 +14,9 @@ use std::time::Duration;
 use super::CallTerms;
 use super::classify::{is_claim_by, is_expired};
 use super::condition::{Condition, held_by};
-use super::effect::{WriteErrorKind, WriteResult};
+use super::effect::{Resend, Write, WriteErrorKind, WriteResult};
+use super::end::StepEnd;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
-use super::write::{Resend, Write};
 use crate::owner::OwnerToken;
 use crate::record::{Data, RecordedSteps};
 use crate::time::EpochMillis;
@@ -48,7 +48,8 @@ pub struct StepLedger {
     open: usize,
     /// The length of all results that are recorded, or may be.
     text_len: usize,
-    end: Option<StepsEnd>,
+    /// The worst end of the steps that have ended.
+    end: Option<StepEnd>,
     /// True if the handler has ended.
     closed: bool,
 }
@@ -77,17 +78,6 @@ pub enum StepRefusal {
     ClaimLost,
     /// The handler has ended. The key may be free, so another call may run the step.
     HandlerEnded,
-}
-
-/// What the steps of a run mean to the end of its call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum StepsEnd {
-    /// Every result was recorded.
-    Recorded,
-    /// The result of a step was not recorded, or may not be. The effect of that step happened.
-    NotRecorded,
-    /// A step found that the claim is gone.
-    ClaimLost,
 }
 
 impl StepLedger {
@@ -130,7 +120,7 @@ impl StepLedger {
     pub fn refusal(&self, now: EpochMillis) -> Option<StepRefusal> {
         if self.closed {
             Some(StepRefusal::HandlerEnded)
-        } else if self.end == Some(StepsEnd::ClaimLost) {
+        } else if self.end == Some(StepEnd::ClaimLost) {
             Some(StepRefusal::ClaimLost)
         } else if is_expired(self.lease_end, now) {
             Some(StepRefusal::LeaseExpired)
@@ -163,19 +153,14 @@ impl StepLedger {
     /// Notes how the recording of a step's result ended.
     pub fn recorded(&mut self, end: StepEnd) {
         self.open = self.open.saturating_sub(1);
-        let end = match end {
-            StepEnd::Recorded => StepsEnd::Recorded,
-            StepEnd::ClaimLost => StepsEnd::ClaimLost,
-            StepEnd::TooLarge | StepEnd::NotRecorded => StepsEnd::NotRecorded,
-        };
         self.end = self.end.max(Some(end));
     }
 
-    /// Returns what the steps mean to the end of the call. `None` if the run started none.
+    /// Returns the worst end of the steps of the run. `None` if it started none.
     ///
     /// A step that was started and never ended counts as not recorded: its future was dropped, perhaps after its effect.
-    pub fn end(&self) -> Option<StepsEnd> {
-        let open = (self.open > 0).then_some(StepsEnd::NotRecorded);
+    pub fn end(&self) -> Option<StepEnd> {
+        let open = (self.open > 0).then_some(StepEnd::NotRecorded);
         self.end.max(open)
     }
 
@@ -189,19 +174,6 @@ impl StepLedger {
         let names = self.recorded.iter().map(|(name, _)| name);
         names.filter(|name| !self.asked.contains(*name))
     }
-}
-
-/// How the recording of a result ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StepEnd {
-    /// The result is recorded.
-    Recorded,
-    /// The claim is gone: taken over by another call, or evicted. Nothing is recorded.
-    ClaimLost,
-    /// The record would be larger than the store accepts. Nothing is recorded.
-    TooLarge,
-    /// The recording was not confirmed. The result may be recorded or not.
-    NotRecorded,
 }
 
 /// The write of one result, as a state machine.

@@ -58,7 +58,7 @@ fn no_step_runs_after_one_that_found_its_claim_gone() {
     ledger.start(NOW, "a");
     ledger.recorded(StepEnd::ClaimLost);
     assert_eq!(ledger.start(NOW, "b"), refused(StepRefusal::ClaimLost));
-    assert_eq!(ledger.end(), Some(StepsEnd::ClaimLost));
+    assert_eq!(ledger.end(), Some(StepEnd::ClaimLost));
 }
 
 #[test]
@@ -95,19 +95,19 @@ fn the_end_of_a_run_is_that_of_its_worst_step() {
     ledger.start(NOW, "z");
     assert_eq!(ledger.end(), None, "no step ran");
     ledger.start(NOW, "a");
-    assert_eq!(ledger.end(), Some(StepsEnd::NotRecorded), "it is running");
+    assert_eq!(ledger.end(), Some(StepEnd::NotRecorded), "it is running");
     ledger.failed();
     assert_eq!(ledger.end(), None, "it has no result");
     ledger.start(NOW, "b");
     ledger.recorded(StepEnd::Recorded);
-    assert_eq!(ledger.end(), Some(StepsEnd::Recorded));
+    assert_eq!(ledger.end(), Some(StepEnd::Recorded));
     for end in [StepEnd::TooLarge, StepEnd::NotRecorded] {
         let mut ledger = ledger.clone();
         ledger.start(NOW, "c");
         ledger.recorded(end);
         ledger.start(NOW, "d");
         ledger.recorded(StepEnd::Recorded);
-        assert_eq!(ledger.end(), Some(StepsEnd::NotRecorded));
+        assert_eq!(ledger.end(), Some(end));
     }
 }
 

@@ -4,7 +4,7 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::{
-    CallTerms, Effect, HandlerResult, Input, Resolution, Write, WriteResult,
+    CallTerms, Effect, HandlerEnd, HandlerResult, Input, Write, WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
@@ -286,9 +286,7 @@ pub(crate) struct RunsAgainAfterLostOwnership;
 impl Rules for RunsAgainAfterLostOwnership {
     fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Finish(Resolution::Refuse(refusal))
-                if refusal.kind == ErrorKind::LostOwnership =>
-            {
+            Effect::Finish(end) if end.error_kind() == Some(ErrorKind::LostOwnership) => {
                 Effect::Run
             }
             other => other,
@@ -324,10 +322,10 @@ impl Rules for PanicFreesAHeldClaim {
         input: Input,
     ) -> (EpochMillis, Input) {
         match input {
-            Input::HandlerDone(HandlerResult::Panicked) => (
-                now,
-                Input::HandlerDone(HandlerResult::Failed("panic".to_owned())),
-            ),
+            Input::HandlerEnded(end) if end.result == HandlerResult::Panicked => {
+                let result = HandlerResult::Failed("panic".to_owned());
+                (now, Input::HandlerEnded(HandlerEnd { result, ..end }))
+            }
             other => (now, other),
         }
     }
@@ -345,8 +343,12 @@ impl Rules for UnreportedCountsAsFailure {
         input: Input,
     ) -> (EpochMillis, Input) {
         match input {
-            Input::HandlerDone(HandlerResult::Unreported(name)) => {
-                (now, Input::HandlerDone(HandlerResult::Failed(name)))
+            Input::HandlerEnded(HandlerEnd {
+                result: HandlerResult::Unreported(name),
+                ..
+            }) => {
+                let failed = HandlerResult::Failed(name);
+                (now, Input::HandlerEnded(failed.into()))
             }
             other => (now, other),
         }

@@ -11,7 +11,7 @@ mod unprotected;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::protocol::decision::Decided;
 use idempotency_core::protocol::{
-    CallTerms, Effect, InFlightKey, Input, Resolution, Write, WriteResult,
+    CallEnd, CallTerms, Effect, InFlightKey, Input, Write, WriteResult,
 };
 use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
@@ -75,8 +75,8 @@ pub(crate) trait Rules: Sync {
     }
 
     /// Returns the record that a leader shares with its followers, given its last request.
-    fn shares(&self, resolution: &Resolution, _: &Effect) -> Option<Record> {
-        resolution.confirmed_record().cloned()
+    fn shares(&self, end: &CallEnd, _: &Effect) -> Option<Record> {
+        end.confirmed_record().cloned()
     }
 
     /// Returns the write of an operator's decision, and its condition.

@@ -1,7 +1,7 @@
 //! Deliberate faults of single flight.
 
 use idempotency_core::protocol::{
-    CallTerms, Effect, InFlight, InFlightKey, Input, Resolution, Stage, Write,
+    CallEnd, CallTerms, Effect, InFlight, InFlightKey, Input, Stage, Write,
 };
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
@@ -125,12 +125,12 @@ impl Rules for WaitOutlivesTheLease {
 pub(crate) struct LeaderSharesUnconfirmed;
 
 impl Rules for LeaderSharesUnconfirmed {
-    fn shares(&self, resolution: &Resolution, asked: &Effect) -> Option<Record> {
+    fn shares(&self, end: &CallEnd, asked: &Effect) -> Option<Record> {
         match asked {
             Effect::Write(Write::Update(change), _) if change.set.data.exists() => {
                 Some(change.set.clone())
             }
-            _ => resolution.confirmed_record().cloned(),
+            _ => end.confirmed_record().cloned(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::protocol::{
-    CallTerms, Effect, Input, Resolution, Write, WriteErrorKind, WriteResult,
+    CallEnd, CallTerms, Effect, Input, StagedEnd, Write, WriteErrorKind, WriteResult,
 };
 use idempotency_core::time::EpochMillis;
 
@@ -40,7 +40,8 @@ impl Rules for RejectsWithoutARelease {
     fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Delete, _) if view.ran => {
-                Effect::Finish(Resolution::Refuse(ErrorKind::TransactionRejected.into()))
+                let rejected = CallEnd::refused(ErrorKind::TransactionRejected);
+                Effect::Finish(rejected.with_staged(Some(StagedEnd::Rejected)))
             }
             other => other,
         }

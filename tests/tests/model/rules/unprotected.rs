@@ -2,7 +2,7 @@
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::{
-    CallTerms, Completion, Effect, InFlight, Input, Refusal, RefusalDetail, Resolution, Stage,
+    CallEnd, CallTerms, Effect, InFlight, Input, Refusal, RefusalDetail, Resolution, Stage,
     WriteErrorKind, WriteResult,
 };
 use idempotency_core::time::EpochMillis;
@@ -15,10 +15,14 @@ pub(crate) struct OpenCircuitRuns;
 impl Rules for OpenCircuitRuns {
     fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Finish(Resolution::Refuse(Refusal {
-                detail: Some(RefusalDetail::CircuitOpen(_)),
+            Effect::Finish(CallEnd {
+                resolution:
+                    Resolution::Refuse(Refusal {
+                        detail: Some(RefusalDetail::CircuitOpen(_)),
+                        ..
+                    }),
                 ..
-            })) => Effect::RunUnprotected {
+            }) => Effect::RunUnprotected {
                 maybe_claimed: false,
             },
             other => other,
@@ -32,12 +36,11 @@ pub(crate) struct FailedClaimRuns;
 impl Rules for FailedClaimRuns {
     fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Finish(Resolution::Refuse(Refusal {
-                kind: ErrorKind::StoreFailed,
-                ..
-            })) => Effect::RunUnprotected {
-                maybe_claimed: false,
-            },
+            Effect::Finish(end) if end.error_kind() == Some(ErrorKind::StoreFailed) => {
+                Effect::RunUnprotected {
+                    maybe_claimed: false,
+                }
+            }
             other => other,
         }
     }
@@ -49,10 +52,11 @@ pub(crate) struct UnconfirmedWritesCountAsOwn;
 impl Rules for UnconfirmedWritesCountAsOwn {
     fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Finish(Resolution::Refuse(Refusal {
-                kind: ErrorKind::CompletionUnknown,
-                ..
-            })) if view.ran => Effect::Finish(Resolution::Own(Completion::Unclaimed)),
+            Effect::Finish(end)
+                if view.ran && end.error_kind() == Some(ErrorKind::CompletionUnknown) =>
+            {
+                Effect::Finish(CallEnd::own(None).with_staged(end.staged))
+            }
             other => other,
         }
     }

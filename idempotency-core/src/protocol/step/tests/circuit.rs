@@ -57,10 +57,8 @@ fn an_open_circuit_is_a_failure_of_the_store_for_a_call_that_may_run_unprotected
 #[test]
 fn a_cached_response_and_a_leader_need_no_breaker() {
     let cached = Input::Local(Some(completed("42")));
-    assert!(matches!(
-        play(with_breaker(), [cached]),
-        Effect::Finish(Resolution::Replay { .. })
-    ));
+    let replay = CallEnd::replayed(completed("42"), Source::Cache);
+    assert_eq!(play(with_breaker(), [cached]), Effect::Finish(replay));
     let leader = Input::LeaderProgress(InFlight {
         stage: Stage::Claiming,
         until: now_plus(30_000),

@@ -276,7 +276,10 @@ fn a_duplicate_of_a_call_in_progress_is_refused_and_writes_nothing() {
 
 #[test]
 fn a_corrupt_record_is_not_changed() {
-    let refusal = Refusal::corrupt_record("its data is not JSON");
+    let refusal = Refusal::new(
+        ErrorKind::CorruptRecord,
+        RefusalDetail::Defect("its data is not JSON"),
+    );
     assert_eq!(
         play(call(), [MISS, condition_failed(completed("{"))]),
         finished(refusal)
@@ -297,10 +300,7 @@ fn under_hold_an_expired_claim_is_unresolved_and_not_changed() {
 #[test]
 fn a_cached_record_is_classified_like_a_stored_one() {
     let hit = |record: Record| Input::Local(Some(record));
-    let replay = Resolution::Replay {
-        record: completed("7"),
-        source: Source::Cache,
-    };
+    let replay = CallEnd::replayed(completed("7"), Source::Cache);
     assert_eq!(play(call(), [hit(completed("7"))]), Effect::Finish(replay));
     let mut validated = call();
     validated.validation = Some("mine".to_owned());

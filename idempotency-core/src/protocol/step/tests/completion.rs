@@ -23,7 +23,7 @@ fn a_completion_is_fenced_and_ends_the_call_only_when_it_is_confirmed() {
         panic!("the confirmed completion ends the call");
     };
     assert_eq!(verdict.confirmed_record(), Some(&change.set));
-    assert_eq!(verdict, Resolution::Own(Completion::Stored(change.set)));
+    assert_eq!(verdict, CallEnd::stored(change.set));
 }
 
 fn after_completion(inputs: impl IntoIterator<Item = Input>) -> Effect {
@@ -45,10 +45,7 @@ fn a_maybe_applied_completion_is_sent_again_and_the_record_shows_whether_it_was_
         Input::Paused,
         condition_failed(mine_completed("42")),
     ]);
-    let replay = Resolution::Replay {
-        record: mine_completed("42"),
-        source: Source::Completion,
-    };
+    let replay = CallEnd::replayed(mine_completed("42"), Source::Completion);
     assert_eq!(effect, Effect::Finish(replay));
 }
 
@@ -71,10 +68,7 @@ fn an_unconfirmed_completion_is_unknown_and_never_released() {
 
 #[test]
 fn a_late_owner_gets_the_winners_response() {
-    let replay = Resolution::Replay {
-        record: completed("7"),
-        source: Source::Completion,
-    };
+    let replay = CallEnd::replayed(completed("7"), Source::Completion);
     assert_eq!(
         after_completion([condition_failed(completed("7"))]),
         Effect::Finish(replay)
@@ -146,10 +140,7 @@ fn a_restored_completion_is_classified_if_its_condition_fails_and_unknown_if_it_
         restored(condition_failed(running)),
         finished(ErrorKind::LostOwnership)
     );
-    let replay = Resolution::Replay {
-        record: completed("7"),
-        source: Source::Completion,
-    };
+    let replay = CallEnd::replayed(completed("7"), Source::Completion);
     assert_eq!(
         restored(condition_failed(completed("7"))),
         Effect::Finish(replay)
@@ -200,10 +191,7 @@ fn a_response_that_is_too_large_completes_the_key_and_only_its_own_caller_gets_i
     };
     assert_eq!(change.set.data, Field::Absent);
     let effect = after_completion([too_large(), APPLIED]);
-    assert_eq!(
-        effect,
-        Effect::Finish(Resolution::Own(Completion::WithoutResponse))
-    );
+    assert_eq!(effect, own(Some(ClaimEnd::CompletedWithoutResponse)));
 }
 
 #[test]
@@ -222,7 +210,7 @@ fn a_maybe_applied_completion_without_a_response_is_confirmed_only_by_its_own_to
             condition_failed(without_response(owner)),
         ])
     };
-    let own = Effect::Finish(Resolution::Own(Completion::WithoutResponse));
+    let own = own(Some(ClaimEnd::CompletedWithoutResponse));
     assert_eq!(found(me()), own);
     assert_eq!(found(another()), finished(ErrorKind::LostOwnership));
     // A call that sent the response itself did not complete the key without it.
@@ -264,11 +252,7 @@ fn a_completion_without_its_response_has_as_many_tries_as_one_with_it() {
 
 #[test]
 fn a_response_that_is_not_json_completes_the_key_without_it() {
-    let inputs = [
-        MISS,
-        APPLIED,
-        Input::HandlerDone(HandlerResult::NotSerializable),
-    ];
+    let inputs = [MISS, APPLIED, ended(HandlerResult::NotSerializable)];
     let Effect::Write(Write::Update(change), _) = play(call(), inputs.clone()) else {
         panic!("the completion has no data");
     };
@@ -281,7 +265,7 @@ fn failure() -> [Input; 3] {
     [
         MISS,
         APPLIED,
-        Input::HandlerDone(HandlerResult::Failed("Timeout".to_owned())),
+        ended(HandlerResult::Failed("Timeout".to_owned())),
     ]
 }
 
@@ -313,37 +297,22 @@ fn a_failure_releases_the_claim_under_its_fence() {
 #[test]
 fn the_caller_gets_the_handlers_own_result_also_if_the_release_fails() {
     let with = |input| play(call(), failure().into_iter().chain([input]));
-    let own = |stored| Effect::Finish(Resolution::Own(stored));
-    assert_eq!(with(APPLIED), own(Completion::Released));
-    assert_eq!(
-        with(condition_failed(completed("7"))),
-        own(Completion::Released)
-    );
-    assert_eq!(with(maybe_applied()), own(Completion::NotReleased));
+    let released = own(Some(ClaimEnd::Released));
+    assert_eq!(with(APPLIED), released);
+    assert_eq!(with(condition_failed(completed("7"))), released);
+    let not_released = own(Some(ClaimEnd::NotReleased));
+    assert_eq!(with(maybe_applied()), not_released);
 }
 
 #[test]
 fn a_stored_response_replaces_one_that_is_not_stored() {
-    let inputs = |input| {
-        [
-            MISS,
-            APPLIED,
-            Input::HandlerDone(HandlerResult::NotStored),
-            input,
-        ]
-    };
-    let replay = Resolution::Replay {
-        record: completed("7"),
-        source: Source::Completion,
-    };
+    let inputs = |input| [MISS, APPLIED, ended(HandlerResult::NotStored), input];
+    let replay = CallEnd::replayed(completed("7"), Source::Completion);
     assert_eq!(
         play(call(), inputs(condition_failed(completed("7")))),
         Effect::Finish(replay)
     );
-    assert_eq!(
-        play(call(), inputs(APPLIED)),
-        Effect::Finish(Resolution::Own(Completion::Released))
-    );
+    assert_eq!(play(call(), inputs(APPLIED)), own(Some(ClaimEnd::Released)));
 }
 
 #[test]
@@ -382,23 +351,23 @@ fn over(replaced: Option<&Record>) -> Input {
 fn release_over(call: &CallTerms, replaced: Option<&Record>, result: HandlerResult) -> Effect {
     let (attempt, _) = Attempt::begin(call.clone()).0.step(NOW, MISS);
     let (attempt, _) = attempt.step(NOW, over(replaced));
-    attempt.step(NOW, Input::HandlerDone(result)).1
+    attempt.step(NOW, ended(result)).1
 }
 
 #[test]
 fn a_release_leaves_a_mark_unless_every_run_until_now_has_reported_its_end() {
-    let ended = |failure: Field<String>| Record {
+    let left = |failure: Field<String>| Record {
         failure,
         ..claim_of(another(), now_plus(-1))
     };
-    let failed = |name: &str| ended(Field::Value(name.to_owned()));
+    let failed = |name: &str| left(Field::Value(name.to_owned()));
     let timeout = || HandlerResult::Failed("Timeout".to_owned());
     let mut recording = call();
     recording.policy.on_error = OnError::Record;
     let mut holding = call();
     holding.policy.on_timeout = OnTimeout::Hold;
     for unreported in [
-        ended(Field::Absent),
+        left(Field::Absent),
         failed("unreported"),
         failed("unreported: Timeout"),
         failed("ResolvedByOperator"),
@@ -463,7 +432,7 @@ fn a_completion_that_meets_another_transaction_is_sent_again_and_its_claim_is_ne
 fn unreported(result: &HandlerResult, on_timeout: OnTimeout, on_error: OnError) -> Effect {
     let mut call = call();
     (call.policy.on_timeout, call.policy.on_error) = (on_timeout, on_error);
-    play(call, [MISS, APPLIED, Input::HandlerDone(result.clone())])
+    play(call, [MISS, APPLIED, ended(result.clone())])
 }
 
 #[test]
@@ -475,7 +444,7 @@ fn an_end_that_was_not_reported_leaves_a_mark_under_rerun_and_keeps_the_claim_un
         for on_error in [OnError::Release, OnError::Record] {
             let released = unreported(&result, OnTimeout::Rerun, on_error);
             assert_eq!(released, failure_left(&format!("unreported: {name}")));
-            let kept = Effect::Finish(Resolution::Own(Completion::Kept));
+            let kept = own(Some(ClaimEnd::Kept));
             assert_eq!(unreported(&result, OnTimeout::Hold, on_error), kept);
         }
     }

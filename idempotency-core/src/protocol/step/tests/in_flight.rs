@@ -48,10 +48,7 @@ fn in_progress_until(offset: i64) -> Effect {
 }
 
 fn shared(record: Record) -> Effect {
-    Effect::Finish(Resolution::Replay {
-        record,
-        source: Source::ConcurrentCall,
-    })
+    Effect::Finish(CallEnd::replayed(record, Source::ConcurrentCall))
 }
 
 #[test]
@@ -237,12 +234,8 @@ fn a_call_publishes_whether_it_asks_the_store_waits_or_runs() {
     let found = Input::Read(Some(claim_of(another(), now_plus(9_000))));
     assert_eq!(stage(&[MISS, other(), Input::Paused, found]), round(2));
     assert_eq!(stage(&[MISS, APPLIED]), Some(Stage::Running));
-    let failed = Input::HandlerDone(HandlerResult::Failed("E".to_owned()));
-    for ran in [
-        returned(),
-        Input::HandlerDone(HandlerResult::NotStored),
-        failed,
-    ] {
+    let failed = ended(HandlerResult::Failed("E".to_owned()));
+    for ran in [returned(), ended(HandlerResult::NotStored), failed] {
         assert_eq!(stage(&[MISS, APPLIED, ran]), Some(Stage::Storing));
     }
     let retries = stage(&[MISS, APPLIED, returned(), maybe_applied()]);

@@ -174,10 +174,7 @@ fn after_the_handler_only_the_lease_bounds_the_requests_that_decide_the_callers_
     let releases = [
         (NOW, MISS),
         (NOW, APPLIED),
-        (
-            now_plus(10_000),
-            Input::HandlerDone(HandlerResult::NotStored),
-        ),
+        (now_plus(10_000), ended(HandlerResult::NotStored)),
     ];
     assert_eq!(limit_at(now_plus(10_000), call(), releases), millis(19_800));
     let late = stores
@@ -192,11 +189,7 @@ fn after_the_handler_only_the_lease_bounds_the_requests_that_decide_the_callers_
 #[test]
 fn the_release_after_a_failed_run_is_bounded_by_the_setting_because_the_caller_waits() {
     let of = |call: CallTerms, at: i64, ran: HandlerResult| {
-        let inputs = [
-            (NOW, MISS),
-            (NOW, APPLIED),
-            (now_plus(at), Input::HandlerDone(ran)),
-        ];
+        let inputs = [(NOW, MISS), (NOW, APPLIED), (now_plus(at), ended(ran))];
         limit_at(now_plus(at), call, inputs)
     };
     let failed = || HandlerResult::Failed("E".to_owned());

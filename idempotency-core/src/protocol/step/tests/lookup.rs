@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::super::Resolution;
 use super::super::super::policy::Lookup;
 use super::super::super::{InFlight, Source, Stage};
 use super::*;
@@ -32,7 +33,10 @@ fn claim_at(call: &CallTerms, now: EpochMillis) -> Effect {
 
 fn replayed(effect: &Effect) -> Option<(&Record, Source)> {
     match effect {
-        Effect::Finish(Resolution::Replay { record, source }) => Some((record, *source)),
+        Effect::Finish(CallEnd {
+            resolution: Resolution::Replay { record, source },
+            ..
+        }) => Some((record, *source)),
         _ => None,
     }
 }

@@ -56,7 +56,7 @@ fn a_completion_keeps_the_name_that_its_claim_wrote_and_confirms_a_record_with_i
     };
     assert_eq!(
         play(named(), [MISS, APPLIED, returned(), APPLIED]),
-        Effect::Finish(Resolution::Own(Completion::Stored(confirmed)))
+        Effect::Finish(CallEnd::stored(confirmed))
     );
 }
 
@@ -83,10 +83,7 @@ fn a_response_is_replayed_for_any_name_in_its_record() {
             operation,
             ..completed("42")
         };
-        let replay = Resolution::Replay {
-            record: record.clone(),
-            source: Source::Store,
-        };
+        let replay = CallEnd::replayed(record.clone(), Source::Store);
         assert_eq!(
             play(named(), [MISS, condition_failed(record)]),
             Effect::Finish(replay)

@@ -1,8 +1,8 @@
 //! Calls of an operation with steps: the claim, the takeover, and the end of the run.
 
+use super::super::super::Run;
 use super::super::super::condition::{replaceable, takeover};
 use super::super::super::policy::Steps;
-use super::super::super::{RefusalDetail, Run, StepsEnd};
 use super::*;
 use crate::record::{RecordedSteps, StoredEvent};
 
@@ -108,7 +108,7 @@ fn the_window_of_steps_begins_when_a_later_run_can_need_them() {
     );
     // A failure 20 s into the run.
     let failed_at = now_plus(20_000);
-    let failed = after_steps(StepsEnd::Recorded, failure());
+    let failed = after_steps(StepEnd::Recorded, failure());
     let inputs = [(NOW, MISS), (NOW, APPLIED), (failed_at, failed)];
     let (change, _) = update(play_at(call, inputs));
     assert_eq!(change.set.expiration, Field::Value(seconds(20 + 5)));
@@ -277,7 +277,7 @@ fn a_failure_after_a_step_that_was_not_recorded_says_so_in_the_record() {
         (HandlerResult::Panicked, "unreported: panic"),
         (HandlerResult::NotStored, "unreported: response not stored"),
     ] {
-        let done = after_steps(StepsEnd::NotRecorded, result);
+        let done = after_steps(StepEnd::NotRecorded, result);
         let (change, _) = update(play(keeping(), [MISS, APPLIED, done]));
         assert_eq!(change.set.failure, Field::Value(recorded.to_owned()));
     }
@@ -287,8 +287,9 @@ fn a_failure_after_a_step_that_was_not_recorded_says_so_in_the_record() {
 fn a_release_without_room_for_the_failure_keeps_the_steps_under_a_shorter_one() {
     let too_large = || failed(false, WriteErrorKind::TooLarge);
     for (end, shorter) in [
-        (StepsEnd::Recorded, "failed"),
-        (StepsEnd::NotRecorded, "unreported"),
+        (StepEnd::Recorded, "failed"),
+        (StepEnd::TooLarge, "unreported"),
+        (StepEnd::NotRecorded, "unreported"),
     ] {
         let inputs = [MISS, APPLIED, after_steps(end, failure()), too_large()];
         let (change, condition) = update(play(keeping(), inputs.clone()));
@@ -298,7 +299,7 @@ fn a_release_without_room_for_the_failure_keeps_the_steps_under_a_shorter_one() 
         // An owner token has 32 characters.
         assert!("failure".len() + shorter.len() < "owner".len() + 32);
         let inputs = inputs.into_iter().chain([too_large()]);
-        let ended = Effect::Finish(Resolution::Own(Completion::NotReleased));
+        let ended = Effect::Finish(CallEnd::own(Some(ClaimEnd::NotReleased)));
         assert_eq!(play(keeping(), inputs), ended, "it is sent once");
     }
 }
@@ -326,23 +327,20 @@ fn another_payload_takes_over_no_steps() {
 
 #[test]
 fn steps_that_cannot_be_read_stop_the_call() {
-    let mut existing = killed(&[]);
-    existing.steps = Field::Unreadable;
-    let effect = play(keeping(), [MISS, condition_failed(existing)]);
-    let Effect::Finish(Resolution::Refuse(refusal)) = effect else {
-        panic!("it is refused");
+    let unreadable = Record {
+        steps: Field::Unreadable,
+        ..killed(&[])
     };
-    assert_eq!(refusal.kind, ErrorKind::CorruptRecord);
-    let mut existing = killed(&["a"]);
-    existing.owner = Field::Unreadable;
-    let effect = play(keeping(), [MISS, condition_failed(existing)]);
-    assert!(matches!(
-        effect,
-        Effect::Finish(Resolution::Refuse(Refusal {
-            kind: ErrorKind::CorruptRecord,
-            ..
-        }))
-    ));
+    let of_no_owner = Record {
+        owner: Field::Unreadable,
+        ..killed(&["a"])
+    };
+    for existing in [unreadable, of_no_owner] {
+        let Effect::Finish(end) = play(keeping(), [MISS, condition_failed(existing)]) else {
+            panic!("it is refused");
+        };
+        assert_eq!(end.error_kind(), Some(ErrorKind::CorruptRecord));
+    }
 }
 
 #[test]
@@ -377,14 +375,14 @@ fn a_handler_that_did_not_begin_keeps_the_steps_of_earlier_runs_under_each_polic
                 in_progress_expiration: Field::Value(now_plus(30_000)),
                 ..killed(&["a"])
             }),
-            Input::HandlerDone(HandlerResult::NotStarted),
+            ended(HandlerResult::NotStarted),
         ];
         let (change, condition) = update(play(call, inputs));
         assert_eq!(condition, held_by(&me()));
         assert_eq!(change.set.failure, Field::Value("unreported".to_owned()));
         assert_eq!(change.remove, [Attribute::Owner], "{steps:?}");
     }
-    let started = [MISS, APPLIED, Input::HandlerDone(HandlerResult::NotStarted)];
+    let started = [MISS, APPLIED, ended(HandlerResult::NotStarted)];
     assert_eq!(
         play(call(), started),
         Effect::Write(Write::Delete, held_by(&me()))
@@ -415,8 +413,11 @@ fn takeovers_that_keep_losing_end_the_call() {
     assert_eq!(play(keeping(), inputs), finished(ErrorKind::Contended));
 }
 
-fn after_steps(end: StepsEnd, result: HandlerResult) -> Input {
-    Input::HandlerDone(HandlerResult::AfterSteps(end, Box::new(result)))
+fn after_steps(end: StepEnd, result: HandlerResult) -> Input {
+    Input::HandlerEnded(HandlerEnd {
+        steps: Some(end),
+        ..result.into()
+    })
 }
 
 fn failure() -> HandlerResult {
@@ -430,7 +431,7 @@ fn a_completion_deletes_the_steps() {
         [
             MISS,
             APPLIED,
-            after_steps(StepsEnd::Recorded, HandlerResult::Returned(Data::new("42"))),
+            after_steps(StepEnd::Recorded, HandlerResult::Returned(Data::new("42"))),
         ],
     );
     let (change, condition) = update(effect);
@@ -444,7 +445,7 @@ fn a_failure_after_steps_ends_the_lease_and_keeps_them() {
     for on_error in [OnError::Release, OnError::Record] {
         let mut call = keeping();
         call.policy.on_error = on_error;
-        let done = after_steps(StepsEnd::Recorded, failure());
+        let done = after_steps(StepEnd::Recorded, failure());
         let (change, condition) = update(play(call, [MISS, APPLIED, done]));
         assert_eq!(condition, held_by(&me()));
         let set = Record {
@@ -460,13 +461,13 @@ fn a_failure_after_steps_ends_the_lease_and_keeps_them() {
 
 #[test]
 fn a_failure_before_the_first_step_frees_the_key_as_without_steps() {
-    let effect = play(keeping(), [MISS, APPLIED, Input::HandlerDone(failure())]);
+    let effect = play(keeping(), [MISS, APPLIED, ended(failure())]);
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]
 fn a_failure_keeps_the_steps_of_earlier_runs_too() {
-    let (_, effect) = resumed(keeping(), &["a"]).step(NOW, Input::HandlerDone(failure()));
+    let (_, effect) = resumed(keeping(), &["a"]).step(NOW, ended(failure()));
     let (change, _) = update(effect);
     let failure = Field::Value("unreported: Timeout".to_owned());
     assert_eq!(change.set.failure, failure);
@@ -475,24 +476,22 @@ fn a_failure_keeps_the_steps_of_earlier_runs_too() {
 
 #[test]
 fn a_response_that_is_not_stored_keeps_the_steps_and_yields_to_a_stored_one() {
-    let done = after_steps(StepsEnd::Recorded, HandlerResult::NotStored);
+    let done = after_steps(StepEnd::Recorded, HandlerResult::NotStored);
     let inputs = [MISS, APPLIED, done];
     let (change, _) = update(play(keeping(), inputs.clone()));
     let failure = change.set.failure.value().map(String::as_str);
     assert_eq!(failure, Some("response not stored"));
     let inputs = inputs.into_iter().chain([condition_failed(completed("7"))]);
-    assert!(matches!(
-        play(keeping(), inputs),
-        Effect::Finish(Resolution::Replay { .. })
-    ));
+    let replay = CallEnd::replayed(completed("7"), Source::Completion);
+    assert_eq!(play(keeping(), inputs), Effect::Finish(replay));
 }
 
 #[test]
 fn under_forget_a_failure_deletes_the_steps() {
-    let done = || after_steps(StepsEnd::Recorded, failure());
+    let done = || after_steps(StepEnd::Recorded, failure());
     let deleted = play(steps_call(Steps::Forget), [MISS, APPLIED, done()]);
     assert_eq!(deleted, Effect::Write(Write::Delete, held_by(&me())));
-    let lost = after_steps(StepsEnd::NotRecorded, failure());
+    let lost = after_steps(StepEnd::NotRecorded, failure());
     let (change, _) = update(play(steps_call(Steps::Forget), [MISS, APPLIED, lost]));
     let mark = Field::Value("unreported: Timeout".to_owned());
     assert_eq!(change.set.failure, mark);
@@ -508,15 +507,12 @@ fn under_forget_a_failure_deletes_the_steps() {
 fn a_call_whose_step_found_the_claim_gone_ends_in_the_winners_response() {
     for result in [failure(), HandlerResult::Returned(Data::new("42"))] {
         let inputs = |read| {
-            let lost = after_steps(StepsEnd::ClaimLost, result.clone());
+            let lost = after_steps(StepEnd::ClaimLost, result.clone());
             [MISS, APPLIED, lost, read]
         };
         let [look, claim, lost, _] = inputs(Input::Read(None));
         assert_eq!(play(keeping(), [look, claim, lost]), READ);
-        let winner = Resolution::Replay {
-            record: completed("7"),
-            source: Source::Completion,
-        };
+        let winner = CallEnd::replayed(completed("7"), Source::Completion);
         let ended = play(keeping(), inputs(found(completed("7"))));
         assert_eq!(ended, Effect::Finish(winner));
         let lost = finished(Refusal {
@@ -532,27 +528,27 @@ fn a_call_whose_step_found_the_claim_gone_ends_in_the_winners_response() {
 
 #[test]
 fn a_panic_is_a_panic_also_if_the_claim_is_gone() {
-    let panicked = after_steps(StepsEnd::ClaimLost, HandlerResult::Panicked);
+    let panicked = after_steps(StepEnd::ClaimLost, HandlerResult::Panicked);
     let effect = play(keeping(), [MISS, APPLIED, panicked]);
     assert!(matches!(effect, Effect::Write(Write::Update(_), _)));
 }
 
 #[test]
 fn under_hold_a_step_that_was_not_recorded_keeps_the_claim() {
-    let kept = Effect::Finish(Resolution::Own(Completion::Kept));
+    let kept = Effect::Finish(CallEnd::own(Some(ClaimEnd::Kept)));
     for result in [failure(), HandlerResult::NotStored] {
-        let not_recorded = after_steps(StepsEnd::NotRecorded, result.clone());
+        let not_recorded = after_steps(StepEnd::NotRecorded, result.clone());
         let inputs = [MISS, APPLIED, not_recorded.clone()];
         assert_eq!(play(holding(keeping()), inputs), kept);
         let (change, _) = update(play(keeping(), [MISS, APPLIED, not_recorded]));
         assert!(change.set.failure.exists(), "under rerun the key is free");
-        let all_recorded = after_steps(StepsEnd::Recorded, result);
+        let all_recorded = after_steps(StepEnd::Recorded, result);
         let (change, _) = update(play(holding(keeping()), [MISS, APPLIED, all_recorded]));
         assert!(change.set.failure.exists(), "the end was reported");
     }
     // A response is stored in any case: then no run follows.
     let returned = HandlerResult::Returned(Data::new("42"));
-    let inputs = [MISS, APPLIED, after_steps(StepsEnd::NotRecorded, returned)];
+    let inputs = [MISS, APPLIED, after_steps(StepEnd::NotRecorded, returned)];
     let (change, _) = update(play(holding(keeping()), inputs));
     assert_eq!(change.set.status, Field::Value(Status::Completed));
 }

@@ -1,6 +1,5 @@
 //! The completion in one transaction with staged writes.
 
-use super::super::super::StepsEnd;
 use super::*;
 
 /// Inputs of a call whose handler staged writes and returned a response.
@@ -8,7 +7,7 @@ fn staged() -> [Input; 3] {
     [
         MISS,
         APPLIED,
-        Input::HandlerStaged(HandlerResult::Returned(Data::new("42"))),
+        staging(HandlerResult::Returned(Data::new("42"))),
     ]
 }
 
@@ -20,10 +19,29 @@ fn rejected(maybe_applied: bool) -> Input {
     Input::Written(WriteResult::Rejected { maybe_applied })
 }
 
-fn refused(detail: Option<RefusalDetail>) -> Effect {
-    finished(Refusal {
-        kind: ErrorKind::TransactionRejected,
-        detail,
+fn refused(claim: Option<ClaimEnd>) -> Effect {
+    Effect::Finish(CallEnd {
+        claim,
+        staged: Some(StagedEnd::Rejected),
+        ..CallEnd::refused(ErrorKind::TransactionRejected)
+    })
+}
+
+/// Returns the end of a call whose staged writes may have been applied.
+fn unknown(kind: ErrorKind) -> Effect {
+    Effect::Finish(CallEnd::refused(kind).with_staged(Some(StagedEnd::Unknown)))
+}
+
+fn applied(end: CallEnd) -> Effect {
+    Effect::Finish(end.with_staged(Some(StagedEnd::Applied)))
+}
+
+/// Returns the end of a handler that staged writes and started steps.
+fn staging_after_steps(end: StepEnd, result: HandlerResult) -> Input {
+    Input::HandlerEnded(HandlerEnd {
+        result,
+        steps: Some(end),
+        staged: true,
     })
 }
 
@@ -35,15 +53,12 @@ fn staged_writes_and_the_completion_are_one_transaction_under_the_fence() {
     assert_eq!(condition, held_by(&me()));
     assert_eq!(change.set.data, Field::Value(Data::new("42")));
     let stored = after_transaction([APPLIED]);
-    assert_eq!(
-        stored,
-        Effect::Finish(Resolution::Own(Completion::Stored(change.set)))
-    );
+    assert_eq!(stored, applied(CallEnd::stored(change.set)));
 }
 
 #[test]
 fn every_ending_with_a_completion_keeps_the_staged_writes_and_every_other_drops_them() {
-    let after = |result| play(call(), [MISS, APPLIED, Input::HandlerStaged(result)]);
+    let after = |result| play(call(), [MISS, APPLIED, staging(result)]);
     for result in [
         HandlerResult::NotSerializable,
         HandlerResult::NotDeserializable,
@@ -54,7 +69,7 @@ fn every_ending_with_a_completion_keeps_the_staged_writes_and_every_other_drops_
             Effect::Transact(Write::Update(_), _)
         ));
     }
-    let unstorable = Input::HandlerDone(HandlerResult::Unstorable);
+    let unstorable = ended(HandlerResult::Unstorable);
     let release = play(call(), [MISS, APPLIED, unstorable]);
     assert_eq!(release, Effect::Write(Write::Delete, held_by(&me())));
     for result in [
@@ -86,14 +101,11 @@ fn a_rejection_releases_the_claim_under_its_fence_before_the_caller_gets_it() {
     assert_eq!(after_transaction([rejected(false)]), release);
     assert_eq!(
         after_transaction([rejected(false), APPLIED]),
-        refused(Some(RefusalDetail::Released))
+        refused(Some(ClaimEnd::Released))
     );
     // The same if an earlier send may have been applied: the release shows that it was not.
     let lost = [maybe_applied(), Input::Paused, rejected(false), APPLIED];
-    assert_eq!(
-        after_transaction(lost),
-        refused(Some(RefusalDetail::Released))
-    );
+    assert_eq!(after_transaction(lost), refused(Some(ClaimEnd::Released)));
 }
 
 #[test]
@@ -114,23 +126,22 @@ fn a_write_that_the_store_does_not_accept_is_a_rejection_too() {
     let permanent = failed(false, WriteErrorKind::Permanent);
     assert_eq!(
         after_transaction([permanent, APPLIED]),
-        refused(Some(RefusalDetail::Released))
+        refused(Some(ClaimEnd::Released))
     );
 }
 
 #[test]
 fn a_release_that_finds_a_stored_response_replays_it() {
-    for record in [mine_completed("42"), completed("7")] {
-        let inputs = [
-            maybe_applied(),
-            Input::Paused,
-            rejected(false),
-            condition_failed(record.clone()),
-        ];
-        let replay = Resolution::Replay {
-            record,
-            source: Source::Completion,
-        };
+    for (record, sends_lost, staged) in [
+        (mine_completed("42"), 1, StagedEnd::Applied),
+        (completed("7"), 0, StagedEnd::Dropped),
+        // The send that may have been applied was in a window that has ended since.
+        (completed("7"), 1, StagedEnd::Unknown),
+    ] {
+        let lost = [maybe_applied(), Input::Paused];
+        let lost = lost.into_iter().take(2 * sends_lost);
+        let inputs = lost.chain([rejected(false), condition_failed(record.clone())]);
+        let replay = CallEnd::replayed(record, Source::Completion).with_staged(Some(staged));
         assert_eq!(after_transaction(inputs), Effect::Finish(replay));
     }
 }
@@ -148,7 +159,7 @@ fn a_release_that_finds_its_own_completion_without_a_response_confirms_it() {
         rejected(false),
         condition_failed(without_response),
     ];
-    let own = Effect::Finish(Resolution::Own(Completion::WithoutResponse));
+    let own = applied(CallEnd::own(Some(ClaimEnd::CompletedWithoutResponse)));
     assert_eq!(after_transaction(inputs), own);
 }
 
@@ -163,17 +174,17 @@ fn a_claim_that_is_gone_after_a_rejection_is_lost_if_a_send_or_another_call_may_
         condition_failed(record)
     };
     for (gone, certain) in [
-        (running(), finished(ErrorKind::LostOwnership)),
-        (without_response(), finished(ErrorKind::LostOwnership)),
+        (running(), unknown(ErrorKind::LostOwnership)),
+        (without_response(), unknown(ErrorKind::LostOwnership)),
         (CONDITION_FAILED_WITHOUT_RECORD, refused(None)),
     ] {
         let end = after_transaction([rejected(false), gone.clone()]);
         assert_eq!(end, certain);
         let in_one_request = after_transaction([rejected(true), gone.clone()]);
-        assert_eq!(in_one_request, finished(ErrorKind::LostOwnership));
+        assert_eq!(in_one_request, unknown(ErrorKind::LostOwnership));
         let earlier = [maybe_applied(), Input::Paused, rejected(false), gone];
         let earlier = after_transaction(earlier);
-        assert_eq!(earlier, finished(ErrorKind::LostOwnership));
+        assert_eq!(earlier, unknown(ErrorKind::LostOwnership));
     }
 }
 
@@ -181,11 +192,11 @@ fn a_claim_that_is_gone_after_a_rejection_is_lost_if_a_send_or_another_call_may_
 fn a_release_that_fails_after_a_rejection_leaves_it_unknown_only_after_a_lost_send() {
     assert_eq!(
         after_transaction([rejected(false), maybe_applied()]),
-        refused(Some(RefusalDetail::NotReleased))
+        refused(Some(ClaimEnd::NotReleased))
     );
     assert_eq!(
         after_transaction([rejected(true), maybe_applied()]),
-        finished(ErrorKind::CompletionUnknown)
+        unknown(ErrorKind::CompletionUnknown)
     );
 }
 
@@ -209,15 +220,15 @@ fn a_rejection_is_unknown_if_a_claim_and_then_a_transaction_may_still_arrive() {
             play(call(), inputs)
         };
         let lost = [maybe_applied(), Input::Paused, rejected(false), APPLIED];
-        assert_eq!(after(&lost), finished(ErrorKind::CompletionUnknown));
+        assert_eq!(after(&lost), unknown(ErrorKind::CompletionUnknown));
         let in_one_request = [rejected(true), APPLIED];
         assert_eq!(
             after(&in_one_request),
-            finished(ErrorKind::CompletionUnknown)
+            unknown(ErrorKind::CompletionUnknown)
         );
         // No send of the transaction is on its way.
         let certain = after(&[rejected(false), APPLIED]);
-        assert_eq!(certain, refused(Some(RefusalDetail::Released)));
+        assert_eq!(certain, refused(Some(ClaimEnd::Released)));
     }
 }
 
@@ -226,7 +237,7 @@ fn a_release_that_brings_the_own_claim_back_leaves_the_end_unknown() {
     let own = claim_of(me(), now_plus(30_000));
     assert_eq!(
         after_transaction([rejected(false), condition_failed(own)]),
-        finished(ErrorKind::CompletionUnknown)
+        unknown(ErrorKind::CompletionUnknown)
     );
 }
 
@@ -247,7 +258,7 @@ fn conflicts_are_repeated_for_as_long_as_the_lease_runs_and_do_not_count_as_trie
     inputs.push(maybe_applied());
     assert_eq!(
         after_transaction(inputs),
-        finished(ErrorKind::CompletionUnknown)
+        unknown(ErrorKind::CompletionUnknown)
     );
     // The first pause takes at most 25 ms, and 200 ms are kept for the reply.
     let met_at = |milliseconds| {
@@ -282,10 +293,11 @@ fn pauses_after_conflicts_grow_up_to_a_second() {
 
 #[test]
 fn a_transaction_that_is_given_up_frees_the_key_if_no_send_can_have_been_applied() {
-    let given_up = |detail| {
-        finished(Refusal {
-            kind: ErrorKind::CompletionUnknown,
-            detail: Some(detail),
+    let given_up = |claim| {
+        Effect::Finish(CallEnd {
+            claim,
+            staged: Some(StagedEnd::Dropped),
+            ..CallEnd::refused(ErrorKind::CompletionUnknown)
         })
     };
     let never_sent = || failed(false, WriteErrorKind::Transient);
@@ -300,22 +312,19 @@ fn a_transaction_that_is_given_up_frees_the_key_if_no_send_can_have_been_applied
     };
     let release = Effect::Write(Write::Delete, held_by(&me()));
     assert_eq!(after_transaction(inputs.clone()), release);
-    assert_eq!(after(APPLIED), given_up(RefusalDetail::Released));
-    assert_eq!(after(maybe_applied()), given_up(RefusalDetail::NotReleased));
-    let running = condition_failed(claim_of(another(), now_plus(9_000)));
-    assert_eq!(after(running), finished(ErrorKind::LostOwnership));
+    assert_eq!(after(APPLIED), given_up(Some(ClaimEnd::Released)));
     assert_eq!(
-        after(CONDITION_FAILED_WITHOUT_RECORD),
-        finished(Refusal {
-            kind: ErrorKind::CompletionUnknown,
-            detail: None
-        })
+        after(maybe_applied()),
+        given_up(Some(ClaimEnd::NotReleased))
     );
+    let running = condition_failed(claim_of(another(), now_plus(9_000)));
+    assert_eq!(after(running), unknown(ErrorKind::LostOwnership));
+    assert_eq!(after(CONDITION_FAILED_WITHOUT_RECORD), given_up(None));
     // A send that may still be applied needs the claim as its fence, and the caller may need its response.
     inputs[2] = maybe_applied();
     assert_eq!(
         after_transaction(inputs),
-        finished(ErrorKind::CompletionUnknown)
+        unknown(ErrorKind::CompletionUnknown)
     );
     // The record was refused, so the claim is not this call's any more.
     let refused = || failed(false, WriteErrorKind::Refused);
@@ -323,7 +332,7 @@ fn a_transaction_that_is_given_up_frees_the_key_if_no_send_can_have_been_applied
     let inputs = [&again[..], &again, &again, &[refused()]].concat();
     assert_eq!(
         after_transaction(inputs),
-        finished(ErrorKind::CompletionUnknown)
+        unknown(ErrorKind::CompletionUnknown)
     );
 }
 
@@ -345,13 +354,10 @@ fn under_on_error_record_a_transaction_that_is_given_up_is_a_recorded_failure() 
 
 #[test]
 fn a_lost_claim_gives_the_winners_response_and_applies_nothing() {
-    let replay = Resolution::Replay {
-        record: completed("7"),
-        source: Source::Completion,
-    };
+    let replay = CallEnd::replayed(completed("7"), Source::Completion);
     assert_eq!(
         after_transaction([condition_failed(completed("7"))]),
-        Effect::Finish(replay)
+        Effect::Finish(replay.with_staged(Some(StagedEnd::Dropped)))
     );
 }
 
@@ -360,10 +366,10 @@ fn an_evicted_claim_is_not_restored_because_no_record_is_no_fence() {
     let gone = [CONDITION_FAILED_WITHOUT_RECORD, Input::Read(None)];
     assert_eq!(
         after_transaction(gone.clone()),
-        finished(ErrorKind::LostOwnership)
+        unknown(ErrorKind::LostOwnership)
     );
     let lost = [maybe_applied(), Input::Paused].into_iter().chain(gone);
-    assert_eq!(after_transaction(lost), finished(ErrorKind::LostOwnership));
+    assert_eq!(after_transaction(lost), unknown(ErrorKind::LostOwnership));
 }
 
 #[test]
@@ -388,21 +394,10 @@ fn under_hold_a_rejection_after_a_step_that_is_not_recorded_keeps_the_claim() {
     let mut call = call();
     call.policy.on_timeout = OnTimeout::Hold;
     let returned = HandlerResult::Returned(Data::new("42"));
-    let result = HandlerResult::AfterSteps(StepsEnd::NotRecorded, Box::new(returned));
-    let after = |rejection| {
-        let inputs = [
-            MISS,
-            APPLIED,
-            Input::HandlerStaged(result.clone()),
-            rejection,
-        ];
-        play(call.clone(), inputs)
-    };
+    let lost = staging_after_steps(StepEnd::NotRecorded, returned);
+    let after = |rejection| play(call.clone(), [MISS, APPLIED, lost.clone(), rejection]);
     assert_eq!(after(rejected(false)), refused(None));
-    assert_eq!(
-        after(rejected(true)),
-        finished(ErrorKind::CompletionUnknown)
-    );
+    assert_eq!(after(rejected(true)), unknown(ErrorKind::CompletionUnknown));
 }
 
 #[test]
@@ -411,8 +406,8 @@ fn under_rerun_a_rejection_after_a_step_that_is_not_recorded_leaves_a_mark() {
         let mut call = call();
         call.policy.on_error = on_error;
         let returned = HandlerResult::Returned(Data::new("42"));
-        let lost = HandlerResult::AfterSteps(StepsEnd::NotRecorded, Box::new(returned));
-        let inputs = [MISS, APPLIED, Input::HandlerStaged(lost), rejected(false)];
+        let lost = staging_after_steps(StepEnd::NotRecorded, returned);
+        let inputs = [MISS, APPLIED, lost, rejected(false)];
         assert_eq!(play(call, inputs), failure_left("unreported"));
     }
 }
@@ -422,17 +417,22 @@ fn under_hold_writes_are_applied_also_after_a_lost_step_and_with_a_response_that
 {
     let mut call = call();
     call.policy.on_timeout = OnTimeout::Hold;
-    for end in [StepsEnd::Recorded, StepsEnd::NotRecorded] {
-        let result = HandlerResult::AfterSteps(end, Box::new(HandlerResult::Unstorable));
-        let inputs = [MISS, APPLIED, Input::HandlerStaged(result.clone())];
-        let Effect::Transact(Write::Update(change), _) = play(call.clone(), inputs) else {
+    for end in [StepEnd::Recorded, StepEnd::NotRecorded] {
+        let unstorable = HandlerEnd {
+            steps: Some(end),
+            ..HandlerResult::Unstorable.into()
+        };
+        let staging = staging_after_steps(end, HandlerResult::Unstorable);
+        let effect = play(call.clone(), [MISS, APPLIED, staging]);
+        let Effect::Transact(Write::Update(change), _) = effect else {
             panic!("the caller gets its response, so the writes are applied");
         };
         assert!(!change.set.data.exists());
         // Without staged writes an operator must decide about the lost step.
-        let kept = Effect::Finish(Resolution::Own(Completion::Kept));
-        let done = play(call.clone(), [MISS, APPLIED, Input::HandlerDone(result)]);
-        assert_eq!(done == kept, end == StepsEnd::NotRecorded);
+        let ended = Input::HandlerEnded(unstorable);
+        let done = play(call.clone(), [MISS, APPLIED, ended]);
+        let is_kept = done == own(Some(ClaimEnd::Kept));
+        assert_eq!(is_kept, end == StepEnd::NotRecorded);
     }
 }
 

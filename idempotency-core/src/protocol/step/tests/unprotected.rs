@@ -30,7 +30,7 @@ fn leader(stage: Stage) -> Input {
 }
 
 fn unclaimed() -> Effect {
-    Effect::Finish(Resolution::Own(Completion::Unclaimed))
+    Effect::Finish(CallEnd::own(None))
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_run_without_a_claim_sends_nothing_and_ends_however_it_ends() {
         HandlerResult::Failed("E".to_owned()),
         HandlerResult::Panicked,
     ] {
-        let ended = Input::HandlerDone(result);
+        let ended = ended(result);
         let effect = play(unprotected(), [MISS, throttled(), MISS, ended]);
         assert_eq!(effect, unclaimed());
     }
@@ -209,7 +209,7 @@ fn a_claim_that_may_have_been_applied_is_not_released_before_the_run() {
 /// Returns the effect after a run under a claim that may have been applied.
 fn after_run(result: HandlerResult, inputs: impl IntoIterator<Item = Input>) -> Effect {
     let before = [MISS, maybe_applied(), Input::ReadFailed, MISS];
-    let ended = [Input::HandlerDone(result)];
+    let ended = [ended(result)];
     play(unprotected(), before.into_iter().chain(ended).chain(inputs))
 }
 
@@ -225,10 +225,7 @@ fn after_the_run_the_response_is_stored_under_the_fence() {
     assert_eq!(condition, held_by(&me()));
     assert_eq!(change.set.data, Field::Value(Data::new("42")));
     let stored = after_run(response(), [APPLIED]);
-    assert!(matches!(
-        stored,
-        Effect::Finish(Resolution::Own(Completion::Stored(_)))
-    ));
+    assert!(matches!(stored, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)));
 }
 
 #[test]
@@ -240,20 +237,14 @@ fn without_its_claim_the_response_is_stored_if_there_is_no_record() {
     assert_eq!(condition, Condition::NoRecord);
     assert_eq!(record.data, Field::Value(Data::new("42")));
     let stored = after_run(response(), inputs.into_iter().chain([APPLIED]));
-    assert!(matches!(
-        stored,
-        Effect::Finish(Resolution::Own(Completion::Stored(_)))
-    ));
+    assert!(matches!(stored, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)));
 }
 
 #[test]
 fn a_response_that_another_call_has_stored_takes_precedence() {
     let effect = after_run(response(), [condition_failed(completed("7"))]);
-    let Effect::Finish(Resolution::Replay { record, source }) = effect else {
-        panic!("the stored response is returned");
-    };
-    assert_eq!(record.data, Field::Value(Data::new("7")));
-    assert_eq!(source, Source::Completion);
+    let replay = CallEnd::replayed(completed("7"), Source::Completion);
+    assert_eq!(effect, Effect::Finish(replay));
 }
 
 #[test]
@@ -280,28 +271,30 @@ fn a_response_that_cannot_be_stored_goes_to_its_caller_all_the_same() {
 #[test]
 fn staged_writes_are_never_the_callers_own_result_unless_they_were_applied() {
     let rejected = |maybe_applied| Input::Written(WriteResult::Rejected { maybe_applied });
-    let released = Refusal {
-        kind: ErrorKind::TransactionRejected,
-        detail: Some(RefusalDetail::Released),
+    let unknown = |kind| CallEnd::refused(kind).with_staged(Some(StagedEnd::Unknown));
+    let rejected_and_released = CallEnd {
+        claim: Some(ClaimEnd::Released),
+        staged: Some(StagedEnd::Rejected),
+        ..CallEnd::refused(ErrorKind::TransactionRejected)
     };
     for (inputs, end) in [
         (
             vec![failed(false, WriteErrorKind::Refused)],
-            ErrorKind::CompletionUnknown.into(),
+            unknown(ErrorKind::CompletionUnknown),
         ),
         // The claim can still arrive, and a send of the transaction after it.
         (
             vec![rejected(true), APPLIED],
-            ErrorKind::CompletionUnknown.into(),
+            unknown(ErrorKind::CompletionUnknown),
         ),
-        (vec![rejected(false), APPLIED], released),
+        (vec![rejected(false), APPLIED], rejected_and_released),
         (
             vec![CONDITION_FAILED_WITHOUT_RECORD, Input::Read(None)],
-            ErrorKind::LostOwnership.into(),
+            unknown(ErrorKind::LostOwnership),
         ),
     ] {
         let run = [MISS, maybe_applied(), Input::ReadFailed, MISS];
-        let staged = Input::HandlerStaged(response());
+        let staged = staging(response());
         let inputs = run.into_iter().chain([staged]).chain(inputs);
         // One request after the run: no pause fits.
         let late = now_plus(29_900);
@@ -309,7 +302,7 @@ fn staged_writes_are_never_the_callers_own_result_unless_they_were_applied() {
             let now = if at < 5 { NOW } else { late };
             (now, input)
         });
-        assert_eq!(play_at(unprotected(), inputs), finished(end));
+        assert_eq!(play_at(unprotected(), inputs), Effect::Finish(end));
     }
 }
 
@@ -319,11 +312,11 @@ fn the_claim_of_a_failed_run_is_released() {
     let released = failure_left("unreported: E");
     assert_eq!(after_run(failure.clone(), []), released);
     for (result, end) in [
-        (APPLIED, Completion::Released),
-        (throttled(), Completion::NotReleased),
+        (APPLIED, ClaimEnd::Released),
+        (throttled(), ClaimEnd::NotReleased),
     ] {
         let effect = after_run(failure.clone(), [result]);
-        assert_eq!(effect, Effect::Finish(Resolution::Own(end)));
+        assert_eq!(effect, own(Some(end)));
     }
 }
 

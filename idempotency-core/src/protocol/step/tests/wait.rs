@@ -35,10 +35,7 @@ fn a_waiting_duplicate_pauses_reads_and_gets_the_response() {
             Input::Read(Some(record.clone())),
         ],
     );
-    let replay = Resolution::Replay {
-        record,
-        source: Source::Store,
-    };
+    let replay = CallEnd::replayed(record, Source::Store);
     assert_eq!(effect, Effect::Finish(replay));
 }
 
@@ -95,10 +92,7 @@ fn a_wait_goes_on_after_a_failed_read() {
         (NOW, Input::Paused),
         (NOW, Input::Read(Some(completed("7")))),
     ]);
-    let replay = Resolution::Replay {
-        record: completed("7"),
-        source: Source::Store,
-    };
+    let replay = CallEnd::replayed(completed("7"), Source::Store);
     assert_eq!(play_at(waiting(), inputs), Effect::Finish(replay));
 }
 

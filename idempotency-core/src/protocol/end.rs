@@ -1,0 +1,353 @@
+//! How a call ends: its handler, its steps, its claim, its staged writes, and what its caller gets.
+
+use crate::error::ErrorKind;
+use crate::record::{Data, Record};
+use crate::time::EpochMillis;
+
+/// How a call ends.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, CallEnd, ClaimEnd, Effect, HandlerResult, Input, WriteResult};
+/// # use idempotency_core::time::EpochMillis;
+/// # let call = idempotency_core::example::call();
+/// # let now = EpochMillis::new(0);
+/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
+/// # let (attempt, _) = attempt.step(now, Input::Written(WriteResult::APPLIED));
+/// // By policy this response is not stored, so the claim is released.
+/// let (attempt, _) = attempt.step(now, Input::HandlerEnded(HandlerResult::NotStored.into()));
+/// let (_, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
+/// assert_eq!(effect, Effect::Finish(CallEnd::own(Some(ClaimEnd::Released))));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CallEnd {
+    /// What the caller gets.
+    pub resolution: Resolution,
+    /// How the call's own claim ended. `None` if it had no confirmed claim, or if that end is not known.
+    pub claim: Option<ClaimEnd>,
+    /// What became of the writes that the handler staged. `None` if it staged none.
+    pub staged: Option<StagedEnd>,
+}
+
+/// What the caller of a call gets.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, CallEnd, Effect, Input, Source};
+/// # use idempotency_core::{record::*, time::*};
+/// # let call = idempotency_core::example::call();
+/// # let completed = Record { status: Field::Value(Status::Completed), data: Field::Value(Data::new("42")),
+/// #     expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
+/// let cached = Input::Local(Some(completed.clone()));
+/// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), cached);
+/// assert_eq!(effect, Effect::Finish(CallEnd::replayed(completed, Source::Cache)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Resolution {
+    /// The handler's own result: the handler ran. The record is the one that stores its response, if it is stored and confirmed.
+    Own(Option<Record>),
+    /// A stored response.
+    Replay {
+        /// The record that holds the response.
+        record: Record,
+        /// Where the record was found.
+        source: Source,
+    },
+    /// An error.
+    Refuse(Refusal),
+}
+
+/// Where a replayed response was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// In the store, before the handler would have run.
+    Store,
+    /// In the local cache of the process.
+    Cache,
+    /// In another call of the same process, which was in progress with the same key and payload.
+    ConcurrentCall,
+    /// In the store, after the handler ran: another call had taken over and completed first, or an earlier send of this
+    /// call's own completion was applied.
+    Completion,
+}
+
+/// Why a call gets no response.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::error::ErrorKind;
+/// use idempotency_core::protocol::{Attempt, CallEnd, Effect, Input, Refusal, RefusalDetail, Resolution, WriteResult};
+/// # use idempotency_core::{record::*, time::*};
+/// # let call = idempotency_core::example::call();
+/// # let now = EpochMillis::new(0);
+/// # let lease_end = EpochMillis::new(30_000);
+/// # let claim = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(lease_end),
+/// #     expiration: Field::Value(EpochSeconds::new(3_600)), ..Record::default() };
+/// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
+/// // The record is another call's claim. Its lease ends at 30 s.
+/// let failed = WriteResult::ConditionFailed { existing: Some(claim), maybe_applied: false };
+/// let (_, effect) = attempt.step(now, Input::Written(failed));
+/// let Effect::Finish(CallEnd { resolution: Resolution::Refuse(refusal), .. }) = effect else { panic!("the call is refused") };
+/// assert_eq!(refusal.kind, ErrorKind::AlreadyInProgress);
+/// assert_eq!(refusal.detail, Some(RefusalDetail::LeaseEnd(EpochMillis::new(30_000))));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The kind of the error that the caller gets.
+    pub kind: ErrorKind,
+    /// More about the cause, if there is more to say.
+    pub detail: Option<RefusalDetail>,
+}
+
+/// More about the cause of a [`Refusal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RefusalDetail {
+    /// When the lease of the call in progress ends.
+    LeaseEnd(EpochMillis),
+    /// Until when the circuit breaker asks the store no more.
+    CircuitOpen(EpochMillis),
+    /// What is wrong with the record.
+    Defect(&'static str),
+    /// A step of the handler found that the claim was gone. What the handler returned does not count, also if it was a response.
+    LostInAStep,
+}
+
+/// How a call's own claim ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ClaimEnd {
+    /// Completed with the response.
+    Completed,
+    /// Completed without a response, because the response cannot be stored.
+    CompletedWithoutResponse,
+    /// Released: the next call runs the handler.
+    Released,
+    /// Not released, because the request failed: the key is free when the lease expires; under `hold`, an operator frees it.
+    NotReleased,
+    /// Kept, because the handler panicked under `hold`: an operator decides.
+    Kept,
+}
+
+/// What became of the writes that the handler of a call staged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StagedEnd {
+    /// They were applied together with the completion of the key; of a run without a key, alone.
+    Applied,
+    /// They were not applied: the handler failed or panicked, its response is not stored, another call has completed the key, or they
+    /// met other transactions or were throttled for as long as there was time.
+    Dropped,
+    /// They were rejected, so nothing of them was applied.
+    Rejected,
+    /// It is not known whether they were applied.
+    Unknown,
+}
+
+/// How the handler of a call ended.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{HandlerEnd, HandlerResult};
+/// let failed = HandlerEnd::from(HandlerResult::Failed("Timeout".to_owned()));
+/// assert!(failed.steps.is_none() && !failed.staged);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HandlerEnd {
+    /// Its result.
+    pub result: HandlerResult,
+    /// The worst end of the steps that it started. `None` if it started none.
+    pub steps: Option<StepEnd>,
+    /// True if it staged writes. They must be applied if and only if its key is completed by this call.
+    pub staged: bool,
+}
+
+/// What a handler returned, or why it returned nothing.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, HandlerResult, Input, Write, WriteResult};
+/// # use idempotency_core::time::EpochMillis;
+/// # let call = idempotency_core::example::call();
+/// # let now = EpochMillis::new(0);
+/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
+/// let claimed = WriteResult::Applied { replaced: Some(None), maybe_again: false };
+/// let (attempt, effect) = attempt.step(now, Input::Written(claimed));
+/// assert_eq!(effect, Effect::Run);
+/// // The handler of a first run failed: the claim is released, so that a retry runs the handler.
+/// let (_, effect) = attempt.step(now, Input::HandlerEnded(HandlerResult::Failed("Timeout".to_owned()).into()));
+/// assert!(matches!(effect, Effect::Write(Write::Delete, _)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HandlerResult {
+    /// It returned a response, which must be stored.
+    Returned(Data),
+    /// It returned a response that cannot be written as JSON.
+    NotSerializable,
+    /// It returned a response that only its own caller can get: its JSON cannot be read back, or its codec stores nothing.
+    NotDeserializable,
+    /// It returned a response that is not stored, by the policy `store_when` or by its codec.
+    NotStored,
+    /// It returned a response that cannot be stored, and its codec asks to release the claim. If the handler staged writes, the key is
+    /// completed without the response instead: its caller gets the response, so the writes must be applied.
+    Unstorable,
+    /// It returned an error. Holds the name of the error's type.
+    Failed(String),
+    /// It ended in an error or a response that does not report whether its effect happened: a layer around it may have made it, or
+    /// its body broke off. Holds the name of the type.
+    Unreported(String),
+    /// It panicked, so it did not report whether its effect happened.
+    Panicked,
+    /// It returned an error before it began: no effect of this run has happened, and steps of earlier runs stay.
+    NotStarted,
+}
+
+/// How the recording of a step's result ended. A later one of these is worse for the end of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepEnd {
+    /// The result is recorded.
+    Recorded,
+    /// The record would be larger than the store accepts. Nothing is recorded, and the effect of the step happened.
+    TooLarge,
+    /// The recording was not confirmed, so the result may be recorded or not. The effect of the step may have happened.
+    NotRecorded,
+    /// The claim is gone: taken over by another call, or evicted. Nothing is recorded.
+    ClaimLost,
+}
+
+impl CallEnd {
+    /// Returns the end of a call whose caller gets the handler's own result, which is not stored.
+    pub const fn own(claim: Option<ClaimEnd>) -> Self {
+        Self {
+            resolution: Resolution::Own(None),
+            claim,
+            staged: None,
+        }
+    }
+
+    /// Returns the end of a call whose response is stored in this record.
+    pub const fn stored(record: Record) -> Self {
+        Self {
+            resolution: Resolution::Own(Some(record)),
+            claim: Some(ClaimEnd::Completed),
+            staged: None,
+        }
+    }
+
+    /// Returns the end of a call whose caller gets the stored response of this record.
+    pub const fn replayed(record: Record, source: Source) -> Self {
+        Self {
+            resolution: Resolution::Replay { record, source },
+            claim: None,
+            staged: None,
+        }
+    }
+
+    /// Returns the end of a call whose caller gets an error.
+    pub fn refused(refusal: impl Into<Refusal>) -> Self {
+        Self {
+            resolution: Resolution::Refuse(refusal.into()),
+            claim: None,
+            staged: None,
+        }
+    }
+
+    /// Returns the same end with what became of the writes that the handler staged.
+    #[must_use]
+    pub fn with_staged(self, staged: Option<StagedEnd>) -> Self {
+        Self { staged, ..self }
+    }
+
+    /// Returns the kind of the error, if the caller gets one.
+    pub fn error_kind(&self) -> Option<ErrorKind> {
+        match &self.resolution {
+            Resolution::Refuse(refusal) => Some(refusal.kind),
+            Resolution::Own(_) | Resolution::Replay { .. } => None,
+        }
+    }
+
+    /// Returns the record whose stored response this end confirms, fit for a local cache.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{protocol::{CallEnd, ClaimEnd}, record::Record};
+    /// let record = Record::default();
+    /// assert_eq!(CallEnd::stored(record.clone()).confirmed_record(), Some(&record));
+    /// assert_eq!(CallEnd::own(Some(ClaimEnd::Released)).confirmed_record(), None);
+    /// ```
+    pub fn confirmed_record(&self) -> Option<&Record> {
+        match &self.resolution {
+            Resolution::Own(record) => record.as_ref(),
+            Resolution::Replay { record, .. } => Some(record),
+            Resolution::Refuse(_) => None,
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns a refusal with more about its cause.
+    pub(super) fn new(kind: ErrorKind, detail: RefusalDetail) -> Self {
+        Self {
+            kind,
+            detail: Some(detail),
+        }
+    }
+
+    /// Returns the refusal of a call whose key is in progress. `lease_end` is `None` if the other call has no lease.
+    pub(super) fn already_in_progress(lease_end: Option<EpochMillis>) -> Self {
+        Self {
+            kind: ErrorKind::AlreadyInProgress,
+            detail: lease_end.map(RefusalDetail::LeaseEnd),
+        }
+    }
+}
+
+impl From<ErrorKind> for Refusal {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind, detail: None }
+    }
+}
+
+impl From<HandlerResult> for HandlerEnd {
+    /// Returns the end of a handler that started no step and staged nothing.
+    fn from(result: HandlerResult) -> Self {
+        Self {
+            result,
+            steps: None,
+            staged: false,
+        }
+    }
+}
+
+impl ClaimEnd {
+    /// Returns the stable name, as in the outcome event.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::CompletedWithoutResponse => "completed_without_response",
+            Self::Released => "released",
+            Self::NotReleased => "not_released",
+            Self::Kept => "kept",
+        }
+    }
+}
+
+impl StagedEnd {
+    /// Returns the stable name, as in the outcome event.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Dropped => "dropped",
+            Self::Rejected => "rejected",
+            Self::Unknown => "unknown",
+        }
+    }
+}
