@@ -72,15 +72,16 @@ impl<R> Driver<'_, R> {
                         write: change,
                         condition,
                     };
-                    let staged = staged.as_ref();
-                    let staged = staged.filter(|_| matches!(effect, Effect::Transact(..)));
-                    let token = staged.map(|_| transaction_token(&self.call.owner, change));
-                    let request = match (staged, &token) {
-                        (Some(staged), Some(token)) => StoreRequest::Transact(TransactionRequest {
-                            record: Some(record),
-                            staged,
-                            token,
-                        }),
+                    let token;
+                    let request = match (&effect, &staged) {
+                        (Effect::Transact(..), Some(staged)) => {
+                            token = transaction_token(&self.call.owner, change);
+                            StoreRequest::Transact(TransactionRequest {
+                                record: Some(record),
+                                staged,
+                                token: &token,
+                            })
+                        }
                         _ => StoreRequest::Write(record),
                     };
                     let written = write(self.backend, request, limit, &mut reasons, report);
@@ -131,33 +132,20 @@ impl<R> Driver<'_, R> {
                         Run::First | Run::Unknown => {}
                     }
                     let ended = handler::output_of(handler, report).await;
-                    let maybe_claimed = !matches!(
-                        effect,
-                        Effect::RunUnprotected {
-                            maybe_claimed: false
-                        }
-                    );
-                    let result = if maybe_claimed {
+                    staged = made.end();
+                    let is_stored = effect
+                        != Effect::RunUnprotected {
+                            maybe_claimed: false,
+                        };
+                    let result = if is_stored {
                         handler::result_of(&ended, self.codec, errors, &self.store_when, report)
                     } else {
-                        // It is not stored, so it need not be serialised.
                         HandlerResult::NotStored
                     };
-                    staged = made.end();
-                    if let Some(staged) = &staged {
-                        // Until the call has ended: it can be dropped before that.
-                        report.staged(StagedEnd::Unknown);
-                        let drops = matches!(
-                            result,
-                            HandlerResult::NotStored | HandlerResult::Unreported(_)
-                        );
-                        if drops && matches!(ended, Ok(Ok(_))) {
-                            report.drops(staged);
-                        }
-                    }
-                    output = Some(ended);
+                    report_staged(staged.as_ref(), &result, &ended, report);
                     let returned = matches!(result, HandlerResult::Returned(_));
                     let steps = made.steps();
+                    output = Some(ended);
                     Input::HandlerEnded(HandlerEnd {
                         result,
                         steps: steps.and_then(|steps| steps.report(returned, report)),
@@ -205,6 +193,22 @@ impl<R> Driver<'_, R> {
             Some(leader) => Input::LeaderProgress(leader),
             None => Input::Local(None),
         }
+    }
+}
+
+/// Reports what is known of the staged writes when the handler has ended. The call can be dropped before its own end.
+fn report_staged<R, E>(
+    staged: Option<&Staged>,
+    result: &HandlerResult,
+    output: &HandlerOutput<R, E>,
+    report: &mut Report<'_>,
+) {
+    match (staged, result, output) {
+        (None, ..) => {}
+        (Some(staged), HandlerResult::NotStored | HandlerResult::Unreported(_), Ok(Ok(_))) => {
+            report.drops(staged)
+        }
+        _ => report.staged(StagedEnd::Unknown),
     }
 }
 

@@ -1,0 +1,624 @@
+//! An operator's decision about a key whose run did not report how it ended: the write, and when it may be applied.
+//!
+//! The write is applied only to the record that the operator saw, so a run that took the key over in the meantime is not
+//! overwritten. It removes the owner's token. After it a late owner cannot take the record for its own: its completion, its
+//! release and its recorded failure are refused by the same fence as after a takeover.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::condition::{Condition, claimable, unchanged};
+use super::effect::{Change, Write};
+use super::policy::OnTimeout;
+use super::requests::{HELD, LONGEST_BESIDE_AN_EVENT};
+use crate::record::{Attribute, Data, Field, Record, Status};
+use crate::time::{EpochMillis, EpochSeconds};
+
+/// The recorded failure of a claim that an operator freed. It is what frees a key under `hold`.
+pub const FREED: &str = "ResolvedByOperator";
+
+/// The longest text that names who decided, in bytes. Each duplicate of the key pays for it.
+const LONGEST_NAME: usize = 128;
+
+/// The longest reason, in bytes.
+const LONGEST_REASON: usize = 1_024;
+
+/// What an operator decides about a key.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::decision::{Decision, Ending};
+/// use idempotency_core::{record::*, time::*};
+/// let held = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(EpochMillis::new(30_000)),
+///     ..Record::default() };
+/// let decision = Decision { ending: Ending::Rerun, by: "ana".into(), reason: "no charge at the provider".into() };
+/// assert!(decision.about(&held, EpochMillis::new(30_000), false).is_err(), "its lease still runs");
+/// let decided = decision.about(&held, EpochMillis::new(30_001), false).unwrap();
+/// assert!(decided.condition.holds(Some(&held)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Decision {
+    /// How the run counts from now on.
+    pub ending: Ending,
+    /// Who decided: a name, an address, a ticket.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// How a run counts whose end is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It had its effect: duplicates get this response.
+    Completed {
+        /// The response, as the function stores it.
+        response: Data,
+        /// When the window ends. `None` keeps the end that the claim has; under `hold` this is ten years after its lease.
+        expiration: Option<EpochSeconds>,
+    },
+    /// It had no effect: the next call runs the handler.
+    Rerun,
+}
+
+/// The write of a decision, and its condition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Decided {
+    /// The write.
+    pub write: Write,
+    /// When it may be applied: the record is still the one that the operator saw.
+    pub condition: Condition,
+    /// The trace that the write leaves in the record, as JSON text.
+    pub trace: String,
+}
+
+impl Decision {
+    /// Returns the write that records this decision about `read`, the record that the operator saw.
+    ///
+    /// `live` allows a claim whose lease still runs by the operator's clock: a run may then have its effect after the decision.
+    ///
+    /// # Errors
+    ///
+    /// If there is nothing to decide about this record, or if the decision is incomplete. Nothing is written.
+    pub fn about(&self, read: &Record, now: EpochMillis, live: bool) -> Result<Decided, Undecided> {
+        match read.status.value() {
+            Some(Status::InProgress) => {}
+            Some(Status::Completed) => return Err(Undecided::Completed),
+            Some(Status::Other(_)) | None => return Err(Undecided::Unreadable),
+        }
+        let free = |on_timeout| claimable(now, on_timeout).holds(Some(read));
+        if !free(OnTimeout::Rerun) && !live {
+            return Err(Undecided::Live);
+        }
+        let verdict = match self.ending {
+            Ending::Completed { .. } => Verdict::Completed,
+            Ending::Rerun => Verdict::Rerun,
+        };
+        let trace = Trace {
+            verdict,
+            by: self.by.clone(),
+            reason: self.reason.clone(),
+            at: now,
+        };
+        trace.check()?;
+        let trace = trace.to_json();
+        let decision = Field::Value(trace.clone());
+        let change = match &self.ending {
+            Ending::Completed {
+                response,
+                expiration,
+            } => {
+                if !response.is_json() {
+                    return Err(Undecided::NotJson);
+                }
+                let window = expiration.as_ref().or(read.expiration.value());
+                let open = window.filter(|end| **end >= now.floor_to_seconds());
+                let mut remove = vec![Attribute::Owner, Attribute::Failure];
+                if response.as_str().len() > LONGEST_BESIDE_AN_EVENT {
+                    remove.push(Attribute::Event);
+                }
+                // As after a completion: no later run needs them. A step needs the map of its claim, so none can follow.
+                if read.steps.exists() {
+                    remove.push(Attribute::Steps);
+                }
+                Change {
+                    set: Record {
+                        expiration: Field::Value(*open.ok_or(Undecided::WindowExpired)?),
+                        status: Field::Value(Status::Completed),
+                        data: Field::Value(response.clone()),
+                        decision,
+                        ..Record::default()
+                    },
+                    remove,
+                }
+            }
+            Ending::Rerun if free(OnTimeout::Rerun) && free(OnTimeout::Hold) => {
+                return Err(Undecided::Free);
+            }
+            Ending::Rerun => Change {
+                set: Record {
+                    in_progress_expiration: expired_lease(read, now),
+                    failure: Field::Value(FREED.to_owned()),
+                    decision,
+                    ..Record::default()
+                },
+                remove: vec![Attribute::Owner],
+            },
+        };
+        Ok(Decided {
+            write: Write::Update(change),
+            condition: unchanged(read),
+            trace,
+        })
+    }
+}
+
+impl Decided {
+    /// Returns true if the record has this decision: an earlier send of the write was applied.
+    pub fn is_in(&self, record: &Record) -> bool {
+        record.decision.value() == Some(&self.trace)
+    }
+}
+
+/// Returns true if the record is a claim that was made under `hold` and waits for an operator: its lease has expired, and its run
+/// reported no failure.
+///
+/// A claim that was made under `rerun` is held too if its operation holds by now. The record does not say that.
+pub fn is_held(record: &Record, now: EpochMillis) -> bool {
+    let free = |on_timeout| claimable(now, on_timeout).holds(Some(record));
+    let ends = record.in_progress_expiration.value();
+    let ends = ends.zip(record.expiration.value());
+    let is_kept = ends.is_some_and(|(lease, kept)| *kept >= lease.ceil_to_seconds().plus(HELD));
+    record.status.value() == Some(&Status::InProgress)
+        && free(OnTimeout::Rerun)
+        && !free(OnTimeout::Hold)
+        && is_kept
+}
+
+/// Returns the lease's end that a freed claim gets: none if its own has expired. Python and calls under `rerun` look at the lease.
+fn expired_lease(read: &Record, now: EpochMillis) -> Field<EpochMillis> {
+    match read.in_progress_expiration.value() {
+        Some(end) if *end < now => Field::Absent,
+        _ => Field::Value(EpochMillis::new(now.get().saturating_sub(1))),
+    }
+}
+
+/// The trace of a decision: what was decided, by whom, why and when. A record has it in its attribute `decision`.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::decision::{Trace, Verdict};
+/// let text = r#"{"at":1700000000000,"by":"ana","decided":"rerun","reason":"no charge at the provider"}"#;
+/// let trace = Trace::from_json(text).unwrap();
+/// assert_eq!((trace.verdict, trace.by.as_str()), (Verdict::Rerun, "ana"));
+/// assert_eq!(trace.to_json(), text);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Trace {
+    /// What was decided.
+    pub verdict: Verdict,
+    /// Who decided.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// When, by the operator's clock.
+    pub at: EpochMillis,
+}
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The run had its effect, and duplicates get the response that the operator gave.
+    Completed,
+    /// The next call runs the handler.
+    Rerun,
+}
+
+impl Verdict {
+    /// Returns the text that a record holds.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Rerun => "rerun",
+        }
+    }
+}
+
+/// The members of the JSON text.
+#[derive(Deserialize)]
+struct Stored {
+    at: i64,
+    by: String,
+    decided: String,
+    reason: String,
+}
+
+impl Trace {
+    /// Returns the text that a record holds. The members are in alphabetical order.
+    pub fn to_json(&self) -> String {
+        let stored = json!({
+            "at": self.at.get(),
+            "by": self.by,
+            "decided": self.verdict.as_str(),
+            "reason": self.reason,
+        });
+        stored.to_string()
+    }
+
+    /// Returns the trace in the text of a record, or `None` if the text is not one.
+    pub fn from_json(text: &str) -> Option<Self> {
+        let stored: Stored = serde_json::from_str(text).ok()?;
+        let all = [Verdict::Completed, Verdict::Rerun];
+        let mut all = all.into_iter();
+        Some(Self {
+            verdict: all.find(|verdict| verdict.as_str() == stored.decided)?,
+            by: stored.by,
+            reason: stored.reason,
+            at: EpochMillis::new(stored.at),
+        })
+    }
+
+    /// Checks that the trace says who and why, in texts that a terminal can show.
+    fn check(&self) -> Result<(), Undecided> {
+        let wrong = |text: &str, longest: usize| {
+            text.trim().is_empty() || text.len() > longest || text.contains(char::is_control)
+        };
+        if wrong(&self.by, LONGEST_NAME) {
+            return Err(Undecided::By(LONGEST_NAME));
+        }
+        if wrong(&self.reason, LONGEST_REASON) {
+            return Err(Undecided::Reason(LONGEST_REASON));
+        }
+        Ok(())
+    }
+}
+
+/// Why a decision about a record is refused. Nothing was written.
+///
+/// Its text follows the name of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Undecided {
+    /// The lease of the claim still runs.
+    Live,
+    /// The record is completed.
+    Completed,
+    /// The key is free already: the next call runs the handler under every policy.
+    Free,
+    /// The window of the response has expired, or its end cannot be read.
+    WindowExpired,
+    /// The response is not JSON.
+    NotJson,
+    /// The status cannot be understood.
+    Unreadable,
+    /// It does not say who decided, in at most this many bytes and without control characters.
+    By(usize),
+    /// It does not say why, in at most this many bytes and without control characters.
+    Reason(usize),
+}
+
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Live => f.write_str(
+                "is a live claim: a run may still be going, and may have its effect after the decision; wait until its lease \
+                 ends",
+            ),
+            Self::Completed => f.write_str(
+                "is completed, so there is nothing to decide: duplicates get its response; evict it if the handler must run \
+                 again",
+            ),
+            Self::Free => {
+                f.write_str("is free already: the next call runs the handler under every policy")
+            }
+            Self::WindowExpired => f.write_str(
+                "has a window that has expired or that cannot be read, so the response would never be replayed: say how long \
+                 to keep it",
+            ),
+            Self::NotJson => f.write_str("cannot be completed, because the response is not JSON"),
+            Self::Unreadable => f.write_str(
+                "cannot be decided, because its status is missing or unknown: evict it",
+            ),
+            Self::By(longest) => write!(
+                f,
+                "cannot be decided without a name of who decides, of at most {longest} bytes and without control characters"
+            ),
+            Self::Reason(longest) => write!(
+                f,
+                "cannot be decided without a reason, of at most {longest} bytes and without control characters"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Undecided {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::condition::held_by;
+    use super::super::fixtures::{NOW, call, claim_of, completed, me, now_plus, seconds};
+    use super::super::{RecordState, classify};
+    use super::*;
+    use crate::example::ready;
+    use crate::record::{RecordId, RecordedSteps};
+    use crate::store::{MemoryStore, SendLog, Store, StoreReply, StoreRequest};
+
+    fn decision(ending: Ending) -> Decision {
+        Decision {
+            ending,
+            by: "ana".to_owned(),
+            reason: "seen at the provider".to_owned(),
+        }
+    }
+
+    fn responds(text: &str) -> Ending {
+        Ending::Completed {
+            response: Data::new(text),
+            expiration: None,
+        }
+    }
+
+    /// Returns a claim whose lease ended one millisecond ago, as a call under `hold` makes it.
+    fn held() -> Record {
+        Record {
+            expiration: Field::Value(seconds(300_000_000)),
+            validation: Field::Value("v".to_owned()),
+            operation: Field::Value("shop::charge".to_owned()),
+            ..claim_of(me(), now_plus(-1))
+        }
+    }
+
+    /// Returns the record after the decision, of a store that has `present`. `None` if the write was refused.
+    fn after(decided: &Decided, present: Record) -> Option<Record> {
+        let (store, id) = (MemoryStore::new(), RecordId::new("charge#1"));
+        store.insert(id.clone(), present);
+        let request = StoreRequest::write(&id, &decided.write, &decided.condition);
+        let applied = ready(store.send(request, &SendLog::new()));
+        matches!(applied, StoreReply::Applied { .. }).then(|| store.record(&id))?
+    }
+
+    #[test]
+    fn a_completion_leaves_this_record() {
+        let decided = decision(responds("{\"id\":1}"))
+            .about(&held(), NOW, false)
+            .unwrap();
+        let trace = r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"seen at the provider"}"#;
+        let expected = Record {
+            status: Field::Value(Status::Completed),
+            data: Field::Value(Data::new("{\"id\":1}")),
+            owner: Field::Absent,
+            decision: Field::Value(trace.to_owned()),
+            ..held()
+        };
+        let found = after(&decided, held()).unwrap();
+        assert_eq!(found, expected);
+        assert!(decided.is_in(&found) && !decided.is_in(&held()));
+        assert_eq!(classify(&found, NOW, &call()), RecordState::Replay);
+    }
+
+    #[test]
+    fn a_freed_key_leaves_this_record_which_every_policy_can_claim() {
+        let decided = decision(Ending::Rerun).about(&held(), NOW, false).unwrap();
+        let trace =
+            r#"{"at":1700000000500,"by":"ana","decided":"rerun","reason":"seen at the provider"}"#;
+        let expected = Record {
+            failure: Field::Value("ResolvedByOperator".to_owned()),
+            owner: Field::Absent,
+            decision: Field::Value(trace.to_owned()),
+            ..held()
+        };
+        let found = after(&decided, held()).unwrap();
+        assert_eq!(found, expected);
+        for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
+            assert!(claimable(NOW, on_timeout).holds(Some(&found)));
+        }
+    }
+
+    #[test]
+    fn a_completion_deletes_the_steps_and_a_freed_key_keeps_them() {
+        let steps: RecordedSteps = [("reserve".to_owned(), Data::new("7"))]
+            .into_iter()
+            .collect();
+        for steps in [steps, RecordedSteps::default()] {
+            let held = Record {
+                steps: Field::Value(steps),
+                ..held()
+            };
+            let decide = |ending| {
+                let decided = decision(ending).about(&held, NOW, false).unwrap();
+                after(&decided, held.clone()).unwrap().steps
+            };
+            assert_eq!(decide(responds("1")), Field::Absent);
+            assert_eq!(decide(Ending::Rerun), held.steps);
+        }
+    }
+
+    #[test]
+    fn a_late_owner_can_write_nothing_after_a_decision() {
+        for ending in [responds("1"), Ending::Rerun] {
+            let decided = decision(ending).about(&held(), NOW, false).unwrap();
+            let found = after(&decided, held()).unwrap();
+            assert!(held_by(&me()).holds(Some(&held())));
+            assert!(!held_by(&me()).holds(Some(&found)));
+            assert!(!found.owner.exists());
+        }
+    }
+
+    #[test]
+    fn only_the_record_that_was_shown_is_decided() {
+        let changed = [
+            completed("7"),
+            claim_of(me(), now_plus(30_000)),
+            Record {
+                owner: Field::Absent,
+                ..held()
+            },
+            Record {
+                failure: Field::Value("Timeout".to_owned()),
+                ..held()
+            },
+        ];
+        for ending in [responds("1"), Ending::Rerun] {
+            let decided = decision(ending).about(&held(), NOW, false).unwrap();
+            assert!(after(&decided, held()).is_some());
+            for changed in &changed {
+                assert_eq!(after(&decided, changed.clone()), None, "{changed:?}");
+            }
+            assert!(!decided.condition.holds(None));
+        }
+    }
+
+    #[test]
+    fn a_live_claim_is_decided_only_on_request_and_then_its_lease_ends() {
+        for lease_end in [NOW, now_plus(60_000)] {
+            let live = claim_of(me(), lease_end);
+            let decision = decision(Ending::Rerun);
+            assert_eq!(decision.about(&live, NOW, false), Err(Undecided::Live));
+            let decided = decision.about(&live, NOW, true).unwrap();
+            let found = after(&decided, live).unwrap();
+            assert_eq!(found.in_progress_expiration, Field::Value(now_plus(-1)));
+            for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
+                assert!(claimable(NOW, on_timeout).holds(Some(&found)));
+            }
+        }
+        let without_lease = Record {
+            in_progress_expiration: Field::Absent,
+            ..claim_of(me(), NOW)
+        };
+        let completed = decision(responds("1"));
+        assert_eq!(
+            completed.about(&without_lease, NOW, false),
+            Err(Undecided::Live)
+        );
+        assert!(completed.about(&without_lease, NOW, true).is_ok());
+    }
+
+    #[test]
+    fn what_needs_no_decision_is_refused_with_the_reason() {
+        let failed = Record {
+            failure: Field::Value("Timeout".to_owned()),
+            owner: Field::Absent,
+            ..held()
+        };
+        let unknown = Record {
+            status: Field::Value(Status::Other("PAUSED".to_owned())),
+            ..held()
+        };
+        let about = |record: &Record, ending: Ending| {
+            decision(ending).about(record, NOW, true).unwrap_err()
+        };
+        for ending in [Ending::Rerun, responds("1")] {
+            assert_eq!(about(&completed("7"), ending.clone()), Undecided::Completed);
+            assert_eq!(about(&unknown, ending.clone()), Undecided::Unreadable);
+            assert_eq!(about(&Record::default(), ending), Undecided::Unreadable);
+        }
+        assert_eq!(about(&failed, Ending::Rerun), Undecided::Free);
+        assert_eq!(about(&held(), responds("{")), Undecided::NotJson);
+        // A recorded failure can be wrong: the effect happened all the same.
+        let decided = decision(responds("1")).about(&failed, NOW, false).unwrap();
+        let found = after(&decided, failed).unwrap();
+        assert_eq!(
+            (found.failure, found.status),
+            (Field::Absent, Field::Value(Status::Completed))
+        );
+    }
+
+    #[test]
+    fn a_response_that_would_never_be_replayed_is_refused() {
+        let expired = Record {
+            expiration: Field::Value(seconds(-1)),
+            ..held()
+        };
+        let unreadable = Record {
+            expiration: Field::Unreadable,
+            ..held()
+        };
+        for record in [expired, unreadable] {
+            let refused = decision(responds("1")).about(&record, NOW, false);
+            assert_eq!(refused, Err(Undecided::WindowExpired));
+            let ending = Ending::Completed {
+                response: Data::new("1"),
+                expiration: Some(seconds(3_600)),
+            };
+            let decided = decision(ending).about(&record, NOW, false).unwrap();
+            let found = after(&decided, record).unwrap();
+            assert_eq!(found.expiration, Field::Value(seconds(3_600)));
+        }
+    }
+
+    #[test]
+    fn a_decision_says_who_and_why() {
+        let about = |by: &str, reason: &str| {
+            let decision = Decision {
+                ending: Ending::Rerun,
+                by: by.to_owned(),
+                reason: reason.to_owned(),
+            };
+            decision.about(&held(), NOW, false).map(|_| ())
+        };
+        assert_eq!(about(&"n".repeat(128), &"w".repeat(1_024)), Ok(()));
+        for by in ["", "  ", "a\nb", "\u{1b}[2J", &"n".repeat(129)] {
+            assert_eq!(about(by, "why"), Err(Undecided::By(128)), "{by:?}");
+        }
+        for reason in ["", "\t", "a\u{0}b", &"w".repeat(1_025)] {
+            let refused = about("ana", reason);
+            assert_eq!(refused, Err(Undecided::Reason(1_024)), "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_trace_reads_back_and_other_texts_are_none() {
+        for verdict in [Verdict::Completed, Verdict::Rerun] {
+            let trace = Trace {
+                verdict,
+                by: "\"ana\" é".to_owned(),
+                reason: "{}\\".to_owned(),
+                at: NOW,
+            };
+            assert_eq!(Trace::from_json(&trace.to_json()), Some(trace));
+        }
+        for text in [
+            "",
+            "{}",
+            "[]",
+            r#"{"at":1,"by":"a","decided":"later","reason":"b"}"#,
+        ] {
+            assert_eq!(Trace::from_json(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_response_is_not_in_the_debug_output_of_a_decision() {
+        let decision = decision(responds("\"s3cr3t\""));
+        let decided = decision.about(&held(), NOW, false).unwrap();
+        assert!(!format!("{decision:?}{decided:?}").contains("s3cr3t"));
+    }
+
+    #[test]
+    fn only_a_claim_under_hold_without_an_end_is_held() {
+        let kept = |seconds_after: i64, lease: i64| Record {
+            expiration: Field::Value(seconds(315_360_000 + seconds_after)),
+            ..claim_of(me(), now_plus(lease))
+        };
+        let failed = Record {
+            failure: Field::Value("Timeout".to_owned()),
+            ..kept(1, -500)
+        };
+        // `NOW` is half a second after a full second.
+        for (record, expected) in [
+            (kept(0, -500), true),
+            (kept(-1, -500), false),
+            (kept(10, 0), false),
+            (kept(10, 60_000), false),
+            (failed, false),
+            (completed("7"), false),
+            (Record::default(), false),
+        ] {
+            assert_eq!(is_held(&record, NOW), expected, "{record:?}");
+        }
+    }
+}

@@ -1,0 +1,574 @@
+//! The steps of one run: which of them run, and how their results are recorded.
+//!
+//! A step belongs to the claim of its run. Its result is written under the same fence as a completion, so a run whose claim was taken
+//! over can record nothing.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::CallTerms;
+use super::classify::{is_claim_by, is_expired};
+use super::condition::{Condition, held_by};
+use super::effect::{Resend, Write, WriteErrorKind, WriteResult};
+use super::end::StepEnd;
+use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
+use crate::owner::OwnerToken;
+use crate::record::{Data, RecordedSteps};
+use crate::time::EpochMillis;
+
+/// The longest name of a step, in bytes.
+const LONGEST_NAME: usize = 128;
+/// The pause before the second try, unless it is set.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The steps of one run: those that are recorded, and those that the run asked for.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{StepLedger, StepRefusal, StepStart};
+/// use idempotency_core::record::{Data, RecordedSteps};
+/// use idempotency_core::time::EpochMillis;
+/// let now = EpochMillis::new(0);
+/// let recorded: RecordedSteps = [("reserve".to_owned(), Data::new("7"))].into_iter().collect();
+/// let mut ledger = StepLedger::new(recorded, EpochMillis::new(30_000));
+/// assert_eq!(ledger.start(now, "reserve"), StepStart::Recorded(Data::new("7")));
+/// assert_eq!(ledger.start(now, "charge"), StepStart::Run);
+/// assert_eq!(ledger.start(now, "charge"), StepStart::Refused(StepRefusal::SameName));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StepLedger {
+    recorded: RecordedSteps,
+    asked: BTreeSet<String>,
+    lease_end: EpochMillis,
+    /// The number of steps that were started and have not ended.
+    open: usize,
+    /// The length of all results that are recorded, or may be.
+    text_len: usize,
+    /// The worst end of the steps that have ended.
+    end: Option<StepEnd>,
+    /// True if the handler has ended.
+    closed: bool,
+}
+
+/// What the caller of a step must do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StepStart {
+    /// Use this result. An earlier run recorded it.
+    Recorded(Data),
+    /// Run the step, then record its result.
+    Run,
+    /// Return an error. The step does not run.
+    Refused(StepRefusal),
+}
+
+/// Why a step does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StepRefusal {
+    /// The run asked for a step of this name before.
+    SameName,
+    /// The name is empty, or longer than 128 bytes.
+    NameLength,
+    /// The lease of the claim has expired. Another call may run by now.
+    LeaseExpired,
+    /// An earlier step of this run found that the claim is gone.
+    ClaimLost,
+    /// The handler has ended. The key may be free, so another call may run the step.
+    HandlerEnded,
+}
+
+impl StepLedger {
+    /// Returns the steps of a run that begins with these recorded steps, under a claim whose lease ends at this time.
+    pub fn new(recorded: RecordedSteps, lease_end: EpochMillis) -> Self {
+        Self {
+            text_len: recorded.text_len(),
+            recorded,
+            asked: BTreeSet::new(),
+            lease_end,
+            open: 0,
+            end: None,
+            closed: false,
+        }
+    }
+
+    /// Returns what to do with a step that the run asks for at the time `now`.
+    pub fn start(&mut self, now: EpochMillis, name: &str) -> StepStart {
+        if self.closed {
+            return StepStart::Refused(StepRefusal::HandlerEnded);
+        }
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return StepStart::Refused(StepRefusal::NameLength);
+        }
+        if !self.asked.insert(name.to_owned()) {
+            return StepStart::Refused(StepRefusal::SameName);
+        }
+        if let Some(result) = self.recorded.get(name) {
+            return StepStart::Recorded(result.clone());
+        }
+        if let Some(refusal) = self.refusal(now) {
+            return StepStart::Refused(refusal);
+        }
+        self.open += 1;
+        StepStart::Run
+    }
+
+    /// Returns why no effect of the run may begin at the time `now`, and `None` if one may. A step that is tried again asks this before
+    /// each further try.
+    pub fn refusal(&self, now: EpochMillis) -> Option<StepRefusal> {
+        if self.closed {
+            Some(StepRefusal::HandlerEnded)
+        } else if self.end == Some(StepEnd::ClaimLost) {
+            Some(StepRefusal::ClaimLost)
+        } else if is_expired(self.lease_end, now) {
+            Some(StepRefusal::LeaseExpired)
+        } else {
+            None
+        }
+    }
+
+    /// Notes that the handler has ended. No step starts after this, so [`end`](Self::end) misses none.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Reserves room for a result that is about to be recorded. Returns false if all results of the key would be longer than
+    /// [`RecordedSteps::LONGEST`]: then it must not be recorded, because no run could read them.
+    pub fn reserve(&mut self, result: &Data) -> bool {
+        let text_len = self.text_len.saturating_add(result.as_str().len());
+        let fits = text_len <= RecordedSteps::LONGEST;
+        if fits {
+            self.text_len = text_len;
+        }
+        fits
+    }
+
+    /// Notes that a step ended in an error of its own. It reported that it has no result, so nothing is recorded.
+    pub fn failed(&mut self) {
+        self.open = self.open.saturating_sub(1);
+    }
+
+    /// Notes how the recording of a step's result ended.
+    pub fn recorded(&mut self, end: StepEnd) {
+        self.open = self.open.saturating_sub(1);
+        self.end = self.end.max(Some(end));
+    }
+
+    /// Returns the worst end of the steps of the run. `None` if it started none.
+    ///
+    /// A step that was started and never ended counts as not recorded: its future was dropped, perhaps after its effect.
+    pub fn end(&self) -> Option<StepEnd> {
+        let open = (self.open > 0).then_some(StepEnd::NotRecorded);
+        self.end.max(open)
+    }
+
+    /// Returns the end of the lease, up to which results are recorded.
+    pub fn lease_end(&self) -> EpochMillis {
+        self.lease_end
+    }
+
+    /// Returns the recorded steps that the run did not ask for.
+    pub fn unused(&self) -> impl Iterator<Item = &str> {
+        let names = self.recorded.iter().map(|(name, _)| name);
+        names.filter(|name| !self.asked.contains(*name))
+    }
+}
+
+/// The write of one result, as a state machine.
+///
+/// The same write can be sent again after a lost reply: as long as the claim is this call's own, it sets the same result once more.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{Resend, StepEnd, StepWrite, Write, WriteErrorKind, WriteResult};
+/// use idempotency_core::{record::Data, time::EpochMillis};
+/// use std::ops::ControlFlow;
+/// # let call = idempotency_core::example::call();
+/// let now = EpochMillis::new(0);
+/// let mut write = StepWrite::begin(&call, EpochMillis::new(30_000), "reserve", &Data::new("7"));
+/// assert!(matches!(write.write(), Write::Step { name, .. } if name == "reserve"));
+/// let lost = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
+/// assert!(write.step(now, lost).is_continue());
+/// assert_eq!(write.step(now, WriteResult::APPLIED), ControlFlow::Break(StepEnd::Recorded));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StepWrite {
+    owner: OwnerToken,
+    write: Write,
+    lease_end: EpochMillis,
+    /// The number of sends.
+    tries: u8,
+}
+
+impl StepWrite {
+    /// Begins to record the result of a step, under a claim whose lease ends at this time.
+    pub fn begin(call: &CallTerms, lease_end: EpochMillis, name: &str, result: &Data) -> Self {
+        Self {
+            owner: call.owner.clone(),
+            write: Write::Step {
+                name: name.to_owned(),
+                result: result.clone(),
+            },
+            lease_end,
+            tries: 1,
+        }
+    }
+
+    /// Returns the write.
+    pub fn write(&self) -> &Write {
+        &self.write
+    }
+
+    /// Returns the condition of the write: the fence.
+    pub fn condition(&self) -> Condition {
+        held_by(&self.owner)
+    }
+
+    /// Returns true if there is time for a pause and one more write.
+    fn has_time(&self, now: EpochMillis) -> bool {
+        let needed = backoff(self.tries) + REPLY_RESERVE;
+        self.tries < MAX_COMPLETIONS && now.until(self.lease_end) > needed
+    }
+}
+
+impl Resend for StepWrite {
+    type End = StepEnd;
+
+    /// A write of a step may take as long as a completion.
+    fn time_limit(&self, now: EpochMillis) -> Duration {
+        time_limit(now, self.lease_end)
+    }
+
+    fn step(&mut self, now: EpochMillis, result: WriteResult) -> ControlFlow<StepEnd, Duration> {
+        ControlFlow::Break(match result {
+            WriteResult::Applied { .. } => StepEnd::Recorded,
+            // If the condition holds for the record that it failed on, what is recorded is unknown.
+            WriteResult::ConditionFailed {
+                existing: Some(existing),
+                ..
+            } if is_claim_by(&existing, &self.owner) => StepEnd::NotRecorded,
+            WriteResult::ConditionFailed { .. } => StepEnd::ClaimLost,
+            // A step has no staged writes that could be rejected.
+            WriteResult::Rejected { .. } => StepEnd::NotRecorded,
+            WriteResult::Failed { kind, .. } => match kind {
+                WriteErrorKind::TooLarge => StepEnd::TooLarge,
+                WriteErrorKind::Transient | WriteErrorKind::Conflict if self.has_time(now) => {
+                    let pause = backoff(self.tries);
+                    self.tries += 1;
+                    return ControlFlow::Continue(pause);
+                }
+                WriteErrorKind::Transient
+                | WriteErrorKind::Conflict
+                | WriteErrorKind::Permanent => StepEnd::NotRecorded,
+                // The condition does not hold, and the record could not be read: it is not this claim any more.
+                WriteErrorKind::Refused => StepEnd::ClaimLost,
+            },
+        })
+    }
+}
+
+/// How often a step is tried in one run, and how long the pauses between the tries are.
+///
+/// A pause is random, between zero and its upper bound. The bound doubles with each pause, up to 5 s. A step is tried again only if
+/// the pause and 200 ms are left of the claim's lease.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::operation::StepRetry;
+/// use std::time::Duration;
+/// let retry = StepRetry::tries(3).first_pause(Duration::from_millis(50));
+/// assert_eq!(format!("{retry:?}"), "StepRetry { tries: 3, first_pause: 50ms }");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepRetry {
+    tries: u32,
+    first_pause: Duration,
+}
+
+impl StepRetry {
+    /// Returns a policy of so many tries in all. 0 counts as 1.
+    pub fn tries(tries: u32) -> Self {
+        Self {
+            tries: tries.max(1),
+            first_pause: FIRST_PAUSE,
+        }
+    }
+
+    /// Sets the upper bound of the pause before the second try. The default is 100 ms.
+    #[must_use]
+    pub fn first_pause(self, first_pause: Duration) -> Self {
+        Self {
+            first_pause,
+            ..self
+        }
+    }
+
+    /// Returns the upper bound of the pause after the try with this number, counted from one. `None` if there is no further try.
+    /// `left` is the time that is left; `None` if that is not known.
+    pub(crate) fn pause(self, tried: u32, left: Option<Duration>) -> Option<Duration> {
+        if tried >= self.tries {
+            return None;
+        }
+        let doublings = tried.saturating_sub(1).min(16);
+        let pause = self.first_pause.saturating_mul(1 << doublings);
+        let pause = pause.min(LONGEST_PAUSE);
+        left.is_none_or(|left| left > pause + REPLY_RESERVE)
+            .then_some(pause)
+    }
+}
+
+impl Default for StepRetry {
+    /// Returns the policy of one try.
+    fn default() -> Self {
+        Self::tries(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::condition::held_by;
+    use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus};
+    use super::*;
+
+    fn ledger(recorded: &[(&str, &str)]) -> StepLedger {
+        let recorded = recorded.iter();
+        let recorded = recorded.map(|(name, result)| ((*name).to_owned(), Data::new(*result)));
+        StepLedger::new(recorded.collect(), now_plus(30_000))
+    }
+
+    fn refused(refusal: StepRefusal) -> StepStart {
+        StepStart::Refused(refusal)
+    }
+
+    #[test]
+    fn a_recorded_step_gives_its_result_and_any_other_runs() {
+        let mut ledger = ledger(&[("a", "1")]);
+        assert_eq!(ledger.start(NOW, "a"), StepStart::Recorded(Data::new("1")));
+        assert_eq!(ledger.start(NOW, "b"), StepStart::Run);
+    }
+
+    #[test]
+    fn a_name_is_used_once_in_a_run() {
+        let mut ledger = ledger(&[("a", "1")]);
+        ledger.start(NOW, "a");
+        assert_eq!(ledger.start(NOW, "a"), refused(StepRefusal::SameName));
+        ledger.start(NOW, "b");
+        ledger.failed();
+        assert_eq!(ledger.start(NOW, "b"), refused(StepRefusal::SameName));
+    }
+
+    #[test]
+    fn a_name_has_at_least_one_byte_and_at_most_128() {
+        let mut ledger = ledger(&[]);
+        assert_eq!(ledger.start(NOW, ""), refused(StepRefusal::NameLength));
+        assert_eq!(ledger.start(NOW, &"n".repeat(128)), StepStart::Run);
+        let too_long = "n".repeat(129);
+        assert_eq!(
+            ledger.start(NOW, &too_long),
+            refused(StepRefusal::NameLength)
+        );
+    }
+
+    #[test]
+    fn no_step_runs_on_an_expired_lease_but_a_recorded_one_is_used() {
+        let mut ledger = ledger(&[("a", "1")]);
+        assert_eq!(ledger.start(now_plus(30_000), "b"), StepStart::Run);
+        let late = now_plus(30_001);
+        assert_eq!(ledger.start(late, "c"), refused(StepRefusal::LeaseExpired));
+        assert_eq!(ledger.start(late, "a"), StepStart::Recorded(Data::new("1")));
+    }
+
+    #[test]
+    fn no_step_runs_after_one_that_found_its_claim_gone() {
+        let mut ledger = ledger(&[]);
+        ledger.start(NOW, "a");
+        ledger.recorded(StepEnd::ClaimLost);
+        assert_eq!(ledger.start(NOW, "b"), refused(StepRefusal::ClaimLost));
+        assert_eq!(ledger.end(), Some(StepEnd::ClaimLost));
+    }
+
+    #[test]
+    fn no_step_starts_after_the_end_of_the_handler() {
+        let mut ledger = ledger(&[("a", "1")]);
+        assert_eq!(ledger.start(NOW, "b"), StepStart::Run);
+        ledger.failed();
+        ledger.close();
+        for name in ["a", "b", "c"] {
+            let start = ledger.start(NOW, name);
+            assert_eq!(start, refused(StepRefusal::HandlerEnded));
+        }
+        assert_eq!(ledger.end(), None, "what the call decided stays true");
+    }
+
+    #[test]
+    fn a_step_is_tried_again_only_while_the_run_may_begin_an_effect() {
+        let mut ledger = ledger(&[]);
+        ledger.start(NOW, "a");
+        ledger.start(NOW, "b");
+        assert_eq!(ledger.refusal(now_plus(30_000)), None);
+        let late = ledger.refusal(now_plus(30_001));
+        assert_eq!(late, Some(StepRefusal::LeaseExpired));
+        ledger.recorded(StepEnd::ClaimLost);
+        assert_eq!(ledger.refusal(NOW), Some(StepRefusal::ClaimLost));
+        ledger.close();
+        assert_eq!(ledger.refusal(NOW), Some(StepRefusal::HandlerEnded));
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_that_of_its_worst_step() {
+        let mut ledger = ledger(&[("z", "1")]);
+        assert_eq!(ledger.end(), None);
+        ledger.start(NOW, "z");
+        assert_eq!(ledger.end(), None, "no step ran");
+        ledger.start(NOW, "a");
+        assert_eq!(ledger.end(), Some(StepEnd::NotRecorded), "it is running");
+        ledger.failed();
+        assert_eq!(ledger.end(), None, "it has no result");
+        ledger.start(NOW, "b");
+        ledger.recorded(StepEnd::Recorded);
+        assert_eq!(ledger.end(), Some(StepEnd::Recorded));
+        for end in [StepEnd::TooLarge, StepEnd::NotRecorded] {
+            let mut ledger = ledger.clone();
+            ledger.start(NOW, "c");
+            ledger.recorded(end);
+            ledger.start(NOW, "d");
+            ledger.recorded(StepEnd::Recorded);
+            assert_eq!(ledger.end(), Some(end));
+        }
+    }
+
+    #[test]
+    fn steps_that_a_run_does_not_ask_for_are_known() {
+        let mut ledger = ledger(&[("a", "1"), ("b", "2"), ("c", "3")]);
+        ledger.start(NOW, "b");
+        assert!(ledger.unused().eq(["a", "c"]));
+    }
+
+    #[test]
+    fn results_are_recorded_only_up_to_the_longest_that_can_be_read() {
+        let result = |bytes| Data::new("1".repeat(bytes));
+        let mut ledger = ledger(&[("a", "1234")]);
+        assert!(!ledger.reserve(&result(RecordedSteps::LONGEST - 3)));
+        assert!(ledger.reserve(&result(RecordedSteps::LONGEST - 5)));
+        assert!(ledger.reserve(&result(1)));
+        assert!(!ledger.reserve(&result(1)));
+    }
+
+    fn begin() -> StepWrite {
+        StepWrite::begin(&call(), now_plus(30_000), "reserve", &Data::new("7"))
+    }
+
+    fn failed(maybe_applied: bool, kind: WriteErrorKind) -> WriteResult {
+        WriteResult::Failed {
+            maybe_applied,
+            kind,
+        }
+    }
+
+    fn condition_failed(existing: Option<crate::record::Record>) -> WriteResult {
+        WriteResult::ConditionFailed {
+            existing,
+            maybe_applied: false,
+        }
+    }
+
+    fn end_of(result: WriteResult) -> ControlFlow<StepEnd, Duration> {
+        begin().step(NOW, result)
+    }
+
+    #[test]
+    fn a_result_is_written_under_the_fence() {
+        let step = Write::Step {
+            name: "reserve".to_owned(),
+            result: Data::new("7"),
+        };
+        assert_eq!(begin().write(), &step);
+        assert_eq!(begin().condition(), held_by(&me()));
+        let recorded = end_of(WriteResult::APPLIED);
+        assert_eq!(recorded, ControlFlow::Break(StepEnd::Recorded));
+    }
+
+    #[test]
+    fn a_refused_result_means_that_the_claim_is_gone() {
+        let lost = ControlFlow::Break(StepEnd::ClaimLost);
+        let taken_over = claim_of(another(), now_plus(60_000));
+        for existing in [None, Some(taken_over), Some(completed("1"))] {
+            assert_eq!(end_of(condition_failed(existing)), lost);
+        }
+        // The condition holds for this record, and yet it failed.
+        let own = claim_of(me(), now_plus(30_000));
+        let unknown = ControlFlow::Break(StepEnd::NotRecorded);
+        assert_eq!(end_of(condition_failed(Some(own))), unknown);
+    }
+
+    #[test]
+    fn a_result_is_written_four_times_at_most() {
+        let mut write = begin();
+        for _ in 0..3 {
+            let lost = failed(true, WriteErrorKind::Transient);
+            assert!(write.step(NOW, lost).is_continue());
+            assert_eq!(write.write(), begin().write(), "the same write");
+        }
+        let end = write.step(NOW, failed(true, WriteErrorKind::Transient));
+        assert_eq!(end, ControlFlow::Break(StepEnd::NotRecorded));
+    }
+
+    #[test]
+    fn a_result_is_written_again_only_if_the_pause_leaves_more_than_the_reply_reserve() {
+        let lost_at = |milliseconds| {
+            let lost = failed(true, WriteErrorKind::Transient);
+            begin().step(now_plus(milliseconds), lost)
+        };
+        assert!(lost_at(29_774).is_continue());
+        assert_eq!(lost_at(29_775), ControlFlow::Break(StepEnd::NotRecorded));
+    }
+
+    #[test]
+    fn a_result_that_the_store_will_never_accept_is_not_written_again() {
+        let too_large = end_of(failed(false, WriteErrorKind::TooLarge));
+        assert_eq!(too_large, ControlFlow::Break(StepEnd::TooLarge));
+        let permanent = end_of(failed(false, WriteErrorKind::Permanent));
+        assert_eq!(permanent, ControlFlow::Break(StepEnd::NotRecorded));
+        // Its condition does not hold, and the record that refused it could not be read.
+        let refused = end_of(failed(false, WriteErrorKind::Refused));
+        assert_eq!(refused, ControlFlow::Break(StepEnd::ClaimLost));
+    }
+
+    #[test]
+    fn a_write_may_take_the_rest_of_the_lease_less_a_reserve() {
+        assert_eq!(begin().time_limit(NOW), Duration::from_millis(29_800));
+    }
+
+    fn millis(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_step_is_tried_as_often_as_its_policy_says() {
+        assert_eq!(StepRetry::default().pause(1, None), None);
+        assert_eq!(StepRetry::tries(0), StepRetry::tries(1));
+        let retry = StepRetry::tries(3);
+        assert_eq!(retry.pause(1, None), Some(millis(100)));
+        assert_eq!(retry.pause(2, None), Some(millis(200)));
+        assert_eq!(retry.pause(3, None), None);
+    }
+
+    #[test]
+    fn a_pause_doubles_up_to_five_seconds() {
+        let retry = StepRetry::tries(u32::MAX).first_pause(millis(1_500));
+        assert_eq!(retry.pause(2, None), Some(millis(3_000)));
+        assert_eq!(retry.pause(3, None), Some(millis(5_000)));
+        assert_eq!(retry.pause(u32::MAX - 1, None), Some(millis(5_000)));
+    }
+
+    #[test]
+    fn a_step_is_tried_again_only_if_the_pause_and_the_reply_reserve_are_left() {
+        let retry = StepRetry::tries(2);
+        assert_eq!(retry.pause(1, Some(millis(301))), Some(millis(100)));
+        assert_eq!(retry.pause(1, Some(millis(300))), None);
+    }
+}
