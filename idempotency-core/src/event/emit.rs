@@ -185,37 +185,21 @@ mod tests {
             .with_source(trouble)
     }
 
-    fn of(error: Option<&Error>) -> CallSummary<'_> {
-        CallSummary {
-            operation: "charge",
-            key: None,
-            outcome: error.map_or(CallOutcome::Executed, CallOutcome::of),
-            source: None,
-            error,
-            handler: None,
-            claim: None,
-            taken_over: false,
-            staged: None,
-            bypass: None,
-            circuit: None,
-            note: None,
-            store_requests: 0,
-            store_time: Duration::ZERO,
-            handler_time: Duration::ZERO,
-        }
+    fn charge() -> CallSummary<'static> {
+        CallSummary::new("charge", None)
     }
 
     #[test]
     fn the_cause_lists_all_causes_and_no_text_twice() {
         let error = store_failed(StoreErrorKind::Throttled);
-        let summary = of(Some(&error));
+        let summary = charge().with_error(&error);
         assert!(summary.has_cause());
         assert_eq!(
             Cause(&summary).to_string(),
             "the table is busy: connection reset"
         );
         let error = Error::new(ErrorKind::Contended, "charge");
-        assert!(!of(Some(&error)).has_cause());
+        assert!(!charge().with_error(&error).has_cause());
     }
 
     #[test]
@@ -224,7 +208,7 @@ mod tests {
         let error = Error::new(ErrorKind::AlreadyInProgress, "charge").with_detail("retry later");
         let summary = CallSummary {
             note,
-            ..of(Some(&error))
+            ..charge().with_error(&error)
         };
         assert_eq!(
             Cause(&summary).to_string(),
@@ -233,11 +217,11 @@ mod tests {
         let error = Error::new(ErrorKind::Contended, "charge");
         let summary = CallSummary {
             note,
-            ..of(Some(&error))
+            ..charge().with_error(&error)
         };
         assert!(summary.has_cause());
         assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
-        let summary = CallSummary { note, ..of(None) };
+        let summary = CallSummary { note, ..charge() };
         assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
     }
 

@@ -55,23 +55,7 @@ pub const MESSAGE: &str = "idempotent call";
 #[must_use = "return the error to the caller"]
 pub fn refused(mut error: Error) -> Error {
     if error.mark_emitted() {
-        let summary = CallSummary {
-            operation: error.operation(),
-            key: error.key(),
-            outcome: CallOutcome::of(&error),
-            source: None,
-            error: Some(&error),
-            handler: None,
-            claim: None,
-            taken_over: false,
-            staged: None,
-            bypass: None,
-            circuit: None,
-            note: None,
-            store_requests: 0,
-            store_time: std::time::Duration::ZERO,
-            handler_time: std::time::Duration::ZERO,
-        };
+        let summary = CallSummary::new(error.operation(), error.key()).with_error(&error);
         summary.publish(&span::span(summary.operation, summary.key));
     }
     error

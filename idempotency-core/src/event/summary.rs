@@ -109,6 +109,48 @@ pub enum CircuitChange {
 }
 
 impl<'a> CallSummary<'a> {
+    /// Returns the summary of a call of which nothing is known yet. If nothing follows, the call was abandoned.
+    pub(super) fn new(operation: &'a str, key: Option<&'a RecordId>) -> Self {
+        Self {
+            operation,
+            key,
+            outcome: CallOutcome::Abandoned,
+            source: None,
+            error: None,
+            handler: None,
+            claim: None,
+            taken_over: false,
+            bypass: None,
+            staged: None,
+            circuit: None,
+            note: None,
+            store_requests: 0,
+            store_time: Duration::ZERO,
+            handler_time: Duration::ZERO,
+        }
+    }
+
+    /// Returns the summary with the error that the caller got.
+    pub(super) fn with_error(self, error: &'a Error) -> Self {
+        Self {
+            outcome: CallOutcome::of(error),
+            error: Some(error),
+            ..self
+        }
+    }
+
+    /// Returns the summary of a call whose caller got the handler's own result.
+    pub(super) fn with_own_result(self) -> Self {
+        let outcome = match (self.bypass, self.handler) {
+            (Some(Bypass::StoreFailed), _) => CallOutcome::Unprotected,
+            (Some(_), _) => CallOutcome::Bypassed,
+            (None, Some(HandlerProgress::Failed)) => CallOutcome::Failed,
+            (None, Some(HandlerProgress::Panicked)) => CallOutcome::Panicked,
+            (None, _) => CallOutcome::Executed,
+        };
+        Self { outcome, ..self }
+    }
+
     /// Returns the operation's key prefix, or its path if the call ended before the prefix was known.
     pub fn operation(&self) -> &'a str {
         self.operation
@@ -214,7 +256,7 @@ impl<'a> CallSummary<'a> {
 
 impl CallOutcome {
     /// Returns the outcome of a call whose caller got this error.
-    pub(super) fn of(error: &Error) -> Self {
+    fn of(error: &Error) -> Self {
         if error.kind() == ErrorKind::TransactionRejected {
             Self::Rejected
         } else if error.handler_ran() {
