@@ -92,9 +92,11 @@ impl Attempt {
         let (stage, until) = match &self.state {
             State::AskingCircuit(wait_until) => (Stage::Claiming, *wait_until),
             State::BeforeUnprotected(unclaimed) => (Stage::Claiming, unclaimed.wait_until),
-            // The claim follows, unless the read finds a response.
-            State::LookingUp(looking_up) => (Stage::Claiming, looking_up.wait_until),
-            State::Claiming(claiming) | State::Reading(claiming) | State::Waiting(claiming) => {
+            // After a look-up the claim follows, unless the read finds a response.
+            State::LookingUp(claiming)
+            | State::Claiming(claiming)
+            | State::Reading(claiming)
+            | State::Waiting(claiming) => {
                 let stage = match claiming.pauses {
                     0 => Stage::Claiming,
                     round => Stage::Waiting {
@@ -188,10 +190,9 @@ impl Attempt {
     /// ```
     pub fn time_limit(&self, now: EpochMillis) -> Duration {
         match &self.state {
-            State::LookingUp(looking_up) => claim::lookup_limit(now, looking_up),
-            State::Claiming(claiming) | State::Reading(claiming) => {
-                claim::limit(now, claiming.wait_until, claiming.requests_end)
-            }
+            // The claim after a read that hangs has time too.
+            State::LookingUp(claiming) => claim::limit(now, claiming) / 2,
+            State::Claiming(claiming) | State::Reading(claiming) => claim::limit(now, claiming),
             State::GivingUp(giving_up) => claim::release_limit(now, giving_up),
             State::ReadingAfterSteps { lease_end, .. } => time_limit(now, *lease_end),
             State::Completing(Completing { held, .. })
@@ -288,11 +289,11 @@ impl Attempt {
             (State::AskingCircuit(wait_until), Input::Circuit(admission)) => {
                 claim::circuit_replied(&call, now, wait_until, admission)
             }
-            (State::LookingUp(looking_up), Input::Read(existing)) => {
-                claim::looked_up(&call, now, looking_up, existing)
+            (State::LookingUp(claiming), Input::Read(existing)) => {
+                claim::looked_up(&call, now, claiming, existing)
             }
-            (State::LookingUp(looking_up), Input::ReadFailed) => {
-                claim::looked_up(&call, now, looking_up, None)
+            (State::LookingUp(claiming), Input::ReadFailed) => {
+                claim::looked_up(&call, now, claiming, None)
             }
             (State::Claiming(claiming), Input::Written(result)) => {
                 claim::claim_written(&call, now, claiming, result)

@@ -13,9 +13,7 @@ use super::super::limits::{
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::run::{Run, UNREPORTED};
-use super::state::{
-    Claiming, GivingUp, HeldClaim, LookingUp, Next, READ, Running, State, refuse, replay,
-};
+use super::state::{Claiming, GivingUp, HeldClaim, Next, READ, Running, State, refuse, replay};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, RecordedSteps};
 use crate::time::EpochMillis;
@@ -71,23 +69,25 @@ pub(super) fn circuit_replied(
 
 /// Sends the first request of a call: a claim, or under `read-first` an eventually consistent read.
 fn first_request(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
-    let looking_up = LookingUp {
+    let claiming = Claiming {
+        tries: 0,
+        pauses: 0,
+        other_lease_end: None,
+        maybe_applied: false,
+        claimed_at: now,
         wait_until,
         requests_end: requests_end(call, now, wait_until),
+        run: Run::Unknown,
+        resumes: false,
+        is_full: false,
     };
     if call.policy.lookup == Lookup::ClaimFirst || is_too_late(call, now) {
-        return first_claim(call, now, looking_up);
+        return first_claim(call, now, claiming);
     }
     (
-        State::LookingUp(looking_up),
+        State::LookingUp(claiming),
         Effect::Read(Consistency::Eventual),
     )
-}
-
-/// Returns how long the read before the claim may take: half as long as a claim, so that the claim after a read that hangs has time
-/// too.
-pub(super) fn lookup_limit(now: EpochMillis, looking_up: &LookingUp) -> Duration {
-    limit(now, looking_up.wait_until, looking_up.requests_end) / 2
 }
 
 /// Handles the result of the read before the claim. `existing` is `None` if there was no record, and if the read failed.
@@ -97,34 +97,22 @@ pub(super) fn lookup_limit(now: EpochMillis, looking_up: &LookingUp) -> Duration
 pub(super) fn looked_up(
     call: &CallTerms,
     now: EpochMillis,
-    looking_up: LookingUp,
+    claiming: Claiming,
     existing: Option<Record>,
 ) -> Next {
     match existing {
         Some(record) if classify(&record, now, call) == RecordState::Replay => {
             replay(record, Source::Store)
         }
-        _ => first_claim(call, now, looking_up),
+        _ => first_claim(call, now, claiming),
     }
 }
 
 /// Sends the first claim to the store.
-fn first_claim(call: &CallTerms, now: EpochMillis, looking_up: LookingUp) -> Next {
+fn first_claim(call: &CallTerms, now: EpochMillis, claiming: Claiming) -> Next {
     if is_too_late(call, now) {
         return refuse(ErrorKind::NoTimeLeft);
     }
-    let claiming = Claiming {
-        tries: 0,
-        pauses: 0,
-        other_lease_end: None,
-        maybe_applied: false,
-        claimed_at: now,
-        wait_until: looking_up.wait_until,
-        requests_end: looking_up.requests_end,
-        run: Run::Unknown,
-        resumes: false,
-        is_full: false,
-    };
     send_claim(call, now, claiming, ErrorKind::Contended)
 }
 
@@ -137,13 +125,9 @@ fn requests_end(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> 
 /// Returns how long a claim or a read may take: the time for requests, less what a release needs.
 ///
 /// A request that begins when this time is nearly used up still gets a little, as far as the deadline allows.
-pub(super) fn limit(
-    now: EpochMillis,
-    wait_until: EpochMillis,
-    requests_end: EpochMillis,
-) -> Duration {
-    let minimum = REPLY_RESERVE.min(time_limit(now, wait_until));
-    less_reserve(now.until(requests_end)).max(minimum)
+pub(super) fn limit(now: EpochMillis, claiming: &Claiming) -> Duration {
+    let minimum = REPLY_RESERVE.min(time_limit(now, claiming.wait_until));
+    less_reserve(now.until(claiming.requests_end)).max(minimum)
 }
 
 /// Returns the time limit of the release before the handler ran: the rest of the time for requests, or a minimum.

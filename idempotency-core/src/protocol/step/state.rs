@@ -19,7 +19,7 @@ pub(super) enum State {
     /// Asks the circuit breaker for admission. The value is the time until which this call may wait.
     AskingCircuit(EpochMillis),
     /// Reads the record before the first claim.
-    LookingUp(LookingUp),
+    LookingUp(Claiming),
     /// Sends a claim.
     Claiming(Claiming),
     /// Reads the record, because the result of a claim is unknown, or because of a wait.
@@ -68,15 +68,6 @@ pub(super) struct Following {
     pub(super) wait_until: EpochMillis,
     /// The last known progress of the leader.
     pub(super) leader: InFlight,
-}
-
-/// The data of a call that asks the store for the first time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct LookingUp {
-    /// Until when this call may wait.
-    pub(super) wait_until: EpochMillis,
-    /// The end of the time for requests, of this read and of the claim after it.
-    pub(super) requests_end: EpochMillis,
 }
 
 /// The data of a call that has no claim yet.
@@ -219,8 +210,9 @@ impl State {
     pub(super) fn asks_until(&self) -> Option<EpochMillis> {
         match self {
             Self::AskingCircuit(wait_until) => Some(*wait_until),
-            Self::LookingUp(looking_up) => Some(looking_up.wait_until),
-            Self::Claiming(claiming) | Self::Reading(claiming) => Some(claiming.wait_until),
+            Self::LookingUp(claiming) | Self::Claiming(claiming) | Self::Reading(claiming) => {
+                Some(claiming.wait_until)
+            }
             _ => None,
         }
     }
