@@ -6,7 +6,7 @@
 //! | `request` | sends requests to the store |
 //! | `call` | the call that a handler can ask for |
 //! | `handler` | runs the handler and catches its panic |
-//! | `finish` | turns the protocol's resolution into the caller's result |
+//! | `finish` | turns the end of a call into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |
 //! | `unprotected` | runs a handler without protection, and applies what it staged |
 //! | `single_flight` | duplicates in one process share the work of one call |
