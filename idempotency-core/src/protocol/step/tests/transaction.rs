@@ -446,3 +446,46 @@ fn under_hold_a_rejection_frees_the_key() {
         Effect::Write(Write::Delete, held_by(&me()))
     );
 }
+
+#[test]
+fn staged_writes_of_a_run_that_does_not_complete_its_key_are_dropped() {
+    let dropped = |end: CallEnd| Effect::Finish(end.with_staged(Some(StagedEnd::Dropped)));
+    let own = |claim| dropped(CallEnd::own(Some(claim)));
+    let after = |end: Input, reply: Input| play(call(), [MISS, APPLIED, end, reply]);
+    let not_stored = || staging(HandlerResult::NotStored);
+    assert_eq!(after(not_stored(), APPLIED), own(ClaimEnd::Released));
+    let failed = staging(HandlerResult::Failed("E".to_owned()));
+    assert_eq!(after(failed, maybe_applied()), own(ClaimEnd::NotReleased));
+    let winner = || CallEnd::replayed(completed("7"), Source::Completion);
+    let found = after(not_stored(), condition_failed(completed("7")));
+    assert_eq!(found, dropped(winner()));
+    let returned = HandlerResult::Returned(Data::new("42"));
+    let claim_lost = staging_after_steps(StepEnd::ClaimLost, returned);
+    let found = after(claim_lost.clone(), Input::Read(Some(completed("7"))));
+    assert_eq!(found, dropped(winner()));
+    let lost = Refusal::new(ErrorKind::LostOwnership, RefusalDetail::LostInAStep);
+    let found = after(claim_lost, Input::Read(None));
+    assert_eq!(found, dropped(CallEnd::refused(lost)));
+    let mut holding = call();
+    holding.policy.on_timeout = OnTimeout::Hold;
+    let panicked = staging(HandlerResult::Panicked);
+    let kept = play(holding, [MISS, APPLIED, panicked]);
+    assert_eq!(kept, own(ClaimEnd::Kept));
+}
+
+#[test]
+fn staged_writes_are_applied_with_a_key_that_is_completed_without_its_response() {
+    for (result, end) in [
+        (
+            HandlerResult::NotSerializable,
+            CallEnd::refused(ErrorKind::ResponseNotSerializable),
+        ),
+        (
+            HandlerResult::NotDeserializable,
+            CallEnd::own(Some(ClaimEnd::CompletedWithoutResponse)),
+        ),
+    ] {
+        let effect = play(call(), [MISS, APPLIED, staging(result), APPLIED]);
+        assert_eq!(effect, applied(end));
+    }
+}
