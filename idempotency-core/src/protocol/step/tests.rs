@@ -1,119 +1,90 @@
-//! Helpers for the tests of the state machine.
+//! The tests of the state machine: tables of scripts, and what a script cannot say.
 
-mod circuit;
 mod claim;
 mod completion;
-mod in_flight;
-mod limits;
-mod lookup;
-mod operation;
+mod duplicates;
+mod failing_store;
+mod script;
 mod steps;
 mod transaction;
-mod unprotected;
-mod wait;
 
-use super::super::condition::{Condition, Operand, claimable, held_by};
-use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
-use super::super::policy::{OnError, OnInProgress, OnStoreError, OnTimeout};
-use super::super::{
-    Change, ClaimEnd, Consistency, HandlerEnd, HandlerResult, Refusal, RefusalDetail, StagedEnd,
-    StepEnd, Write,
-};
+use super::super::condition::{Condition, takeover};
+use super::super::fixtures::{NOW, another, call, claim_of, me, now_plus};
+use super::super::policy::OnTimeout;
+use super::super::{Change, HandlerResult, Write};
 use super::*;
-use crate::record::{Attribute, Data, Field, Record, Status};
-use crate::time::EpochMillis;
+use crate::record::{Data, Field, Record};
 
-/// Feeds inputs at `NOW` and returns the last effect. A claim that is applied replaces nothing.
-fn play(call: CallTerms, inputs: impl IntoIterator<Item = Input>) -> Effect {
-    play_at(call, inputs.into_iter().map(|input| (NOW, input)))
-}
-
-fn play_at(call: CallTerms, inputs: impl IntoIterator<Item = (EpochMillis, Input)>) -> Effect {
-    let (mut attempt, mut effect) = Attempt::begin(call);
-    for (now, mut input) in inputs {
-        if let Input::Written(WriteResult::Applied { replaced, .. }) = &mut input
-            && matches!(effect, Effect::Write(Write::Put(_), _))
-        {
-            *replaced = Some(None);
-        }
-        (attempt, effect) = attempt.step(now, input);
-    }
-    effect
-}
-
-fn condition_failed(existing: Record) -> Input {
-    Input::Written(WriteResult::ConditionFailed {
-        existing: Some(existing),
-        maybe_applied: false,
-    })
-}
-
-fn failed(maybe_applied: bool, kind: WriteErrorKind) -> Input {
-    Input::Written(WriteResult::Failed {
-        maybe_applied,
-        kind,
-    })
-}
-
-fn maybe_applied() -> Input {
-    failed(true, WriteErrorKind::Transient)
-}
-
-const READ: Effect = Effect::Read(Consistency::Strong);
 const MISS: Input = Input::Local(None);
 const APPLIED: Input = Input::Written(WriteResult::APPLIED);
-const CONDITION_FAILED_WITHOUT_RECORD: Input = Input::Written(WriteResult::ConditionFailed {
-    existing: None,
-    maybe_applied: false,
-});
 
-/// Returns the release that leaves this failure in the record of a claim that was made at `NOW`.
-fn failure_left(failure: &str) -> Effect {
-    failure_left_at(NOW, failure)
-}
-
-/// Returns the same at another time.
-fn failure_left_at(now: EpochMillis, failure: &str) -> Effect {
-    let window = Duration::from_secs(3_600);
-    let set = Record {
-        expiration: Field::Value(now.floor_to_seconds().plus(window)),
-        in_progress_expiration: Field::Value(now_plus(-1)),
-        failure: Field::Value(failure.to_owned()),
-        ..Record::default()
+#[test]
+fn a_confirmed_completion_is_the_record_that_others_of_the_process_get() {
+    let (attempt, _) = Attempt::begin(call()).0.step(NOW, MISS);
+    let (attempt, _) = attempt.step(NOW, APPLIED);
+    let returned = HandlerResult::Returned(Data::new("42"));
+    let (attempt, effect) = attempt.step(NOW, Input::HandlerEnded(returned.into()));
+    let Effect::Write(Write::Update(Change { set, .. }), _) = effect else {
+        panic!("a completion is an update");
     };
-    let remove = vec![Attribute::Owner];
-    Effect::Write(Write::Update(Change { set, remove }), held_by(&me()))
+    let Effect::Finish(verdict) = attempt.step(NOW, APPLIED).1 else {
+        panic!("the confirmed completion ends the call");
+    };
+    assert_eq!(verdict.confirmed_record(), Some(&set));
 }
 
-fn returned() -> Input {
-    ended(HandlerResult::Returned(Data::new("42")))
+#[test]
+#[should_panic(expected = "is not a result of")]
+fn an_input_that_is_not_a_result_of_the_effect_panics() {
+    Attempt::begin(call()).0.step(NOW, APPLIED);
 }
 
-/// Returns the end of a handler without steps and staged writes.
-fn ended(result: HandlerResult) -> Input {
-    Input::HandlerEnded(result.into())
+#[test]
+fn a_record_names_at_most_128_bytes_of_a_path_and_no_part_of_a_character() {
+    let recorded = |path: String| {
+        let operation = Some(path);
+        let call = CallTerms {
+            operation,
+            ..call()
+        };
+        match Attempt::begin(call).0.step(NOW, MISS).1 {
+            Effect::Write(Write::Put(record), _) => record.operation,
+            effect => panic!("{effect:?} puts no record"),
+        }
+    };
+    let whole = |path: &str| Field::Value(path.to_owned());
+    assert_eq!(recorded("a".repeat(129)), whole(&"a".repeat(128)));
+    assert_eq!(recorded("a".repeat(128)), whole(&"a".repeat(128)));
+    // The 64th of these characters would end at byte 129.
+    let path = format!("a{}", "é".repeat(64));
+    assert_eq!(recorded(path), whole(&format!("a{}", "é".repeat(63))));
 }
 
-/// Returns the end of a handler that staged writes.
-fn staging(result: HandlerResult) -> Input {
-    Input::HandlerEnded(HandlerEnd {
-        staged: true,
-        ..result.into()
-    })
+#[test]
+fn the_condition_of_a_takeover_holds_only_for_the_released_claim_that_was_read() {
+    let condition = |on_timeout, existing: &Record| -> Condition {
+        takeover(existing, None, on_timeout).expect("its owner and its lease can be read")
+    };
+    let killed = Record {
+        steps: Field::Value([("a".to_owned(), Data::new("1"))].into_iter().collect()),
+        ..claim_of(another(), now_plus(-1))
+    };
+    let mut released = killed.clone();
+    released.owner = Field::Absent;
+    released.failure = Field::Value("Timeout".to_owned());
+    let rerun = condition(OnTimeout::Rerun, &released);
+    assert!(rerun.holds(Some(&released)));
+    assert!(!rerun.holds(Some(&killed)));
+    let hold = condition(OnTimeout::Hold, &released);
+    assert!(hold.holds(Some(&released)));
+    released.failure = Field::Absent;
+    assert!(!hold.holds(Some(&released)), "the failure frees it");
 }
 
-/// Returns the end of a call whose caller gets the handler's own result, which is not stored.
-fn own(claim: Option<ClaimEnd>) -> Effect {
-    Effect::Finish(CallEnd::own(claim))
-}
-
-fn mine_completed(data: &str) -> Record {
-    Record {
-        owner: Field::Value(me()),
-        ..completed(data)
+#[test]
+fn a_shorter_failure_takes_less_room_than_the_owner_that_its_release_removes() {
+    let owner = "owner".len() + me().as_str().len();
+    for shorter in ["failed", "unreported"] {
+        assert!("failure".len() + shorter.len() < owner);
     }
-}
-
-fn finished(refusal: impl Into<Refusal>) -> Effect {
-    Effect::Finish(CallEnd::refused(refusal))
 }

@@ -1,316 +1,148 @@
-//! The claim, and what a call does with the record that it finds.
+//! The claim, what a call does with the record that it finds, the read before the claim, and the name of the operation.
 
-use super::*;
-
-#[test]
-fn a_claim_contains_lease_window_validation_and_token() {
-    let mut call = call();
-    call.validation = Some("v".to_owned());
-    let Effect::Write(Write::Put(record), condition) = play(call, [MISS]) else {
-        panic!("a claim is a put");
-    };
-    assert_eq!(condition, claimable(NOW, OnTimeout::Rerun));
-    assert_eq!(
-        record.in_progress_expiration,
-        Field::Value(now_plus(30_000))
-    );
-    assert_eq!(record.status, Field::Value(Status::InProgress));
-    assert_eq!(record.expiration, Field::Value(seconds(3_600)));
-    assert_eq!(record.validation, Field::Value("v".to_owned()));
-    assert_eq!(record.owner, Field::Value(me()));
-    assert_eq!(record.data, Field::Absent);
-}
+use super::script::check;
 
 #[test]
-fn the_window_of_a_claim_never_ends_before_its_lease_rounded_up() {
-    let mut call = call();
-    call.policy.expires_after = Duration::from_secs(1);
-    let Effect::Write(Write::Put(record), _) = play(call, [MISS]) else {
-        panic!("a claim is a put");
-    };
-    // The lease ends half a second after a whole one.
-    assert_eq!(record.expiration, Field::Value(seconds(31)));
+fn a_call_claims_its_key() {
+    check(CLAIM);
 }
+
+const CLAIM: &str = "
+a claim contains lease window validation and token
+    validation=v | miss -> put mine[validation=v] if claimable
+the window of a claim never ends before its lease rounded up
+    # The lease ends half a second after a whole one.
+    window=1000 | miss -> put mine[expiration=31] if claimable
+under hold a claim expires years after its lease
+    hold | miss -> put mine[expiration=315360031] if claimable-under-hold
+without a deadline a claim has the configured lease
+    deadline=- | miss -> put mine[lease=900000] if claimable
+an expired deadline refuses the call before any request
+    deadline=-1 | miss -> refuse NoTimeLeft
+a deadline has not expired at its last millisecond
+    deadline=0 | miss -> put mine[lease=0] if claimable; applied -> run
+no handler starts under an expired lease
+    miss, @30001, applied -> delete if mine; @30002, applied -> refuse NoTimeLeft
+a configured lease starts at the claim and not at its reply
+    lease=10000 deadline=- | miss, @10001, applied -> delete if mine
+a claim found after a lost reply has the lease in its record
+    # An earlier send of it was applied.
+    lease=10000 deadline=- | miss, @9000, met mine[lease=9500], progress? -> running 9500
+the token identifies a claim whose reply was lost
+    miss, met mine -> run
+    miss, lost transient, reads mine -> run
+under hold a call that finds its own claim after the lease releases it
+    hold | miss, @30001, met mine -> leave unreported; applied -> refuse NoTimeLeft
+a missing record after a maybe applied claim is no proof so the call claims again with its token
+    miss, lost transient, reads none -> put mine if claimable
+a failed claim counts as not applied only if no send was lost
+    miss, fails transient -> refuse StoreFailed
+    # The last error is not enough: an earlier send was lost.
+    miss, lost transient, reads none, fails transient -> read
+a send that was lost before a failed condition may still be applied after the next claim
+    miss, met-late other, fails transient -> read
+a call that lost a send and every race releases its claim before it returns contended
+    miss, met-late other, 3x(met other) -> leave unreported; applied -> refuse Contended
+a claim that stays unknown is released before the error is returned
+    miss, lost transient, read-fails -> leave unreported; lost transient -> refuse StoreFailed
+a store that loses every claim is a store failure and not contention
+    miss, 4x(lost transient & reads none), lost transient -> refuse StoreFailed
+a maybe applied claim near the deadline is released at once so that the caller gets its error
+    miss, @29850, lost transient -> leave unreported
+a maybe applied claim that a late read does not find is released and not sent again
+    miss, lost transient, @2799, reads none -> put mine[expiration=3603] if claimable
+    miss, lost transient, @2800, reads none -> leave unreported; applied -> refuse StoreFailed
+a claim whose condition failed without a record is sent again at any time
+    miss, met none, @29999, reads none -> put mine[expiration=3630] if claimable
+a failed condition without a record leads to a read
+    miss, met none -> read
+a call that loses every race returns contended
+    miss, 4x(met other) -> refuse Contended
+a duplicate of a call in progress is refused and writes nothing
+    miss, met other[lease=9000] -> refuse AlreadyInProgress until 9000
+a corrupt record is not changed
+    miss, met done[data={] -> refuse CorruptRecord because its data is not JSON
+under hold an expired claim is unresolved and not changed
+    hold | miss, met other -> refuse Unresolved
+a cached record is classified like a stored one
+    cached done -> replay done from Cache
+    cached done[expiration=-1] -> look for a leader; miss -> put mine if claimable
+    validation=mine | cached done -> refuse PayloadMismatch
+";
 
 #[test]
-fn under_hold_a_claim_expires_years_after_its_lease() {
-    let mut call = call();
-    call.policy.on_timeout = OnTimeout::Hold;
-    let Effect::Write(Write::Put(record), condition) = play(call, [MISS]) else {
-        panic!("a claim is a put");
-    };
-    assert_eq!(condition, claimable(NOW, OnTimeout::Hold));
-    assert!(record.expiration.value() > Some(&seconds(9 * 365 * 24 * 60 * 60)));
+fn a_call_that_reads_first_finds_responses() {
+    check(LOOKUP);
 }
+
+const LOOKUP: &str = "
+a call that claims first sends no read
+    miss -> put mine if claimable
+a call that reads first sends an eventual read before its claim
+    read-first | miss -> read eventual
+a response that the read finds is replayed from the store
+    read-first | miss, reads done[data=42] -> replay done[data=42] from Store
+a response of the same payload is replayed
+    read-first validation=v | miss, reads done[data=42 validation=v] -> replay done[data=42 validation=v] from Store
+in every other case the claim decides
+    read-first | miss, reads none -> put mine if claimable
+    read-first | miss, reads other[lease=1] -> put mine if claimable
+    read-first | miss, reads other -> put mine if claimable
+    read-first | miss, reads done[expiration=-1 data=42] -> put mine if claimable
+    read-first | miss, reads done[data=-] -> put mine if claimable
+    read-first | miss, reads done[data=?] -> put mine if claimable
+    read-first | miss, reads done[data={] -> put mine if claimable
+    read-first | miss, reads done[status=- data=42] -> put mine if claimable
+    read-first | miss, read-fails -> put mine if claimable
+a response of another payload is left to the claim
+    read-first validation=mine | miss, reads done[data=42 validation=theirs] -> put mine[validation=mine] if claimable;
+        met done[data=42 validation=theirs] -> refuse PayloadMismatch
+a window is replayed to its last second
+    read-first | miss, reads done[expiration=0 data=42] -> replay done[expiration=0 data=42] from Store
+a call that holds leaves an expired claim to its own claim
+    hold read-first | miss, reads other -> put mine[expiration=315360031] if claimable-under-hold;
+        met other -> refuse Unresolved
+each read after the claim is strong
+    read-first | miss, reads none, lost transient -> read
+    read-first | miss, reads none, met none -> read
+    wait read-first | miss, reads none, met other[lease=20000], paused -> read
+a claim that fails after the read ends in the error of the store
+    read-first | miss, read-fails, fails permanent -> refuse StoreFailed
+a deadline that expires during the read prevents the claim but no replay
+    read-first | miss, @30001, reads none -> refuse NoTimeLeft
+    read-first | miss, @30001, read-fails -> refuse NoTimeLeft
+    read-first | miss, @30001, reads done[data=42] -> replay done[data=42] from Store
+    read-first | @30001, miss -> refuse NoTimeLeft
+the claim is made at the time of the claim and not of the read
+    read-first | miss, @2000, reads none -> put mine[expiration=3602] if claimable
+the read may take half of the time of a claim and counts in the store timeout
+    read-first | miss, limit? -> 1400; @1400, read-fails, limit? -> 1400
+the read of a call with little time takes half of its minimum
+    read-first deadline=300 | miss, limit? -> 75
+a call that reads first is a leader that claims
+    read-first | miss, progress? -> claiming 30000
+a follower that asks the store itself reads first too
+    read-first | leader claiming 20000, @1000, leader claiming 20000 -> read eventual
+";
 
 #[test]
-fn without_a_deadline_a_claim_has_the_configured_lease() {
-    let mut call = call();
-    call.deadline = None;
-    let Effect::Write(Write::Put(record), _) = play(call, [MISS]) else {
-        panic!("a claim is a put");
-    };
-    assert_eq!(
-        record.in_progress_expiration,
-        Field::Value(now_plus(15 * 60 * 1_000))
-    );
+fn a_record_names_its_operation() {
+    check(OPERATION);
 }
 
-#[test]
-fn an_expired_deadline_refuses_the_call_before_any_request() {
-    let mut call = call();
-    call.deadline = Some(now_plus(-1));
-    assert_eq!(play(call, [MISS]), finished(ErrorKind::NoTimeLeft));
-}
-
-#[test]
-fn a_deadline_has_not_expired_at_its_last_millisecond() {
-    let mut call = call();
-    call.deadline = Some(NOW);
-    assert!(matches!(
-        play(call.clone(), [MISS]),
-        Effect::Write(Write::Put(_), _)
-    ));
-    assert_eq!(play(call, [MISS, APPLIED]), Effect::Run);
-}
-
-#[test]
-fn no_handler_starts_under_an_expired_lease() {
-    let effect = play_at(call(), [(NOW, MISS), (now_plus(30_001), APPLIED)]);
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
-    let effect = play_at(
-        call(),
-        [
-            (NOW, MISS),
-            (now_plus(30_001), APPLIED),
-            (now_plus(30_002), APPLIED),
-        ],
-    );
-    assert_eq!(effect, finished(ErrorKind::NoTimeLeft));
-}
-
-/// Returns a call without a deadline, so that its lease is the configured one: 10 s.
-fn with_a_lease_of_ten_seconds() -> CallTerms {
-    let mut call = call();
-    call.deadline = None;
-    call.policy.lease = Duration::from_secs(10);
-    call
-}
-
-#[test]
-fn a_configured_lease_starts_at_the_claim_and_not_at_its_reply() {
-    let late_reply = [(NOW, MISS), (now_plus(10_001), APPLIED)];
-    let effect = play_at(with_a_lease_of_ten_seconds(), late_reply);
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
-}
-
-#[test]
-fn a_claim_found_after_a_lost_reply_has_the_lease_in_its_record() {
-    // An earlier send of it was applied.
-    let own = claim_of(me(), now_plus(9_500));
-    let (attempt, _look) = Attempt::begin(with_a_lease_of_ten_seconds());
-    let (attempt, _claim) = attempt.step(NOW, MISS);
-    let (attempt, effect) = attempt.step(now_plus(9_000), condition_failed(own));
-    assert_eq!(effect, Effect::Run);
-    let until = attempt.in_flight().map(|in_flight| in_flight.until);
-    assert_eq!(until, Some(now_plus(9_500)));
-}
-
-#[test]
-fn the_token_identifies_a_claim_whose_reply_was_lost() {
-    let own = claim_of(me(), now_plus(30_000));
-    assert_eq!(
-        play(call(), [MISS, condition_failed(own.clone())]),
-        Effect::Run
-    );
-    assert_eq!(
-        play(call(), [MISS, maybe_applied(), Input::Read(Some(own))]),
-        Effect::Run
-    );
-}
-
-#[test]
-fn under_hold_a_call_that_finds_its_own_claim_after_the_lease_releases_it() {
-    let mut call = call();
-    call.policy.on_timeout = OnTimeout::Hold;
-    let own = claim_of(me(), now_plus(30_000));
-    let late = now_plus(30_001);
-    let found = [(NOW, MISS), (late, condition_failed(own))];
-    let effect = play_at(call.clone(), found.clone());
-    assert_eq!(effect, failure_left_at(late, "unreported"));
-    let effect = play_at(call, found.into_iter().chain([(late, APPLIED)]));
-    assert_eq!(effect, finished(ErrorKind::NoTimeLeft));
-}
-
-#[test]
-fn a_missing_record_after_a_maybe_applied_claim_is_no_proof_so_the_call_claims_again_with_its_token()
- {
-    let effect = play(call(), [MISS, maybe_applied(), Input::Read(None)]);
-    let Effect::Write(Write::Put(record), _) = effect else {
-        panic!("the call claims again");
-    };
-    assert_eq!(record.owner, Field::Value(me()));
-}
-
-#[test]
-fn a_failed_claim_counts_as_not_applied_only_if_no_send_was_lost() {
-    let throttled = || failed(false, WriteErrorKind::Transient);
-    assert_eq!(
-        play(call(), [MISS, throttled()]),
-        finished(ErrorKind::StoreFailed)
-    );
-    // The last error is not enough: an earlier send was lost.
-    let effect = play(
-        call(),
-        [MISS, maybe_applied(), Input::Read(None), throttled()],
-    );
-    assert_eq!(effect, READ);
-}
-
-/// Returns a failed condition on an expired claim, after an earlier send of the same request may have been applied.
-fn refused_after_a_loss() -> Input {
-    Input::Written(WriteResult::ConditionFailed {
-        existing: Some(claim_of(another(), now_plus(-1))),
-        maybe_applied: true,
-    })
-}
-
-#[test]
-fn a_send_that_was_lost_before_a_failed_condition_may_still_be_applied_after_the_next_claim() {
-    let throttled = failed(false, WriteErrorKind::Transient);
-    let effect = play(call(), [MISS, refused_after_a_loss(), throttled]);
-    assert_eq!(effect, READ);
-}
-
-#[test]
-fn a_call_that_lost_a_send_and_every_race_releases_its_claim_before_it_returns_contended() {
-    let expired = || condition_failed(claim_of(another(), now_plus(-1)));
-    let lost_every_race = [
-        MISS,
-        refused_after_a_loss(),
-        expired(),
-        expired(),
-        expired(),
-    ];
-    let effect = play(call(), lost_every_race.clone());
-    assert_eq!(effect, failure_left("unreported"));
-    let effect = play(call(), lost_every_race.into_iter().chain([APPLIED]));
-    assert_eq!(effect, finished(ErrorKind::Contended));
-}
-
-#[test]
-fn a_claim_that_stays_unknown_is_released_before_the_error_is_returned() {
-    let effect = play(call(), [MISS, maybe_applied(), Input::ReadFailed]);
-    assert_eq!(effect, failure_left("unreported"));
-    let effect = play(
-        call(),
-        [MISS, maybe_applied(), Input::ReadFailed, maybe_applied()],
-    );
-    assert_eq!(effect, finished(ErrorKind::StoreFailed));
-}
-
-#[test]
-fn a_store_that_loses_every_claim_is_a_store_failure_and_not_contention() {
-    let mut inputs = vec![MISS];
-    for _ in 0..4 {
-        inputs.extend([maybe_applied(), Input::Read(None)]);
-    }
-    inputs.push(maybe_applied());
-    assert_eq!(play(call(), inputs), finished(ErrorKind::StoreFailed));
-}
-
-#[test]
-fn a_maybe_applied_claim_near_the_deadline_is_released_at_once_so_that_the_caller_gets_its_error() {
-    let near = now_plus(29_850);
-    let effect = play_at(call(), [(NOW, MISS), (near, maybe_applied())]);
-    assert_eq!(effect, failure_left_at(near, "unreported"));
-}
-
-#[test]
-fn a_maybe_applied_claim_that_a_late_read_does_not_find_is_released_and_not_sent_again() {
-    let found_nothing = |at| [(NOW, MISS), (NOW, maybe_applied()), (at, Input::Read(None))];
-    let in_time = play_at(call(), found_nothing(now_plus(2_799)));
-    assert!(matches!(in_time, Effect::Write(Write::Put(_), _)));
-    let too_late = now_plus(2_800);
-    let effect = play_at(call(), found_nothing(too_late));
-    assert_eq!(effect, failure_left_at(too_late, "unreported"));
-    let released = found_nothing(too_late)
-        .into_iter()
-        .chain([(too_late, APPLIED)]);
-    assert_eq!(play_at(call(), released), finished(ErrorKind::StoreFailed));
-}
-
-#[test]
-fn a_claim_whose_condition_failed_without_a_record_is_sent_again_at_any_time() {
-    let inputs = [
-        (NOW, MISS),
-        (NOW, CONDITION_FAILED_WITHOUT_RECORD),
-        (now_plus(29_999), Input::Read(None)),
-    ];
-    assert!(matches!(
-        play_at(call(), inputs),
-        Effect::Write(Write::Put(_), _)
-    ));
-}
-
-#[test]
-fn a_failed_condition_without_a_record_leads_to_a_read() {
-    assert_eq!(play(call(), [MISS, CONDITION_FAILED_WITHOUT_RECORD]), READ);
-}
-
-#[test]
-fn a_call_that_loses_every_race_returns_contended() {
-    let expired = || condition_failed(claim_of(another(), now_plus(-1)));
-    let effect = play(call(), [MISS, expired(), expired(), expired(), expired()]);
-    assert_eq!(effect, finished(ErrorKind::Contended));
-}
-
-#[test]
-fn a_duplicate_of_a_call_in_progress_is_refused_and_writes_nothing() {
-    let other = claim_of(another(), now_plus(9_000));
-    assert_eq!(
-        play(call(), [MISS, condition_failed(other)]),
-        finished(Refusal::already_in_progress(Some(now_plus(9_000))))
-    );
-}
-
-#[test]
-fn a_corrupt_record_is_not_changed() {
-    let refusal = Refusal::new(
-        ErrorKind::CorruptRecord,
-        RefusalDetail::Defect("its data is not JSON"),
-    );
-    assert_eq!(
-        play(call(), [MISS, condition_failed(completed("{"))]),
-        finished(refusal)
-    );
-}
-
-#[test]
-fn under_hold_an_expired_claim_is_unresolved_and_not_changed() {
-    let mut call = call();
-    call.policy.on_timeout = OnTimeout::Hold;
-    let expired = claim_of(another(), now_plus(-1));
-    assert_eq!(
-        play(call, [MISS, condition_failed(expired)]),
-        finished(ErrorKind::Unresolved)
-    );
-}
-
-#[test]
-fn a_cached_record_is_classified_like_a_stored_one() {
-    let hit = |record: Record| Input::Local(Some(record));
-    let replay = CallEnd::replayed(completed("7"), Source::Cache);
-    assert_eq!(play(call(), [hit(completed("7"))]), Effect::Finish(replay));
-    let mut validated = call();
-    validated.validation = Some("mine".to_owned());
-    assert_eq!(
-        play(validated, [hit(completed("7"))]),
-        finished(ErrorKind::PayloadMismatch)
-    );
-    let mut expired = completed("7");
-    expired.expiration = Field::Value(seconds(-1));
-    assert_eq!(play(call(), [hit(expired.clone())]), Effect::CheckInFlight);
-    let effect = play(call(), [hit(expired), MISS]);
-    assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
-}
+const OPERATION: &str = "
+a claim names its operation if the call has one
+    operation=shop::charge | miss -> put mine[operation=shop::charge] if claimable
+    miss -> put mine if claimable
+a completion keeps the name that its claim wrote and confirms a record with it
+    operation=shop::charge | miss, applied, ends returned 42 -> update expiration=3600 status=completed data=42 if mine;
+        applied -> own, stored done[lease=- data=42 owner=- operation=shop::charge], claim completed
+an evicted claim is restored with its name
+    operation=shop::charge | miss, applied, ends returned 42, met none, reads none -> put mine[status=completed data=42
+        operation=shop::charge] if no-record
+a response is replayed for any name in its record
+    operation=shop::charge | miss, met done[data=42] -> replay done[data=42] from Store
+    operation=shop::charge | miss, met done[data=42 operation=?] -> replay done[data=42 operation=?] from Store
+    operation=shop::charge | miss, met done[data=42 operation=shop::refund]
+        -> replay done[data=42 operation=shop::refund] from Store
+";

@@ -1,0 +1,566 @@
+//! The language of the tables: what a row says, and the only place that makes inputs and shows effects.
+//!
+//! A line without an indent names the rows that follow it, as a sentence. A row is `terms | script`; without `terms |`, the call has
+//! the terms of [`call`]. A script is a list of parts, separated by `; `, and a part is `input, input -> effect`: after these inputs the
+//! attempt asks for this effect. Instead of an effect a part can show what the attempt answers to a question:
+//! `input, limit? -> 2800`. A row may go on in lines with a deeper indent.
+//! A line that starts with `#` is a comment.
+//!
+//! - Times are milliseconds after [`NOW`], and seconds after its whole second for the end of a window. `@9000` sets the time of the
+//!   inputs that follow it.
+//! - `300x(a & b)` repeats inputs.
+//! - A record is one of `mine`, `other`, `done` and `blank` (see [`base`]) with changes: `done[data=42 owner=-]`. `-` is an absent
+//!   attribute, and `?` one of a wrong type.
+//! - A reply to a write is `applied`, `met` with the record that failed the condition, `rejected`, or `fails` with a kind. `applied` says
+//!   that a claim replaced nothing; `applied-blind` does not say it. `met-late`, `rejected-late` and `lost` are the same after a send that
+//!   may have been applied.
+//! - `leave Timeout` is the release that leaves this failure, and a window, in the record of a claim that was made at [`NOW`].
+//! - `ends` gives the end of the handler, and `stages` the same with staged writes. `recorded:`, `step-too-large:`, `not-recorded:` and
+//!   `claim-lost:` before it tell how its steps ended.
+
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::super::super::condition::{Condition, Operand, claimable, held_by, replaceable};
+use super::super::super::fixtures::{
+    NOW, another, call, claim_of, completed, me, now_plus, seconds,
+};
+use super::super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
+use super::super::super::{
+    Admission, CallEnd, Change, Consistency, HandlerEnd, HandlerResult, Refusal, RefusalDetail,
+    Resolution, Stage, StepEnd, Write, WriteErrorKind, WriteResult,
+};
+use super::super::*;
+use crate::owner::OwnerToken;
+use crate::record::{Attribute, Data, Field, Record, Status, StoredEvent};
+
+/// Plays each row of the table, and panics with the rows that do not hold.
+pub(super) fn check(table: &str) {
+    let mut failures = String::new();
+    let mut name = String::new();
+    let mut played = 0;
+    for row in rows(table) {
+        if row.starts_with(' ') {
+            played += 1;
+            let result = catch_unwind(AssertUnwindSafe(|| play(row.trim())));
+            if let Err(failure) = result.unwrap_or_else(|_| Err("it panics".to_owned())) {
+                let _ = writeln!(failures, "{name}\n    {}\n    {failure}", row.trim());
+            }
+        } else {
+            name = row;
+        }
+    }
+    assert!(played > 0, "the table is empty");
+    assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// Returns the names and the rows, each in one line.
+fn rows(table: &str) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    let is_said = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
+    for line in table.lines().filter(is_said) {
+        match rows.last_mut() {
+            Some(row) if line.starts_with("        ") => {
+                row.push(' ');
+                row.push_str(line.trim());
+            }
+            _ => rows.push(line.to_owned()),
+        }
+    }
+    rows
+}
+
+/// Plays one row. Returns the first part that does not hold.
+fn play(row: &str) -> Result<(), String> {
+    let (words, script) = row.split_once(" | ").unwrap_or(("", row));
+    let (mut attempt, mut effect) = Attempt::begin(terms(words));
+    let mut now = NOW;
+    for part in script.split("; ") {
+        let (inputs, expected) = part.split_once(" -> ").expect("a part has an effect");
+        let mut answer = None;
+        for text in inputs.split(", ").flat_map(repeated) {
+            let (first, about) = text.split_once(' ').unwrap_or((text, ""));
+            if let Some(time) = text.strip_prefix('@') {
+                now = now_plus(number(time));
+            } else if let Some(question) = first.strip_suffix('?') {
+                answer = Some(ask(&attempt, now, question, about));
+            } else {
+                let claims = matches!(effect, Effect::Write(Write::Put(_), _));
+                (attempt, effect) = attempt.step(now, input(text, claims));
+            }
+        }
+        let found = answer.unwrap_or_else(|| show(&effect, now));
+        if found != expected {
+            return Err(format!(
+                "after `{inputs}` expected `{expected}`, found `{found}`"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn repeated(text: &str) -> Vec<&str> {
+    let Some((times, inputs)) = text
+        .strip_suffix(')')
+        .and_then(|text| text.split_once("x("))
+    else {
+        return vec![text];
+    };
+    match times.parse() {
+        Ok(times) => inputs.split(" & ").collect::<Vec<_>>().repeat(times),
+        Err(_) => vec![text],
+    }
+}
+
+fn number(text: &str) -> i64 {
+    text.parse()
+        .unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+/// Returns the value that this text stands for: a space in it is written as `_`.
+fn text(value: &str) -> String {
+    value.replace('_', " ")
+}
+
+/// Returns the terms that differ from [`call`] in these words.
+fn terms(words: &str) -> CallTerms {
+    let mut call = call();
+    let policy = &mut call.policy;
+    for word in words.split_whitespace() {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let millis = || Duration::from_millis(value.parse().expect("a duration"));
+        match name {
+            "hold" => policy.on_timeout = OnTimeout::Hold,
+            "wait" => policy.on_in_progress = OnInProgress::Wait,
+            "record" => policy.on_error = OnError::Record,
+            "unprotected" => policy.on_store_error = OnStoreError::RunUnprotected,
+            "read-first" => policy.lookup = Lookup::ReadFirst,
+            "breaker" => policy.circuit_breaker = true,
+            "keep" => policy.steps = Steps::Keep,
+            "forget" => policy.steps = Steps::Forget,
+            "window" => policy.expires_after = millis(),
+            "lease" => policy.lease = millis(),
+            "store-timeout" => policy.store_timeout = millis(),
+            "deadline" => call.deadline = (value != "-").then(|| now_plus(number(value))),
+            "validation" => call.validation = Some(value.to_owned()),
+            "operation" => call.operation = Some(value.to_owned()),
+            "event" => call.event = StoredEvent::all(value),
+            _ => panic!("`{word}` is no term"),
+        }
+    }
+    call
+}
+
+/// Returns the input with this text. `claims` says that it answers a claim.
+fn input(text: &str, claims: bool) -> Input {
+    let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let applied = |replaced, maybe_again| WriteResult::Applied {
+        replaced,
+        maybe_again,
+    };
+    let met = |maybe_applied| WriteResult::ConditionFailed {
+        existing: record(rest),
+        maybe_applied,
+    };
+    let failed = |maybe_applied| WriteResult::Failed {
+        maybe_applied,
+        kind: failure(rest),
+    };
+    Input::Written(match name {
+        "applied" => applied(claims.then_some(None), false),
+        "applied-blind" => applied(None, false),
+        "applied-again" => applied(claims.then_some(None), true),
+        "applied-over" => applied(Some(record(rest)), false),
+        "met" => met(false),
+        "met-late" => met(true),
+        "rejected" | "rejected-late" => WriteResult::Rejected {
+            maybe_applied: name == "rejected-late",
+        },
+        "fails" => failed(false),
+        "lost" => failed(true),
+        "miss" => return Input::Local(None),
+        "cached" => return Input::Local(record(rest)),
+        "leader" => return Input::LeaderProgress(in_flight(rest)),
+        "leader-done" => return Input::LeaderDone(record(rest)),
+        "admitted" => return Input::Circuit(Admission::Admitted),
+        "open" => {
+            let until = now_plus(number(rest));
+            return Input::Circuit(Admission::Open { until });
+        }
+        "reads" => return Input::Read(record(rest)),
+        "read-fails" => return Input::ReadFailed,
+        "paused" => return Input::Paused,
+        "ends" => return handler(rest, false),
+        "stages" => return handler(rest, true),
+        _ => panic!("`{text}` is no input"),
+    })
+}
+
+fn failure(name: &str) -> WriteErrorKind {
+    match name {
+        "transient" => WriteErrorKind::Transient,
+        "conflict" => WriteErrorKind::Conflict,
+        "too-large" => WriteErrorKind::TooLarge,
+        "refused" => WriteErrorKind::Refused,
+        "permanent" => WriteErrorKind::Permanent,
+        _ => panic!("`{name}` is no failure of a write"),
+    }
+}
+
+/// Returns the end of a handler, and of its steps.
+fn handler(end: &str, staged: bool) -> Input {
+    let (steps, end) = match end.split_once(':') {
+        Some((steps, end)) => (Some(steps), end),
+        None => (None, end),
+    };
+    let steps = steps.map(|steps| match steps {
+        "recorded" => StepEnd::Recorded,
+        "step-too-large" => StepEnd::TooLarge,
+        "not-recorded" => StepEnd::NotRecorded,
+        "claim-lost" => StepEnd::ClaimLost,
+        _ => panic!("`{steps}` is no end of steps"),
+    });
+    let (name, value) = end.split_once(' ').unwrap_or((end, ""));
+    let result = match name {
+        "returned" => HandlerResult::Returned(Data::new(value)),
+        "failed" => HandlerResult::Failed(value.to_owned()),
+        "unreported" => HandlerResult::Unreported(value.to_owned()),
+        "panicked" => HandlerResult::Panicked,
+        "not-started" => HandlerResult::NotStarted,
+        "not-stored" => HandlerResult::NotStored,
+        "unstorable" => HandlerResult::Unstorable,
+        "not-serializable" => HandlerResult::NotSerializable,
+        "not-deserializable" => HandlerResult::NotDeserializable,
+        _ => panic!("`{end}` is no end of a handler"),
+    };
+    Input::HandlerEnded(HandlerEnd {
+        result,
+        steps,
+        staged,
+    })
+}
+
+/// Returns the progress of a leader: `running 20000`, or `waiting round 1 for 60000 20000`.
+fn in_flight(text: &str) -> InFlight {
+    let (stage, until) = text.rsplit_once(' ').expect("a stage and its end");
+    let words: Vec<&str> = stage.split(' ').collect();
+    let stage = match words[..] {
+        ["claiming"] => Stage::Claiming,
+        ["running"] => Stage::Running,
+        ["storing"] => Stage::Storing,
+        ["waiting", "round", round, "for", until] => Stage::Waiting {
+            until: Some(now_plus(number(until))),
+            round: round.parse().expect("a round"),
+        },
+        _ => panic!("`{text}` is no progress"),
+    };
+    let until = now_plus(number(until));
+    InFlight { stage, until }
+}
+
+/// Returns the record from which a text describes the changes.
+fn base(name: &str) -> Record {
+    match name {
+        "mine" => claim_of(me(), now_plus(30_000)),
+        "other" => claim_of(another(), now_plus(-1)),
+        "done" => completed("7"),
+        "blank" => Record::default(),
+        _ => panic!("`{name}` is no record"),
+    }
+}
+
+fn record(text: &str) -> Option<Record> {
+    if matches!(text, "" | "none") {
+        return None;
+    }
+    let changes = text.strip_suffix(']').and_then(|text| text.split_once('['));
+    let (name, changes) = changes.unwrap_or((text, ""));
+    let mut record = base(name);
+    for change in changes.split_whitespace() {
+        let (attribute, value) = change.split_once('=').expect("attribute=value");
+        match attribute {
+            "expiration" => record.expiration = field(value, |value| seconds(number(value))),
+            "lease" => {
+                record.in_progress_expiration = field(value, |value| now_plus(number(value)))
+            }
+            "status" => {
+                record.status = field(value, |value| match value {
+                    "completed" => Status::Completed,
+                    _ => Status::InProgress,
+                })
+            }
+            "data" => record.data = field(value, Data::new),
+            "validation" => record.validation = field(value, str::to_owned),
+            "owner" => {
+                record.owner = field(value, |value| if value == "me" { me() } else { another() })
+            }
+            "failure" => record.failure = field(value, self::text),
+            "operation" => record.operation = field(value, str::to_owned),
+            "steps" => {
+                record.steps = field(value, |value| {
+                    let names = value.split('+').filter(|name| !name.is_empty());
+                    names
+                        .map(|name| (name.to_owned(), Data::new("1")))
+                        .collect()
+                })
+            }
+            _ => panic!("`{change}` is no change of a record"),
+        }
+    }
+    Some(record)
+}
+
+fn field<'a, T>(value: &'a str, read: impl Fn(&'a str) -> T) -> Field<T> {
+    match value {
+        "-" => Field::Absent,
+        "?" => Field::Unreadable,
+        _ => Field::Value(read(value)),
+    }
+}
+
+/// Answers a question about the attempt.
+fn ask(attempt: &Attempt, now: EpochMillis, question: &str, about: &str) -> String {
+    match question {
+        "limit" => attempt.time_limit(now).as_millis().to_string(),
+        "progress" => attempt.in_flight().map_or("none".to_owned(), progress),
+        "run" => match attempt.run() {
+            Some(Run::Rerun { lease_ended }) => {
+                format!(
+                    "rerun after {}",
+                    lease_ended.map_or("none".to_owned(), millis)
+                )
+            }
+            run => format!("{run:?}"),
+        },
+        "steps" => attempt.steps().map_or("none".to_owned(), steps),
+        "store" => format!("{:?}", attempt.store_reply(&input(about, false))),
+        _ => panic!("`{question}` is no question"),
+    }
+}
+
+fn progress(progress: InFlight) -> String {
+    let until = millis(progress.until);
+    match progress.stage {
+        Stage::Claiming => format!("claiming {until}"),
+        Stage::Running => format!("running {until}"),
+        Stage::Storing => format!("storing {until}"),
+        Stage::Waiting { until: end, round } => {
+            let end = end.map_or("none".to_owned(), millis);
+            format!("waiting round {round} for {end} {until}")
+        }
+    }
+}
+
+fn millis(time: EpochMillis) -> String {
+    (time.get() - NOW.get()).to_string()
+}
+
+/// Shows all of an effect that a step at `now` asks for.
+fn show(effect: &Effect, now: EpochMillis) -> String {
+    match effect {
+        Effect::CheckLocal => "look".to_owned(),
+        Effect::CheckInFlight => "look for a leader".to_owned(),
+        Effect::AwaitLeader(time) => format!("follow {}", time.as_millis()),
+        Effect::CheckCircuit(time) => format!("ask the breaker for {}", time.as_millis()),
+        Effect::Write(write, condition) => show_write(write, condition, now),
+        Effect::Transact(write, condition) => {
+            format!("transact {}", show_write(write, condition, now))
+        }
+        Effect::Read(Consistency::Strong) => "read".to_owned(),
+        Effect::Read(Consistency::Eventual) => "read eventual".to_owned(),
+        Effect::Pause(time) => format!("pause {}", time.as_millis()),
+        Effect::Run => "run".to_owned(),
+        Effect::RunUnprotected {
+            maybe_claimed: false,
+        } => "run unprotected".to_owned(),
+        Effect::RunUnprotected {
+            maybe_claimed: true,
+        } => "run maybe claimed".to_owned(),
+        Effect::Finish(resolution) => show_end(resolution),
+    }
+}
+
+fn show_write(write: &Write, condition: &Condition, now: EpochMillis) -> String {
+    let condition = show_condition(condition, now);
+    match write {
+        Write::Put(record) => format!("put {} if {condition}", show_record(record)),
+        Write::Update(change) if is_failure_left(change, &condition, now) => {
+            let failure = change.set.failure.value().map_or("", String::as_str);
+            format!("leave {}", failure.replace(' ', "_"))
+        }
+        Write::Update(change) => {
+            let set = show_changes(&change.set, &base("blank")).join(" ");
+            let removed: Vec<_> = change.remove.iter().map(|it| attribute(*it)).collect();
+            let removed = match removed[..] {
+                [] => String::new(),
+                _ => format!(" without {}", removed.join("+")),
+            };
+            format!("update {set}{removed} if {condition}")
+        }
+        Write::Delete => format!("delete if {condition}"),
+        Write::Step { name, result } => format!("step {name}={} if {condition}", result.as_str()),
+    }
+}
+
+/// Tells whether this is the release that leaves a failure in the record of a claim that was made at [`NOW`].
+fn is_failure_left(change: &Change, condition: &str, now: EpochMillis) -> bool {
+    let window = Duration::from_secs(3_600);
+    let left = Record {
+        expiration: Field::Value(now.floor_to_seconds().plus(window)),
+        in_progress_expiration: Field::Value(now_plus(-1)),
+        failure: change.set.failure.clone(),
+        ..Record::default()
+    };
+    let has_failure = change.set.failure.value().is_some();
+    has_failure && change.set == left && change.remove == [Attribute::Owner] && condition == "mine"
+}
+
+/// Shows what the caller gets, and after it the ends of the claim and of the staged writes.
+fn show_end(end: &CallEnd) -> String {
+    let mut shown = match &end.resolution {
+        Resolution::Own(None) => "own".to_owned(),
+        Resolution::Own(Some(record)) => format!("own, stored {}", show_record(record)),
+        Resolution::Replay { record, source } => {
+            format!("replay {} from {source:?}", show_record(record))
+        }
+        Resolution::Refuse(Refusal { kind, detail }) => match detail {
+            None => format!("refuse {kind:?}"),
+            Some(RefusalDetail::LeaseEnd(end)) => format!("refuse {kind:?} until {}", millis(*end)),
+            Some(RefusalDetail::CircuitOpen(end)) => {
+                format!(
+                    "refuse {kind:?} with the circuit open until {}",
+                    millis(*end)
+                )
+            }
+            Some(RefusalDetail::Defect(defect)) => format!("refuse {kind:?} because {defect}"),
+            Some(detail) => format!("refuse {kind:?} {detail:?}"),
+        },
+    };
+    if let Some(claim) = end.claim {
+        let _ = write!(shown, ", claim {}", claim.name());
+    }
+    if let Some(staged) = end.staged {
+        let _ = write!(shown, ", writes {}", staged.name());
+    }
+    shown
+}
+
+fn show_condition(condition: &Condition, now: EpochMillis) -> String {
+    let known = [
+        ("claimable", claimable(now, OnTimeout::Rerun)),
+        ("claimable-under-hold", claimable(now, OnTimeout::Hold)),
+        ("replaceable", replaceable(now, OnTimeout::Rerun)),
+        ("replaceable-under-hold", replaceable(now, OnTimeout::Hold)),
+        ("mine", held_by(&me())),
+    ];
+    if let Some((name, _)) = known.iter().find(|(_, known)| known == condition) {
+        return (*name).to_owned();
+    }
+    let all = |conditions: &[Condition], between| {
+        let shown: Vec<_> = conditions
+            .iter()
+            .map(|it| show_condition(it, now))
+            .collect();
+        shown.join(between)
+    };
+    match condition {
+        Condition::NoRecord => "no-record".to_owned(),
+        Condition::Exists(it) => format!("has {}", attribute(*it)),
+        Condition::Missing(it) => format!("no {}", attribute(*it)),
+        Condition::Equals(it, value) => format!("{}={}", attribute(*it), operand(value)),
+        Condition::Differs(it, value) => format!("{}!={}", attribute(*it), operand(value)),
+        Condition::Below(it, value) => format!("{}<{}", attribute(*it), operand(value)),
+        Condition::All(conditions) => all(conditions, " & "),
+        Condition::Any(conditions) => format!("({})", all(conditions, " or ")),
+    }
+}
+
+fn attribute(attribute: Attribute) -> &'static str {
+    match attribute {
+        Attribute::InProgressExpiration => "lease",
+        attribute => attribute.default_name(),
+    }
+}
+
+fn operand(operand: &Operand) -> String {
+    match operand {
+        Operand::Text(text) => owner(&OwnerToken::from_record(text.clone())),
+        Operand::Seconds(time) => (time.get() - seconds(0).get()).to_string(),
+        Operand::Millis(time) => millis(*time),
+    }
+}
+
+fn owner(owner: &OwnerToken) -> String {
+    match owner {
+        owner if *owner == me() => "me".to_owned(),
+        owner if *owner == another() => "another".to_owned(),
+        owner => owner.as_str().to_owned(),
+    }
+}
+
+/// Shows a record by the base from which it differs least.
+fn show_record(record: &Record) -> String {
+    let names = ["mine", "other", "done", "blank"].into_iter();
+    let texts = names.map(|name| (name, show_changes(record, &base(name))));
+    let least = texts.min_by_key(|(_, changes)| changes.len());
+    let (name, changes) = least.expect("there are four");
+    match changes[..] {
+        [] => name.to_owned(),
+        _ => format!("{name}[{}]", changes.join(" ")),
+    }
+}
+
+/// Shows each attribute that differs.
+fn show_changes(record: &Record, base: &Record) -> Vec<String> {
+    let (shown, base) = (attributes(record), attributes(base));
+    let differs = shown
+        .into_iter()
+        .zip(base)
+        .filter(|(one, other)| one != other);
+    differs
+        .map(|((name, value), _)| format!("{name}={value}"))
+        .collect()
+}
+
+fn attributes(record: &Record) -> [(&'static str, String); 11] {
+    fn value<T>(field: &Field<T>, show: impl Fn(&T) -> String) -> String {
+        match field {
+            Field::Absent => "-".to_owned(),
+            Field::Unreadable => "?".to_owned(),
+            Field::Value(value) => show(value),
+        }
+    }
+    let named = |text: &String| text.replace(' ', "_");
+    let whole = |time: &crate::time::EpochSeconds| (time.get() - seconds(0).get()).to_string();
+    let event = record.event.as_ref().map_or("-", StoredEvent::stored);
+    [
+        ("expiration", value(&record.expiration, whole)),
+        (
+            "lease",
+            value(&record.in_progress_expiration, |time| millis(*time)),
+        ),
+        (
+            "status",
+            value(&record.status, |status| {
+                format!("{status:?}").to_lowercase()
+            }),
+        ),
+        ("data", value(&record.data, |data| data.as_str().to_owned())),
+        ("validation", value(&record.validation, String::clone)),
+        ("owner", value(&record.owner, owner)),
+        ("failure", value(&record.failure, named)),
+        ("operation", value(&record.operation, String::clone)),
+        ("decision", value(&record.decision, String::clone)),
+        ("event", event.to_owned()),
+        ("steps", value(&record.steps, steps)),
+    ]
+}
+
+/// Shows the names of steps, and each result that is not `1`.
+fn steps(steps: &RecordedSteps) -> String {
+    let shown = steps.iter().map(|(name, result)| match result.as_str() {
+        "1" => name.to_owned(),
+        result => format!("{name}:{result}"),
+    });
+    shown.collect::<Vec<_>>().join("+")
+}
