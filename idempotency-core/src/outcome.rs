@@ -179,13 +179,10 @@ impl<R> Outcome<R> {
     /// # let backend = example::backend();
     /// # let order = operation.identify("7", None)?;
     /// for (response, dropped) in [("pending", true), ("paid", false)] {
-    ///     let run = operation.run_with_offer(&backend, &order, None, Codec::json(), Errors::new(|error| error), |offered| {
-    ///         let call = offered.take();
-    ///         async move {
-    ///             let pay = LedgerEntry::add("shop", 5);
-    ///             call.stage(|writes: &mut MemoryWrites| Ok::<_, Infallible>(writes.push(pay))).unwrap();
-    ///             Ok::<_, Error>(response.to_owned())
-    ///         }
+    ///     let run = operation.run(&backend, &order, None, Codec::json(), Errors::new(|error| error), async |call| {
+    ///         let pay = LedgerEntry::add("shop", 5);
+    ///         call.stage(|writes: &mut MemoryWrites| Ok::<_, Infallible>(writes.push(pay))).unwrap();
+    ///         Ok::<_, Error>(response.to_owned())
     ///     });
     ///     // `store_when` is `@ == 'paid'`.
     ///     assert_eq!(run.await?.has_dropped_writes(), dropped);

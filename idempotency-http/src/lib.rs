@@ -45,7 +45,7 @@
 //! | [`Host`], [`Place`] | what surrounds a request: the store, its deadline, its tenant |
 //! | [`StoredResponse`] | a response as it is stored |
 //! | [`FailureReport`] | the mark of a failure that the handler itself reports, for `on_timeout = "hold"` |
-//! | [`Call`] | the call, for a handler that asks for it: [`HttpOperationBuilder::with_call`] |
+//! | [`Call`] | the call of a handler, an extension of its request |
 //! | [`Problem`], [`Reason`] | a refused request, as `application/problem+json` |
 //! | [`ReceivedRequest`], [`HttpCall`] | the same protection for a request in memory, without a tower service |
 

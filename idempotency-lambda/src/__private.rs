@@ -7,7 +7,6 @@ use std::pin::Pin;
 use idempotency_core::engine::{Codec as CoreCodec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
-use idempotency_core::operation::OfferedCall;
 use idempotency_core::outcome::Outcome;
 use lambda_runtime::Context;
 use serde::Serialize;
@@ -37,28 +36,23 @@ pub use linkme;
 pub use std::borrow::Cow;
 pub use std::time::Duration;
 
-/// A call whose identity is known, before the handler's future is built.
-pub struct PreparedCall(Result<IdentifiedCall, Error>);
-
-pub fn prepare_event<V: Event>(operation: &'static RegisteredOperation, event: &V) -> PreparedCall {
-    prepare(operation, event.payload(), Deadline::from(event.context()))
+/// Identifies the call of an event, before the handler takes the event.
+pub fn identify_event<V: Event>(
+    operation: &'static RegisteredOperation,
+    event: &V,
+    store: Option<StoreHandle>,
+) -> Result<IdentifiedCall, Error> {
+    let deadline = Deadline::from(event.context());
+    IdentifiedCall::new(&operation.over(store)?, event.payload(), deadline)
 }
 
-pub fn prepare_value<P: Payload + ?Sized>(
+pub fn identify_value<P: Payload + ?Sized>(
     operation: &'static RegisteredOperation,
     payload: &P,
     found: ParameterDeadline,
-) -> PreparedCall {
-    prepare(operation, payload, found.0)
-}
-
-fn prepare<P: Payload + ?Sized>(
-    operation: &'static RegisteredOperation,
-    payload: &P,
-    deadline: Deadline,
-) -> PreparedCall {
-    let operation = operation.operation();
-    PreparedCall(operation.and_then(|operation| IdentifiedCall::new(operation, payload, deadline)))
+    store: Option<StoreHandle>,
+) -> Result<IdentifiedCall, Error> {
+    IdentifiedCall::new(&operation.over(store)?, payload, found.0)
 }
 
 /// The deadline and tenant that were found among the parameters of a function, if any.
@@ -251,50 +245,19 @@ pub fn store(store: impl Into<StoreHandle>) -> StoreHandle {
     store.into()
 }
 
-pub fn run<R, E>(
-    operation: &'static RegisteredOperation,
-    prepared: PreparedCall,
-    store: Option<StoreHandle>,
-    codec: Codec<R>,
-    convert: Convert<E>,
-    handler: impl Future<Output = Result<R, E>>,
-) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
-    let handler = Box::pin(handler);
-    let call = run_started(operation, prepared, store, codec, convert, |_| handler);
-    // On the heap, because the runtime moves the future of each invocation several times.
-    Box::pin(call)
-}
-
-/// Runs a handler that asks for its call.
-pub fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
-    operation: &'static RegisteredOperation,
-    prepared: PreparedCall,
-    store: Option<StoreHandle>,
+pub fn run<R, E, Fut: Future<Output = Result<R, E>>>(
+    call: Result<IdentifiedCall, Error>,
     codec: Codec<R>,
     convert: Convert<E>,
     handler: impl FnOnce(Call) -> Fut,
 ) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
     let handler = Box::new(handler);
-    let start = |offered: OfferedCall<'_>| Box::pin(handler(offered.take()));
-    let call = run_started(operation, prepared, store, codec, convert, start);
-    Box::pin(call)
-}
-
-async fn run_started<R, E, Fut: Future<Output = Result<R, E>>>(
-    operation: &'static RegisteredOperation,
-    prepared: PreparedCall,
-    store: Option<StoreHandle>,
-    codec: Codec<R>,
-    convert: Convert<E>,
-    start: impl FnOnce(OfferedCall<'_>) -> Fut,
-) -> Result<Outcome<R>, E> {
-    let (Codec(codec), Convert(convert)) = (codec, convert);
-    let call = prepared.0.map_err(|error| convert(refused(error)))?;
-    let call = match store {
-        Some(store) => call.map_operation(|compiled| operation.with_store(compiled, store)),
-        None => call,
-    };
-    call.run_with(codec, Errors::new(convert), start).await
+    // On the heap, because the runtime moves the future of each invocation several times.
+    Box::pin(async move {
+        let (Codec(codec), Convert(convert)) = (codec, convert);
+        let call = call.map_err(|error| convert(refused(error)))?;
+        call.run_with(codec, Errors::new(convert), handler).await
+    })
 }
 
 /// The type of a parameter that the framework supplies: the call.
@@ -343,22 +306,7 @@ pub fn http_response<R: crate::http::handler::HttpResponse>() -> HttpForm<R> {
 
 /// Runs a handler of HTTP events. Its error may be of any type, because the errors of this framework become responses.
 #[cfg(feature = "http")]
-pub fn run_http<R, E>(
-    operation: &'static RegisteredOperation,
-    prepared: PreparedHttp,
-    store: Option<StoreHandle>,
-    form: HttpForm<R>,
-    handler: impl Future<Output = Result<R, E>>,
-) -> Pin<Box<impl Future<Output = Result<R, E>>>> {
-    let handler = Box::pin(handler);
-    Box::pin(crate::http::handler::run(
-        operation, prepared, store, form, handler,
-    ))
-}
-
-/// Runs a handler of HTTP events that asks for its call.
-#[cfg(feature = "http")]
-pub fn run_http_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
+pub fn run_http<R, E, Fut: Future<Output = Result<R, E>>>(
     operation: &'static RegisteredOperation,
     prepared: PreparedHttp,
     store: Option<StoreHandle>,
@@ -366,7 +314,7 @@ pub fn run_http_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
     handler: impl FnOnce(Call) -> Fut,
 ) -> Pin<Box<impl Future<Output = Result<R, E>>>> {
     let handler = Box::new(handler);
-    Box::pin(crate::http::handler::run_with_call(
+    Box::pin(crate::http::handler::run(
         operation, prepared, store, form, handler,
     ))
 }
@@ -386,11 +334,5 @@ impl<T> fmt::Debug for Parameter<'_, T> {
 impl<T> fmt::Debug for CallSupplier<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CallSupplier")
-    }
-}
-
-impl fmt::Debug for PreparedCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PreparedCall")
     }
 }

@@ -34,7 +34,7 @@
 //! | protect a function | [`idempotent`], with every setting |
 //! | start the function | [`run`]; with a `Runtime` of your own [`init`] and [`service`], or [`init`] and [`InvocationLayer`] |
 //! | protect a service of events among other tower layers | [`IdempotencyLayer`] |
-//! | call from a spawned task, or without an invocation | [`in_current_invocation`], [`without_invocation`] |
+//! | call from a spawned task, or without an invocation | [`in_current_invocation`], [`with_invocation`] |
 //! | stop before the deadline | [`time_left`] |
 //! | see the key and the run inside a handler, repeat a request to another service safely | [`Call`], [`Run`], [`Token`] |
 //! | take keys from the JSON text that was sent | [`Raw`] |
@@ -47,7 +47,7 @@
 //! | use a client or a store of your own | [`set_global_backend`], [`backend_over`], [`DynamoDbStore`], [`store::Store`] |
 //! | send metrics to CloudWatch | `metrics::to_cloudwatch`, feature `metrics` |
 //! | count calls in a metrics system of your own | [`observe`], [`CallSummary`] |
-//! | test | [`with_backend`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
+//! | test | [`with_backend`], [`with_invocation`], and the crate `idempotency-testkit` |
 //!
 //! # Features
 //!
@@ -87,13 +87,10 @@ pub use diagnostic::diagnostic;
 pub use event::{Event, Payload};
 pub use invocation::{
     Deadline, HasContext, InScope, InvocationLayer, InvocationService, in_current_invocation,
-    time_left, with_backend, with_deadline, with_invocation, with_tenant, without_invocation,
+    time_left, with_backend, with_invocation,
 };
-pub use layer::{
-    IdempotencyCallLayer, IdempotencyCallService, IdempotencyLayer, IdempotencyService,
-    ServiceError,
-};
-pub use operation::{IdentifiedCall, Operation, OperationBuilder};
+pub use layer::{IdempotencyLayer, IdempotencyService, ServiceError};
+pub use operation::{Handler, IdentifiedCall, Operation, OperationBuilder};
 pub use process::{backend_over, set_global_backend};
 pub use raw::{Raw, RawError};
 pub use start::{ClearCaches, init, run, service};

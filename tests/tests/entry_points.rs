@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_lambda::{
     BoxError, InvocationLayer, LambdaEvent, idempotent, in_current_invocation, init,
-    without_invocation,
+    with_invocation,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, InvokeError, LocalLambda, Reply};
@@ -115,7 +115,7 @@ async fn main_of(role: &str) -> Result<(), BoxError> {
                 order_id: 2,
                 amount: 2,
             });
-            eprintln!("of none: {:?}", without_invocation(of_none).await);
+            eprintln!("of none: {:?}", with_invocation(None, of_none).await);
             idempotency_lambda::run(handler).await
         }
         other => Err(format!("there is no role {other}").into()),
@@ -259,7 +259,7 @@ async fn refuses(role: &'static str) {
         "InvocationLayer",
         "context = event.context",
         "in_current_invocation",
-        "without_invocation",
+        "with_invocation(None, ..)",
     ] {
         assert!(error.contains(remedy), "{role}: {error}");
     }
@@ -334,7 +334,11 @@ async fn a_call_before_the_first_invocation_is_refused_unless_it_is_marked_as_ou
     let before = now();
     let harness = Harness::start("before the first invocation").await;
     let early = harness.process.wait_for_line("early: ").await.unwrap();
-    assert!(early.text.contains("without_invocation"), "{}", early.text);
+    assert!(
+        early.text.contains("with_invocation(None, ..)"),
+        "{}",
+        early.text
+    );
     let of_none = harness.process.wait_for_line("of none: ").await.unwrap();
     assert!(of_none.text.contains("Ok(2)"), "{}", of_none.text);
     let [claim] = &harness.claims()[..] else {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use idempotency_core::clock::Clock;
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::{Backend, Codec};
+use idempotency_core::engine::{Backend, Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::CompiledOperation;
@@ -178,14 +178,14 @@ impl Operation {
     pub(crate) async fn call(&self, number: i64) -> Value {
         let event = format!(r#"{{"order_id":"o-{number}","amount":4200,"currency":"EUR"}}"#);
         let identity = self.operation.identify(&event, None).unwrap();
-        let handler = async { Ok(serde_json::from_str::<Value>(crate::RESPONSE).unwrap()) };
-        let convert = |error: Error| error;
+        let handler = async |_| Ok(serde_json::from_str::<Value>(crate::RESPONSE).unwrap());
+        let errors = Errors::new(|error: Error| error);
         let call = self.operation.run(
             &self.backend,
             &identity,
             Some(DEADLINE),
             Codec::json(),
-            convert,
+            errors,
             handler,
         );
         call.await.unwrap().into_response()

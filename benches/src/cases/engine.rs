@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use idempotency_core::cache::{CacheLimits, LocalCache};
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::{Backend, Codec};
+use idempotency_core::engine::{Backend, Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::example::{Fixed, ready};
 use idempotency_core::operation::{CompiledOperation, Identity};
@@ -61,8 +61,8 @@ impl<R: Serialize + DeserializeOwned + Clone> Call<R> {
             &self.identity,
             None,
             Codec::json(),
-            |error: Error| error,
-            async { Ok(response) },
+            Errors::new(|error: Error| error),
+            async |_| Ok(response),
         );
         ready(run).expect("a response").into_response()
     }

@@ -7,7 +7,8 @@ pub use warehouse::Warehouse;
 use std::sync::Arc;
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
-use idempotency_lambda::{BoxError, KeyRequired, LambdaEvent, Operation, batch};
+use idempotency_lambda::batch::Batch;
+use idempotency_lambda::{BoxError, KeyRequired, LambdaEvent, Operation};
 use serde::{Deserialize, Serialize};
 
 /// The body of a message.
@@ -72,7 +73,7 @@ impl App {
         event: LambdaEvent<SqsEvent>,
     ) -> Result<SqsBatchResponse, BoxError> {
         let reserve = |order| self.warehouse.reserve(order);
-        Ok(batch::sqs(event, &self.reserve, reserve).await?)
+        Ok(Batch::new(&self.reserve).run(event, reserve).await?)
     }
 }
 

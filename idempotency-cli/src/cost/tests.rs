@@ -424,7 +424,7 @@ async fn run_steps(
     let clock = Arc::new(ManualClock::at(now));
     let backend = Backend::new(measured.store.clone(), clock, random);
     let (deadline, payload) = (Deadline::At(EpochMillis::new(now + 30_000)), order());
-    let ended = operation.run_with_call(&payload, deadline, |call: Call| async move {
+    let ended = operation.run(&payload, deadline, |call: Call| async move {
         for (name, bytes) in STEPS.into_iter().take(steps) {
             let result = async || Ok::<_, BoxError>("r".repeat(bytes - 2));
             call.step(name, result).await?;
@@ -500,7 +500,7 @@ async fn a_transaction_consumes_twice_the_units_of_each_item() -> Result<(), Box
         );
         let deadline = Deadline::At(EpochMillis::new(START + 30_000));
         let text = |bytes| AttributeValue::S("x".repeat(bytes));
-        let call = charge.run_with_call(&order(), deadline, |call| async move {
+        let call = charge.run(&order(), deadline, |call: Call| async move {
             let mut transaction = call.transaction();
             for (id, bytes) in ["1", "2"].into_iter().zip(staged_bytes) {
                 let put = Put::builder().table_name("accounts");

@@ -29,48 +29,51 @@ use crate::store::Store;
 /// assert_eq!(format!("{backend:?}"), r#"Backend { store: "memory", .. }"#);
 /// ```
 #[derive(Clone)]
-pub struct Backend {
+pub struct Backend(Arc<Inner>);
+
+struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     cache: Arc<LocalCache>,
-    single_flight: Arc<SingleFlight>,
-    breaker: Arc<Mutex<Breaker>>,
+    single_flight: SingleFlight,
+    breaker: Mutex<Breaker>,
 }
 
 impl Backend {
     /// Returns a backend with an empty cache of its own.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self {
+        Self(Arc::new(Inner {
             store,
             clock,
             random,
             cache: Arc::new(LocalCache::new()),
-            single_flight: Arc::default(),
-            breaker: Arc::default(),
-        }
+            single_flight: SingleFlight::default(),
+            breaker: Mutex::default(),
+        }))
     }
 
     /// Returns a backend over another store, with the same clock and random source and an empty cache of its own: the
     /// responses of one store must not be replayed for another.
     #[must_use]
     pub fn with_store(&self, store: Arc<dyn Store>) -> Self {
-        Self::new(store, Arc::clone(&self.clock), Arc::clone(&self.random))
+        let Inner { clock, random, .. } = &*self.0;
+        Self::new(store, Arc::clone(clock), Arc::clone(random))
     }
 
     /// Returns the store that holds the records.
     pub fn store(&self) -> &dyn Store {
-        &*self.store
+        &*self.0.store
     }
 
     /// Returns the clock that leases and windows are compared with.
     pub fn clock(&self) -> &dyn Clock {
-        &*self.clock
+        &*self.0.clock
     }
 
     /// Returns the local cache of confirmed responses.
     pub fn cache(&self) -> &LocalCache {
-        &self.cache
+        &self.0.cache
     }
 
     /// Returns a shared handle to the local cache, for clearing it later.
@@ -87,7 +90,7 @@ impl Backend {
     /// }
     /// ```
     pub fn shared_cache(&self) -> &Arc<LocalCache> {
-        &self.cache
+        &self.0.cache
     }
 
     /// Returns the state of the circuit breaker, which the operations with `circuit_breaker` share.
@@ -105,12 +108,15 @@ impl Backend {
 
     /// Returns the circuit breaker. A panic cannot leave it half written, so a poisoned lock is still good.
     pub(super) fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .breaker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the leaders of the calls in progress.
     pub(super) fn single_flight(&self) -> &SingleFlight {
-        &self.single_flight
+        &self.0.single_flight
     }
 
     /// Returns a token for a new call.
@@ -120,12 +126,12 @@ impl Backend {
 
     /// Returns sixteen new random bytes.
     pub(super) fn random_bytes(&self) -> Result<[u8; 16], RandomError> {
-        self.random.bytes()
+        self.0.random.bytes()
     }
 
     /// Returns a random time between zero and `at_most` ("full jitter"), or `at_most` if the random source fails.
     pub(crate) fn jitter(&self, at_most: Duration) -> Duration {
-        match self.random.bytes() {
+        match self.0.random.bytes() {
             Ok([a, b, ..]) => {
                 at_most.mul_f64(f64::from(u16::from_be_bytes([a, b])) / f64::from(u16::MAX))
             }
@@ -137,7 +143,7 @@ impl Backend {
 impl fmt::Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Backend")
-            .field("store", &self.store.name())
+            .field("store", &self.0.store.name())
             .finish_non_exhaustive()
     }
 }

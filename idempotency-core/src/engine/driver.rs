@@ -2,7 +2,9 @@
 //!
 //! It makes no decision. The decisions are in [`protocol`](crate::protocol).
 
-use super::call::{Call, MadeCall, OfferedCall};
+use std::sync::Arc;
+
+use super::call::{Call, OpenCall};
 use super::handler::{self, HandlerOutput, StoreWhen};
 use super::request::{Reasons, read, write};
 use super::single_flight::FlightGuard;
@@ -27,25 +29,24 @@ pub(crate) struct Driver<'a, R> {
     pub(crate) shares_prefix: bool,
     pub(crate) cache: Option<CacheLimits>,
     pub(crate) store_when: StoreWhen<'a>,
-    pub(crate) call: CallTerms,
+    pub(crate) call: Arc<CallTerms>,
     pub(crate) codec: Codec<R>,
 }
 
 impl<R> Driver<'_, R> {
-    /// Drives the call to its end. The handler is built and polled only under a claim.
+    /// Drives the call to its end. The handler is called and polled only under a claim.
     pub(crate) async fn drive<E, F: Future<Output = Result<R, E>>>(
         self,
         errors: Errors<E>,
         report: &mut Report<'_>,
-        start: impl FnOnce(OfferedCall<'_>) -> F,
+        handler: impl FnOnce(Call) -> F,
     ) -> Result<Outcome<R>, Ending<E>> {
-        let mut start = Some(start);
-        let mut made = MadeCall::default();
+        let mut handler = Some(handler);
         let mut output: Option<HandlerOutput<R, E>> = None;
         let mut reasons = Reasons::default();
         let mut staged: Option<Staged> = None;
         let mut guard = self.backend.single_flight().guard(&self.call);
-        let (mut attempt, mut effect) = Attempt::begin(self.call.clone());
+        let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
         loop {
             let input = match effect {
                 Effect::CheckLocal => match self.cached() {
@@ -109,30 +110,27 @@ impl<R> Driver<'_, R> {
                     Input::Paused
                 }
                 Effect::Run | Effect::RunUnprotected { .. } => {
-                    let start = self.only_run(&mut start).map_err(Ending::Refused)?;
+                    let handler = self.only_run(&mut handler).map_err(Ending::Refused)?;
                     // The errors before the run do not explain its end.
                     let error = reasons.error.take();
                     let run = attempt.run().unwrap_or(Run::Unknown);
                     let lease_end = attempt.in_flight().map(|running| running.until);
-                    let handler = start(OfferedCall::new(
-                        &|_| match run {
-                            Run::Unprotected => {
-                                Call::unclaimed(self.backend, &self.call, lease_end)
-                            }
-                            run => {
-                                let steps = attempt.steps();
-                                Call::under_claim(self.backend, &self.call, run, lease_end, steps)
-                            }
-                        },
-                        &mut made,
-                    ));
+                    let call = match run {
+                        Run::Unprotected => Call::unclaimed(self.backend, &self.call, lease_end),
+                        run => {
+                            let steps = attempt.steps();
+                            Call::under_claim(self.backend, &self.call, run, lease_end, steps)
+                        }
+                    };
+                    let call = OpenCall::new(call);
+                    let handler = handler(call.handle());
                     match run {
                         Run::Rerun { .. } => report.took_over(),
                         Run::Unprotected => report.runs_unprotected(error.as_ref()),
                         Run::First | Run::Unknown => {}
                     }
                     let ended = handler::output_of(handler, report).await;
-                    staged = made.end();
+                    staged = call.end();
                     let is_stored = effect
                         != Effect::RunUnprotected {
                             maybe_claimed: false,
@@ -144,7 +142,7 @@ impl<R> Driver<'_, R> {
                     };
                     report_staged(staged.as_ref(), &result, &ended, report);
                     let returned = matches!(result, HandlerResult::Returned(_));
-                    let steps = made.steps();
+                    let steps = call.steps();
                     output = Some(ended);
                     Input::HandlerEnded(HandlerEnd {
                         result,
@@ -176,10 +174,10 @@ impl<R> Driver<'_, R> {
         }
     }
 
-    /// Takes the start of the handler for its run. The protocol asks for one run only; if it asked again, the call would fail
-    /// instead of running the handler a second time.
-    fn only_run<S>(&self, start: &mut Option<S>) -> Result<S, Error> {
-        start.take().ok_or_else(|| self.contradiction(true))
+    /// Takes the handler for its run. The protocol asks for one run only; if it asked again, the call would fail instead of running the
+    /// handler a second time.
+    fn only_run<H>(&self, handler: &mut Option<H>) -> Result<H, Error> {
+        handler.take().ok_or_else(|| self.contradiction(true))
     }
 
     fn cached(&self) -> Option<Record> {
@@ -237,7 +235,7 @@ mod tests {
                 expression: None,
                 memory_limit: 0,
             },
-            call: example::call(),
+            call: Arc::new(example::call()),
             codec,
         }
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `driver` | performs the effects that the protocol asks for |
 //! | `request` | sends requests to the store |
-//! | `call` | the call that a handler can ask for |
+//! | `call` | the call of a handler |
 //! | `handler` | runs the handler and catches its panic |
 //! | `finish` | turns the end of a call into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |
@@ -27,7 +27,7 @@ mod staging;
 mod unprotected;
 
 pub use backend::Backend;
-pub use call::{Call, OfferedCall, Step, Token, run_without_claim};
+pub use call::{Call, Step, Token, run_without_claim};
 pub use codec::{Codec, Errors, Written};
 pub(crate) use driver::Driver;
 pub(crate) use handler::StoreWhen;

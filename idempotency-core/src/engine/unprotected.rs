@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::call::{MadeCall, OfferedCall};
+use super::call::{Call, OpenCall};
 use super::handler::{self, keeps_writes};
 use super::request::{Reasons, resend};
 use super::{Backend, Codec, StoreWhen};
@@ -32,21 +32,13 @@ impl<R> Unprotected<'_, R> {
     pub(crate) async fn run<E, F: Future<Output = Result<R, E>>>(
         self,
         report: &mut Report<'_>,
-        start: impl FnOnce(OfferedCall<'_>) -> F,
+        handler: impl FnOnce(Call) -> F,
     ) -> Result<Outcome<R>, Ending<E>> {
-        let mut made = MadeCall::default();
-        let (backend, deadline) = (self.backend, self.deadline);
-        let handler = start(OfferedCall::new(
-            &|made| made.unprotected(backend, deadline),
-            &mut made,
-        ));
-        if let Err(error) = made.started() {
-            let refused = Error::new(ErrorKind::Environment, self.operation);
-            return Err(Ending::Refused(refused.with_detail(error.to_string())));
-        }
+        let call = OpenCall::new(Call::without_key(self.backend, self.deadline));
+        let handler = handler(call.handle());
         let output = handler::output_of(handler, report).await;
         let mut drops = false;
-        if let Some(staged) = made.end() {
+        if let Some(staged) = call.end() {
             // No reference to the response lives while the writes are applied: it need not be `Sync`.
             let keeps = match &output {
                 Ok(Ok(response)) => {

@@ -11,14 +11,14 @@ mod identity;
 mod stored_event;
 mod texts;
 
-pub use crate::engine::{Call, OfferedCall, StageError, Step, Token, run_without_claim};
+pub use crate::engine::{Call, StageError, Step, Token, run_without_claim};
 pub use crate::protocol::{Run, StepRetry};
 pub use identity::Identity;
 use stored_event::Keeps;
 
 use std::future::Future;
 use std::panic::resume_unwind;
-use std::pin::Pin;
+use std::sync::Arc;
 
 use tracing::Instrument;
 
@@ -177,14 +177,14 @@ impl CompiledOperation {
 
     /// Runs `handler` under the protocol, or returns the response of an earlier call with the same identity.
     ///
-    /// `deadline` is when the invocation ends, if that is known; otherwise the claim gets the configured lease. The handler
-    /// is polled only under a claim, or unprotected if [`Identity::bypass`] has a reason.
+    /// `deadline` is when the invocation ends, if that is known; otherwise the claim gets the configured lease. The handler is
+    /// called once at most, with its [`Call`], and only under a claim, or unprotected if [`Identity::bypass`] has a reason.
     ///
-    /// `codec` writes and reads responses, and `convert` turns an error of this framework into the handler's error type.
-    /// They are arguments and not bounds, so that the attribute can explain in its own words what the user's types lack.
+    /// `codec` writes and reads responses. `errors` turns an error of this framework into the handler's error type, and says which
+    /// errors of the handler report its end. They are arguments and not bounds, so that the attribute can explain in its own words
+    /// what the user's types lack.
     ///
-    /// `handler` must do nothing before it is polled, as an `async` block does: what runs earlier, such as a spawned task, runs
-    /// without a claim.
+    /// Each async function on the way holds `handler` once: box it if it captures much.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl CompiledOperation {
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::{config::*, engine::Codec, error::Error, operation::CompiledOperation};
+    /// # use idempotency_core::{config::*, engine::{Codec, Errors}, error::Error, operation::{Call, CompiledOperation, Run}};
     /// # let backend = idempotency_core::example::backend();
     /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     /// # idempotency_core::example::ready(async {
@@ -205,83 +205,28 @@ impl CompiledOperation {
     /// let convert = |error: Error| error.to_string();
     /// let order = operation.identify(r#"{"order_id": 7}"#, None).map_err(convert)?;
     /// for replayed in [false, true] {
-    ///     let handler = async { Ok::<_, String>("placed".to_owned()) };
-    ///     let outcome = operation.run(&backend, &order, None, Codec::json(), convert, handler).await?;
+    ///     let handler = async |call: Call| {
+    ///         assert_eq!(call.which_run(), Run::First);
+    ///         Ok::<_, String>("placed".to_owned())
+    ///     };
+    ///     let outcome = operation.run(&backend, &order, None, Codec::json(), Errors::new(convert), handler).await?;
     ///     assert_eq!(outcome.is_replayed(), replayed);
     ///     assert_eq!(outcome.response(), "placed");
     /// }
     /// # Ok::<(), String>(())
     /// # }).unwrap();
     /// ```
-    pub fn run<R, E>(
-        &self,
-        backend: &Backend,
-        identity: &Identity,
-        deadline: Option<EpochMillis>,
-        codec: Codec<R>,
-        convert: fn(Error) -> E,
-        handler: impl Future<Output = Result<R, E>>,
-    ) -> impl Future<Output = Result<Outcome<R>, E>> {
-        // Each async function on the way would hold the handler once. The box is moved instead.
-        let handler = Box::pin(handler);
-        let errors = Errors::new(convert);
-        self.run_boxed(backend, identity, deadline, codec, errors, |_| handler)
-    }
-
-    /// Runs a handler as [`run`](Self::run) does, and offers it its [`Call`]. `errors` says which of its errors report its end.
-    ///
-    /// `start` returns the handler's future. It is called once at most, under a claim or without protection, and the future is
-    /// polled next. The call is made only if `start` takes it: a handler that does not ask for its call costs nothing more.
-    /// `start` must not run code of the user's: in the future its panic is caught, here it is not.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run). If `start` takes the call of a run without protection, and the random source fails, the call ends
-    /// in [`Environment`](ErrorKind::Environment) and the handler does not run.
-    ///
-    /// # Panics
-    ///
-    /// As [`run`](Self::run).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, engine::{Codec, Errors}, error::Error, operation::{CompiledOperation, Run}};
-    /// # let backend = idempotency_core::example::backend();
-    /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
-    /// # idempotency_core::example::ready(async {
-    /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
-    /// let run = operation.run_with_offer(&backend, &order, None, Codec::json(), Errors::new(|error| error), |offered| {
-    ///     let call = offered.take();
-    ///     async move { Ok::<_, Error>(call.run() == Run::First) }
-    /// });
-    /// assert!(run.await?.response());
-    /// # Ok::<(), Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub fn run_with_offer<R, E, F: Future<Output = Result<R, E>>>(
+    pub async fn run<R, E, F: Future<Output = Result<R, E>>>(
         &self,
         backend: &Backend,
         identity: &Identity,
         deadline: Option<EpochMillis>,
         codec: Codec<R>,
         errors: Errors<E>,
-        start: impl FnOnce(OfferedCall<'_>) -> F,
-    ) -> impl Future<Output = Result<Outcome<R>, E>> {
-        self.run_boxed(backend, identity, deadline, codec, errors, |offered| {
-            Box::pin(start(offered))
-        })
-    }
-
-    async fn run_boxed<R, E, F: Future<Output = Result<R, E>>>(
-        &self,
-        backend: &Backend,
-        identity: &Identity,
-        deadline: Option<EpochMillis>,
-        codec: Codec<R>,
-        errors: Errors<E>,
-        start: impl FnOnce(OfferedCall<'_>) -> Pin<Box<F>>,
+        handler: impl FnOnce(Call) -> F,
     ) -> Result<Outcome<R>, E> {
+        // The handler is called in its future, where a panic is caught. Boxed, because each async function inside would hold it once.
+        let handler = |call| Box::pin(async move { handler(call).await });
         let mut report = Report::new(&self.key_prefix, identity.key(), backend.clock());
         if let Some(warning) = self.warning(identity) {
             report.note(warning);
@@ -302,12 +247,12 @@ impl CompiledOperation {
                         codec,
                         store_when: self.store_when(),
                     };
-                    run.run(&mut report, start).await
+                    run.run(&mut report, handler).await
                 }
                 Ok((id, validation)) => {
                     let event = identity.event();
                     match self.driver(backend, id, validation, event, deadline, codec) {
-                        Ok(driver) => driver.drive(errors, &mut report, start).await,
+                        Ok(driver) => driver.drive(errors, &mut report, handler).await,
                         Err(error) => Err(Ending::Refused(error)),
                     }
                 }
@@ -350,7 +295,7 @@ impl CompiledOperation {
             cache: self.local_cache,
             store_when: self.store_when(),
             codec,
-            call: CallTerms {
+            call: Arc::new(CallTerms {
                 id: id.clone(),
                 owner,
                 validation: validation.map(str::to_owned),
@@ -358,7 +303,7 @@ impl CompiledOperation {
                 operation: Some(self.path.clone()),
                 event: event.cloned(),
                 policy: self.policy.clone(),
-            },
+            }),
         })
     }
 

@@ -42,13 +42,13 @@ impl Shop {
     /// Runs a call whose handler returns `response`.
     fn call<R>(&self, codec: Codec<R>, response: R) -> Outcome<R> {
         let identity = self.operation.identify("1", None).unwrap();
-        let handler = async { Ok::<_, Error>(response) };
+        let handler = async |_| Ok::<_, Error>(response);
         let call = self.operation.run(
             &self.backend,
             &identity,
             None,
             codec,
-            |error| error,
+            Errors::new(|error| error),
             handler,
         );
         ready(call).unwrap()
@@ -215,13 +215,13 @@ fn a_clone_of_a_backend_shares_the_calls_in_progress() {
         shop.operation.identify("1", None).unwrap(),
         shop.backend.clone(),
     );
-    let first = async { std::future::pending::<Result<String, Error>>().await };
+    let first = |_| std::future::pending::<Result<String, Error>>();
     let first = shop.operation.run(
         &shop.backend,
         &identity,
         None,
         Codec::json(),
-        |error| error,
+        Errors::new(|error| error),
         first,
     );
     let mut first = Box::pin(first);
@@ -229,13 +229,13 @@ fn a_clone_of_a_backend_shares_the_calls_in_progress() {
     assert!(first.as_mut().poll(&mut context).is_pending());
     // Without the call in progress, the store would not have the record, and the second call would run.
     shop.store.evict(&shop.id());
-    let second = async { Ok("second".to_owned()) };
+    let second = async |_| Ok("second".to_owned());
     let second = shop.operation.run(
         &clone,
         &identity,
         None,
         Codec::json(),
-        |error| error,
+        Errors::new(|error| error),
         second,
     );
     let Err(error) = ready(second) else {
@@ -315,13 +315,13 @@ fn call_over(store: &Arc<Failing>) -> Result<Outcome<String>, Error> {
         CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     let backend = example::backend_over(store.clone());
     let identity = operation.identify("1", None).unwrap();
-    let handler = async { Ok("placed".to_owned()) };
+    let handler = async |_| Ok("placed".to_owned());
     ready(operation.run(
         &backend,
         &identity,
         None,
         Codec::json(),
-        |error| error,
+        Errors::new(|error| error),
         handler,
     ))
 }
@@ -427,13 +427,13 @@ fn a_clock_before_1970_is_refused_before_the_handler_runs() {
     for (now, is_refused) in [(-1, true), (0, false), (1_700_000_000_000, false)] {
         let store = Arc::new(MemoryStore::new());
         let backend = Backend::new(store, Arc::new(At(now)), Arc::new(example::Fixed));
-        let handler = async { Ok("placed".to_owned()) };
+        let handler = async |_| Ok("placed".to_owned());
         let call = shop.operation.run(
             &backend,
             &identity,
             None,
             Codec::json(),
-            |error| error,
+            Errors::new(|error| error),
             handler,
         );
         let error = ready(call).err();

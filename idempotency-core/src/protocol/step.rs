@@ -6,6 +6,7 @@ mod follow;
 mod state;
 mod unprotected;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::CallTerms;
@@ -51,7 +52,7 @@ use state::{Completing, Releasing, State, finish, refuse};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
-    call: CallTerms,
+    call: Arc<CallTerms>,
     state: State,
     /// True if the handler may run without a confirmed claim, should the store fail.
     may_run_unprotected: bool,
@@ -59,7 +60,8 @@ pub struct Attempt {
 
 impl Attempt {
     /// Begins a call. The first effect is always [`Effect::CheckLocal`].
-    pub fn begin(call: CallTerms) -> (Self, Effect) {
+    pub fn begin(call: impl Into<Arc<CallTerms>>) -> (Self, Effect) {
+        let call = call.into();
         let attempt = Self {
             may_run_unprotected: call.policy.runs_unprotected(),
             call,

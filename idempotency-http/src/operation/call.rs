@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderValue;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::operation::{Identity, OfferedCall};
+use idempotency_core::operation::{Call, Identity};
 use idempotency_core::outcome::OutcomeKind;
 use idempotency_core::record::RecordId;
 
@@ -34,7 +34,7 @@ use crate::stored::StoredResponse;
 /// let (parts, body) = request.body("{}")?.into_parts();
 ///
 /// let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, body.as_bytes()));
-/// let handler = async { Ok::<_, std::convert::Infallible>(Response::new(Bytes::from("paid"))) };
+/// let handler = async |_call| Ok::<_, std::convert::Infallible>(Response::new(Bytes::from("paid")));
 /// let sent = call.run(handler, |response| Ok(response.clone())).await?;
 /// assert!(matches!(sent, ClientReply::Own(response) if response.body() == "paid"));
 /// # Ok(())
@@ -52,7 +52,7 @@ impl HttpOperation {
     /// Identifies a request in memory.
     ///
     /// `place` is the result of a [`Host`](crate::Host), so that its error becomes a response too. A request that is refused
-    /// gets its response from [`HttpCall::run`], which then drops the handler without polling it.
+    /// gets its response from [`HttpCall::run`], which then drops the handler without calling it.
     pub fn call(&self, place: Result<Place, Error>, request: &ReceivedRequest<'_>) -> HttpCall<'_> {
         let state = match place {
             Err(error) => Err(self.no_place(error)),
@@ -73,12 +73,12 @@ impl HttpOperation {
         self.refuse(&Problem::of_error(error))
     }
 
-    /// Runs the handler under the protocol. `start` returns its future, and can take the call for it.
+    /// Runs the handler under the protocol.
     pub(crate) async fn run<R, E, F>(
         &self,
         place: &Place,
         identity: &Identity,
-        start: impl FnOnce(OfferedCall<'_>) -> F,
+        handler: impl FnOnce(Call) -> F,
     ) -> Result<ClientReply<R>, E>
     where
         F: Future<Output = Result<Reply<R>, Failure<R, E>>>,
@@ -88,18 +88,15 @@ impl HttpOperation {
         } = place;
         let operation = &self.0.operation;
         let mut failure = None;
-        let start = |offered: OfferedCall<'_>| {
-            let (handler, failure) = (start(offered), &mut failure);
-            async move {
-                handler.await.map_err(|failed| {
-                    let error = CallFailed::of(&failed);
-                    *failure = Some(failed);
-                    error
-                })
-            }
+        let handler = async |call| {
+            handler(call).await.map_err(|failed| {
+                let error = CallFailed::of(&failed);
+                failure = Some(failed);
+                error
+            })
         };
         let outcome = operation
-            .run_with_offer(backend, identity, *deadline, codec(), errors(), start)
+            .run(backend, identity, *deadline, codec(), errors(), handler)
             .await;
         let outcome = match (outcome, failure) {
             (Ok(outcome), _) => outcome,
@@ -228,7 +225,7 @@ impl HttpCall<'_> {
         self.state.as_ref().ok()?.1.key()
     }
 
-    /// Runs the handler, or returns the response of an earlier call with the same key.
+    /// Runs the handler with its [`Call`], or returns the response of an earlier call with the same key.
     ///
     /// What the handler returns is its report: a 5xx or an error frees the key, also under `on_timeout = "hold"`. So no layer that
     /// makes responses or errors of its own may be a part of it.
@@ -239,23 +236,9 @@ impl HttpCall<'_> {
     /// # Errors
     ///
     /// Returns the handler's error. An error of this framework is a response.
-    pub async fn run<R, E>(
+    pub async fn run<R, E, F: Future<Output = Result<R, E>>>(
         self,
-        handler: impl Future<Output = Result<R, E>>,
-        view: impl FnOnce(&R) -> Result<http::Response<Bytes>, ViewError>,
-    ) -> Result<ClientReply<R>, E> {
-        self.run_with_offer(|_| handler, view).await
-    }
-
-    /// Runs a handler as [`run`](Self::run) does, and offers it its [`Call`](crate::Call). `start` returns the handler's future,
-    /// as in [`run_with_offer`](idempotency_core::operation::CompiledOperation::run_with_offer).
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run).
-    pub async fn run_with_offer<R, E, F: Future<Output = Result<R, E>>>(
-        self,
-        start: impl FnOnce(OfferedCall<'_>) -> F,
+        handler: impl FnOnce(Call) -> F,
         view: impl FnOnce(&R) -> Result<http::Response<Bytes>, ViewError>,
     ) -> Result<ClientReply<R>, E> {
         let operation = self.operation;
@@ -269,17 +252,14 @@ impl HttpCall<'_> {
             Err(refused) => return Ok(ClientReply::Made(with_headers(*refused))),
         };
         let protected = identity.bypass().is_none();
-        let start = |offered: OfferedCall<'_>| {
-            let handler = start(offered);
-            async move {
-                let failed = |error| Failure::Service(error, None);
-                let response = handler.await.map_err(failed)?;
-                let view = view(&response);
-                let reply = operation.reply(response, view);
-                if protected { reply } else { unprotected(reply) }
-            }
+        let handler = async |call| {
+            let failed = |error| Failure::Service(error, None);
+            let response = handler(call).await.map_err(failed)?;
+            let view = view(&response);
+            let reply = operation.reply(response, view);
+            if protected { reply } else { unprotected(reply) }
         };
-        Ok(match operation.run(&place, &identity, start).await? {
+        Ok(match operation.run(&place, &identity, handler).await? {
             ClientReply::Made(response) => ClientReply::Made(with_headers(response)),
             own => own,
         })

@@ -93,8 +93,6 @@ struct Inner {
     key_required: bool,
     /// The `Link` of problems to the documentation for clients.
     documentation: Option<HeaderValue>,
-    /// True if a handler gets its call.
-    gives_call: bool,
     /// How many bytes of memory the event of one request may take.
     memory_limit: usize,
 }
@@ -164,11 +162,6 @@ impl HttpOperation {
 
     pub(crate) fn rules(&self) -> &Rules {
         &self.0.rules
-    }
-
-    /// Returns true if a handler gets its call.
-    pub(crate) fn gives_call(&self) -> bool {
-        self.0.gives_call
     }
 
     pub(crate) fn max_request_body(&self) -> usize {

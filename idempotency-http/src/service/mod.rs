@@ -33,16 +33,25 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// Put authentication, CORS, compression and body limits outside of it, and timeouts inside.
 ///
+/// A protected request has its [`Call`](crate::Call) as an extension, for the handler that asks for it: the key, which run of it this
+/// is, the time left, and tokens for effects outside. A request without a key, where none is required, has the call of an unprotected
+/// run. A request of a method that is not protected passes unchanged, without a call: a handler of such requests too takes an
+/// `Option<Extension<Call>>`.
+///
 /// # Examples
 ///
 /// ```
-/// use axum::{Router, routing::post};
-/// use idempotency_http::{HttpOperation, MemoryStore, backend};
+/// use axum::{Extension, Router, routing::post};
+/// use idempotency_http::{Call, HttpOperation, MemoryStore, backend};
+///
+/// async fn pay(Extension(call): Extension<Call>) -> String {
+///     format!("POST /charges, Idempotency-Key: {}", call.token("charge"))
+/// }
 ///
 /// let idempotent = HttpOperation::builder("shop::payments").caller_header("x-user-id").build()?;
 /// let idempotent = idempotent.layer(backend(MemoryStore::new()));
 /// let app: Router = Router::new()
-///     .route("/payments", post(async || "paid"))
+///     .route("/payments", post(pay))
 ///     .route_layer(idempotent); // `route_layer`: a request without a route gets 404 outside of it
 /// # Ok::<(), idempotency_http::ConfigurationError>(())
 /// ```

@@ -4,12 +4,11 @@ use std::error::Error as StdError;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
-use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Body;
 use http_body_util::LengthLimitError;
 use idempotency_core::error::ErrorKind;
-use idempotency_core::operation::{Call, OfferedCall};
+use idempotency_core::operation::Call;
 use idempotency_core::store::MemoryStore;
 use tower_service::Service;
 
@@ -71,9 +70,7 @@ where
         Ok(place) => place,
         // Switched off: nothing of this framework may stop a request.
         Err(_) if compiled.is_disabled() => {
-            if operation.gives_call()
-                && let Ok(call) = Call::unprotected(&backend(MemoryStore::new()))
-            {
+            if let Ok(call) = Call::unprotected(&backend(MemoryStore::new())) {
                 parts.extensions.insert(call);
             }
             let response = inner.call(Request::from_parts(parts, body)).await?;
@@ -86,15 +83,13 @@ where
     let head = match operation.head(&head) {
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
-            let start = |offered: OfferedCall<'_>| {
-                let call = give_call(operation, &mut parts, offered);
-                async move {
-                    let response = inner.call(Request::from_parts(parts, body)).await;
-                    let response = response.map_err(failed)?;
-                    unprotected_reply(operation, response, call).await
-                }
+            let handler = async |call: Call| {
+                parts.extensions.insert(call.clone());
+                let response = inner.call(Request::from_parts(parts, body)).await;
+                let response = response.map_err(failed)?;
+                unprotected_reply(operation, response, &call).await
             };
-            return operation.run(&place, &identity, start).await;
+            return operation.run(&place, &identity, handler).await;
         }
         Ok(head) => head,
     };
@@ -112,32 +107,17 @@ where
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
     };
     let protected = identity.bypass().is_none();
-    let start = |offered: OfferedCall<'_>| {
-        let call = give_call(operation, &mut parts, offered);
-        async move {
-            let body = rebuilt::<B>(body, may_be_text);
-            let response = inner.call(Request::from_parts(parts, body)).await;
-            let response = response.map_err(failed)?;
-            if !protected {
-                return unprotected_reply(operation, response, call).await;
-            }
-            reply(operation, response).await
-        }
-    };
-    operation.run(&place, &identity, start).await
-}
-
-/// Puts the call into the extensions of the request, if the handler asks for it. Returns the call.
-fn give_call(
-    operation: &HttpOperation,
-    parts: &mut Parts,
-    offered: OfferedCall<'_>,
-) -> Option<Call> {
-    operation.gives_call().then(|| {
-        let call = offered.take();
+    let handler = async |call: Call| {
         parts.extensions.insert(call.clone());
-        call
-    })
+        let body = rebuilt::<B>(body, may_be_text);
+        let response = inner.call(Request::from_parts(parts, body)).await;
+        let response = response.map_err(failed)?;
+        if !protected {
+            return unprotected_reply(operation, response, &call).await;
+        }
+        reply(operation, response).await
+    };
+    operation.run(&place, &identity, handler).await
 }
 
 /// Returns the reply of a request that is not protected. Its response is read only if the handler staged writes: they are applied
@@ -145,12 +125,12 @@ fn give_call(
 async fn unprotected_reply<R, E>(
     operation: &HttpOperation,
     response: Response<R>,
-    call: Option<Call>,
+    call: &Call,
 ) -> Result<Reply<Response<ResponseBody<R>>>, Failure<Response<ResponseBody<R>>, E>>
 where
     R: Body<Data = Bytes>,
 {
-    if !call.is_some_and(|call| call.has_staged()) {
+    if !call.has_staged() {
         return Ok(Reply::Own(
             response.map(ResponseBody::passed),
             Keep::Nothing,

@@ -238,7 +238,7 @@ async fn what_the_handler_of_a_request_in_memory_returns_is_a_report() {
             };
             let (parts, _) = request().into_parts();
             let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
-            let handler = async {
+            let handler = async |_| {
                 runs.add();
                 let response = |status: u16| Response::builder().status(status).body(Bytes::new());
                 result.map(|status| response(status).unwrap())
@@ -267,7 +267,7 @@ async fn a_response_that_is_no_response_is_a_failure_and_no_report() {
             };
             let (parts, _) = request().into_parts();
             let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
-            let handler = async { Ok::<_, Infallible>(runs.add()) };
+            let handler = async |_| Ok::<_, Infallible>(runs.add());
             let sent = call
                 .run(handler, |_| Err(ViewError::NoResponse("the status is 0")))
                 .await;

@@ -29,7 +29,7 @@ fn stage(call: &Call) {
 }
 
 fn operation(change: impl FnOnce(HttpOperationBuilder) -> HttpOperationBuilder) -> HttpOperation {
-    let builder = builder().caller_header("x-user-id").with_call();
+    let builder = builder().caller_header("x-user-id");
     change(builder).build().unwrap()
 }
 
@@ -168,10 +168,10 @@ async fn a_request_in_memory_has_the_same_verdict_on_staged_writes_with_and_with
                 .status(status)
                 .body(Bytes::new())
                 .unwrap();
-            let run = call.run_with_offer(
-                |offered| {
-                    stage(&offered.take());
-                    async { Ok::<_, Infallible>(response) }
+            let run = call.run(
+                async |call| {
+                    stage(&call);
+                    Ok::<_, Infallible>(response)
                 },
                 |response| Ok(response.clone()),
             );
@@ -194,7 +194,7 @@ async fn a_request_whose_event_has_no_key_runs_unprotected_and_its_stream_is_not
         .layer(backend_over(&store))
         .layer(tower::service_fn(move |request: Request<Body>| {
             let call = request.extensions().get::<Call>().unwrap();
-            assert_eq!((call.run(), call.key()), (Run::Unprotected, None));
+            assert_eq!((call.which_run(), call.key()), (Run::Unprotected, None));
             let counted = counted.clone();
             let chunks = stream::iter([Ok::<_, Infallible>("paid")]);
             let chunks = chunks.inspect(move |_| {

@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::event::refused;
-use idempotency_core::operation::OfferedCall;
+use idempotency_core::operation::Call;
 use idempotency_core::protocol::policy::Steps;
 use idempotency_core::record::RecordId;
 use lambda_runtime::LambdaEvent;
@@ -52,10 +52,8 @@ impl<S: EventSource, A: FromRecord<S>> Reader<S, A> {
 }
 
 /// The user's function of one record.
-pub(crate) struct Function<C, R, E, F> {
+pub(crate) struct Function<R, E, F> {
     pub(crate) codec: Codec<R>,
-    /// Returns what the handler gets beside the record: nothing, or its call.
-    pub(crate) ask: fn(OfferedCall<'_>) -> C,
     pub(crate) handler: F,
     /// Returns an error with the name under which it is logged.
     pub(crate) named: Named<E>,
@@ -66,15 +64,15 @@ pub(crate) struct Function<C, R, E, F> {
 /// # Errors
 ///
 /// If the batch cannot be handled at all. No handler has run.
-pub(crate) async fn run_batch<S, A, C, R, E, F, Fut>(
+pub(crate) async fn run_batch<S, A, R, E, F, Fut>(
     batch: Batch,
-    event: LambdaEvent<S::Event>,
+    event: LambdaEvent<S>,
     reader: Reader<S, A>,
-    function: Function<C, R, E, F>,
+    function: Function<R, E, F>,
 ) -> Result<S::Response, Error>
 where
     S: EventSource,
-    F: Fn(A, C) -> Fut,
+    F: Fn(A, Call) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
     // The calls of a batch are one flush of metrics, also if the function does not start with `run`.
@@ -87,15 +85,15 @@ where
 }
 
 /// Runs the function for each record, inside the scope of the invocation.
-async fn in_invocation<S, A, C, R, E, F, Fut>(
+async fn in_invocation<S, A, R, E, F, Fut>(
     batch: Batch,
-    event: LambdaEvent<S::Event>,
+    event: LambdaEvent<S>,
     reader: Reader<S, A>,
-    function: Function<C, R, E, F>,
+    function: Function<R, E, F>,
 ) -> Result<S::Response, Error>
 where
     S: EventSource,
-    F: Fn(A, C) -> Fut,
+    F: Fn(A, Call) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
     let LambdaEvent { payload, context } = event;
@@ -106,7 +104,7 @@ where
         batch.operation
     };
     let operation = &operation;
-    let records = S::records(payload);
+    let records = payload.records();
     let identifiers = identifiers::<S>(operation, &records).map_err(refused)?;
     let deadline = Deadline::from(&context);
     let places: Vec<_> = records
@@ -383,34 +381,32 @@ fn prepare<S: EventSource, A>(
 }
 
 /// Runs the call of one record.
-async fn call<A, C, R, E, F, Fut>(
+async fn call<A, R, E, F, Fut>(
     at: usize,
     mut started: RecordStart,
     Ready { call, argument }: Ready<A>,
-    function: &Function<C, R, E, F>,
+    function: &Function<R, E, F>,
     log_errors: bool,
 ) -> (usize, RecordStart, Verdict)
 where
-    F: Fn(A, C) -> Fut,
+    F: Fn(A, Call) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
     let succeeded = AtomicBool::new(false);
-    let succeeds = &succeeded;
-    let start = |offered: OfferedCall<'_>| {
-        let asked = started.run().then(|| (function.ask)(offered));
-        Box::pin(async move {
+    let handler = async |call| {
+        if !started.run() {
             // An error is a reported end: the key is free for the next delivery.
-            let asked = asked.ok_or(CallError::NoTime)?;
-            let response = (function.handler)(argument, asked).await;
-            let response = response.map_err(CallError::Handler)?;
-            succeeds.store(true, Ordering::Relaxed);
-            Ok(response)
-        })
+            return Err(CallError::NoTime);
+        }
+        let response = (function.handler)(argument, call).await;
+        let response = response.map_err(CallError::Handler)?;
+        succeeded.store(true, Ordering::Relaxed);
+        Ok(response)
     };
     // The handler is the user's own function, so its error is its report.
     let errors =
         Errors::new(CallError::Framework).not_started(|error| matches!(error, CallError::NoTime));
-    let outcome = catch(Box::pin(call.run_with(function.codec, errors, start))).await;
+    let outcome = catch(Box::pin(call.run_with(function.codec, errors, handler))).await;
     let verdict = match outcome {
         Some(Ok(outcome)) if outcome.has_dropped_writes() => Verdict::Returned(Why::Dropped),
         Some(Ok(_)) => Verdict::Done(Done::Responded),

@@ -1,21 +1,17 @@
-//! The settings of a batch.
+//! A batch with its settings.
 
 use std::future::Future;
 use std::time::Duration;
 
-use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
-use aws_lambda_events::kinesis::KinesisEvent;
-use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
-use aws_lambda_events::streams::{DynamoDbEventResponse, KinesisEventResponse};
 use idempotency_core::engine::Codec;
 use idempotency_core::error::Error;
-use idempotency_core::operation::{Call, OfferedCall};
 use lambda_runtime::LambdaEvent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::handler::RecordHandler;
 use super::run::{Function, Reader, run_batch};
-use super::source::{DynamoDbStream, FromRecord, Kinesis, Sqs};
+use super::source::{EventSource, FromRecord};
 use crate::BoxError;
 use crate::diagnostic::named;
 use crate::operation::Operation;
@@ -43,7 +39,7 @@ pub enum RecordOrder {
     PartitionKey,
 }
 
-/// The settings of a batch: how many records run at a time, in which order, and how much time is kept.
+/// A batch of an operation, with its settings: how many records run at a time, in which order, and how much time is kept.
 ///
 /// # Examples
 ///
@@ -58,7 +54,7 @@ pub enum RecordOrder {
 ///
 /// async fn handler(reserve: &Operation, event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, BoxError> {
 ///     let batch = Batch::new(reserve).concurrency(4);
-///     Ok(batch.sqs(event, |order: Order| async move { Ok::<_, BoxError>(()) }).await?)
+///     Ok(batch.run(event, |order: Order| async move { Ok::<_, BoxError>(()) }).await?)
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
@@ -130,74 +126,35 @@ impl Batch {
         self.log_errors = log_errors;
         self
     }
-}
-
-macro_rules! sources {
-    ($($(#[$doc:meta])* $name:ident, $with_call:ident($source:ty, $event:ty) -> $response:ty;)+) => {
-        impl Batch {
-            $(
-                $(#[$doc])*
-                ///
-                /// # Errors
-                ///
-                /// If the batch cannot be handled at all: a record could not be named in the response, or the operation's
-                /// settings do not fit a batch. No handler has run. Lambda then delivers the whole batch again.
-                pub fn $name<A, R, E, F, Fut>(
-                    self,
-                    event: LambdaEvent<$event>,
-                    handler: F,
-                ) -> impl Future<Output = Result<$response, Error>> + use<A, R, E, F, Fut>
-                where
-                    A: FromRecord<$source>,
-                    R: Serialize + DeserializeOwned,
-                    E: Into<BoxError>,
-                    F: Fn(A) -> Fut,
-                    Fut: Future<Output = Result<R, E>>,
-                {
-                    let function = Function {
-                        codec: Codec::json(),
-                        ask: |_| (),
-                        handler: move |record, ()| handler(record),
-                        named,
-                    };
-                    run_batch::<$source, _, _, _, _, _, _>(self, event, Reader::new(), function)
-                }
-
-                #[doc = concat!("Does what [`", stringify!($name), "`](Self::", stringify!($name), ") does, and gives `handler` the [`Call`] of each record too.")]
-                ///
-                /// # Errors
-                ///
-                #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
-                pub fn $with_call<A, R, E, F, Fut>(
-                    self,
-                    event: LambdaEvent<$event>,
-                    handler: F,
-                ) -> impl Future<Output = Result<$response, Error>> + use<A, R, E, F, Fut>
-                where
-                    A: FromRecord<$source>,
-                    R: Serialize + DeserializeOwned,
-                    E: Into<BoxError>,
-                    F: Fn(A, Call) -> Fut,
-                    Fut: Future<Output = Result<R, E>>,
-                {
-                    let function = Function {
-                        codec: Codec::json(),
-                        ask: |offered: OfferedCall<'_>| offered.take(),
-                        handler,
-                        named,
-                    };
-                    run_batch::<$source, _, _, _, _, _, _>(self, event, Reader::new(), function)
-                }
-            )+
-        }
-    };
-}
-
-sources! {
-    /// Runs `handler` for each message of an SQS event, and returns the partial batch response.
-    sqs, sqs_with_call(Sqs, SqsEvent) -> SqsBatchResponse;
-    /// Runs `handler` for each record of a Kinesis event, and returns the partial batch response.
-    kinesis, kinesis_with_call(Kinesis, KinesisEvent) -> KinesisEventResponse;
-    /// Runs `handler` for each change of a DynamoDB stream's event, and returns the partial batch response.
-    dynamodb_stream, dynamodb_stream_with_call(DynamoDbStream, DynamoDbEvent) -> DynamoDbEventResponse;
+    /// Runs `handler` for each record of an event, and returns the partial batch response.
+    ///
+    /// | event | the handler takes | the key without a `key` expression |
+    /// |---|---|---|
+    /// | `SqsEvent` | the body as a type, or a [`Message`](super::Message) | the `messageId` |
+    /// | `KinesisEvent` | the data as a type, or a [`DataRecord`](super::DataRecord) | the stream's ARN and the `eventID`, which is the shard and the sequence number |
+    /// | `dynamodb::Event` | an [`ItemChange`](super::ItemChange) | the `eventID` |
+    ///
+    /// # Errors
+    ///
+    /// If the batch cannot be handled at all: a record could not be named in the response, or the operation's settings do not fit a
+    /// batch. No handler has run. Lambda then delivers the whole batch again.
+    pub fn run<S, A, M, R, E, H>(
+        self,
+        event: LambdaEvent<S>,
+        handler: H,
+    ) -> impl Future<Output = Result<S::Response, Error>> + use<S, A, M, R, E, H>
+    where
+        S: EventSource,
+        A: FromRecord<S>,
+        R: Serialize + DeserializeOwned,
+        E: Into<BoxError>,
+        H: RecordHandler<A, M, Future: Future<Output = Result<R, E>>>,
+    {
+        let function = Function {
+            codec: Codec::json(),
+            handler: move |record, call| handler.start(record, call),
+            named,
+        };
+        run_batch(self, event, Reader::new(), function)
+    }
 }

@@ -215,14 +215,6 @@ impl HttpLayerBuilder {
         self.map(|rules| rules.replayed_header(name))
     }
 
-    /// Gives the handler its [`Call`](crate::Call), as an extension of the request: the key, which run of it this is, the time
-    /// left, and tokens for effects outside. An axum handler takes it as `Extension(call): Extension<Call>`.
-    ///
-    /// A request of a method that is not protected passes unchanged, without a call.
-    pub fn with_call(self) -> Self {
-        self.map(Rules::with_call)
-    }
-
     /// Sets the address of your documentation for clients: each error has it as `Link: <..>; rel="describedby"`. The draft asks
     /// for it.
     pub fn documentation(self, url: impl Into<String>) -> Self {

@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use http::request::Parts;
+use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
 use idempotency_http::{Host, Place};
 use lambda_http::Body;
@@ -38,6 +39,11 @@ impl LambdaHost {
             return Ok(Invocation::current());
         }
         deadline.invocation(self.operation.key_prefix())
+    }
+
+    /// Returns the backend of a run without protection.
+    pub(super) fn backend_at_hand(&self) -> Backend {
+        self.operation.backend_at_hand()
     }
 
     /// Returns where a call in this invocation runs.

@@ -164,7 +164,7 @@ fn deadline_of(context: &Context) -> Option<EpochMillis> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{with_deadline, with_tenant};
+    use crate::with_invocation;
 
     fn context(deadline: u64, tenant: Option<&str>) -> Context {
         let mut context = Context::default();
@@ -190,7 +190,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_context_that_is_passed_hides_the_invocation_around_the_call() {
-        let inner = with_deadline(EpochMillis::new(7), async {
+        let around = context(1_600_000_000_000, Some("blue"));
+        let inside = with_invocation(&around, async {
             let passed = Deadline::from(&context(1_700_000_000_000, None));
             let without_deadline = Deadline::from(&context(600_000, None));
             (
@@ -198,7 +199,7 @@ mod tests {
                 without_deadline.invocation("charge").unwrap(),
             )
         });
-        let (passed, without_deadline) = with_tenant("blue", inner).await;
+        let (passed, without_deadline) = inside.await;
         assert_eq!(passed.deadline, Some(EpochMillis::new(1_700_000_000_000)));
         assert_eq!(passed.tenant, None);
         assert_eq!(without_deadline.deadline, None);
@@ -207,20 +208,21 @@ mod tests {
 
     #[tokio::test]
     async fn an_empty_context_inherits_the_invocation_around_the_call() {
-        let inner = with_deadline(EpochMillis::new(7), async {
-            Deadline::from(&Context::default())
-                .invocation("charge")
-                .unwrap()
-        });
-        let invocation = with_tenant("blue", inner).await;
-        assert_eq!(invocation.deadline, Some(EpochMillis::new(7)));
+        let around = context(1_600_000_000_000, Some("blue"));
+        let inside = async { Deadline::from(&Context::default()).invocation("charge") };
+        let invocation = with_invocation(&around, inside).await.unwrap();
+        assert_eq!(
+            invocation.deadline,
+            Some(EpochMillis::new(1_600_000_000_000))
+        );
         assert_eq!(invocation.tenant.as_deref(), Some("blue"));
     }
 
     #[tokio::test]
     async fn a_point_in_time_keeps_the_tenant_of_the_invocation() {
         let call = async { Deadline::At(EpochMillis::new(9)).invocation("charge") };
-        let invocation = with_tenant("blue", call).await.unwrap();
+        let around = context(1_600_000_000_000, Some("blue"));
+        let invocation = with_invocation(&around, call).await.unwrap();
         assert_eq!(invocation.deadline, Some(EpochMillis::new(9)));
         assert_eq!(invocation.tenant.as_deref(), Some("blue"));
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use idempotency_core::engine::Backend;
-use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 use pin_project_lite::pin_project;
 
@@ -20,8 +19,6 @@ use crate::metrics::{InvocationMeter, Meter};
 pub(crate) struct Change {
     backend: Option<Backend>,
     invocation: Option<Invocation>,
-    deadline: Option<EpochMillis>,
-    tenant: Option<String>,
     /// The metrics of the invocation that this change opens, and ends.
     opened: InvocationMeter,
     /// The metrics of the invocation that a spawned task belongs to.
@@ -57,20 +54,6 @@ impl Change {
         }
     }
 
-    pub(super) fn of_deadline(deadline: EpochMillis) -> Self {
-        Self {
-            deadline: Some(deadline),
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn of_tenant(tenant: String) -> Self {
-        Self {
-            tenant: Some(tenant),
-            ..Self::default()
-        }
-    }
-
     /// Returns the change to the backend and invocation of `scope`.
     pub(super) fn carried(scope: Option<Arc<Scope>>) -> Self {
         scope.map_or_else(Self::default, |scope| Self {
@@ -83,11 +66,7 @@ impl Change {
     }
 
     fn is_none(&self) -> bool {
-        self.backend.is_none()
-            && self.invocation.is_none()
-            && self.deadline.is_none()
-            && self.tenant.is_none()
-            && self.carried.is_none()
+        self.backend.is_none() && self.invocation.is_none() && self.carried.is_none()
     }
 
     fn apply(&self, around: Option<&Scope>) -> Scope {
@@ -97,10 +76,6 @@ impl Change {
         }
         if let Some(invocation) = &self.invocation {
             scope.invocation = invocation.clone();
-        }
-        scope.invocation.deadline = self.deadline.or(scope.invocation.deadline);
-        if let Some(tenant) = &self.tenant {
-            scope.invocation.tenant = Some(tenant.clone());
         }
         if let Some(carried) = &self.carried {
             scope.meter = carried.clone();

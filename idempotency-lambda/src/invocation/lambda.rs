@@ -25,6 +25,6 @@ pub(super) fn unknown_invocation(operation: &str) -> Error {
     Error::new(ErrorKind::UnknownInvocation, operation).with_detail(
         "start the function with `idempotency_lambda::run`, put `InvocationLayer` around its service, or pass the \
          context (`context = event.context` in the attribute, `&event.context` to `Operation::run`); wrap a spawned task \
-         with `idempotency_lambda::in_current_invocation`, and work without an invocation with `without_invocation`",
+         with `idempotency_lambda::in_current_invocation`, and work without an invocation with `with_invocation(None, ..)`",
     )
 }

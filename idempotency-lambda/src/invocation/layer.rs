@@ -98,7 +98,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BoxError, Deadline, with_tenant};
+    use crate::{BoxError, Deadline};
     use idempotency_core::time::EpochMillis;
     use lambda_runtime::tower::ServiceExt;
     use lambda_runtime::{Context, LambdaEvent, service_fn};
@@ -144,7 +144,7 @@ mod tests {
             )
         });
         let both = [Some(1_700_000_000_000); 2];
-        assert_eq!(with_tenant("blue", outer).await, (both, both));
+        assert_eq!(outer.await, (both, both));
     }
 
     #[test]

@@ -25,7 +25,4 @@ pub use in_scope::InScope;
 pub use lambda::assume_lambda;
 pub use layer::{InvocationLayer, InvocationService};
 pub(crate) use scope::{Invocation, Scope};
-pub use with::{
-    in_current_invocation, with_backend, with_deadline, with_invocation, with_tenant,
-    without_invocation,
-};
+pub use with::{in_current_invocation, with_backend, with_invocation};

@@ -1,16 +1,16 @@
 //! The functions that run a future with another invocation or backend.
 
 use std::future::Future;
+use std::pin::Pin;
 
 use idempotency_core::engine::Backend;
-use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 
 use super::in_scope::{Change, InScope};
 use super::scope::{Invocation, Scope};
 
 /// Boxes the future: a call takes some kilobytes, which each future around it would hold again.
-fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output> {
+fn boxed<F: Future>(change: Change, future: F) -> InScope<Pin<Box<F>>> {
     InScope::new(change, Box::pin(future))
 }
 
@@ -43,7 +43,7 @@ fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output
 /// .await
 /// # }
 /// ```
-pub fn with_backend<F: Future>(backend: Backend, future: F) -> impl Future<Output = F::Output> {
+pub fn with_backend<F: Future>(backend: Backend, future: F) -> InScope<Pin<Box<F>>> {
     boxed(Change::of_backend(backend), future)
 }
 
@@ -53,83 +53,37 @@ pub fn with_backend<F: Future>(backend: Backend, future: F) -> impl Future<Outpu
 /// this themselves. Use it if the context comes another way: the Lambda Web Adapter, for example, sends it in a header. An
 /// empty context changes nothing.
 ///
+/// `None` is for work without an invocation, such as a call before the first event or in a background task: calls inside have the
+/// configured `lease` and no tenant. Inside Lambda a call that does not know its invocation is refused.
+///
+/// [`Operation::run`](crate::Operation::run) reads its deadline when it is called, not when it is awaited: call it inside an
+/// `async` block here.
+///
 /// # Examples
 ///
 /// ```
-/// use idempotency_lambda::{Context, Deadline, with_invocation};
+/// use idempotency_lambda::{Context, Deadline, Operation, time_left, with_invocation};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let mut context = Context::default();
 /// context.deadline = 1_700_000_030_000;
-/// let end = with_invocation(&context, async { Deadline::Inherited.end() }).await;
-/// assert_eq!(end.map(|end| end.get()), Some(1_700_000_030_000));
-/// # }
-/// ```
-pub fn with_invocation<F: Future>(
-    context: &Context,
-    future: F,
-) -> impl Future<Output = F::Output> + use<F> {
-    boxed(Change::of_context(context), future)
-}
-
-/// Runs `future` as work without an invocation, such as a call before the first event or in a background task.
-///
-/// Calls inside have the configured `lease` and no tenant. Without this function a call that does not know its invocation is
-/// refused inside Lambda.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_lambda::{time_left, without_invocation};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// assert_eq!(without_invocation(async { time_left() }).await, None);
-/// # }
-/// ```
-pub fn without_invocation<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    boxed(Change::to(Invocation::none()), future)
-}
-
-/// Runs `future` with this deadline, in a test. The tenant stays.
-///
-/// A handler takes the deadline from its event if the event has a context with any content. An empty context, such as
-/// `Context::default()`, has no deadline. [`Operation::run`](crate::Operation::run) reads its deadline when it is called, not
-/// when it is awaited: call it inside an `async` block here.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_lambda::{time_left, with_deadline};
-/// use idempotency_lambda::time::EpochMillis;
-/// use std::time::Duration;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let passed = EpochMillis::new(1_000);
-/// assert_eq!(with_deadline(passed, async { time_left() }).await, Some(Duration::ZERO));
-/// # }
-/// ```
-pub fn with_deadline<F: Future>(
-    deadline: EpochMillis,
-    future: F,
-) -> impl Future<Output = F::Output> {
-    boxed(Change::of_deadline(deadline), future)
-}
-
-/// Runs `future` with this tenant, in a test. The deadline stays.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// use idempotency_lambda::{Deadline, Operation, with_tenant};
+/// context.tenant_id = Some("blue".to_owned());
 /// let charge = Operation::builder("payments::charge").build().unwrap();
-/// let blue = with_tenant("blue", async { charge.identify(&7, Deadline::Inherited) }).await.unwrap();
-/// assert!(blue.key().unwrap().as_str().contains("#tenant=blue#"));
+/// let call = with_invocation(&context, async { charge.identify(&7, Deadline::Inherited) }).await.unwrap();
+/// assert!(call.key().unwrap().as_str().contains("#tenant=blue#"));
+///
+/// assert_eq!(with_invocation(None, async { time_left() }).await, None);
 /// # }
 /// ```
-pub fn with_tenant<F: Future>(tenant: &str, future: F) -> impl Future<Output = F::Output> + use<F> {
-    boxed(Change::of_tenant(tenant.to_owned()), future)
+pub fn with_invocation<'a, F: Future>(
+    context: impl Into<Option<&'a Context>>,
+    future: F,
+) -> InScope<Pin<Box<F>>> {
+    let change = match context.into() {
+        Some(context) => Change::of_context(context),
+        None => Change::to(Invocation::none()),
+    };
+    boxed(change, future)
 }
 
 /// Wraps a future so that it keeps the deadline and tenant of the current invocation in a spawned task.
@@ -146,7 +100,7 @@ pub fn with_tenant<F: Future>(tenant: &str, future: F) -> impl Future<Output = F
 /// assert_eq!(task.await.unwrap(), 42);
 /// # }
 /// ```
-pub fn in_current_invocation<F: Future>(future: F) -> impl Future<Output = F::Output> {
+pub fn in_current_invocation<F: Future>(future: F) -> InScope<Pin<Box<F>>> {
     boxed(Change::carried(Scope::surrounding()), future)
 }
 
@@ -155,14 +109,24 @@ pub fn in_current_invocation<F: Future>(future: F) -> impl Future<Output = F::Ou
 mod tests {
     use std::sync::Arc;
 
+    use idempotency_core::time::EpochMillis;
+
     use super::*;
 
+    /// A deadline that counts as one.
+    const DEADLINE: u64 = 1_700_000_000_000;
+
+    /// Returns the deadline of the invocation around the running code, as the time after `DEADLINE`.
     fn current_deadline() -> Option<i64> {
-        Scope::current().invocation.deadline.map(EpochMillis::get)
+        let deadline = Scope::current().invocation.deadline;
+        deadline.map(|deadline| deadline.get() - 1_700_000_000_000)
     }
 
-    fn with_end<F: Future>(deadline: i64, future: F) -> impl Future<Output = F::Output> {
-        with_deadline(EpochMillis::new(deadline), future)
+    fn with_end<F: Future>(after: u64, future: F) -> impl Future<Output = F::Output> {
+        let mut context = Context::default();
+        context.deadline = DEADLINE + after;
+        context.tenant_id = Some("blue".to_owned());
+        with_invocation(&context, future)
     }
 
     #[tokio::test]
@@ -208,33 +172,31 @@ mod tests {
             (backend.is_some(), scope.invocation.clone())
         };
         let backend = || crate::backend_over(Arc::new(idempotency_core::store::MemoryStore::new()));
-        let both = Invocation {
-            is_known: false,
-            deadline: Some(EpochMillis::new(7)),
+        let invocation = Invocation {
+            is_known: true,
+            deadline: Some(EpochMillis::new(1_700_000_000_007)),
             tenant: Some("blue".to_owned()),
         };
-        let outside = with_backend(backend(), with_tenant("blue", with_end(7, look())));
-        assert_eq!(outside.await, (true, both.clone()));
-        let outside = with_end(7, with_tenant("blue", with_backend(backend(), look())));
-        assert_eq!(outside.await, (true, both.clone()));
-        let inside = with_backend(backend(), async {
-            with_end(7, with_tenant("blue", look())).await
-        });
-        assert_eq!(inside.await, (true, both));
+        let outside = with_backend(backend(), with_end(7, look()));
+        assert_eq!(outside.await, (true, invocation.clone()));
+        let outside = with_end(7, with_backend(backend(), look()));
+        assert_eq!(outside.await, (true, invocation.clone()));
+        let inside = with_backend(backend(), async { with_end(7, look()).await });
+        assert_eq!(inside.await, (true, invocation));
     }
 
     #[tokio::test]
     async fn work_without_an_invocation_has_neither_deadline_nor_tenant_of_the_invocation_around_it()
      {
-        let inside = without_invocation(async { Scope::current().invocation.clone() });
-        let invocation = with_tenant("blue", with_end(7, inside)).await;
+        let inside = with_invocation(None, async { Scope::current().invocation.clone() });
+        let invocation = with_end(7, inside).await;
         assert_eq!(invocation, Invocation::none());
     }
 
     #[tokio::test]
     async fn outside_lambda_an_earlier_test_with_a_tenant_refuses_no_later_call() {
         let invocation = || crate::Deadline::Inherited.invocation("charge").unwrap();
-        let inside = with_tenant("blue", async { invocation() }).await;
+        let inside = with_end(7, async { invocation() }).await;
         assert_eq!(inside.tenant.as_deref(), Some("blue"));
         assert_eq!(invocation(), Invocation::default());
     }

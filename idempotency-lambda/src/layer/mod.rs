@@ -1,16 +1,16 @@
 //! The tower layer that protects a service of events.
 
 mod error;
-mod with_call;
 
 pub use error::ServiceError;
-pub use with_call::{IdempotencyCallLayer, IdempotencyCallService};
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 use idempotency_core::engine::Codec;
+use idempotency_core::operation::Call;
 use idempotency_core::outcome::Outcome;
 use lambda_runtime::tower::Layer;
 use lambda_runtime::{LambdaEvent, Service};
@@ -90,30 +90,85 @@ use crate::operation::Operation;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A service that asks for its [`Call`]:
+///
+/// ```
+/// # use idempotency_lambda::{BoxError, Call, Context, IdempotencyLayer, LambdaEvent, MemoryStore, Operation};
+/// # use lambda_runtime::tower::{ServiceBuilder, ServiceExt};
+/// # use std::sync::Arc;
+/// async fn handler((event, call): (LambdaEvent<u64>, Call)) -> Result<String, BoxError> {
+///     Ok(format!("charge {} under {}", event.payload, call.token("charge")))
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// # let charge = Operation::builder("shop.charge").store(Arc::new(MemoryStore::new())).build()?;
+/// let service = ServiceBuilder::new()
+///     .layer(IdempotencyLayer::new(charge).with_call())
+///     .service_fn(handler);
+/// let response = service.oneshot(LambdaEvent::new(42, Context::default())).await?;
+/// assert!(response.starts_with("charge 42 under "));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
-pub struct IdempotencyLayer {
+pub struct IdempotencyLayer<A = ()> {
     operation: Operation,
+    asks: PhantomData<fn() -> A>,
 }
 
 impl IdempotencyLayer {
     /// Returns a layer that runs each event as a call of `operation`.
     pub fn new(operation: Operation) -> Self {
-        Self { operation }
+        Self {
+            operation,
+            asks: PhantomData,
+        }
     }
 
-    /// Returns the layer for a service that asks for its [`Call`](crate::Call): the requests of the service are
-    /// `(LambdaEvent<T>, Call)`.
-    pub fn with_call(self) -> IdempotencyCallLayer {
-        IdempotencyCallLayer::new(self.operation)
+    /// Returns the layer for a service that asks for its [`Call`]: the requests of the service are `(LambdaEvent<T>, Call)`, because
+    /// an event has no place for a call. Layers inside that take any request, such as tower's `Timeout`, fit as before.
+    pub fn with_call(self) -> IdempotencyLayer<Call> {
+        IdempotencyLayer {
+            operation: self.operation,
+            asks: PhantomData,
+        }
     }
 }
 
-impl<S> Layer<S> for IdempotencyLayer {
-    type Service = IdempotencyService<S>;
+/// What the service under an [`IdempotencyLayer`] asks for beside the event: nothing (`()`), or its [`Call`].
+#[doc(hidden)]
+pub trait Asks {
+    /// The request of the service.
+    type Request<P>;
 
-    fn layer(&self, inner: S) -> IdempotencyService<S> {
+    /// Returns the request of one run.
+    fn request<P>(event: LambdaEvent<P>, call: Call) -> Self::Request<P>;
+}
+
+impl Asks for () {
+    type Request<P> = LambdaEvent<P>;
+
+    fn request<P>(event: LambdaEvent<P>, _: Call) -> LambdaEvent<P> {
+        event
+    }
+}
+
+impl Asks for Call {
+    type Request<P> = (LambdaEvent<P>, Call);
+
+    fn request<P>(event: LambdaEvent<P>, call: Call) -> (LambdaEvent<P>, Call) {
+        (event, call)
+    }
+}
+
+impl<S, A> Layer<S> for IdempotencyLayer<A> {
+    type Service = IdempotencyService<S, A>;
+
+    fn layer(&self, inner: S) -> IdempotencyService<S, A> {
         IdempotencyService {
             operation: self.operation.clone(),
+            asks: PhantomData,
             inner,
         }
     }
@@ -121,18 +176,20 @@ impl<S> Layer<S> for IdempotencyLayer {
 
 /// The service of [`IdempotencyLayer`].
 #[derive(Clone, Debug)]
-pub struct IdempotencyService<S> {
+pub struct IdempotencyService<S, A = ()> {
     operation: Operation,
+    asks: PhantomData<fn() -> A>,
     inner: S,
 }
 
-impl<S, P> Service<LambdaEvent<P>> for IdempotencyService<S>
+impl<S, P, A> Service<LambdaEvent<P>> for IdempotencyService<S, A>
 where
-    S: Service<LambdaEvent<P>> + Clone + Send + 'static,
+    S: Service<A::Request<P>> + Clone + Send + 'static,
     S::Response: Serialize + DeserializeOwned + Send,
     S::Error: Into<BoxError>,
     S::Future: Send,
     P: Payload + Send + 'static,
+    A: Asks,
 {
     type Response = S::Response;
     type Error = ServiceError;
@@ -145,17 +202,17 @@ where
     fn call(&mut self, event: LambdaEvent<P>) -> Self::Future {
         let change = Change::of_context(&event.context);
         InScope::enter(change, || {
-            let call = self.operation.identify(&event.payload, &event.context);
+            let identified = self.operation.identify(&event.payload, &event.context);
             // Call the service that is ready, and keep the clone, which may not be.
             let next = self.inner.clone();
             let mut inner = std::mem::replace(&mut self.inner, next);
+            let handler = Box::new(move |call| async move {
+                let response = inner.call(A::request(event, call)).await;
+                response.map_err(ServiceError::of)
+            });
             Box::pin(async move {
-                let handler = Box::pin(async move {
-                    let response = inner.call(event).await;
-                    response.map_err(ServiceError::of)
-                });
-                let outcome = call?.run_with(Codec::json(), ServiceError::errors(), |_| handler);
-                outcome.await.map(Outcome::into_response)
+                let call = identified?.run_with(Codec::json(), ServiceError::errors(), handler);
+                call.await.map(Outcome::into_response)
             }) as Pin<Box<dyn Future<Output = _> + Send>>
         })
     }

@@ -1,4 +1,4 @@
-//! A call whose identity is known. Every form of a call runs here.
+//! A call whose identity is known. Every form of a call but HTTP runs here.
 
 use std::fmt;
 use std::future::Future;
@@ -6,13 +6,13 @@ use std::future::Future;
 use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
-use idempotency_core::operation::{Call, Identity, OfferedCall};
+use idempotency_core::operation::{Call, Identity};
 use idempotency_core::outcome::{Bypass, Outcome};
 use idempotency_core::record::RecordId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Operation;
+use super::{Handler, Operation};
 use crate::event::Payload;
 use crate::invocation::{Change, Deadline, InScope, Invocation};
 use crate::warning::warn;
@@ -78,12 +78,6 @@ impl IdentifiedCall {
         })
     }
 
-    /// Replaces the operation by the same one with another store.
-    pub(crate) fn map_operation(mut self, change: impl FnOnce(&Operation) -> Operation) -> Self {
-        self.operation = change(&self.operation);
-        self
-    }
-
     /// Returns the id of the call's record, or `None` if the call is bypassed.
     ///
     /// The id is a hash. It shows nothing of the payload.
@@ -122,7 +116,7 @@ impl IdentifiedCall {
 
     /// Runs `handler`, or returns the response of an earlier call with the same key.
     ///
-    /// The handler is built and polled at most once, and only under a claim or if the call is bypassed.
+    /// The handler is called at most once, and only under a claim or if the call is bypassed. It gets its [`Call`] if it asks for it.
     ///
     /// # Errors
     ///
@@ -147,85 +141,32 @@ impl IdentifiedCall {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run<R, E, F, Fut>(
+    pub fn run<A, R, E, H>(
         self,
-        handler: F,
-    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<R, E, F, Fut>
+        handler: H,
+    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<A, R, E, H>
     where
         R: Serialize + DeserializeOwned,
         E: From<Error>,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = Result<R, E>>,
+        H: Handler<A, Future: Future<Output = Result<R, E>>>,
     {
-        // The handler is built at the first poll, under the claim and inside its invocation.
-        let handler = Box::pin(async move { handler().await });
-        self.run_with(Codec::json(), Errors::new(E::from), |_| handler)
-    }
-
-    /// Runs `handler` as [`run`](Self::run) does, and gives it its [`Call`].
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run).
-    ///
-    /// # Panics
-    ///
-    /// As [`run`](Self::run).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, MemoryStore, Operation};
-    /// # use std::sync::Arc;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), BoxError> {
-    /// # let charge = Operation::builder("payments::charge").store(Arc::new(MemoryStore::new())).build()?;
-    /// # let event = LambdaEvent::new("an order".to_owned(), Context::default());
-    /// let identified = charge.identify(&event.payload, &event.context)?;
-    /// let key = identified.key().cloned();
-    /// let outcome = identified
-    ///     .run_with_call(move |call| async move {
-    ///         assert_eq!(call.key(), key.as_ref());
-    ///         Ok::<_, BoxError>(event.payload)
-    ///     })
-    ///     .await?;
-    /// assert_eq!(outcome.into_response(), "an order");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn run_with_call<R, E, F, Fut>(
-        self,
-        handler: F,
-    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<R, E, F, Fut>
-    where
-        R: Serialize + DeserializeOwned,
-        E: From<Error>,
-        F: FnOnce(Call) -> Fut,
-        Fut: Future<Output = Result<R, E>>,
-    {
+        // Each async function on the way would hold the handler once. The box is moved instead.
         let handler = Box::new(handler);
-        self.run_with(Codec::json(), Errors::new(E::from), |offered| {
-            let call = offered.take();
-            Box::pin(async move { handler(call).await })
+        self.run_with(Codec::json(), Errors::new(E::from), |call| {
+            handler.start(call)
         })
     }
 
-    /// Runs a handler as [`run`](Self::run) does, with the response's codec and the rules for errors as arguments. `start` returns
-    /// the handler's future, and can take the call for it.
+    /// Runs a handler as [`run`](Self::run) does, with the response's codec and the rules for errors as arguments.
     ///
     /// The handler runs inside the call's invocation, so that nested calls find its deadline and tenant. They do not find the
     /// operation's store.
-    ///
-    /// What `start` holds is boxed, because each async function on the way would hold it once.
-    pub(crate) async fn run_with<R, E, Fut>(
+    pub(crate) async fn run_with<R, E, Fut: Future<Output = Result<R, E>>>(
         self,
         codec: Codec<R>,
         errors: Errors<E>,
-        start: impl FnOnce(OfferedCall<'_>) -> Fut,
-    ) -> Result<Outcome<R>, E>
-    where
-        Fut: Future<Output = Result<R, E>>,
-    {
+        handler: impl FnOnce(Call) -> Fut,
+    ) -> Result<Outcome<R>, E> {
         let Self {
             operation,
             identity,
@@ -243,9 +184,9 @@ impl IdentifiedCall {
             warn(&format!("{}: {warning}", compiled.key_prefix()));
         }
         let deadline = invocation.deadline;
-        let start = |offered: OfferedCall<'_>| InScope::new(Change::to(invocation), start(offered));
+        let handler = |call| InScope::enter(Change::to(invocation), || handler(call));
         compiled
-            .run_with_offer(&backend, &identity, deadline, codec, errors, start)
+            .run(&backend, &identity, deadline, codec, errors, handler)
             .await
     }
 }

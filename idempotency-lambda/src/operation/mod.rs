@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `builder` | the settings of an operation that is built in code |
+//! | `handler` | what a call runs |
 //! | `identified` | a call whose identity is known; every form of a call runs there |
 //! | `registry` | every operation of the program, and which key prefix it has |
 //!
@@ -10,10 +11,12 @@
 //! holds the operations of the annotated functions.
 
 mod builder;
+mod handler;
 mod identified;
 pub(crate) mod registry;
 
 pub use builder::OperationBuilder;
+pub use handler::Handler;
 pub use identified::IdentifiedCall;
 
 use std::fmt;
@@ -26,7 +29,7 @@ use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
-use idempotency_core::operation::{Call, CompiledOperation};
+use idempotency_core::operation::CompiledOperation;
 use idempotency_core::outcome::Outcome;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -139,6 +142,9 @@ impl Operation {
 
     /// Runs `handler`, or returns the response of an earlier call with the same key.
     ///
+    /// A handler that asks for its [`Call`](crate::Call) gets it: the key, which run of it this is, the time left, and tokens for
+    /// effects outside.
+    ///
     /// The claim's lease ends at `deadline`: `&event.context`, or [`Deadline::Inherited`]. The payload is read now, not when
     /// the future is polled, and not kept. A handler that takes the payload needs [`identify`](Self::identify) first, because
     /// one expression cannot both borrow and move it.
@@ -154,7 +160,7 @@ impl Operation {
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_lambda::{BoxError, Context, MemoryStore, Operation};
+    /// # use idempotency_lambda::{BoxError, Call, Context, MemoryStore, Operation};
     /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), BoxError> {
@@ -165,51 +171,9 @@ impl Operation {
     ///     .run(&order, &context, || async { Ok::<_, BoxError>(format!("charged {}", order.1)) })
     ///     .await?;
     /// assert_eq!(outcome.into_response(), "charged 4200");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn run<'a, P, D, R, E, F, Fut>(
-        &'a self,
-        payload: &P,
-        deadline: D,
-        handler: F,
-    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<'a, P, D, R, E, F, Fut>
-    where
-        P: Payload + ?Sized,
-        D: Into<Deadline>,
-        R: Serialize + DeserializeOwned,
-        E: From<Error>,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = Result<R, E>>,
-    {
-        // The payload may have changed when the future is first polled.
-        let call = IdentifiedCall::new(self, payload, deadline.into());
-        async move { call.map_err(refused)?.run(handler).await }
-    }
-
-    /// Runs `handler` as [`run`](Self::run) does, and gives it its [`Call`]: the key, which run of it this is, the time left, and
-    /// tokens for effects outside.
     ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run).
-    ///
-    /// # Panics
-    ///
-    /// As [`run`](Self::run).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_lambda::{BoxError, Context, MemoryStore, Operation};
-    /// # use std::sync::Arc;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), BoxError> {
-    /// # let context = Context::default();
-    /// # let charge = Operation::builder("payments::charge").store(Arc::new(MemoryStore::new())).build()?;
-    /// let order = ("o-1", 4_200);
     /// let outcome = charge
-    ///     .run_with_call(&order, &context, |call| async move {
+    ///     .run(&("o-2", 4_200), &context, |call: Call| async move {
     ///         // The header makes the request to the provider safe to repeat.
     ///         let header = ("Idempotency-Key", call.token("charge").to_string());
     ///         Ok::<_, BoxError>(header.1)
@@ -219,23 +183,22 @@ impl Operation {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run_with_call<'a, P, D, R, E, F, Fut>(
+    pub fn run<'a, P, D, A, R, E, H>(
         &'a self,
         payload: &P,
         deadline: D,
-        handler: F,
-    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<'a, P, D, R, E, F, Fut>
+        handler: H,
+    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<'a, P, D, A, R, E, H>
     where
         P: Payload + ?Sized,
         D: Into<Deadline>,
         R: Serialize + DeserializeOwned,
         E: From<Error>,
-        F: FnOnce(Call) -> Fut,
-        Fut: Future<Output = Result<R, E>>,
+        H: Handler<A, Future: Future<Output = Result<R, E>>>,
     {
         // The payload may have changed when the future is first polled.
         let call = IdentifiedCall::new(self, payload, deadline.into());
-        async move { call.map_err(refused)?.run_with_call(handler).await }
+        async move { call.map_err(refused)?.run(handler).await }
     }
 
     /// Compiles the settings of an operation, annotated or built in code.
@@ -307,6 +270,16 @@ impl Operation {
             (Some(backend), _) | (None, Some(backend)) => Ok(backend.clone()),
             (None, None) => process::global_backend().await.cloned(),
         }
+    }
+
+    /// Returns the backend of a run without protection, which sends no request: it does not wait for the store of the process.
+    #[cfg(feature = "http")]
+    pub(crate) fn backend_at_hand(&self) -> Backend {
+        let scope = Scope::current();
+        let own = scope.backend.as_ref().or(self.0.backend.as_ref());
+        own.or_else(|| process::existing_backend())
+            .cloned()
+            .unwrap_or_else(process::backend_without_store)
     }
 }
 

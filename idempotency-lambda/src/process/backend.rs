@@ -5,6 +5,8 @@ use std::sync::Arc;
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
+#[cfg(feature = "http")]
+use idempotency_core::store::MemoryStore;
 use idempotency_core::store::Store;
 use tokio::sync::OnceCell;
 
@@ -54,6 +56,13 @@ pub fn backend_over(store: Arc<dyn Store>) -> Backend {
     let backend = Backend::new(store, Arc::new(SystemClock), Arc::new(SystemRandom));
     caches::register(backend.shared_cache());
     backend
+}
+
+/// Returns a backend for a run that sends no request, with the operating system's clock and randomness.
+#[cfg(feature = "http")]
+pub(crate) fn backend_without_store() -> Backend {
+    let store = Arc::new(MemoryStore::new());
+    Backend::new(store, Arc::new(SystemClock), Arc::new(SystemRandom))
 }
 
 /// Sets the backend that operations use if they have no store of their own, instead of the one that the environment

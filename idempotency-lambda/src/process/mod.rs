@@ -14,6 +14,8 @@ mod checks;
 mod default_store;
 mod variables;
 
+#[cfg(feature = "http")]
+pub(crate) use backend::backend_without_store;
 pub use backend::{backend_over, set_global_backend};
 pub(crate) use backend::{existing_backend, global_backend};
 pub(crate) use caches::clear_caches;

@@ -23,17 +23,16 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
     let runtime = &validated.runtime;
     let private = runtime.private(site);
     let source = match source {
-        Source::Sqs => quote_spanned!(site=> #private::batch::SqsSource),
-        Source::Kinesis => quote_spanned!(site=> #private::batch::KinesisSource),
-        Source::DynamoDbStream => quote_spanned!(site=> #private::batch::DynamoDbStreamSource),
+        Source::Sqs => quote_spanned!(site=> #private::batch::SqsEvent),
+        Source::Kinesis => quote_spanned!(site=> #private::batch::KinesisEvent),
+        Source::DynamoDbStream => quote_spanned!(site=> #private::batch::DynamoDbEvent),
     };
     let mut signature = validated.signature.clone();
     let event = syn::Ident::new("__event", site);
-    let payload = quote_spanned!(site=> <#source as #private::batch::Spec>::Event);
     if let Some(FnArg::Typed(last)) = signature.inputs.last_mut() {
         last.attrs.clear();
         *last.pat = syn::parse_quote!(#event);
-        *last.ty = syn::parse_quote!(#private::batch::LambdaEvent<#payload>);
+        *last.ty = syn::parse_quote!(#private::batch::LambdaEvent<#source>);
     }
     let failure = returned::part(
         runtime,
@@ -52,16 +51,11 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
     let at = SpanRange::of(of);
     let head = at.head(runtime, "batch");
     let reader = quote_spanned!(at.end=> ::record::<#source, #of>());
-    let call = call::supplied(validated);
-    let handle = match &call {
-        None => quote_spanned!(site=> handle),
-        Some(_) => quote_spanned!(site=> handle_with_call),
-    };
     let call::CallCode {
         before: supplied,
-        parameter,
+        name: call,
         binding,
-    } = call.unwrap_or_default();
+    } = call::supplied(validated);
     let settings = settings(validated);
     let operation = operation::operation(function, validated);
     let store = store(validated);
@@ -77,13 +71,13 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
             let __codec = #codec;
             let __convert = #convert;
             #supplied
-            #private::batch::#handle(
+            #private::batch::handle(
                 __batch,
                 #event,
                 __reader,
                 __codec,
                 __convert,
-                async |#pattern: #of, #parameter| {
+                async |#pattern: #of, #call: #private::Call| {
                     if false {
                         return #never;
                     }

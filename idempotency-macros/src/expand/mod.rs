@@ -43,64 +43,54 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
     let runtime = &validated.runtime;
     let payload::IdentityCode {
         before,
-        prepared,
+        identified,
         destructure,
-    } = payload::prepared(&validated.payload, *shape, runtime);
+    } = payload::identified(&validated.payload, *shape, runtime);
     let returned::Witnesses {
         codec,
         convert,
         never,
     } = returned::witnesses(returned, *shape, runtime);
     let is_http = *shape == Some(Shape::Http);
-    let call = call::supplied(validated);
-    let run = match (is_http, &call) {
-        (false, None) => quote_spanned!(site=> run),
-        (false, Some(_)) => quote_spanned!(site=> run_with_call),
-        (true, None) => quote_spanned!(site=> run_http),
-        (true, Some(_)) => quote_spanned!(site=> run_http_with_call),
-    };
     let call::CallCode {
         before: supplied,
-        parameter,
+        name: call,
         binding,
-    } = call.unwrap_or_default();
-    let closure = parameter.map(|call| quote_spanned!(site=> move |#call|));
+    } = call::supplied(validated);
     let store = store(validated);
-    let (convert, converting) = match convert {
-        Some(convert) => (
-            quote_spanned!(site=> let __convert = #convert;),
-            quote_spanned!(site=> __convert,),
-        ),
-        None => Default::default(),
-    };
-    let result = if is_http {
-        quote_spanned!(site=> __result)
+    let convert = convert.map(|convert| quote_spanned!(site=> let __convert = #convert;));
+    let (run, arguments, result) = if is_http {
+        (
+            quote_spanned!(site=> run_http),
+            quote_spanned!(site=> __operation, __identified, __store, __codec),
+            quote_spanned!(site=> __result),
+        )
     } else {
         let response = response(validated);
-        quote_spanned! {site=>
-            match __result {
-                ::core::result::Result::Ok(__outcome) => ::core::result::Result::Ok(#response),
-                ::core::result::Result::Err(__error) => ::core::result::Result::Err(__error),
-            }
-        }
+        (
+            quote_spanned!(site=> run),
+            quote_spanned!(site=> __identified, __codec, __convert),
+            quote_spanned! {site=>
+                match __result {
+                    ::core::result::Result::Ok(__outcome) => ::core::result::Result::Ok(#response),
+                    ::core::result::Result::Err(__error) => ::core::result::Result::Err(__error),
+                }
+            },
+        )
     };
     quote_spanned! {site=>
         #(#attributes)*
         #visibility #signature {
             let __operation = #operation;
             #before
-            let __prepared = #prepared;
             let __store = #store;
+            let __identified = #identified;
             let __codec = #codec;
             #convert
             #supplied
             let __result = #private::#run(
-                __operation,
-                __prepared,
-                __store,
-                __codec,
-                #converting
-                #closure async move {
+                #arguments,
+                move |#call: #private::Call| async move {
                     if false {
                         return #never;
                     }

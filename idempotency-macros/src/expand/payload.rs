@@ -15,21 +15,25 @@ pub(super) struct IdentityCode {
     /// Statements that find the context and match the parameters' patterns.
     pub(super) before: TokenStream,
     /// The expression that makes the identity.
-    pub(super) prepared: TokenStream,
+    pub(super) identified: TokenStream,
     /// The statement at the start of the body that matches the event's pattern.
     pub(super) destructure: TokenStream,
 }
 
 /// Returns the code that makes the identity of a call with this payload.
-pub(super) fn prepared(
+pub(super) fn identified(
     payload: &PayloadSource,
     shape: Option<Shape>,
     runtime: &Runtime,
 ) -> IdentityCode {
-    let prepare_event = if shape == Some(Shape::Http) {
-        "prepare_http"
+    // A handler of HTTP events gets its store later, because a request that is not protected needs none.
+    let (identify_event, store) = if shape == Some(Shape::Http) {
+        ("prepare_http", None)
     } else {
-        "prepare_event"
+        (
+            "identify_event",
+            Some(quote_spanned!(Span::mixed_site()=> , __store)),
+        )
     };
     match payload {
         PayloadSource::Event { name, pattern, of } => {
@@ -38,16 +42,16 @@ pub(super) fn prepared(
             let mut event = name.clone();
             event.set_span(at.end.resolved_at(name.span()));
             let (head, and) = (
-                at.head(runtime, prepare_event),
+                at.head(runtime, identify_event),
                 quote_spanned!(at.start.resolved_at(name.span())=> &),
             );
             let destructure = pattern
                 .as_ref()
                 .map(|pattern| quote_spanned!(Span::mixed_site()=> let #pattern = #name;));
-            let call = quote_spanned!(at.end=> (__operation, #and #event));
+            let call = quote_spanned!(at.end=> (__operation, #and #event #store));
             IdentityCode {
                 before: TokenStream::new(),
-                prepared: quote_spanned!(at.start=> #head #call),
+                identified: quote_spanned!(at.start=> #head #call),
                 destructure: destructure.into_token_stream(),
             }
         }
@@ -55,14 +59,14 @@ pub(super) fn prepared(
         PayloadSource::Record { .. } => IdentityCode::default(),
         PayloadSource::Value { value, context } => {
             let at = SpanRange::of(value);
-            let head = at.head(runtime, "prepare_value");
-            let call = quote_spanned!(at.end=> (__operation, #value, __found));
+            let head = at.head(runtime, "identify_value");
+            let call = quote_spanned!(at.end=> (__operation, #value, __found, __store));
             IdentityCode {
                 before: match context {
                     ContextSource::Named(named) => named_context(named, runtime),
                     ContextSource::Parameters(parameters) => found(parameters, runtime),
                 },
-                prepared: quote_spanned!(at.start=> #head #call),
+                identified: quote_spanned!(at.start=> #head #call),
                 destructure: TokenStream::new(),
             }
         }

@@ -49,7 +49,7 @@ fn within(
         async move |world: World, event: Value| {
             let operation = operation().build()?;
             let run = async |call| handler(&world, &event, call).await;
-            let outcome = operation.run_with_call(&event, Deadline::Inherited, run);
+            let outcome = operation.run(&event, Deadline::Inherited, run);
             Ok::<_, BoxError>(outcome.await?.into_response())
         },
     ))
@@ -336,7 +336,7 @@ fn bugs_of_effects() -> Vec<Bug> {
             within(
                 || operation("first"),
                 async |world: &World, _: &Value, call: Call| {
-                    if call.run() == Run::First {
+                    if call.which_run() == Run::First {
                         world.fake::<Bank>().charge(None);
                     }
                     done()

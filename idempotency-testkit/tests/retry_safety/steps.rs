@@ -31,7 +31,7 @@ async fn place(world: World, event: Value, with_tokens: bool) -> Result<Value, B
         }
         Ok::<_, BoxError>(json!(done))
     };
-    let placed = operation.run_with_call(&event, Deadline::Inherited, handler);
+    let placed = operation.run(&event, Deadline::Inherited, handler);
     Ok(Outcome::into_response(placed.await?))
 }
 

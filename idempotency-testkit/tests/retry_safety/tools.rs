@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue::{N, S};
 use aws_sdk_dynamodb::types::Update;
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::dynamodb::once::{self, Once};
-use idempotency_lambda::{BoxError, Deadline, Steps};
+use idempotency_lambda::{BoxError, Call, Deadline, Steps};
 use idempotency_testkit::retry_safety::{
     FaultKind, RetrySafety, Row, SafetyReport, SafetyVerdict, World, retry_safety,
 };
@@ -50,7 +50,7 @@ fn stored_response() -> RetrySafety<Value> {
 fn token() -> RetrySafety<Value> {
     retry_safety(order(), async |world: World, event: Value| {
         let operation = operation("tools.token").build()?;
-        let outcome = operation.run_with_call(&event, Deadline::Inherited, async |call| {
+        let outcome = operation.run(&event, Deadline::Inherited, async |call: Call| {
             let token = call.token("charge");
             send(
                 &world,
@@ -70,7 +70,7 @@ fn token() -> RetrySafety<Value> {
 fn transaction() -> RetrySafety<Value> {
     retry_safety(order(), async |_: World, event: Value| {
         let operation = operation("tools.transaction").build()?;
-        let outcome = operation.run_with_call(&event, Deadline::Inherited, async |call| {
+        let outcome = operation.run(&event, Deadline::Inherited, async |call: Call| {
             let add = Update::builder()
                 .table_name("accounts")
                 .key("id", S("a-1".into()));
@@ -89,7 +89,7 @@ fn transaction() -> RetrySafety<Value> {
 fn step() -> RetrySafety<Value> {
     retry_safety(order(), async |world: World, event: Value| {
         let operation = operation("tools.step").steps(Steps::Keep).build()?;
-        let outcome = operation.run_with_call(&event, Deadline::Inherited, async |call| {
+        let outcome = operation.run(&event, Deadline::Inherited, async |call: Call| {
             call.step("book", || add(&world)).await?;
             let booked = || async { Ok::<_, BoxError>(json!({ "booked": true })) };
             call.step("confirm", booked).await
@@ -103,7 +103,7 @@ fn step() -> RetrySafety<Value> {
 fn step_with_token() -> RetrySafety<Value> {
     retry_safety(order(), async |world: World, event: Value| {
         let operation = operation("tools.step-token").steps(Steps::Keep).build()?;
-        let outcome = operation.run_with_call(&event, Deadline::Inherited, async |call| {
+        let outcome = operation.run(&event, Deadline::Inherited, async |call: Call| {
             let charge = call.named_step("charge");
             let token = charge.token();
             let (world, amount) = (&world, &event["amount"]);

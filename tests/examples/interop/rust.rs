@@ -164,7 +164,7 @@ impl Rust {
         let deadline = self.deadline()?;
         let call = self
             .operation
-            .run_with_call(event, deadline, |call| handler(call));
+            .run(event, deadline, |call: Call| handler(call));
         Ok(ended(with_backend(self.backend.clone(), call).await))
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use aws_lambda_events::streams::KinesisEventResponse;
-use idempotency_lambda::{BoxError, LambdaEvent, Operation, batch};
+use idempotency_lambda::batch::Batch;
+use idempotency_lambda::{BoxError, LambdaEvent, Operation};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_testkit::events;
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, InvokeError, LocalLambda, Reply};
@@ -45,7 +46,7 @@ async fn handler(event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, BoxEr
         .key("order_id")
         .key_prefix("batch.deliveries")
         .build()?;
-    Ok(batch::sqs(event, &operation, reserve).await?)
+    Ok(Batch::new(&operation).run(event, reserve).await?)
 }
 
 /// The same function for a stream.
@@ -56,7 +57,7 @@ async fn stream_handler(
         .key("order_id")
         .key_prefix("batch.deliveries.stream")
         .build()?;
-    Ok(batch::kinesis(event, &operation, reserve).await?)
+    Ok(Batch::new(&operation).run(event, reserve).await?)
 }
 
 /// Serves events in a process that the local Lambda started. In the test run it does nothing.

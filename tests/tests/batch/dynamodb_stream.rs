@@ -25,19 +25,17 @@ impl Shop {
     /// The handler notes what changed: `a:-1` is inserted with 1, `a:1-2` modified, and `a:2-` removed.
     async fn try_changes(&self, batch: &Batch, event: Event) -> Result<Vec<String>, Error> {
         let event = self.event(event, MINUTE);
-        let batch = batch
-            .clone()
-            .dynamodb_stream(event, |change: ItemChange<Item>| {
-                let amount = |image: &Option<Item>| {
-                    image
-                        .as_ref()
-                        .map_or(String::new(), |item| item.amount.to_string())
-                };
-                let item = change.new.as_ref().or(change.old.as_ref());
-                let id = item.map_or("?", |item| item.order_id.as_str());
-                let (old, new) = (amount(&change.old), amount(&change.new));
-                self.handle(format!("{id}:{old}-{new}"))
-            });
+        let batch = batch.clone().run(event, |change: ItemChange<Item>| {
+            let amount = |image: &Option<Item>| {
+                image
+                    .as_ref()
+                    .map_or(String::new(), |item| item.amount.to_string())
+            };
+            let item = change.new.as_ref().or(change.old.as_ref());
+            let id = item.map_or("?", |item| item.order_id.as_str());
+            let (old, new) = (amount(&change.old), amount(&change.new));
+            self.handle(format!("{id}:{old}-{new}"))
+        });
         let response = with_backend(self.harness.backend.clone(), batch).await?;
         Ok(named(&response))
     }

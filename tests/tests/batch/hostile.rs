@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::SqsEvent;
-use idempotency_lambda::batch::{self, Batch, Body, ItemChange, KeyFrom, RecordOrder, Undecodable};
+use idempotency_lambda::batch::{Batch, Body, ItemChange, KeyFrom, RecordOrder, Undecodable};
 use idempotency_lambda::{BoxError, LambdaEvent, with_backend};
 use idempotency_testkit::events::{self, AwsRecord};
 use serde::de::IgnoredAny;
@@ -41,7 +41,7 @@ async fn a_body_that_makes_the_code_of_its_type_panic_is_returned_alone() {
     let event = ["a", "not read", "not written", "b"].map(|text| AwsRecord::text(text).id(text));
     let event = events::sqs("orders").records(event).parse::<SqsEvent>();
     let event = shop.event(event.unwrap(), MINUTE);
-    let batch = batch::sqs(event, &operation, |Fragile(text)| shop.handle(text));
+    let batch = Batch::new(&operation).run(event, |Fragile(text)| shop.handle(text));
     let response = with_backend(shop.harness.backend.clone(), batch).await;
     assert_eq!(named(&response.unwrap()), ["not read", "not written"]);
     assert_eq!(shop.ran(), ["a", "b"]);
@@ -73,7 +73,7 @@ async fn a_record_that_waited_for_its_key_does_not_start_after_the_checkpoint() 
         .order(RecordOrder::PartitionKey)
         .concurrency(2);
     let payload = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
-    let batch = batch.kinesis(payload, |entry: Entry| shop.handle(entry.entry));
+    let batch = batch.run(payload, |entry: Entry| shop.handle(entry.entry));
     let response = with_backend(shop.harness.backend.clone(), batch).await;
     let numbers = event.ids();
     assert_eq!(named(&response.unwrap()), [numbers[0].as_str()]);
@@ -121,7 +121,7 @@ async fn items_whose_keys_differ_in_binary_or_in_the_last_of_many_digits_are_not
         for ran in [6, 0] {
             let event = shop.event(changes_of(&keys, has_images), MINUTE);
             let batch = Batch::new(&operation).key_from(key_from);
-            let batch = batch.dynamodb_stream(event, |change: ItemChange<IgnoredAny>| {
+            let batch = batch.run(event, |change: ItemChange<IgnoredAny>| {
                 shop.handle(change.record.event_id)
             });
             let response = with_backend(shop.harness.backend.clone(), batch).await;
@@ -178,21 +178,32 @@ async fn a_response_without_failures_is_an_empty_list_for_every_source() -> Resu
     let shop = Shop::new();
     let operation = builder("batch.hostile.empty").build()?;
     let nothing = |payload: &str| format!(r#"{{"Records":[{payload}]}}"#);
-    let sqs = LambdaEvent::new(serde_json::from_str(&nothing(""))?, Default::default());
-    let kinesis = LambdaEvent::new(serde_json::from_str(&nothing(""))?, Default::default());
-    let stream = LambdaEvent::new(serde_json::from_str(&nothing(""))?, Default::default());
+    let sqs: SqsEvent = serde_json::from_str(&nothing(""))?;
+    let kinesis: KinesisEvent = serde_json::from_str(&nothing(""))?;
+    let stream: DynamoDbEvent = serde_json::from_str(&nothing(""))?;
     let texts = [
         serde_json::to_string(
-            &batch::sqs(sqs, &operation, |text: String| shop.handle(text)).await?,
+            &Batch::new(&operation)
+                .run(LambdaEvent::new(sqs, Default::default()), |text: String| {
+                    shop.handle(text)
+                })
+                .await?,
         )?,
         serde_json::to_string(
-            &batch::kinesis(kinesis, &operation, |text: String| shop.handle(text)).await?,
+            &Batch::new(&operation)
+                .run(
+                    LambdaEvent::new(kinesis, Default::default()),
+                    |text: String| shop.handle(text),
+                )
+                .await?,
         )?,
         serde_json::to_string(
-            &batch::dynamodb_stream(stream, &operation, |change: ItemChange<Value>| {
-                shop.handle(change.record.event_id)
-            })
-            .await?,
+            &Batch::new(&operation)
+                .run(
+                    LambdaEvent::new(stream, Default::default()),
+                    |change: ItemChange<Value>| shop.handle(change.record.event_id),
+                )
+                .await?,
         )?,
     ];
     for text in texts {

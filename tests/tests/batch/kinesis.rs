@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_lambda_events::kinesis::KinesisEvent;
-use idempotency_lambda::batch::{self, Batch, DataRecord, KeyFrom, RawBody, RecordOrder};
+use idempotency_lambda::batch::{Batch, DataRecord, KeyFrom, RawBody, RecordOrder};
 use idempotency_lambda::{BoxError, Error, ErrorKind, OnInProgress, with_backend};
 use idempotency_testkit::events;
 use serde_json::json;
@@ -23,7 +23,7 @@ impl Shop {
         let event = self.event(event, left);
         let batch = batch
             .clone()
-            .kinesis(event, |order: Body| self.handle(order.order_id));
+            .run(event, |order: Body| self.handle(order.order_id));
         let response = with_backend(self.harness.backend.clone(), batch).await?;
         Ok(named(&response))
     }
@@ -221,7 +221,7 @@ async fn a_key_over_the_record_sees_data_that_is_not_json_as_text_or_base64() {
     let event = events::kinesis("lines").records([datum(b"o-1,100"), datum(&[0xff, 0])]);
     let event = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
     let batch = Batch::new(&operation).key_from(KeyFrom::Record);
-    let batch = batch.kinesis(event, |body: RawBody| {
+    let batch = batch.run(event, |body: RawBody| {
         shop.handle(body.as_bytes().len().to_string())
     });
     let response = with_backend(shop.harness.backend.clone(), batch).await;
@@ -237,7 +237,7 @@ async fn a_handler_can_take_the_whole_record() {
     let shop = Shop::new();
     let operation = shop.operation("batch.kinesis.whole");
     let event = shop.event(stream(&["a1"]).parse().unwrap(), MINUTE);
-    let batch = batch::kinesis(event, &operation, async |data: DataRecord<Body>| {
+    let batch = Batch::new(&operation).run(event, async |data: DataRecord<Body>| {
         Ok::<_, BoxError>(data.record.kinesis.partition_key)
     });
     let response = with_backend(shop.harness.backend.clone(), batch)
@@ -287,9 +287,9 @@ async fn a_record_whose_key_a_killed_run_has_waits_until_a_run_is_possible() {
         assert_eq!(shop.ran(), ["a1"]);
         shop.harness.clock.advance(SECOND * 10);
         let before = shop.harness.now();
-        let event = shop.event(event.parse().unwrap(), left);
+        let event = shop.event(event.parse::<KinesisEvent>().unwrap(), left);
         let starts = std::sync::Mutex::new(Vec::new());
-        let second = batch.kinesis(event, async |order: Body| {
+        let second = batch.run(event, async |order: Body| {
             starts
                 .lock()
                 .unwrap()

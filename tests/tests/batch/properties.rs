@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use aws_lambda_events::kinesis::KinesisEvent;
+use aws_lambda_events::sqs::SqsEvent;
 use idempotency_lambda::batch::{Batch, RecordOrder};
 use idempotency_lambda::with_backend;
 use idempotency_testkit::events;
@@ -146,8 +148,8 @@ async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
             };
             let event = events::sqs(name).records(messages);
             let ids = event.ids();
-            let event = shop.event(event.parse().unwrap(), MINUTE);
-            let response = with_backend(backend, batch.sqs(event, handler)).await;
+            let event = shop.event(event.parse::<SqsEvent>().unwrap(), MINUTE);
+            let response = with_backend(backend, batch.run(event, handler)).await;
             (named(&response.unwrap()), ids)
         }
         Source::Shard | Source::PartitionKey => {
@@ -157,11 +159,11 @@ async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
             });
             let event = events::kinesis("ledger").records(records);
             let ids = event.ids();
-            let event = shop.event(event.parse().unwrap(), MINUTE);
+            let event = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
             if case.source == Source::PartitionKey {
                 batch = batch.order(RecordOrder::PartitionKey);
             }
-            let response = with_backend(backend, batch.kinesis(event, handler)).await;
+            let response = with_backend(backend, batch.run(event, handler)).await;
             (named(&response.unwrap()), ids)
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
-use idempotency_lambda::batch::{self, Batch, KeyFrom, Message, RawBody};
+use idempotency_lambda::batch::{Batch, KeyFrom, Message, RawBody};
 use idempotency_lambda::{BoxError, Error, ErrorKind, Operation, Steps, with_backend};
 use idempotency_testkit::events;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
@@ -38,7 +38,7 @@ impl Shop {
         let event = self.event(event, left);
         let batch = batch
             .clone()
-            .sqs(event, |order: Order| self.handle(order.order_id));
+            .run(event, |order: Order| self.handle(order.order_id));
         with_backend(self.harness.backend.clone(), batch).await
     }
 }
@@ -180,9 +180,7 @@ async fn a_message_in_progress_elsewhere_is_returned() {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(first.as_mut().poll(&mut context).is_pending());
     let event = shop.event(queue(&["a", "b"]), MINUTE);
-    let second = batch::sqs(event, &operation, |order: Order| {
-        shop.handle(order.order_id)
-    });
+    let second = Batch::new(&operation).run(event, |order: Order| shop.handle(order.order_id));
     let response = with_backend(shop.harness.another_process(), second)
         .await
         .unwrap();
@@ -324,7 +322,7 @@ async fn a_key_over_the_record_needs_no_json_in_the_body() {
     let event: SqsEvent = events::sqs("orders").records(messages).parse().unwrap();
     let batch = Batch::new(&operation).key_from(KeyFrom::Record);
     let event = shop.event(event, MINUTE);
-    let batch = batch.sqs(event, |body: RawBody| {
+    let batch = batch.run(event, |body: RawBody| {
         shop.handle(body.as_str().unwrap_or_default().to_owned())
     });
     let response = with_backend(shop.harness.backend.clone(), batch).await;
@@ -339,7 +337,7 @@ async fn a_handler_can_take_the_whole_message_or_the_bytes_of_the_body() {
     let operation = builder("batch.sqs.whole").build().unwrap();
     let event = || shop.event(queue(&["a"]), MINUTE);
     let seen = std::sync::Mutex::new(Vec::new());
-    let whole = batch::sqs(event(), &operation, async |message: Message<Order>| {
+    let whole = Batch::new(&operation).run(event(), async |message: Message<Order>| {
         let queue = message.record.event_source_arn.clone().unwrap_or_default();
         seen.lock().unwrap().push((message.id().to_owned(), queue));
         Ok::<_, BoxError>(message.body.amount)
@@ -350,7 +348,7 @@ async fn a_handler_can_take_the_whole_message_or_the_bytes_of_the_body() {
     assert_eq!(seen.lock().unwrap()[0].0, "m-a");
     assert!(seen.lock().unwrap()[0].1.ends_with(":orders"));
     let other = builder("batch.sqs.raw").build().unwrap();
-    let raw = batch::sqs(event(), &other, async |message: Message<RawBody>| {
+    let raw = Batch::new(&other).run(event(), async |message: Message<RawBody>| {
         Ok::<_, BoxError>(message.body.as_bytes().len())
     });
     let response = with_backend(shop.harness.backend.clone(), raw)

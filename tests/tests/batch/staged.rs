@@ -86,7 +86,7 @@ async fn a_record_is_acknowledged_only_if_its_staged_writes_are_known_to_be_appl
                 Ok(order)
             };
             let event = shop.event(queue(&[order]), MINUTE);
-            let batch = Batch::new(&operation).sqs_with_call(event, handler);
+            let batch = Batch::new(&operation).run(event, handler);
             let response = with_backend(shop.harness.backend.clone(), batch).await;
             let stages = failing.is_empty();
             let is_acknowledged = named(&response.unwrap()).is_empty();

@@ -7,8 +7,9 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
+use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
-    BoxError, Deadline, IdempotencyLayer, KeyRequired, LambdaEvent, OnInProgress, Operation, batch,
+    BoxError, Deadline, IdempotencyLayer, KeyRequired, LambdaEvent, OnInProgress, Operation,
     idempotent,
 };
 use serde::{Deserialize, Serialize};
@@ -114,7 +115,7 @@ async fn orders(
     operation: Operation,
     event: LambdaEvent<SqsEvent>,
 ) -> Result<SqsBatchResponse, BoxError> {
-    let response = batch::sqs(event, &operation, async |order: Value| {
+    let response = Batch::new(&operation).run(event, async |order: Value| {
         let receipt = charge(order["order_id"].as_u64().ok_or("no order id")?).await?;
         println!("receipt {}", json!(receipt));
         Ok::<_, BoxError>(receipt)

@@ -93,9 +93,7 @@ impl Shop {
             }
             Ok::<_, BoxError>(done)
         };
-        let placed = self
-            .place
-            .run_with_call(&json!({ "order_id": 1 }), deadline, order);
+        let placed = self.place.run(&json!({ "order_id": 1 }), deadline, order);
         with_backend(process, placed).await
     }
 
@@ -259,9 +257,7 @@ async fn an_owner_that_was_taken_over_within_a_step_gets_the_winners_response() 
             // What the handler returns now is not used.
             Ok::<_, BoxError>(vec!["of the slow owner".to_owned()])
         };
-        let placed = shop
-            .place
-            .run_with_call(&json!({ "order_id": 1 }), deadline, order);
+        let placed = shop.place.run(&json!({ "order_id": 1 }), deadline, order);
         with_backend(process, placed).await.unwrap()
     };
     assert!(outcome.is_replayed());
@@ -338,9 +334,7 @@ async fn each_path_sends_the_documented_requests() {
         Arc::new(QuickPauses(shop.clock.clone())),
         Arc::new(SeededRandom::new(7)),
     );
-    let failed = shop
-        .place
-        .run_with_call(&json!({ "order_id": 1 }), deadline, early);
+    let failed = shop.place.run(&json!({ "order_id": 1 }), deadline, early);
     assert!(with_backend(process, failed).await.is_err());
     assert_eq!(shop.requests(), [Put, Delete], "no step was recorded");
 }

@@ -9,7 +9,7 @@ use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::dynamodb::once::{self, Once, OnceRefusal};
 use idempotency_lambda::dynamodb::versioned::{self, Version, VersionedError, VersionedRefusal};
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, Error, ErrorKind, with_backend,
+    Backend, BoxError, Call, Deadline, DynamoDbStore, Error, ErrorKind, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -38,10 +38,14 @@ async fn stage(
     );
     let charge = operation().key("order_id").build()?;
     let deadline = Deadline::At(EpochMillis::new(START + 30_000));
-    let call = charge.run_with_call(&json!({ "order_id": key }), deadline, |call| async move {
-        call.transaction().write(item)?;
-        Ok::<_, BoxError>(key)
-    });
+    let call = charge.run(
+        &json!({ "order_id": key }),
+        deadline,
+        |call: Call| async move {
+            call.transaction().write(item)?;
+            Ok::<_, BoxError>(key)
+        },
+    );
     Ok(with_backend(backend, call).await?.into_response())
 }
 

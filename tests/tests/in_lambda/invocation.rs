@@ -8,8 +8,7 @@ use idempotency_core::record::Field;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, idempotent,
-    in_current_invocation, time_left, with_backend, with_deadline, with_invocation,
-    without_invocation,
+    in_current_invocation, time_left, with_backend, with_invocation,
 };
 use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START, operation, ours};
@@ -200,8 +199,6 @@ async fn a_call_without_an_invocation_is_refused_before_any_request() {
         tokio::spawn(with_backend(backend, without(1))).await
     });
     refused(spawned.await.unwrap());
-    let only_a_deadline = with_deadline(harness.now(), without(1));
-    refused(with_backend(harness.backend.clone(), only_a_deadline).await);
     assert_eq!(harness.requests(), [0; 4]);
 }
 
@@ -222,7 +219,7 @@ async fn an_operation_with_only_a_deadline_is_refused_because_its_tenant_is_unkn
 #[tokio::test]
 async fn work_outside_of_invocations_has_the_configured_lease_and_no_tenant() {
     let harness = harness();
-    let call = with_backend(harness.backend.clone(), without_invocation(without(1)));
+    let call = with_backend(harness.backend.clone(), with_invocation(None, without(1)));
     assert_eq!(call.await.unwrap(), 1);
     assert_eq!(claimed(&harness), (None, 15 * 60));
 }

@@ -6,8 +6,8 @@ use idempotency_core::config::Variables;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::Consistency;
 use idempotency_lambda::{
-    BoxError, Error, ErrorKind, LambdaEvent, Lookup, Operation, OutcomeKind, idempotent,
-    with_backend, with_tenant,
+    BoxError, Context, Error, ErrorKind, LambdaEvent, Lookup, Operation, OutcomeKind, idempotent,
+    with_backend, with_invocation,
 };
 use idempotency_lambda::{OnInProgress, OperationBuilder, Source};
 use idempotency_testkit::store::{StoreCall, StoreExt, StoreFault, StoreOperation};
@@ -216,7 +216,9 @@ async fn a_response_that_the_read_found_is_cached() {
 async fn tenants_share_no_response() {
     let (harness, charge) = (Harness::default(), reading_first());
     for (tenant, is_replayed) in [("a", false), ("b", false), ("a", true)] {
-        let outcome = with_tenant(tenant, harness.call(&charge, order())).await;
+        let mut context = Context::default();
+        context.tenant_id = Some(tenant.to_owned());
+        let outcome = with_invocation(&context, harness.call(&charge, order())).await;
         assert_eq!(outcome.unwrap().is_replayed(), is_replayed, "{tenant}");
     }
 }

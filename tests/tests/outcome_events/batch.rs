@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_lambda_events::sqs::SqsEvent;
 use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{BoxError, Context, LambdaEvent, with_backend};
 use idempotency_testkit::events::{self, AwsRecord};
@@ -28,7 +29,7 @@ async fn lines(name: &str, log_errors: bool) -> Vec<String> {
     context.request_id = "r-1".to_owned();
     let deadline = harness.now().plus(Duration::from_secs(10));
     context.deadline = u64::try_from(deadline.get()).unwrap();
-    let event = LambdaEvent::new(event.parse().unwrap(), context);
+    let event = LambdaEvent::new(event.parse::<SqsEvent>().unwrap(), context);
     let batch = Batch::new(&operation).concurrency(1).log_errors(log_errors);
     let handler = async |order: Value| {
         if order["order_id"] == 2 {
@@ -39,7 +40,7 @@ async fn lines(name: &str, log_errors: bool) -> Vec<String> {
         Ok(())
     };
     let lines = recorded(async {
-        let response = with_backend(harness.backend.clone(), batch.sqs(event, handler)).await;
+        let response = with_backend(harness.backend.clone(), batch.run(event, handler)).await;
         assert_eq!(response.unwrap().batch_item_failures.len(), 3);
     });
     let lines = lines.await.into_iter();

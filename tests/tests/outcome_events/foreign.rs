@@ -1,7 +1,7 @@
 //! Stored responses whose record names another operation: two programs, or two versions of one, share a prefix.
 
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::Codec;
+use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::Source;
 use idempotency_core::record::{Field, Record};
@@ -25,14 +25,14 @@ async fn call(backend: &Backend, operation: &CompiledOperation) -> (Option<Repla
     let identity = operation.identify("7", None).unwrap();
     let mut replay = None;
     let lines = recorded(async {
-        let handler = async { Ok::<_, BoxError>(1) };
+        let handler = async |_| Ok::<_, BoxError>(1);
         let outcome = operation
             .run(
                 backend,
                 &identity,
                 None,
                 Codec::json(),
-                BoxError::from,
+                Errors::new(BoxError::from),
                 handler,
             )
             .await;

@@ -32,7 +32,7 @@ async fn line_of_a_staging_call(
     end: impl AsyncFnOnce() -> Result<u32, BoxError>,
 ) -> String {
     let deadline = harness.deadline_in(Duration::from_secs(30));
-    let call = operation.run_with_call(&payload, deadline, |call| async move {
+    let call = operation.run(&payload, deadline, |call: Call| async move {
         take_one(&call);
         end().await
     });
@@ -106,7 +106,7 @@ async fn writes_of_lost_replies_are_unknown_and_those_of_a_late_owner_are_droppe
         let deadline = harness.deadline_in(Duration::from_secs(30));
         let harness = &harness;
         let charge = &charge;
-        let late = charge.run_with_call(&order(), deadline, |call| async move {
+        let late = charge.run(&order(), deadline, |call: Call| async move {
             take_one(&call);
             harness.clock.advance(Duration::from_secs(31));
             harness.call_elsewhere(charge, order()).await?;

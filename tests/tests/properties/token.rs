@@ -54,16 +54,13 @@ fn token(source: &Source, seed: u64) -> (String, String) {
     let identity = operation
         .identify_value(&payload, source.tenant.as_deref())
         .unwrap();
-    let run = operation.run_with_offer(
+    let run = operation.run(
         &backend,
         &identity,
         None,
         Codec::json(),
         Errors::new(|error| error),
-        |offered| {
-            let token = offered.take().token(&source.name).to_string();
-            async move { Ok::<_, Error>(token) }
-        },
+        async |call| Ok::<_, Error>(call.token(&source.name).to_string()),
     );
     let token = ready(run).unwrap().into_response();
     (token, identity.key().unwrap().as_str().to_owned())

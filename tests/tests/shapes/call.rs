@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use aws_lambda_events::sqs::SqsEvent;
 use axum::routing::any;
-use axum::{Extension, Json, Router};
+use axum::{Extension, Router};
 use futures_util::FutureExt;
 use idempotency_core::clock::Clock;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
     Backend, BoxError, Call, Context, Deadline, IdempotencyLayer, LambdaEvent, Operation,
-    OperationBuilder, Run, Variables, idempotent, with_backend, with_deadline,
+    OperationBuilder, Run, Variables, idempotent, with_backend, with_invocation,
 };
 use idempotency_testkit::events;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
@@ -80,7 +81,7 @@ impl Shop {
         assert!(!call.has_ended());
         let seen = Seen {
             key: call.key().map(ToString::to_string),
-            run: call.run(),
+            run: call.which_run(),
             left: call.time_left(),
             token: call.token("charge").into(),
         };
@@ -190,7 +191,6 @@ fn http_layer() -> Result<idempotency_lambda::http::HttpLayer, BoxError> {
         .key("powertools_json(body).order_id")
         .key_required(false)
         .shared_by_all_callers()
-        .with_call()
         .build()?)
 }
 
@@ -213,15 +213,15 @@ async fn call(shape: Shape, shop: &Shop, order: Order) -> Result<(), BoxError> {
         }
         Shape::Operation => {
             let operation = operation()?;
-            let run = |call| shop.charge(call);
-            let outcome = operation.run_with_call(&order, Deadline::Inherited, run);
+            let run = |call: Call| shop.charge(call);
+            let outcome = operation.run(&order, Deadline::Inherited, run);
             outcome.await?.into_response();
             Ok(())
         }
         Shape::IdentifiedCall => {
             let identified = operation()?.identify(&order, Deadline::Inherited)?;
-            let run = |call| shop.charge(call);
-            identified.run_with_call(run).await?.into_response();
+            let run = |call: Call| shop.charge(call);
+            identified.run(run).await?.into_response();
             Ok(())
         }
         Shape::EventLayer => {
@@ -236,10 +236,10 @@ async fn call(shape: Shape, shop: &Shop, order: Order) -> Result<(), BoxError> {
                 .await?)
         }
         Shape::Batch => {
-            let messages = events::sqs("orders").json(&order).parse()?;
-            let run = |_: Order, call| shop.charge(call);
+            let messages: SqsEvent = events::sqs("orders").json(&order).parse()?;
+            let run = |_: Order, call: Call| shop.charge(call);
             let batch = Batch::new(&operation()?);
-            let response = batch.sqs_with_call(event(messages), run).await?;
+            let response = batch.run(event(messages), run).await?;
             assert!(response.batch_item_failures.is_empty());
             Ok(())
         }
@@ -295,7 +295,14 @@ fn order() -> Order {
     Order { order_id: Some(7) }
 }
 
-/// Makes a call that has 30 s left, in the process of this backend.
+/// Runs a future in an invocation that has 30 s left, in the process of this backend.
+async fn invoked<F: Future>(harness: &Harness, backend: Backend, future: F) -> F::Output {
+    let mut context = Context::default();
+    context.deadline = harness.clock.now().plus(LEASE).get() as u64;
+    with_backend(backend, with_invocation(&context, future)).await
+}
+
+/// Makes a call in an invocation that has 30 s left.
 async fn call_in(
     harness: &Harness,
     backend: Backend,
@@ -303,9 +310,7 @@ async fn call_in(
     shop: &Shop,
     order: Order,
 ) -> Result<(), BoxError> {
-    let deadline = harness.clock.now().plus(LEASE);
-    let call = with_deadline(deadline, call(shape, shop, order));
-    with_backend(backend, call).await
+    invoked(harness, backend, call(shape, shop, order)).await
 }
 
 /// Returns what the first run of an order sees.
@@ -408,12 +413,11 @@ async fn a_replay_makes_no_call() {
 #[tokio::test]
 async fn a_request_of_a_method_that_is_not_protected_has_an_unprotected_call_or_none() {
     let (harness, shop) = (Harness::default(), Shop::default());
-    let deadline = harness.clock.now().plus(LEASE);
     let annotated = async {
         let response = of_http(&shop, api_gateway("GET", &order())?).await?;
         Ok::<_, BoxError>(response.status_code)
     };
-    let annotated = with_backend(harness.backend.clone(), with_deadline(deadline, annotated));
+    let annotated = invoked(&harness, harness.backend.clone(), annotated);
     assert_eq!(annotated.await.unwrap(), 201);
     let seen = shop.seen();
     assert_eq!((seen.key, seen.run), (None, Run::Unprotected));
@@ -425,32 +429,4 @@ async fn a_request_of_a_method_that_is_not_protected_has_an_unprotected_call_or_
     let body = axum::body::to_bytes(response.into_body(), 100).await;
     assert_eq!(body.unwrap(), "no call");
     assert_eq!(harness.requests(), [0; 4]);
-}
-
-#[tokio::test]
-async fn a_layer_without_with_call_gives_no_call() {
-    let handler = async |Json(_): Json<Order>| "paid";
-    let asking = async |call: Option<Extension<Call>>| call.map_or("no call", |_| "a call");
-    let layer = || {
-        let rules = builder().http().key("powertools_json(body).order_id");
-        rules.shared_by_all_callers().build().unwrap()
-    };
-    let harness = Harness::default();
-    for (app, expected) in [
-        (Router::new().route("/charges", any(handler)), "paid"),
-        (Router::new().route("/charges", any(asking)), "no call"),
-    ] {
-        let order = Order {
-            order_id: Some(expected.len() as u32),
-        };
-        let app = app.route_layer(layer());
-        let response = app.oneshot(axum_request("POST", &order).unwrap());
-        let response = with_deadline(
-            harness.clock.now().plus(LEASE),
-            with_backend(harness.backend.clone(), response),
-        );
-        let body = response.await.unwrap().into_body();
-        let body = axum::body::to_bytes(body, 100).await.unwrap();
-        assert_eq!(body, expected);
-    }
 }

@@ -6,8 +6,9 @@ use aws_lambda_events::streams::KinesisEventResponse;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use axum::{Json, Router};
+use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
-    BoxError, IdempotencyLayer, KeyRequired, LambdaEvent, Operation, batch, time_left,
+    BoxError, IdempotencyLayer, KeyRequired, LambdaEvent, Operation, time_left,
 };
 use idempotency_testkit::events::{self, AwsRecord};
 use serde::{Deserialize, Serialize};
@@ -151,7 +152,7 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
         }
         "fifo" => {
             let handler = async |event: LambdaEvent<SqsEvent>| {
-                let response: SqsBatchResponse = batch::sqs(event, &operation, charge).await?;
+                let response: SqsBatchResponse = Batch::new(&operation).run(event, charge).await?;
                 Ok::<_, BoxError>(response)
             };
             idempotency_lambda::run(&handler).await
@@ -159,7 +160,7 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
         "kinesis" => {
             let handler = async |event: LambdaEvent<KinesisEvent>| {
                 let response: KinesisEventResponse =
-                    batch::kinesis(event, &operation, charge).await?;
+                    Batch::new(&operation).run(event, charge).await?;
                 Ok::<_, BoxError>(response)
             };
             idempotency_lambda::run(&handler).await

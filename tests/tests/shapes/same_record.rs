@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use aws_lambda_events::sqs::SqsEvent;
 use idempotency_http::HttpOperation;
-use idempotency_lambda::batch;
+use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
     BoxError, Context, Deadline, IdempotencyLayer, LambdaEvent, Operation, OperationBuilder,
     Variables, idempotent, with_backend,
@@ -117,13 +118,13 @@ async fn call(
             }
             Shape::Batch => {
                 let operation = builder().build()?;
-                let event = events::sqs("orders").json(&order).parse()?;
+                let event: SqsEvent = events::sqs("orders").json(&order).parse()?;
                 let event = LambdaEvent::new(event, Context::default());
                 let run = |order: Order| {
                     let reply = shop.charge(&order);
                     async move { reply }
                 };
-                let response = batch::sqs(event, &operation, run).await?;
+                let response = Batch::new(&operation).run(event, run).await?;
                 match response.batch_item_failures.is_empty() {
                     true => Ok(None),
                     false => Err("the record is returned".into()),

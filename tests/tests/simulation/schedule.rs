@@ -362,7 +362,7 @@ fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Fault
         let handler = |handle: idempotency_lambda::Call| async move {
             call.record(EventKind::RunStarted {
                 left: deadline - call.clock.now().get(),
-                run: handle.run(),
+                run: handle.which_run(),
             });
             yield_now().await;
             let names: &[_] = if faults.steps { &STEPS } else { &[] };
@@ -400,7 +400,7 @@ fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Fault
         };
         let outcome = with_backend(
             backend.clone(),
-            operation.run_with_call(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
+            operation.run(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
         );
         let outcome = match unless_it_panics(outcome).await {
             Ok(outcome) => outcome,

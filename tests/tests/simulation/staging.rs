@@ -183,13 +183,13 @@ impl Delivery {
                 }
                 Ok(this.number)
             };
-            let call = operation.run_with_offer(
+            let call = operation.run(
                 &backend,
                 &identity,
                 Some(deadline),
                 Codec::json(),
                 Errors::new(BoxError::from),
-                |offered| handler(offered.take()),
+                handler,
             );
             let ended = match unless_it_panics(call).await {
                 Ok(ended) => ended,

@@ -192,20 +192,20 @@ impl Bank {
         let payload = json!({ "transfer": transfer.number, "amount": transfer.amount });
         let deadline = Some(self.clock.now().plus(TIMEOUT));
         let identity = self.operation.identify(&payload.to_string(), None)?;
-        let start = |call: Call| async move {
+        let handler = |call: Call| async move {
             let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
             self.stage(&call, transfer, run)?;
             before_it_ends().await?;
             let transfer = transfer.number;
             Ok::<_, BoxError>(Receipt { transfer, run })
         };
-        let call = self.operation.run_with_offer(
+        let call = self.operation.run(
             &process,
             &identity,
             deadline,
             Codec::json(),
             Errors::new(BoxError::from),
-            |offered| start(offered.take()),
+            handler,
         );
         let outcome = call.await?;
         Ok(outcome.into_response())

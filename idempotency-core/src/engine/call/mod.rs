@@ -1,29 +1,23 @@
-//! The call that a handler can ask for.
-//!
-//! It is made only for a handler that takes it, so that every other handler pays nothing.
+//! The call of a handler. Each run makes one.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `mod` | the call |
-//! | `offered` | how a run offers its call to the handler |
+//! | `mod` | the call, and how it ends |
 //! | `step` | the steps of the call |
 //! | `token` | tokens for effects outside |
 
-mod offered;
 mod step;
 mod token;
 
-pub(crate) use offered::MadeCall;
-pub use offered::{OfferedCall, run_without_claim};
 pub use step::Step;
 pub use token::Token;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use self::step::Steps;
+use self::step::{Steps, StepsSummary};
 use super::Backend;
 use super::staging::{StageError, Staging};
 use crate::protocol::{CallTerms, Run};
@@ -34,7 +28,7 @@ use crate::time::EpochMillis;
 
 /// The call that a handler runs in: its key, which run of the key it is, the time that is left, and tokens for effects outside.
 ///
-/// A handler gets it if it asks for it. A clone is a handle to the same call.
+/// A clone is a handle to the same call.
 ///
 /// # Examples
 ///
@@ -43,7 +37,7 @@ use crate::time::EpochMillis;
 ///
 /// /// Returns the request to a payment provider, with a header that makes the charge safe to repeat.
 /// fn charge_request(call: &Call, amount: u64) -> String {
-///     let again = if call.run() == Run::First { "" } else { " (perhaps again)" };
+///     let again = if call.which_run() == Run::First { "" } else { " (perhaps again)" };
 ///     format!("charge {amount}{again}, Idempotency-Key: {}", call.token("charge"))
 /// }
 /// # let backend = idempotency_core::example::backend();
@@ -56,30 +50,19 @@ pub struct Call(Arc<Inner>);
 
 struct Inner {
     backend: Backend,
-    basis: Basis,
+    /// What the protocol knows of the call. `None` for a run without a key.
+    terms: Option<Arc<CallTerms>>,
+    /// `Run::Unprotected` if there is no confirmed claim. Then nothing is recorded, and nothing can be staged under the key.
+    run: Run,
+    /// `None` if the operation has no steps.
+    steps: Option<Steps>,
     /// When the time for the run ends, if that is known.
     ends: Option<EpochMillis>,
     has_ended: AtomicBool,
     /// What the handler has staged.
     staging: Staging,
-}
-
-/// Under what the handler runs.
-enum Basis {
-    Claim {
-        terms: CallTerms,
-        run: Run,
-        /// `None` if the operation has no steps.
-        steps: Option<Steps>,
-    },
-    /// No confirmed claim, because the store failed. The key is known, so its tokens are those of every other run.
-    Unclaimed {
-        id: RecordId,
-        /// Its steps run, and are not recorded. `None` if the operation has no steps.
-        steps: Option<Steps>,
-    },
-    /// No key. The bytes are random: the tokens of the run are made from them.
-    Unprotected { random: [u8; 16], steps: Steps },
+    /// What the tokens of a run without a key are made from. It is drawn for the first one.
+    random: OnceLock<[u8; 16]>,
 }
 
 impl Call {
@@ -95,102 +78,86 @@ impl Call {
     /// # use idempotency_core::operation::{Call, Run};
     /// # let backend = idempotency_core::example::backend();
     /// let call = Call::unprotected(&backend)?;
-    /// assert_eq!((call.key(), call.run(), call.time_left()), (None, Run::Unprotected, None));
+    /// assert_eq!((call.key(), call.which_run(), call.time_left()), (None, Run::Unprotected, None));
     /// # Ok::<(), idempotency_core::random::RandomError>(())
     /// ```
     pub fn unprotected(backend: &Backend) -> Result<Self, RandomError> {
-        let call = Self::without_claim(backend, None)?;
+        let random = backend.random_bytes()?;
+        let call = Self::without_key(backend, None);
         call.0.staging.refuse();
+        call.0.random.get_or_init(|| random);
         Ok(call)
-    }
-
-    fn without_claim(backend: &Backend, ends: Option<EpochMillis>) -> Result<Self, RandomError> {
-        Ok(Self::of_random(backend, backend.random_bytes()?, ends))
     }
 
     /// Returns the call of a run under the claim of `terms`. `recorded` are the steps of earlier runs.
     pub(super) fn under_claim(
         backend: &Backend,
-        terms: &CallTerms,
+        terms: &Arc<CallTerms>,
         run: Run,
         lease_end: Option<EpochMillis>,
         recorded: Option<&RecordedSteps>,
     ) -> Self {
         let has_steps = terms.policy.steps.are_on();
         let steps = recorded.zip(lease_end).filter(|_| has_steps);
-        let basis = Basis::Claim {
-            terms: terms.clone(),
-            run,
-            steps: steps.map(|(recorded, lease_end)| Steps::new(recorded.clone(), lease_end)),
-        };
-        Self::new(backend, basis, lease_end)
+        let steps = steps.map(|(recorded, lease_end)| Steps::new(recorded.clone(), lease_end));
+        Self::new(backend, Some(terms), run, steps, lease_end)
     }
 
-    /// Returns the call of a run without a confirmed claim, because the store failed. `lease_end` is the end of the lease that the
-    /// claim would have.
+    /// Returns the call of a run without a confirmed claim, because the store failed. Its steps run, and are not recorded. `lease_end`
+    /// is the end of the lease that the claim would have.
     pub(super) fn unclaimed(
         backend: &Backend,
-        terms: &CallTerms,
+        terms: &Arc<CallTerms>,
         lease_end: Option<EpochMillis>,
     ) -> Self {
-        let basis = Basis::Unclaimed {
-            id: terms.id.clone(),
-            steps: terms.policy.steps.are_on().then(Steps::unrecorded),
-        };
-        let call = Self::new(backend, basis, lease_end);
+        let steps = terms.policy.steps.are_on().then(Steps::unrecorded);
+        let call = Self::new(backend, Some(terms), Run::Unprotected, steps, lease_end);
         // No completion may ever apply what is staged.
         call.0.staging.refuse();
         call
     }
 
-    fn of_random(backend: &Backend, random: [u8; 16], ends: Option<EpochMillis>) -> Self {
-        let steps = Steps::unrecorded();
-        Self::new(backend, Basis::Unprotected { random, steps }, ends)
+    /// Returns the call of a run without a key.
+    pub(super) fn without_key(backend: &Backend, ends: Option<EpochMillis>) -> Self {
+        let steps = Some(Steps::unrecorded());
+        Self::new(backend, None, Run::Unprotected, steps, ends)
     }
 
-    /// Returns the steps of the run. `None` if the operation has none.
-    fn steps(&self) -> Option<&Steps> {
-        match &self.0.basis {
-            Basis::Claim { steps, .. } | Basis::Unclaimed { steps, .. } => steps.as_ref(),
-            Basis::Unprotected { steps, .. } => Some(steps),
-        }
-    }
-
-    /// Returns the steps of a run under a claim. `None` if nothing is recorded.
-    fn recorded_steps(&self) -> Option<&Steps> {
-        match &self.0.basis {
-            Basis::Claim { steps, .. } => steps.as_ref(),
-            Basis::Unclaimed { .. } | Basis::Unprotected { .. } => None,
-        }
-    }
-
-    fn new(backend: &Backend, basis: Basis, ends: Option<EpochMillis>) -> Self {
+    fn new(
+        backend: &Backend,
+        terms: Option<&Arc<CallTerms>>,
+        run: Run,
+        steps: Option<Steps>,
+        ends: Option<EpochMillis>,
+    ) -> Self {
         Self(Arc::new(Inner {
             backend: backend.clone(),
-            basis,
+            terms: terms.map(Arc::clone),
+            run,
+            steps,
             ends,
             has_ended: AtomicBool::new(false),
             staging: Staging::default(),
+            random: OnceLock::new(),
         }))
+    }
+
+    /// Returns the terms of the claim, under which steps are recorded. `None` without a confirmed claim.
+    fn claim(&self) -> Option<&CallTerms> {
+        let terms = self.0.terms.as_deref();
+        terms.filter(|_| self.0.run != Run::Unprotected)
     }
 
     /// Returns the id of the call's record, or `None` if the call has no key or protection is switched off.
     ///
     /// The id is a hash. It shows nothing of the payload. A run without a confirmed claim, after a failure of the store, has its key.
     pub fn key(&self) -> Option<&RecordId> {
-        match &self.0.basis {
-            Basis::Claim { terms, .. } => Some(&terms.id),
-            Basis::Unclaimed { id, .. } => Some(id),
-            Basis::Unprotected { .. } => None,
-        }
+        self.0.terms.as_ref().map(|terms| &terms.id)
     }
 
     /// Returns which run of the key this is: the first, or one after a run that ended without a result.
-    pub fn run(&self) -> Run {
-        match &self.0.basis {
-            Basis::Claim { run, .. } => *run,
-            Basis::Unclaimed { .. } | Basis::Unprotected { .. } => Run::Unprotected,
-        }
+    pub fn which_run(&self) -> Run {
+        self.0.run
     }
 
     /// Returns how long the claim of this run still lasts, by the clock of the backend: until the deadline of the invocation, or
@@ -210,6 +177,10 @@ impl Call {
     /// run of the key, on every machine and in every release, and shows nothing of the payload. Another name, key, operation
     /// (key prefix) or tenant has another token. Give each effect of a handler a name of its own.
     ///
+    /// # Panics
+    ///
+    /// If the run has no key, and the random source fails.
+    ///
     /// # Limits
     ///
     /// - The token does not change when the window expires. A call after the window runs the handler with the same token, so
@@ -228,20 +199,24 @@ impl Call {
     /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// # idempotency_core::example::ready(async {
     /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
-    /// let run = operation.run_with_offer(&backend, &order, None, Codec::json(), Errors::new(|error| error), |offered| {
-    ///     let call = offered.take();
-    ///     async move { Ok::<_, Error>(call.token("charge").to_string()) }
+    /// let run = operation.run(&backend, &order, None, Codec::json(), Errors::new(|error| error), async |call| {
+    ///     Ok::<_, Error>(call.token("charge").to_string())
     /// });
     /// assert_eq!(run.await?.response(), "8f9595e7-55e3-8328-92fa-5ff48ec22d26");
     /// # Ok::<(), Error>(())
     /// # }).unwrap();
     /// ```
+    #[allow(clippy::panic)]
     pub fn token(&self, name: &str) -> Token {
-        match &self.0.basis {
-            Basis::Claim { terms, .. } => Token::of_key(&terms.id, name),
-            Basis::Unclaimed { id, .. } => Token::of_key(id, name),
-            Basis::Unprotected { random, .. } => Token::of_random(random, name),
+        if let Some(key) = self.key() {
+            return Token::of_key(key, name);
         }
+        let random = self.0.random.get_or_init(|| {
+            let random = self.0.backend.random_bytes();
+            // Without random bytes the token could be that of another run, and a provider would take the two for one.
+            random.unwrap_or_else(|error| panic!("no token without a key: {error}"))
+        });
+        Token::of_random(random, name)
     }
 
     /// Changes the writes that this call has staged, in the form of one store. They are applied together with the completion of the
@@ -267,13 +242,10 @@ impl Call {
     /// # example::ready(async {
     /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
     /// for _duplicate in [false, true] {
-    ///     let run = operation.run_with_offer(&backend, &order, None, Codec::json(), Errors::new(|error| error), |offered| {
-    ///         let call = offered.take();
-    ///         async move {
-    ///             let pay = LedgerEntry::add("shop", 5);
-    ///             call.stage(|writes: &mut MemoryWrites| Ok::<_, Infallible>(writes.push(pay))).unwrap();
-    ///             Ok::<_, Error>("paid".to_owned())
-    ///         }
+    ///     let run = operation.run(&backend, &order, None, Codec::json(), Errors::new(|error| error), async |call| {
+    ///         let pay = LedgerEntry::add("shop", 5);
+    ///         call.stage(|writes: &mut MemoryWrites| Ok::<_, Infallible>(writes.push(pay))).unwrap();
+    ///         Ok::<_, Error>("paid".to_owned())
     ///     });
     ///     run.await?;
     /// }
@@ -314,18 +286,74 @@ impl Call {
     /// Ends the call, and returns what its handler has staged.
     fn end(&self) -> Option<Staged> {
         self.0.has_ended.store(true, Ordering::Release);
-        if let Some(steps) = self.steps() {
+        if let Some(steps) = &self.0.steps {
             steps.close();
         }
         self.0.staging.close()
     }
 }
 
+/// The call of a run that goes on. When it is dropped, the call has ended.
+pub(super) struct OpenCall(Call);
+
+impl OpenCall {
+    pub(super) fn new(call: Call) -> Self {
+        Self(call)
+    }
+
+    /// Returns the call, for the handler.
+    pub(super) fn handle(&self) -> Call {
+        self.0.clone()
+    }
+
+    /// Returns what the steps of the run were. `None` if the run records none.
+    pub(super) fn steps(&self) -> Option<StepsSummary> {
+        self.0.claim()?;
+        self.0.0.steps.as_ref().map(Steps::summary)
+    }
+
+    /// Ends the call: the handler has returned. Returns what it has staged.
+    pub(super) fn end(&self) -> Option<Staged> {
+        self.0.end()
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        // The future of the run can be dropped before the handler returns.
+        self.end();
+    }
+}
+
+/// Runs a handler without a claim and outside of an operation.
+///
+/// It is for an entry point with requests that it does not protect, whose handler gets a call all the same.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::operation::{Run, run_without_claim};
+/// # let backend = idempotency_core::example::backend();
+/// # idempotency_core::example::ready(async {
+/// let run = run_without_claim(&backend, None, async |call| call.which_run()).await;
+/// assert_eq!(run, Run::Unprotected);
+/// # });
+/// ```
+pub async fn run_without_claim<F: Future>(
+    backend: &Backend,
+    deadline: Option<EpochMillis>,
+    handler: impl FnOnce(Call) -> F,
+) -> F::Output {
+    let call = OpenCall::new(Call::without_key(backend, deadline));
+    call.0.0.staging.refuse();
+    handler(call.handle()).await
+}
+
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("key", &self.key())
-            .field("run", &self.run())
+            .field("run", &self.which_run())
             .finish_non_exhaustive()
     }
 }

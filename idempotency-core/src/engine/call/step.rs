@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Basis, Call, Token};
+use super::{Call, Token};
 use crate::engine::proof;
 use crate::engine::request::{Meter, Reasons, resend};
 use crate::error::{Error, ErrorKind};
@@ -243,8 +243,8 @@ impl Call {
 
     /// Returns true if the run may still begin an effect.
     fn may_try_again(&self) -> bool {
-        self.steps()
-            .is_some_and(|steps| steps.state().ledger.refusal(self.now()).is_none())
+        let steps = self.0.steps.as_ref();
+        steps.is_some_and(|steps| steps.state().ledger.refusal(self.now()).is_none())
     }
 
     /// Returns the recorded result of a step, or runs `work` and records its result.
@@ -257,11 +257,7 @@ impl Call {
         T: Serialize + DeserializeOwned,
         E: From<Error>,
     {
-        let terms = match &self.0.basis {
-            Basis::Claim { terms, .. } => Some(terms),
-            Basis::Unclaimed { .. } | Basis::Unprotected { .. } => None,
-        };
-        let Some(steps) = self.steps() else {
+        let Some(steps) = &self.0.steps else {
             let remedy = "set `steps = \"keep\"`, or `steps = \"forget\"`";
             let detail = format!("the operation has no steps: {remedy}");
             let error = self.step_error(ErrorKind::StepRefused, name, &detail);
@@ -273,7 +269,7 @@ impl Call {
             StepStart::Recorded(result) => return Ok(self.read_result(name, &result)?),
             StepStart::Refused(refusal) => return Err(self.refused(name, refusal).into()),
         }
-        let Some(terms) = terms else {
+        let Some(terms) = self.claim() else {
             return work.await;
         };
         let result = match work.await {

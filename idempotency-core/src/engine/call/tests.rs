@@ -97,18 +97,15 @@ fn run_with<T>(
     let mut seen = None;
     let codec = Codec::json();
     let (operation, identity) = (operation(), identity(payload));
-    let call = operation.run_with_offer(
+    let call = operation.run(
         backend,
         &identity,
         deadline,
         codec,
         Errors::new(|error| error),
-        |offered| {
-            let call = offered.take();
-            async {
-                seen = Some(look(call));
-                Ok(())
-            }
+        async |call| {
+            seen = Some(look(call));
+            Ok(())
         },
     );
     ready(call)?;
@@ -178,7 +175,7 @@ fn killed() -> Record {
 #[test]
 fn a_first_run_has_its_key_and_the_time_of_its_lease() {
     let (key, run, left) = run(MemoryStore::new(), ORDER, |call| {
-        (call.key().cloned(), call.run(), call.time_left())
+        (call.key().cloned(), call.which_run(), call.time_left())
     });
     assert_eq!(key.as_ref(), identity(ORDER).key());
     assert_eq!(run, Run::First);
@@ -204,7 +201,9 @@ fn the_run_after_a_killed_one_is_a_rerun_with_the_same_token() {
     let first = run(MemoryStore::new(), ORDER, |call| call.token("charge"));
     let store = MemoryStore::new();
     store.insert(identity(ORDER).key().unwrap().clone(), killed());
-    let (run, token) = run(store, ORDER, |call| (call.run(), call.token("charge")));
+    let (run, token) = run(store, ORDER, |call| {
+        (call.which_run(), call.token("charge"))
+    });
     let lease_ended = killed().in_progress_expiration.value().copied();
     assert_eq!(run, Run::Rerun { lease_ended });
     assert_eq!(token, first);
@@ -218,7 +217,7 @@ fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
             if let Some(before) = before {
                 inner.insert(identity(ORDER).key().unwrap().clone(), before);
             }
-            let run = run(Hiding { inner, hidden }, ORDER, |call| call.run());
+            let run = run(Hiding { inner, hidden }, ORDER, |call| call.which_run());
             assert_eq!(run, Run::Unknown);
         }
     }
@@ -236,19 +235,17 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
         for (later, fails) in [(0, true), (1, true), (2, false)] {
             let backend = Backend::new(store.clone(), Arc::new(Later(later)), platform());
             let (operation, identity) = (operation(), identity(ORDER));
-            let call = operation.run_with_offer(
+            let call = operation.run(
                 &backend,
                 &identity,
                 None,
                 Codec::json(),
                 Errors::new(|error| error),
-                |offered| {
-                    runs.push(offered.take().run());
-                    async move {
-                        match fails {
-                            true => Err(Error::new(ErrorKind::NoTimeLeft, "the handler's own")),
-                            false => Ok(7),
-                        }
+                async |call| {
+                    runs.push(call.which_run());
+                    match fails {
+                        true => Err(Error::new(ErrorKind::NoTimeLeft, "the handler's own")),
+                        false => Ok(7),
                     }
                 },
             );
@@ -272,7 +269,7 @@ fn a_run_that_is_unprotected_because_the_store_failed_has_the_key_and_its_tokens
     let (key, run, token, left) = run(down, ORDER, |call| {
         (
             call.key().cloned(),
-            call.run(),
+            call.which_run(),
             call.token("charge"),
             call.time_left(),
         )
@@ -287,7 +284,7 @@ fn a_run_without_a_key_has_tokens_of_its_own() {
     let backend = backend(Arc::new(MemoryStore::new()));
     let run = || {
         let tokens = run_with(&backend, WITHOUT_KEY, None, |call| {
-            assert_eq!((call.key(), call.run()), (None, Run::Unprotected));
+            assert_eq!((call.key(), call.which_run()), (None, Run::Unprotected));
             (
                 call.token("charge"),
                 call.token("charge"),
@@ -303,57 +300,20 @@ fn a_run_without_a_key_has_tokens_of_its_own() {
 }
 
 #[test]
-fn without_random_bytes_only_a_handler_that_asks_for_an_unprotected_call_is_refused() {
+fn without_random_bytes_only_a_handler_that_takes_a_token_without_a_key_fails() {
     let broken = Arc::new(Platform { bytes: None });
     let store = Arc::new(MemoryStore::new());
     let backend = Backend::new(store, platform(), broken);
-    let error = run_with(&backend, WITHOUT_KEY, None, |_| ()).unwrap_err();
+    let run = run_with(&backend, WITHOUT_KEY, None, |call| call.which_run());
+    assert_eq!(run.unwrap(), Run::Unprotected);
+    let token = || run_with(&backend, WITHOUT_KEY, None, |call| call.token("charge"));
+    assert!(catch_unwind(AssertUnwindSafe(token)).is_err());
+    let error = run_with(&backend, ORDER, None, |_| ()).unwrap_err();
     assert_eq!(
         (error.kind(), error.handler_ran()),
         (ErrorKind::Environment, false)
     );
     assert!(Call::unprotected(&backend).is_err());
-    let (operation, identity) = (operation(), identity(WITHOUT_KEY));
-    let handler = async { Ok::<_, Error>(7) };
-    let plain = operation.run(
-        &backend,
-        &identity,
-        None,
-        Codec::json(),
-        |error| error,
-        handler,
-    );
-    assert_eq!(ready(plain).unwrap().into_response(), 7);
-}
-
-#[test]
-fn a_handler_that_does_not_ask_has_no_call_made_for_it() {
-    for payload in [ORDER, WITHOUT_KEY] {
-        for asks in [false, true] {
-            let clock = platform();
-            let backend = Backend::new(Arc::new(MemoryStore::new()), clock.clone(), clock.clone());
-            let before = Arc::strong_count(&clock);
-            let (operation, identity) = (operation(), identity(payload));
-            let counted = operation.run_with_offer(
-                &backend,
-                &identity,
-                None,
-                Codec::json(),
-                Errors::new(|error| error),
-                |offered| {
-                    let call = asks.then(|| offered.take());
-                    let clock = &clock;
-                    async move {
-                        let counted = Arc::strong_count(clock);
-                        drop(call);
-                        Ok::<_, Error>(counted)
-                    }
-                },
-            );
-            let counted = ready(counted).unwrap().into_response();
-            assert_eq!(counted > before, asks, "{payload}");
-        }
-    }
 }
 
 /// Runs a call with this handler until it waits or ends, and returns the clone of the call that it kept.
@@ -361,14 +321,13 @@ fn kept(payload: &str, handler: impl Future<Output = Result<u8, Error>>) -> Call
     let backend = example::backend();
     let (operation, identity) = (operation(), identity(payload));
     let mut kept = None;
-    let run = operation.run_with_offer(
+    let run = operation.run(
         &backend,
         &identity,
         None,
         Codec::json(),
         Errors::new(|error| error),
-        |offered| {
-            let call = offered.take();
+        |call| {
             assert!(!call.has_ended());
             kept = Some(call);
             handler

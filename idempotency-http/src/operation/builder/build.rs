@@ -147,7 +147,6 @@ impl HttpOperationBuilder {
             has_warned: AtomicBool::new(false),
             key_required,
             documentation: documentation.transpose()?,
-            gives_call: self.gives_call,
             memory_limit: Settings::memory_limit(&variables),
             operation: compile(&self.path, &settings, &variables)?,
         })))

@@ -52,7 +52,6 @@ pub struct HttpOperationBuilder {
     error_response: Option<Arc<ErrorResponse>>,
     added_headers: Option<Arc<AddedHeaders>>,
     documentation: Option<String>,
-    gives_call: bool,
 }
 
 /// A rule for the caller, before it is checked.
@@ -81,7 +80,6 @@ impl HttpOperationBuilder {
             error_response: None,
             added_headers: None,
             documentation: None,
-            gives_call: false,
         }
     }
 
@@ -287,32 +285,6 @@ impl HttpOperationBuilder {
     /// Sets the header of a replay, whose value is `true`. `None` switches it off. Default: `idempotent-replayed`.
     pub fn replayed_header<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
         self.replayed_header = name.into().map(str::to_owned);
-        self
-    }
-
-    /// Gives the handler its [`Call`](crate::Call), as an extension of the request: the key, which run of it this is, the time
-    /// left, and tokens for effects outside.
-    ///
-    /// A request without a key, where none is required, has the call of an unprotected run. A request of a method that is not
-    /// protected passes unchanged, without a call: a handler of such requests too takes an `Option<Extension<Call>>`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use axum::{Extension, Router, routing::post};
-    /// use idempotency_http::{Call, HttpOperation, MemoryStore, backend};
-    ///
-    /// async fn pay(Extension(call): Extension<Call>) -> String {
-    ///     format!("POST /charges, Idempotency-Key: {}", call.token("charge"))
-    /// }
-    ///
-    /// let idempotent = HttpOperation::builder("shop::payments").caller_header("x-user-id").with_call().build()?;
-    /// let idempotent = idempotent.layer(backend(MemoryStore::new()));
-    /// let app: Router = Router::new().route("/payments", post(pay)).route_layer(idempotent);
-    /// # Ok::<(), idempotency_http::ConfigurationError>(())
-    /// ```
-    pub fn with_call(mut self) -> Self {
-        self.gives_call = true;
         self
     }
 

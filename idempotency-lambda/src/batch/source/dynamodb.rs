@@ -15,11 +15,7 @@ use crate::batch::settings::RecordOrder;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
 
-/// The source DynamoDB stream.
-#[derive(Clone, Copy, Debug)]
-pub enum DynamoDbStream {}
-
-impl EventSource for DynamoDbStream {}
+impl EventSource for Event {}
 
 /// A change of an item, with its images as a type.
 ///
@@ -61,8 +57,7 @@ impl<T> ItemChange<T> {
     }
 }
 
-impl Spec for DynamoDbStream {
-    type Event = Event;
+impl Spec for Event {
     type Record = EventRecord;
     type Response = DynamoDbEventResponse;
 
@@ -71,8 +66,8 @@ impl Spec for DynamoDbStream {
     const ID: &'static str = "eventID";
     const WAITS: bool = true;
 
-    fn records(event: Event) -> Vec<EventRecord> {
-        event.records
+    fn records(self) -> Vec<EventRecord> {
+        self.records
     }
 
     fn identifier(record: &EventRecord) -> Option<&str> {
@@ -163,7 +158,7 @@ fn image<T: DeserializeOwned>(name: &str, item: &Item) -> Result<Option<T>, Unde
         .map_err(|_| Undecodable::new(format!("does not fit its type: the {name} image")))
 }
 
-impl<T: DeserializeOwned> FromRecord<DynamoDbStream> for ItemChange<T> {
+impl<T: DeserializeOwned> FromRecord<Event> for ItemChange<T> {
     fn from_record(record: EventRecord) -> Result<Self, Undecodable> {
         Ok(Self {
             new: image("new", &record.change.new_image)?,

@@ -11,11 +11,7 @@ use crate::batch::settings::RecordOrder;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
 
-/// The source Kinesis.
-#[derive(Clone, Copy, Debug)]
-pub enum Kinesis {}
-
-impl EventSource for Kinesis {}
+impl EventSource for KinesisEvent {}
 
 /// A record of Kinesis with its data as a type, for a handler that needs more than the data.
 ///
@@ -49,8 +45,7 @@ impl<T> DataRecord<T> {
     }
 }
 
-impl Spec for Kinesis {
-    type Event = KinesisEvent;
+impl Spec for KinesisEvent {
     type Record = KinesisEventRecord;
     type Response = KinesisEventResponse;
 
@@ -59,8 +54,8 @@ impl Spec for Kinesis {
     const ID: &'static str = "eventID";
     const WAITS: bool = true;
 
-    fn records(event: KinesisEvent) -> Vec<KinesisEventRecord> {
-        event.records
+    fn records(self) -> Vec<KinesisEventRecord> {
+        self.records
     }
 
     fn identifier(record: &KinesisEventRecord) -> Option<&str> {
@@ -129,7 +124,7 @@ struct Inner<'a> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Body> FromRecord<Kinesis> for T {
+impl<T: Body> FromRecord<KinesisEvent> for T {
     fn from_record(record: KinesisEventRecord) -> Result<Self, Undecodable> {
         T::decode(&record.kinesis.data)
     }
@@ -139,7 +134,7 @@ impl<T: Body> FromRecord<Kinesis> for T {
     }
 }
 
-impl<T: Body> FromRecord<Kinesis> for DataRecord<T> {
+impl<T: Body> FromRecord<KinesisEvent> for DataRecord<T> {
     fn from_record(record: KinesisEventRecord) -> Result<Self, Undecodable> {
         Ok(Self {
             body: T::decode(&record.kinesis.data)?,

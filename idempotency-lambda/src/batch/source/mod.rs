@@ -12,9 +12,9 @@ mod item;
 mod kinesis;
 mod sqs;
 
-pub use dynamodb::{DynamoDbStream, ItemChange};
-pub use kinesis::{DataRecord, Kinesis};
-pub use sqs::{Message, Sqs};
+pub use dynamodb::ItemChange;
+pub use kinesis::DataRecord;
+pub use sqs::Message;
 
 use idempotency_core::error::Error;
 
@@ -24,15 +24,14 @@ use super::settings::RecordOrder;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
 
-/// A source of batches. It is implemented by [`Sqs`], [`Kinesis`] and [`DynamoDbStream`] alone.
+/// The event of a source of batches. It is implemented by the `SqsEvent`, the `KinesisEvent` and the `dynamodb::Event` of
+/// `aws_lambda_events` alone.
 pub trait EventSource: Spec {}
 
 /// The hidden part of [`EventSource`].
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub trait Spec: Sized + 'static {
-    /// The payload of the event.
-    type Event;
     /// One record of the event.
     type Record;
     /// The partial batch response.
@@ -51,7 +50,7 @@ pub trait Spec: Sized + 'static {
     /// retries would be used up before the lease of a killed run ends.
     const WAITS: bool;
 
-    fn records(event: Self::Event) -> Vec<Self::Record>;
+    fn records(self) -> Vec<Self::Record>;
 
     /// Returns what a partial batch response names this record by.
     fn identifier(record: &Self::Record) -> Option<&str>;

@@ -10,11 +10,7 @@ use crate::batch::settings::RecordOrder;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
 
-/// The source SQS.
-#[derive(Clone, Copy, Debug)]
-pub enum Sqs {}
-
-impl EventSource for Sqs {}
+impl EventSource for SqsEvent {}
 
 /// A message of SQS with its body as a type, for a handler that needs more than the body.
 ///
@@ -50,12 +46,11 @@ impl<T> Message<T> {
 
     /// Returns the `messageId`.
     pub fn id(&self) -> &str {
-        Sqs::identifier(&self.record).unwrap_or_default()
+        SqsEvent::identifier(&self.record).unwrap_or_default()
     }
 }
 
-impl Spec for Sqs {
-    type Event = SqsEvent;
+impl Spec for SqsEvent {
     type Record = SqsMessage;
     type Response = SqsBatchResponse;
 
@@ -64,8 +59,8 @@ impl Spec for Sqs {
     const ID: &'static str = "messageId";
     const WAITS: bool = false;
 
-    fn records(event: SqsEvent) -> Vec<SqsMessage> {
-        event.records
+    fn records(self) -> Vec<SqsMessage> {
+        self.records
     }
 
     fn identifier(message: &SqsMessage) -> Option<&str> {
@@ -138,7 +133,7 @@ struct Document<'a> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Body> FromRecord<Sqs> for T {
+impl<T: Body> FromRecord<SqsEvent> for T {
     fn from_record(message: SqsMessage) -> Result<Self, Undecodable> {
         decode(&message)
     }
@@ -148,7 +143,7 @@ impl<T: Body> FromRecord<Sqs> for T {
     }
 }
 
-impl<T: Body> FromRecord<Sqs> for Message<T> {
+impl<T: Body> FromRecord<SqsEvent> for Message<T> {
     fn from_record(record: SqsMessage) -> Result<Self, Undecodable> {
         Ok(Self {
             body: decode(&record)?,

@@ -2,23 +2,20 @@
 
 use std::fmt;
 use std::future::{Future, pending};
-use std::pin::Pin;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use idempotency_core::config::Variables;
-use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::operation::{Call, OfferedCall, run_without_claim};
-use idempotency_http::{
-    ClientReply, HttpOperation, Place, ReceivedRequest, RequestEvent, ViewError,
-};
+use idempotency_core::error::Error;
+use idempotency_core::operation::{Call, run_without_claim};
+use idempotency_http::{ClientReply, HttpOperation, ReceivedRequest, RequestEvent, ViewError};
 
 use super::{HttpEvent, HttpResponse, RegisteredHttp};
 use crate::event::Event;
 use crate::http::host::LambdaHost;
-use crate::invocation::{Change, Deadline, InScope, Invocation};
+use crate::invocation::{Change, Deadline, InScope};
 use crate::operation::registry::RegisteredOperation;
 use crate::store::StoreHandle;
 
@@ -38,7 +35,7 @@ where
     V::Payload: HttpEvent,
 {
     let (parts, body) = event.payload().request().into_parts();
-    let http = registered.http().ok().map(|(_, http)| http);
+    let http = registered.http().ok();
     PreparedHttp {
         event: http
             .filter(|http| http.protects(&parts.method, &parts.headers))
@@ -90,132 +87,12 @@ impl<R> HttpForm<R> {
     }
 }
 
-/// A request of an operation whose settings can be used.
-struct Opened<'a> {
-    http: &'static HttpOperation,
-    host: LambdaHost,
-    invocation: Result<Invocation, Error>,
-    request: ReceivedRequest<'a>,
-    is_protected: bool,
-}
-
-impl<'a> Opened<'a> {
-    /// Opens a request.
-    ///
-    /// # Errors
-    ///
-    /// If the settings of the function cannot be used.
-    fn new(
-        registered: &'static RegisteredOperation,
-        store: Option<StoreHandle>,
-        deadline: Deadline,
-        prepared: &'a PreparedHttp,
-    ) -> Result<Self, Error> {
-        let (operation, http) = registered.http()?;
-        let operation = match store {
-            Some(store) => registered.with_store(operation, store),
-            None => operation.clone(),
-        };
-        let host = LambdaHost::new(operation);
-        Ok(Self {
-            http,
-            invocation: host.invocation(deadline),
-            host,
-            request: prepared.request(),
-            is_protected: prepared.event.is_some(),
-        })
-    }
-
-    /// Returns the change to the scope of the handler.
-    fn change(&self) -> Change {
-        match &self.invocation {
-            Ok(known) => Change::to(known.clone()),
-            Err(_) => Change::default(),
-        }
-    }
-
-    async fn place(
-        invocation: Result<Invocation, Error>,
-        host: &LambdaHost,
-    ) -> Result<Place, Error> {
-        host.place_in(&invocation?).await
-    }
-
-    /// Runs the handler as a call, or returns the response of an earlier request or of this framework.
-    ///
-    /// # Errors
-    ///
-    /// The handler's error.
-    async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
-        self,
-        form: &HttpForm<R>,
-        start: impl FnOnce(OfferedCall<'_>) -> Fut,
-    ) -> Result<R, E> {
-        let place = Self::place(self.invocation, &self.host).await;
-        let view = |response: &R| Ok((form.to_http)(response)?.map(Bytes::from));
-        let call = self.http.call(place, &self.request);
-        // A future of 4 KB. On the heap it does not make that of each handler larger, which is moved several times.
-        let response = Box::pin(call.run_with_offer(start, view)).await?;
-        Ok(form.of(response))
-    }
-
-    /// Runs a handler that asks for its call, for a request that is not protected.
-    ///
-    /// # Errors
-    ///
-    /// The handler's error.
-    async fn run_unprotected<R, E, Fut: Future<Output = Result<R, E>>>(
-        self,
-        form: &HttpForm<R>,
-        start: impl FnOnce(OfferedCall<'_>) -> Fut,
-    ) -> Result<R, E> {
-        let key_prefix = self.http.compiled().key_prefix();
-        let error = match Self::place(self.invocation, &self.host).await {
-            Ok(place) => match run_without_claim(&place.backend, place.deadline, start).await {
-                Ok(result) => return result,
-                Err(error) => {
-                    Error::new(ErrorKind::Environment, key_prefix).with_detail(error.to_string())
-                }
-            },
-            Err(error) => error,
-        };
-        let refused = self.http.call(Err(error), &self.request);
-        Ok(form.of(refused
-            .run(pending(), |_| Err(ViewError::NoResponse(NO_HANDLER)))
-            .await?))
-    }
-}
-
 /// Runs a handler of HTTP events, or returns the response of an earlier request or of this framework.
 ///
 /// # Errors
 ///
 /// The handler's error.
-pub async fn run<R, E>(
-    registered: &'static RegisteredOperation,
-    mut prepared: PreparedHttp,
-    store: Option<StoreHandle>,
-    form: HttpForm<R>,
-    handler: Pin<Box<impl Future<Output = Result<R, E>>>>,
-) -> Result<R, E> {
-    let deadline = std::mem::take(&mut prepared.deadline);
-    let opened = match Opened::new(registered, store, deadline, &prepared) {
-        Ok(opened) => opened,
-        Err(error) => return Box::pin(misconfigured(registered, error, &prepared, &form)).await,
-    };
-    let handler = InScope::new(opened.change(), handler);
-    if !opened.is_protected {
-        return handler.await;
-    }
-    opened.run(&form, |_| handler).await
-}
-
-/// Runs a handler that asks for its call, as [`run`] does.
-///
-/// # Errors
-///
-/// The handler's error.
-pub async fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
+pub async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     registered: &'static RegisteredOperation,
     mut prepared: PreparedHttp,
     store: Option<StoreHandle>,
@@ -223,16 +100,32 @@ pub async fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
     handler: Box<impl FnOnce(Call) -> Fut>,
 ) -> Result<R, E> {
     let deadline = std::mem::take(&mut prepared.deadline);
-    let opened = match Opened::new(registered, store, deadline, &prepared) {
-        Ok(opened) => opened,
+    let compiled = registered.over(store);
+    let (operation, http) = match compiled.and_then(|own| Ok((own, registered.http()?))) {
+        Ok(compiled) => compiled,
         Err(error) => return Box::pin(misconfigured(registered, error, &prepared, &form)).await,
     };
-    let change = opened.change();
-    let start = |offered: OfferedCall<'_>| InScope::new(change, Box::pin(handler(offered.take())));
-    if !opened.is_protected {
-        return opened.run_unprotected(&form, start).await;
+    let host = LambdaHost::new(operation);
+    let invocation = host.invocation(deadline);
+    let change = match &invocation {
+        Ok(known) => Change::to(known.clone()),
+        Err(_) => Change::default(),
+    };
+    let handler = |call| InScope::enter(change, || handler(call));
+    if prepared.event.is_none() {
+        let backend = host.backend_at_hand();
+        let deadline = invocation.ok().and_then(|known| known.deadline);
+        return Box::pin(run_without_claim(&backend, deadline, handler)).await;
     }
-    opened.run(&form, start).await
+    let place = match invocation {
+        Ok(known) => host.place_in(&known).await,
+        Err(error) => Err(error),
+    };
+    let view = |response: &R| Ok((form.to_http)(response)?.map(Bytes::from));
+    let call = http.call(place, &prepared.request());
+    // A future of 4 KB. On the heap it does not make that of each handler larger, which is moved several times.
+    let response = Box::pin(call.run(handler, view)).await?;
+    Ok(form.of(response))
 }
 
 /// Returns the response of a function whose settings cannot be used. Its own rules do not exist.
@@ -264,7 +157,7 @@ async fn misconfigured<R, E>(
     };
     let call = rules.call(Err(error), &prepared.request());
     Ok(form.of(call
-        .run(pending(), |_| Err(ViewError::NoResponse(NO_HANDLER)))
+        .run(|_| pending(), |_| Err(ViewError::NoResponse(NO_HANDLER)))
         .await?))
 }
 

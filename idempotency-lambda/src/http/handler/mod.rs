@@ -15,7 +15,7 @@ mod request;
 mod response;
 mod uri;
 
-pub use call::{HttpForm, PreparedHttp, prepare, run, run_with_call};
+pub use call::{HttpForm, PreparedHttp, prepare, run};
 pub use registered::{HttpSettings, RegisteredHttp};
 pub use request::HttpEvent;
 pub use response::HttpResponse;

@@ -67,21 +67,18 @@ impl RegisteredOperation {
         self.http
     }
 
-    /// Returns the operation and its HTTP rules, compiled at the first call.
+    /// Returns the HTTP rules, compiled with the operation at the first call.
     ///
     /// # Errors
     ///
     /// As [`operation`](Self::operation).
     #[cfg(feature = "http")]
-    pub(crate) fn http(
-        &'static self,
-    ) -> Result<(&'static Operation, &'static HttpOperation), Error> {
-        let operation = self.operation()?;
-        match self.http.and_then(RegisteredHttp::compiled) {
-            Some(http) => Ok((operation, http)),
+    pub(crate) fn http(&'static self) -> Result<&'static HttpOperation, Error> {
+        self.operation()?;
+        self.http.and_then(RegisteredHttp::compiled).ok_or_else(|| {
             // Unreachable: the attribute that runs HTTP has written the rules.
-            None => Err(self.error(&ConfigurationError::new("the function has no HTTP rules"))),
-        }
+            self.error(&ConfigurationError::new("the function has no HTTP rules"))
+        })
     }
 
     /// Compiles what the attribute wrote.
@@ -112,20 +109,28 @@ impl RegisteredOperation {
             .map_err(|error| self.error(error))
     }
 
-    /// Returns the operation with this store. The same store keeps its cache from call to call.
-    pub(crate) fn with_store(&self, operation: &Operation, store: StoreHandle) -> Operation {
+    /// Returns the operation for one call, with the store that `store = ..` gives. The same store keeps its cache from call to call.
+    ///
+    /// # Errors
+    ///
+    /// As [`operation`](Self::operation).
+    pub(crate) fn over(&'static self, store: Option<StoreHandle>) -> Result<Operation, Error> {
+        let operation = self.operation()?;
+        let Some(store) = store else {
+            return Ok(operation.clone());
+        };
         let mut last = self
             .with_store
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match &*last {
+        Ok(match &*last {
             Some((known, operation)) if Arc::ptr_eq(&known.0, &store.0) => operation.clone(),
             _ => {
                 let operation = operation.with_store(store.clone());
                 *last = Some((store, operation.clone()));
                 operation
             }
-        }
+        })
     }
 
     /// Checks that no other operation has the key prefix.

@@ -70,7 +70,7 @@ async fn buys_another(shop: &Shop, steps: Steps) {
             Err::<Vec<String>, BoxError>("the bank is closed".into())
         };
         let payload = json!({ "order_id": 1, "amount": amount });
-        let placed = shop.place.run_with_call(&payload, deadline, order);
+        let placed = shop.place.run(&payload, deadline, order);
         with_backend(process, placed).await.unwrap_err()
     };
     shop.store
@@ -115,7 +115,7 @@ async fn a_record_that_steps_fill_is_taken_over_without_its_event() {
             Ok(vec![full.len().to_string()])
         };
         let payload = json!({ "order_id": 1, "note": note });
-        let placed = shop.place.run_with_call(&payload, deadline, order);
+        let placed = shop.place.run(&payload, deadline, order);
         with_backend(shop.process(), placed).await
     };
     let failed: Result<Outcome<Vec<String>>, BoxError> = place("short".to_owned(), true).await;
@@ -160,7 +160,7 @@ async fn results_share_the_record_and_a_response_of_any_size_completes_it() {
         Ok::<_, BoxError>(vec![noise(1_500_000)])
     };
     let payload = json!({ "order_id": 1 });
-    let placed = shop.place.run_with_call(&payload, deadline, large);
+    let placed = shop.place.run(&payload, deadline, large);
     let outcome = with_backend(shop.process(), placed).await.unwrap();
     let again = shop.place_quietly().await.unwrap();
     assert!(again.is_replayed());
@@ -187,7 +187,7 @@ async fn results_that_were_compressed_are_those_of_the_next_run() {
             Ok(vec![])
         };
         let payload = json!({ "order_id": 1 });
-        let placed = shop.place.run_with_call(&payload, deadline, order);
+        let placed = shop.place.run(&payload, deadline, order);
         let ended: Result<Outcome<Vec<String>>, BoxError> =
             with_backend(shop.process(), placed).await;
         assert_eq!(ended.is_err(), fails);

@@ -18,7 +18,7 @@ struct App(&'static str);
 
 #[idempotent]
 async fn after_the_event(event: LambdaEvent<Order>, call: Call) -> Result<String, BoxError> {
-    if call.run() != Run::First {
+    if call.which_run() != Run::First {
         return Ok(format!("order {} again", event.payload.id));
     }
     Ok(call.token("charge").to_string())

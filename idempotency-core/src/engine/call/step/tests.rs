@@ -68,13 +68,13 @@ where
 {
     let backend = Backend::new(desk.clone(), Arc::new(Fixed), Arc::new(Fixed));
     let identity = operation.identify(payload, None).unwrap();
-    ready(operation.run_with_offer(
+    ready(operation.run(
         &backend,
         &identity,
         None,
         Codec::json(),
         Errors::new(|error| error),
-        |offered| handler(offered.take()),
+        handler,
     ))
 }
 
