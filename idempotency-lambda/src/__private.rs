@@ -16,8 +16,6 @@ use crate::event::{Event, Payload};
 use crate::invocation::{Deadline, HasContext};
 use crate::operation::IdentifiedCall;
 
-#[cfg(feature = "batch")]
-pub use crate::batch::attribute as batch;
 #[cfg(feature = "http")]
 pub use crate::http::Unstorable;
 #[cfg(feature = "http")]
@@ -317,6 +315,65 @@ pub fn run_http<R, E, Fut: Future<Output = Result<R, E>>>(
     Box::pin(crate::http::handler::run(
         operation, prepared, store, form, handler,
     ))
+}
+
+/// The functions that the code of `#[idempotent(sqs, ..)]` calls.
+#[cfg(feature = "batch")]
+pub mod batch {
+    use std::future::Future;
+
+    use idempotency_core::error::Error;
+    use idempotency_core::event::refused;
+
+    use super::{Call, Codec, RecordConvert, RegisteredOperation, StoreHandle};
+    use crate::batch::run::{Function, Reader, run_batch};
+    use crate::batch::{EventSource, FromRecord};
+
+    pub use crate::batch::source::Spec;
+    pub use crate::batch::{Batch, KeyFrom, RecordOrder};
+    pub use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
+    pub use aws_lambda_events::kinesis::KinesisEvent;
+    pub use aws_lambda_events::sqs::SqsEvent;
+    pub use lambda_runtime::LambdaEvent;
+
+    /// Returns the batch settings of an annotated function.
+    pub fn batch(
+        operation: &'static RegisteredOperation,
+        store: Option<StoreHandle>,
+    ) -> Result<Batch, Error> {
+        Ok(Batch::new(&operation.over(store)?))
+    }
+
+    /// Returns how a record is read. Only a type that a record can be read as has a reader.
+    pub fn record<S: EventSource, A: FromRecord<S>>() -> Reader<S, A> {
+        Reader::new()
+    }
+
+    /// Runs the function for each record.
+    pub async fn handle<S, A, R, E, F, Fut>(
+        batch: Result<Batch, Error>,
+        event: LambdaEvent<S>,
+        reader: Reader<S, A>,
+        codec: Codec<R>,
+        failure: RecordConvert<E>,
+        handler: F,
+    ) -> Result<S::Response, E>
+    where
+        S: EventSource,
+        F: Fn(A, Call) -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        let RecordConvert { convert, named } = failure;
+        let batch = batch.map_err(|error| convert(refused(error)))?;
+        let function = Function {
+            codec: codec.0,
+            handler,
+            named,
+        };
+        run_batch(batch, event, reader, function)
+            .await
+            .map_err(convert)
+    }
 }
 
 impl fmt::Debug for ParameterDeadline {

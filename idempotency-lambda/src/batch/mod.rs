@@ -2,8 +2,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `settings` | a batch with its settings |
-//! | `handler` | what is run for each record |
+//! | `settings` | a batch with its settings, and the function that it runs for each record |
 //! | `source` | SQS, Kinesis and DynamoDB streams: how a record is named, ordered and read |
 //! | `body` | the body of a record as a type |
 //! | `run` | starts the records and makes the response |
@@ -12,8 +11,6 @@
 //! | `reserve` | whether a record can still start before the deadline |
 //! | `verdict` | which records are acknowledged |
 //! | `report` | what is logged |
-//! | `catch` | a panic of one record's handler |
-//! | `attribute` | what the code of `#[idempotent(sqs, ..)]` calls |
 //!
 //! # Examples
 //!
@@ -52,23 +49,17 @@
 //! The event source mapping needs `FunctionResponseTypes: [ReportBatchItemFailures]`. Without it Lambda takes any response as
 //! success, and **deletes the messages that failed**. `docs/guide/batches.md` of the repository has the rest.
 
-#[doc(hidden)]
-#[allow(missing_docs)]
-pub mod attribute;
 mod body;
-mod catch;
 mod duplicates;
-mod handler;
 mod plan;
 mod report;
 mod reserve;
-mod run;
+pub(crate) mod run;
 mod settings;
-mod source;
+pub(crate) mod source;
 mod verdict;
 
 pub use body::{Body, RawBody, Undecodable};
-pub use handler::RecordHandler;
-pub use settings::{Batch, KeyFrom, RecordOrder};
+pub use settings::{Batch, KeyFrom, RecordHandler, RecordOrder};
 pub use source::{DataRecord, EventSource, FromRecord, ItemChange, Message};
 pub(crate) use verdict::Named;

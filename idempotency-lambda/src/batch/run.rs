@@ -15,14 +15,13 @@ use idempotency_core::record::RecordId;
 use lambda_runtime::LambdaEvent;
 
 use super::body::{Text, Undecodable};
-use super::catch::{catch, catch_call};
 use super::duplicates::{Duplicates, Meet};
 use super::plan::Plan;
 use super::report::Report;
 use super::reserve::{RecordStart, Reserve};
 use super::settings::{Batch, KeyFrom};
 use super::source::{EventSource, FromRecord};
-use super::verdict::{CallError, Done, Named, Verdict, Why};
+use super::verdict::{CallError, Done, Named, Verdict, Why, catch, catch_call};
 use crate::invocation::{Change, Deadline, InScope};
 use crate::operation::{IdentifiedCall, Operation};
 

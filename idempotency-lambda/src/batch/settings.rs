@@ -1,15 +1,15 @@
-//! A batch with its settings.
+//! A batch with its settings, and the function that it runs for each record.
 
 use std::future::Future;
 use std::time::Duration;
 
 use idempotency_core::engine::Codec;
 use idempotency_core::error::Error;
+use idempotency_core::operation::Call;
 use lambda_runtime::LambdaEvent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::handler::RecordHandler;
 use super::run::{Function, Reader, run_batch};
 use super::source::{EventSource, FromRecord};
 use crate::BoxError;
@@ -156,5 +156,47 @@ impl Batch {
             named,
         };
         run_batch(self, event, Reader::new(), function)
+    }
+}
+
+/// A function that runs for each record of a batch. It takes the record `A`, and then its [`Call`] if it asks for it.
+///
+/// It is implemented for every `Fn(A) -> Fut` and `Fn(A, Call) -> Fut` with a future. `Asks` is what it asks for: `()` or `Call`. The
+/// compiler finds it. The parameters of a closure need their types: `|order: Order, call: Call| ..`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no function that a batch can run for each record",
+    label = "write `async |record: T| ..`, or `async |record: T, call: Call| ..` if it asks for its call",
+    note = "it takes a record and nothing more or an `idempotency_lambda::Call`, and returns a future"
+)]
+pub trait RecordHandler<A, Asks> {
+    /// The future of one run.
+    type Future: Future;
+
+    /// Starts the run for one record.
+    #[doc(hidden)]
+    fn start(&self, record: A, call: Call) -> Self::Future;
+}
+
+impl<F, A, Fut> RecordHandler<A, ()> for F
+where
+    F: Fn(A) -> Fut,
+    Fut: Future,
+{
+    type Future = Fut;
+
+    fn start(&self, record: A, _: Call) -> Fut {
+        self(record)
+    }
+}
+
+impl<F, A, Fut> RecordHandler<A, Call> for F
+where
+    F: Fn(A, Call) -> Fut,
+    Fut: Future,
+{
+    type Future = Fut;
+
+    fn start(&self, record: A, call: Call) -> Fut {
+        self(record, call)
     }
 }

@@ -6,9 +6,13 @@
 //! An `Ok` after a step that found its claim gone is not counted: that step had no result, and only the redelivery finishes the work if the
 //! other call does not.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::Poll;
+
 use idempotency_core::error::{Error, ErrorKind};
 
-use super::catch::catch_call;
 use crate::BoxError;
 use crate::diagnostic::chain;
 
@@ -151,6 +155,24 @@ impl Why {
             _ => None,
         }
     }
+}
+
+/// Polls the future to its end. Returns `None` if it panics.
+///
+/// The panic's message was written by the panic hook. The future is not polled again, and what it held is dropped.
+pub(super) async fn catch<F: Future>(mut future: Pin<Box<F>>) -> Option<F::Output> {
+    poll_fn(
+        |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Some),
+            Err(_) => Poll::Ready(None),
+        },
+    )
+    .await
+}
+
+/// Calls the function. Returns `None` if it panics.
+pub(super) fn catch_call<T>(call: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
 }
 
 #[cfg(test)]

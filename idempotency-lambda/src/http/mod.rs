@@ -35,14 +35,10 @@ mod builder;
 #[allow(missing_docs)]
 pub mod handler;
 mod host;
-mod layer;
 mod run;
-mod service;
 
 pub use builder::HttpLayerBuilder;
-pub use host::LambdaHost;
-pub use layer::HttpLayer;
-pub use run::{run, run_concurrent};
-pub use service::service;
+pub use host::{HttpLayer, LambdaHost};
+pub use run::{run, run_concurrent, service};
 
 pub use idempotency_http::{Problem, Reason, Unstorable};

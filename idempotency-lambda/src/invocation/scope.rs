@@ -1,17 +1,16 @@
-//! The scope around a call: its invocation and, in a test, its backend.
+//! The scope around a call: its invocation and, in a test, its backend. Inside Lambda a call that does not know its invocation is refused.
 //!
 //! The scope is a thread-local that a small future sets around each poll, so it survives `join!` and `select!`. A spawned
 //! task leaves it, unless it is wrapped with [`in_current_invocation`](crate::in_current_invocation).
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use idempotency_core::clock::Clock;
 use idempotency_core::engine::Backend;
-use idempotency_core::error::Error;
+use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::time::EpochMillis;
 
-use super::lambda;
 use crate::metrics::Meter;
 use crate::process;
 use crate::start::end_init_phase;
@@ -88,8 +87,8 @@ impl Scope {
     /// not run.
     pub(super) fn invocation_of_call(operation: &str) -> Result<Invocation, Error> {
         let scope = Self::surrounding();
-        if is_guess(scope.as_deref(), lambda::is_lambda()) {
-            return Err(lambda::unknown_invocation(operation));
+        if is_guess(scope.as_deref(), is_lambda()) {
+            return Err(unknown_invocation(operation));
         }
         Ok(scope.map_or_else(Invocation::default, |scope| scope.invocation.clone()))
     }
@@ -116,6 +115,31 @@ impl Drop for ScopeGuard {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
+}
+
+static IN_LAMBDA: OnceLock<bool> = OnceLock::new();
+
+/// Returns true if this process serves events of Lambda, or of another program that speaks the Runtime API.
+fn is_lambda() -> bool {
+    *IN_LAMBDA.get_or_init(|| {
+        std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_some_and(|address| !address.is_empty())
+    })
+}
+
+/// Makes this process behave as if Lambda had started it, for tests, which cannot set a variable of their own process.
+///
+/// Returns false if the variable was read before and has another meaning.
+pub fn assume_lambda() -> bool {
+    *IN_LAMBDA.get_or_init(|| true)
+}
+
+/// Returns the error of a call that does not know its invocation. It says what to write.
+fn unknown_invocation(operation: &str) -> Error {
+    Error::new(ErrorKind::UnknownInvocation, operation).with_detail(
+        "start the function with `idempotency_lambda::run`, put `InvocationLayer` around its service, or pass the \
+         context (`context = event.context` in the attribute, `&event.context` to `Operation::run`); wrap a spawned task \
+         with `idempotency_lambda::in_current_invocation`, and work without an invocation with `with_invocation(None, ..)`",
+    )
 }
 
 #[cfg(test)]

@@ -33,8 +33,8 @@ use idempotency_core::operation::Call;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no function that a call can run",
-    label = "neither `|| async {{ .. }}` nor `|call: Call| async move {{ .. }}`",
-    note = "it takes nothing or its `idempotency_lambda::Call`, and returns a future"
+    label = "write `async || ..`, or `async |call: Call| ..` if it asks for its call",
+    note = "it takes nothing or an `idempotency_lambda::Call`, and returns a future"
 )]
 pub trait Handler<Asks> {
     /// The future of one run.

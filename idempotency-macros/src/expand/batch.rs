@@ -6,7 +6,8 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::FnArg;
 
-use super::{SpanRange, call, operation, returned, store};
+use super::types::{self, SpanRange};
+use super::{operation, store};
 use crate::arguments::{Shape, Source, of_batch};
 use crate::parse::Function;
 use crate::validate::{PayloadSource, ValidatedFn};
@@ -34,7 +35,7 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
         *last.pat = syn::parse_quote!(#event);
         *last.ty = syn::parse_quote!(#private::batch::LambdaEvent<#source>);
     }
-    let failure = returned::part(
+    let failure = types::part(
         runtime,
         &validated.returned,
         &validated.returned.failure,
@@ -43,19 +44,19 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
     signature.output = syn::parse_quote! {
         -> ::core::result::Result<<#source as #private::batch::Spec>::Response, #failure>
     };
-    let returned::Witnesses {
+    let types::Witnesses {
         codec,
         convert,
         never,
-    } = returned::witnesses(&validated.returned, validated.shape, runtime);
+    } = types::witnesses(&validated.returned, validated.shape, runtime);
     let at = SpanRange::of(of);
     let head = at.head(runtime, "batch");
     let reader = quote_spanned!(at.end=> ::record::<#source, #of>());
-    let call::CallCode {
+    let types::CallCode {
         before: supplied,
         name: call,
         binding,
-    } = call::supplied(validated);
+    } = types::supplied(validated);
     let settings = settings(validated);
     let operation = operation::operation(function, validated);
     let store = store(validated);

@@ -2,20 +2,190 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `mod` | the call of a handler |
 //! | `registered` | the HTTP rules of an annotated function |
-//! | `call` | the call of a handler |
 //! | `request` | the request inside an event, for each kind of event |
 //! | `response` | the response inside the response of a handler, for each kind of event |
-//! | `headers`, `uri` | parts of both |
 
-mod call;
-mod headers;
 mod registered;
 mod request;
 mod response;
-mod uri;
 
-pub use call::{HttpForm, PreparedHttp, prepare, run};
 pub use registered::{HttpSettings, RegisteredHttp};
 pub use request::HttpEvent;
 pub use response::HttpResponse;
+
+use std::fmt;
+use std::future::{Future, pending};
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use idempotency_core::config::Variables;
+use idempotency_core::error::Error;
+use idempotency_core::operation::{Call, run_without_claim};
+use idempotency_http::{ClientReply, HttpOperation, ReceivedRequest, RequestEvent, ViewError};
+
+use crate::event::Event;
+use crate::http::host::LambdaHost;
+use crate::invocation::{Change, Deadline, InScope};
+use crate::operation::registry::RegisteredOperation;
+use crate::store::StoreHandle;
+
+/// A request that was taken from an event, before the handler takes the event.
+pub struct PreparedHttp {
+    parts: Parts,
+    body: Vec<u8>,
+    /// The event, for expressions. `None` if the method is not protected.
+    event: Option<RequestEvent>,
+    deadline: Deadline,
+}
+
+/// Takes the request from an event.
+pub fn prepare<V>(registered: &'static RegisteredOperation, event: &V) -> PreparedHttp
+where
+    V: Event,
+    V::Payload: HttpEvent,
+{
+    let (parts, body) = event.payload().request().into_parts();
+    let http = registered.http().ok();
+    PreparedHttp {
+        event: http
+            .filter(|http| http.protects(&parts.method, &parts.headers))
+            .map(|http| event.payload().read(http)),
+        parts,
+        body,
+        deadline: Deadline::from(event.context()),
+    }
+}
+
+impl PreparedHttp {
+    fn request(&self) -> ReceivedRequest<'_> {
+        let request = ReceivedRequest::new(&self.parts, &self.body);
+        match &self.event {
+            Some(event) => request.with_event(event),
+            None => request,
+        }
+    }
+}
+
+/// How responses of one type are HTTP responses. Only an [`HttpResponse`] has a form.
+///
+/// It takes the place of trait bounds, so that a wrong type is one error, at the type.
+pub struct HttpForm<R> {
+    to_http: fn(&R) -> Result<Response<Vec<u8>>, ViewError>,
+    from_http: fn(Response<Vec<u8>>) -> R,
+}
+
+impl<R: HttpResponse> HttpForm<R> {
+    pub(crate) fn new() -> Self {
+        Self {
+            to_http: R::to_http,
+            from_http: R::from_http,
+        }
+    }
+}
+
+impl<R> HttpForm<R> {
+    /// Returns the response that is sent, in the handler's form.
+    fn of(&self, sent: ClientReply<R>) -> R {
+        match sent {
+            ClientReply::Own(response) => response,
+            ClientReply::Made(mut response) => {
+                // The platform writes it, for the body that it sends.
+                response.headers_mut().remove(CONTENT_LENGTH);
+                (self.from_http)(response.map(Vec::from))
+            }
+        }
+    }
+}
+
+/// Runs a handler of HTTP events, or returns the response of an earlier request or of this framework.
+///
+/// # Errors
+///
+/// The handler's error.
+pub async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
+    registered: &'static RegisteredOperation,
+    mut prepared: PreparedHttp,
+    store: Option<StoreHandle>,
+    form: HttpForm<R>,
+    handler: Box<impl FnOnce(Call) -> Fut>,
+) -> Result<R, E> {
+    let deadline = std::mem::take(&mut prepared.deadline);
+    let compiled = registered.over(store);
+    let (operation, http) = match compiled.and_then(|own| Ok((own, registered.http()?))) {
+        Ok(compiled) => compiled,
+        Err(error) => return Box::pin(misconfigured(registered, error, &prepared, &form)).await,
+    };
+    let host = LambdaHost::new(operation);
+    let invocation = host.invocation(deadline);
+    let change = match &invocation {
+        Ok(known) => Change::to(known.clone()),
+        Err(_) => Change::default(),
+    };
+    let handler = |call| InScope::enter(change, || handler(call));
+    if prepared.event.is_none() {
+        let backend = host.backend_at_hand();
+        let deadline = invocation.ok().and_then(|known| known.deadline);
+        return Box::pin(run_without_claim(&backend, deadline, handler)).await;
+    }
+    let place = match invocation {
+        Ok(known) => host.place_in(&known).await,
+        Err(error) => Err(error),
+    };
+    let view = |response: &R| Ok((form.to_http)(response)?.map(Bytes::from));
+    let call = http.call(place, &prepared.request());
+    // A future of 4 KB. On the heap it does not make that of each handler larger, which is moved several times.
+    let response = Box::pin(call.run(handler, view)).await?;
+    Ok(form.of(response))
+}
+
+/// Returns the response of a function whose settings cannot be used. Its own rules do not exist.
+///
+/// # Errors
+///
+/// None: `E` is the handler's error, and the handler does not run.
+async fn misconfigured<R, E>(
+    registered: &'static RegisteredOperation,
+    error: Error,
+    prepared: &PreparedHttp,
+    form: &HttpForm<R>,
+) -> Result<R, E> {
+    let rules = HttpOperation::builder(error.operation())
+        .variables(Variables::default())
+        .shared_by_all_callers();
+    let rules = match registered
+        .http_rules()
+        .and_then(RegisteredHttp::add_headers)
+    {
+        Some(headers) => rules.add_headers(headers),
+        None => rules,
+    };
+    let Ok(rules) = rules.build() else {
+        // Unreachable: these rules need no setting.
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        return Ok(form.of(ClientReply::Made(response)));
+    };
+    let call = rules.call(Err(error), &prepared.request());
+    Ok(form.of(call
+        .run(|_| pending(), |_| Err(ViewError::NoResponse(NO_HANDLER)))
+        .await?))
+}
+
+/// Why a request that is refused has no response of a handler.
+const NO_HANDLER: &str = "the handler did not run";
+
+impl<R> fmt::Debug for HttpForm<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpForm")
+    }
+}
+
+impl fmt::Debug for PreparedHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PreparedHttp({})", self.parts.method)
+    }
+}

@@ -1,18 +1,17 @@
 //! The HTTP request inside an event, for each kind of event.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use aws_lambda_events::alb::AlbTargetGroupRequest;
 use aws_lambda_events::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
 use aws_lambda_events::lambda_function_urls::LambdaFunctionUrlRequest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use idempotency_http::{HttpOperation, RequestEvent};
 use serde::Serialize;
 
-use super::headers::merged;
-use super::uri::uri;
 use crate::event::Payload;
 use crate::raw::Raw;
 
@@ -170,6 +169,61 @@ fn parameters(of: &impl Serialize) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Tests of the request inside each kind of event.
+/// Returns the URI of a path and a query, as the event has them.
+///
+/// An event can have them decoded. Bytes that a URI cannot have are encoded.
+fn uri(path: &str, query: &str) -> Uri {
+    let mut text = String::with_capacity(path.len() + query.len() + 2);
+    if !path.starts_with('/') {
+        text.push('/');
+    }
+    push(&mut text, path, b"?#");
+    if !query.is_empty() {
+        text.push('?');
+        push(&mut text, query, b"#");
+    }
+    // A URI is too long from 65,535 bytes on. An event cannot have such a path: API Gateway and ALB refuse it.
+    text.parse().unwrap_or_default()
+}
+
+/// Adds a text, and encodes the bytes that a URI cannot have here.
+fn push(to: &mut String, text: &str, reserved: &[u8]) {
+    for &byte in text.as_bytes() {
+        let is_plain = byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte);
+        if is_plain && !reserved.contains(&byte) {
+            to.push(char::from(byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(to, "%{byte:02X}");
+        }
+    }
+}
+
+/// Returns the headers of both fields. A header that is in both has the values of the field with all values.
+pub(super) fn merged(all: &HeaderMap, single: &HeaderMap) -> HeaderMap {
+    let mut headers = all.clone();
+    for (name, value) in single {
+        if !all.contains_key(name) {
+            headers.append(name, value.clone());
+        }
+    }
+    headers
+}
+
+/// Returns one value for each header: several values are joined with commas, as HTTP allows for the headers that are stored.
+pub(super) fn joined(headers: &HeaderMap) -> HeaderMap {
+    let mut joined = HeaderMap::new();
+    for name in headers.keys() {
+        let values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+        let values: Vec<_> = values.collect();
+        // It cannot fail, because each part is the value of a header.
+        if let Ok(value) = HeaderValue::from_bytes(&values.join(&b", "[..])) {
+            joined.insert(name, value);
+        }
+    }
+    joined
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,5 +369,52 @@ mod tests {
         assert!(key_by_caller(lower, &typed).is_some());
         assert!(by_header.is_some());
         assert_eq!(key_by_caller(any_case, &typed), by_header);
+    }
+
+    #[test]
+    fn a_path_and_a_query_are_kept_as_they_are() {
+        let uri = uri("/orders/7%2F8;a=(b)", "a=1&b=%20x+y");
+        assert_eq!(uri, "/orders/7%2F8;a=(b)?a=1&b=%20x+y");
+    }
+
+    #[test]
+    fn bytes_that_a_uri_cannot_have_are_encoded() {
+        assert_eq!(
+            uri("/a b/ü?#", "c=\"d\" e"),
+            "/a%20b/%C3%BC%3F%23?c=%22d%22%20e"
+        );
+        assert_eq!(uri("", ""), "/");
+    }
+
+    #[test]
+    fn two_paths_never_become_one() {
+        assert_ne!(uri("/a?b", ""), uri("/a", "b"));
+    }
+
+    fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    #[test]
+    fn a_header_in_both_fields_has_all_its_values_once() {
+        let all = map(&[("idempotency-key", "a"), ("idempotency-key", "b")]);
+        let single = map(&[("idempotency-key", "b"), ("host", "h")]);
+        let merged = merged(&all, &single);
+        let expected = [
+            ("idempotency-key", "a"),
+            ("idempotency-key", "b"),
+            ("host", "h"),
+        ];
+        assert_eq!(merged, map(&expected));
+    }
+
+    #[test]
+    fn several_values_are_joined_and_one_value_stays() {
+        let joined = joined(&map(&[("vary", "a"), ("vary", "b"), ("location", "/x, y")]));
+        assert_eq!(joined, map(&[("vary", "a, b"), ("location", "/x, y")]));
     }
 }

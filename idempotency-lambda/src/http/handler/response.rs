@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, Response, StatusCode};
 use idempotency_http::ViewError;
 
-use super::headers::{joined, merged};
+use super::request::{joined, merged};
 
 /// A response of a handler that is an HTTP response.
 #[diagnostic::on_unimplemented(

@@ -1,12 +1,40 @@
-//! The requirements on the two types of the returned `Result`.
+//! The requirements on the types of a function: expressions that compile only if a type is right, with the span of that type.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-use super::SpanRange;
 use crate::arguments::Shape;
 use crate::runtime::Runtime;
-use crate::validate::Returned;
+use crate::validate::{CallParameter, Returned, ValidatedFn};
+
+/// The spans of the first and the last token.
+///
+/// rustc underlines a generated expression from its first to its last token. Joined spans would need a nightly compiler.
+pub(super) struct SpanRange {
+    pub(super) start: Span,
+    pub(super) end: Span,
+}
+
+impl SpanRange {
+    /// Returns the range of these tokens.
+    pub(super) fn of(tokens: &impl ToTokens) -> Self {
+        let mut tokens = tokens.to_token_stream().into_iter();
+        let site = Span::mixed_site();
+        let start = tokens.next().map_or(site, |token| token.span());
+        let end = tokens.last().map_or(start, |token| token.span());
+        Self {
+            start: start.resolved_at(site),
+            end: end.resolved_at(site),
+        }
+    }
+
+    /// Returns the path of an item of the runtime's hidden module, at the start of the range.
+    pub(super) fn head(&self, runtime: &Runtime, item: &str) -> TokenStream {
+        let item = syn::Ident::new(item, self.start);
+        let private = runtime.private(self.start);
+        quote_spanned!(self.start=> #private::#item)
+    }
+}
 
 /// Expressions that compile only if the return type is right.
 pub(super) struct Witnesses {
@@ -80,4 +108,40 @@ fn never(runtime: &Runtime, returned: &Returned) -> TokenStream {
         &whole,
         quote_spanned!(at.start=> ::core::result::Result<#response, #failure>),
     )
+}
+
+/// The code that supplies the call, in three places of the function.
+pub(super) struct CallCode {
+    /// The statement that compiles only if the type of the parameter is the framework's.
+    pub(super) before: TokenStream,
+    /// The name that the closure's parameter binds: `_` for a function that does not ask.
+    pub(super) name: TokenStream,
+    /// The statement at the start of the body that binds the parameter's pattern.
+    pub(super) binding: TokenStream,
+}
+
+/// Returns the code that supplies the call.
+pub(super) fn supplied(validated: &ValidatedFn) -> CallCode {
+    let site = Span::mixed_site();
+    let Some(asked) = &validated.call else {
+        return CallCode {
+            before: TokenStream::new(),
+            name: quote_spanned!(site=> _),
+            binding: TokenStream::new(),
+        };
+    };
+    let CallParameter {
+        attributes,
+        pattern,
+        of,
+    } = asked;
+    let (runtime, at) = (&validated.runtime, SpanRange::of(of));
+    let head = at.head(runtime, "supplied");
+    let witness = quote_spanned!(at.end=> ::<#of>());
+    let witness = quote_spanned!(at.start=> #head #witness);
+    CallCode {
+        before: quote_spanned!(site=> let __supplied = #witness;),
+        name: quote_spanned!(site=> __call),
+        binding: quote_spanned!(site=> #(#attributes)* let #pattern: #of = __supplied.call(__call);),
+    }
 }
