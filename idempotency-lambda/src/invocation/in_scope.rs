@@ -109,7 +109,9 @@ impl ChangedScope {
 pin_project! {
     /// A future that runs in a scope of its own: with another backend, deadline or tenant.
     ///
-    /// The service of [`InvocationLayer`](crate::InvocationLayer) returns it. It holds the future without a box.
+    /// The service of [`InvocationLayer`](crate::InvocationLayer) returns it, and holds the future without a box; so do
+    /// [`with_backend`](crate::with_backend), [`with_invocation`](crate::with_invocation) and
+    /// [`in_current_invocation`](crate::in_current_invocation), with a box.
     #[must_use = "a future does nothing unless it is polled"]
     pub struct InScope<F> {
         #[pin]

@@ -275,11 +275,12 @@ impl Operation {
     /// Returns the backend of a run without protection, which sends no request: it does not wait for the store of the process.
     #[cfg(feature = "http")]
     pub(crate) fn backend_at_hand(&self) -> Backend {
-        let scope = Scope::current();
-        let own = scope.backend.as_ref().or(self.0.backend.as_ref());
-        own.or_else(|| process::existing_backend())
-            .cloned()
-            .unwrap_or_else(process::backend_without_store)
+        match (&Scope::current().backend, &self.0.backend) {
+            (Some(backend), _) | (None, Some(backend)) => backend.clone(),
+            (None, None) => process::existing_backend()
+                .cloned()
+                .unwrap_or_else(process::backend_without_store),
+        }
     }
 }
 

@@ -206,7 +206,6 @@ impl Call {
     /// # Ok::<(), Error>(())
     /// # }).unwrap();
     /// ```
-    #[allow(clippy::panic)]
     pub fn token(&self, name: &str) -> Token {
         if let Some(key) = self.key() {
             return Token::of_key(key, name);
