@@ -145,6 +145,7 @@ mod tests {
         let signature =
             "# [doc = \"x\"] pub async fn f (event : LambdaEvent < u8 >) -> Result < u8 , E > {";
         assert!(code.starts_with(signature), "{code}");
+        assert!(code.contains("if false {"), "{code}");
         assert!(code.contains("} body (event) }"), "{code}");
     }
 
