@@ -13,6 +13,7 @@
 //! | `parse` | makes an [`Ast`] of the tokens, with the operators in the order of the reference implementation, jmespath.py |
 //! | `function` | the functions and their parameters |
 //! | `caller` | refuses values that are no caller of a request |
+//! | `settings` | the table of settings, from which both crates take names, variables and accepted values |
 //!
 //! # Examples
 //!
@@ -32,6 +33,7 @@ mod error;
 mod function;
 mod literal;
 mod parse;
+mod settings;
 mod tokens;
 
 pub use ast::{Ast, Comparator, Literal, Name, Part};
@@ -39,3 +41,4 @@ pub use caller::refuse_caller;
 pub use error::SyntaxError;
 pub use function::Function;
 pub use parse::{parse, parse_with};
+pub use settings::{Check, SETTINGS, Scope, SettingRow};

@@ -4,12 +4,13 @@
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::key::Expression;
 use idempotency_core::protocol::policy::Steps;
+use idempotency_expression::{Check, Scope, SettingRow};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use syn::{File, Ident, Item, LitInt, LitStr, parse_quote};
 
-use crate::arguments::{ENVIRONMENT, KNOWN, Setting};
+use crate::arguments::{ENVIRONMENT, Setting};
 use crate::attribute::attribute;
 use crate::values::check;
 
@@ -58,9 +59,9 @@ const AROUND: [(&str, &str); 3] = [
 ];
 
 /// Returns values of another kind, or out of range.
-fn wrong_values(name: &str) -> &'static [&'static str] {
-    match name {
-        "key" | "validate" | "store_when" | "store_event" => &[
+fn wrong_values(check: Check) -> &'static [&'static str] {
+    match check {
+        Check::Expression(_) => &[
             "3",
             "true",
             "body.id",
@@ -83,13 +84,11 @@ fn wrong_values(name: &str) -> &'static [&'static str] {
             "1e400",
             "(\"a\")",
         ],
-        "key_required" => &[
+        Check::KeyRequired => &[
             "\"true\"", "1", "yes", "!true", "True", "(true)", "all", "\"any\"",
         ],
-        "shared_key_prefix" | "circuit_breaker" => {
-            &["\"true\"", "1", "yes", "!true", "True", "(true)"]
-        }
-        "key_prefix" => &[
+        Check::Truth => &["\"true\"", "1", "yes", "!true", "True", "(true)"],
+        Check::Prefix => &[
             "\"\"",
             "\"a#tenant=b\"",
             "shop.orders",
@@ -97,7 +96,7 @@ fn wrong_values(name: &str) -> &'static [&'static str] {
             "b\"a\"",
             "concat!(\"a\")",
         ],
-        "expires_after" | "lease" | "store_timeout" => &[
+        Check::Time(_) => &[
             "30",
             "\"30\"",
             "\"soon\"",
@@ -113,7 +112,7 @@ fn wrong_values(name: &str) -> &'static [&'static str] {
             "30s",
             "\"18446744073709551615years\"",
         ],
-        "local_cache" | "local_cache_bytes" => &[
+        Check::Number(_) => &[
             "\"5\"",
             "-1",
             "1.5",
@@ -125,8 +124,7 @@ fn wrong_values(name: &str) -> &'static [&'static str] {
             "0xfffffffffffffffff",
             "'5'",
         ],
-        "hash" | "lookup" | "on_in_progress" | "on_timeout" | "on_error" | "on_store_error"
-        | "steps" => &[
+        Check::Choice(..) => &[
             "\"\"",
             "3",
             "true",
@@ -135,11 +133,11 @@ fn wrong_values(name: &str) -> &'static [&'static str] {
             "b\"md5\"",
             "\" md5\"",
         ],
-        "on_replay" => &[
+        Check::Replay => &[
             "\"hook\"", "3", "hook()", "a.b", "{ hook }", "(hook)", "&hook", "hook!()",
         ],
-        "context" => &["\"context\"", "3", "true", "'a'", "b\"a\""],
-        "store" => &["\"dynamodb\"", "3", "true", "'a'", "1.5"],
+        Check::Context => &["\"context\"", "3", "true", "'a'", "b\"a\""],
+        Check::Store => &["\"dynamodb\"", "3", "true", "'a'", "1.5"],
         _ => &[
             "\"order\"",
             "()",
@@ -173,9 +171,9 @@ fn mistakes() -> Vec<String> {
         ["(", "[", "{a:", "!", "a.", "a[?", "sort(", "a|"]
             .map(|part| format!("key = {:?}", part.repeat(900))),
     );
-    for (name, _) in KNOWN {
+    for SettingRow { name, check, .. } in SettingRow::of(Scope::Every) {
         all.extend(
-            wrong_values(name)
+            wrong_values(*check)
                 .iter()
                 .map(|value| format!("{name} = {value}")),
         );
@@ -279,12 +277,10 @@ fn misspellings(name: &str) -> Vec<String> {
 
 #[test]
 fn a_name_with_one_spelling_mistake_leads_to_the_right_name() {
-    for (known, _) in KNOWN {
+    for SettingRow { name: known, .. } in SettingRow::of(Scope::Every) {
         for misspelt in misspellings(known) {
-            let known_name = KNOWN
-                .iter()
-                .chain(&ENVIRONMENT)
-                .any(|(name, _)| *name == misspelt);
+            let known_name = SettingRow::named(&misspelt).is_some()
+                || ENVIRONMENT.iter().any(|(name, _)| *name == misspelt);
             if known_name || syn::parse_str::<syn::Ident>(&misspelt).is_err() {
                 continue;
             }
@@ -407,6 +403,12 @@ fn accepts(name: &str, text: &str) -> bool {
     .is_ok()
 }
 
+/// Returns the settings of these checks that have a variable, each with its variable.
+fn settings(is_one: fn(&Check) -> bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = SettingRow::all().filter(move |row| is_one(&row.check));
+    rows.filter_map(|row| Some((row.name, row.variable?)))
+}
+
 fn variable(name: &str, text: &str) -> Variables {
     Variables::from_iter([(name.to_owned(), text.to_owned())])
 }
@@ -434,11 +436,7 @@ proptest! {
     ) {
         // An empty variable counts as not set.
         prop_assume!(!text.is_empty());
-        for (name, of_variable) in [
-            ("expires_after", "IDEMPOTENCY_EXPIRES_AFTER"),
-            ("lease", "IDEMPOTENCY_LEASE"),
-            ("store_timeout", "IDEMPOTENCY_STORE_TIMEOUT"),
-        ] {
+        for (name, of_variable) in settings(|check| matches!(check, Check::Time(_))) {
             let at_start = Settings::default().policy(&variable(of_variable, &text));
             prop_assert_eq!(accepts(name, &text), at_start.is_ok(), "{}: {:?}", name, at_start);
         }
@@ -452,15 +450,13 @@ proptest! {
         ],
     ) {
         prop_assume!(!text.is_empty());
-        let policy = |name| Settings::default().policy(&variable(name, &text)).is_ok();
-        prop_assert_eq!(accepts("lookup", &text), policy("IDEMPOTENCY_LOOKUP"));
-        prop_assert_eq!(accepts("on_in_progress", &text), policy("IDEMPOTENCY_ON_IN_PROGRESS"));
-        prop_assert_eq!(accepts("on_timeout", &text), policy("IDEMPOTENCY_ON_TIMEOUT"));
-        prop_assert_eq!(accepts("on_error", &text), policy("IDEMPOTENCY_ON_ERROR"));
-        prop_assert_eq!(accepts("on_store_error", &text), policy("IDEMPOTENCY_ON_STORE_ERROR"));
+        for (name, of_variable) in settings(|check| matches!(check, Check::Choice(..))) {
+            let variables = variable(of_variable, &text);
+            let settings = Settings::default();
+            let at_start = settings.policy(&variables).is_ok() && settings.hash(&variables).is_ok();
+            prop_assert_eq!(accepts(name, &text), at_start, "{}", name);
+        }
         prop_assert_eq!(accepts("steps", &text), text.parse::<Steps>().is_ok());
-        let hash = Settings::default().hash(&variable("IDEMPOTENCY_HASH", &text));
-        prop_assert_eq!(accepts("hash", &text), hash.is_ok());
     }
 
     #[test]
@@ -475,10 +471,7 @@ proptest! {
     #[test]
     fn a_number_is_accepted_if_it_is_at_start(text in "[0-9]{1,24}") {
         let literal = LitInt::new(&text, Span::call_site());
-        for (name, of_variable) in [
-            ("local_cache", "IDEMPOTENCY_LOCAL_CACHE"),
-            ("local_cache_bytes", "IDEMPOTENCY_LOCAL_CACHE_BYTES"),
-        ] {
+        for (name, of_variable) in settings(|check| matches!(check, Check::Number(_))) {
             let name = Ident::new(name, Span::call_site());
             let accepted = check(Setting { name, value: parse_quote!(#literal) }).is_ok();
             let at_start = Settings::default().local_cache(&variable(of_variable, &text));

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use idempotency_expression::{SETTINGS, SettingRow};
+
 use super::value::{choice, duration, number, truth, truth_or};
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::CacheLimits;
@@ -13,95 +15,55 @@ use crate::protocol::policy::{
 };
 use crate::record::TENANT_MARK;
 
-/// The settings of an operation, from its attribute or builder.
-///
-/// A setting that is `None` comes from its environment variable, then from its default.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::config::{KeyRequired, Settings, Variables};
-/// let settings = Settings { key_required: Some(KeyRequired::All), ..Settings::default() };
-/// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "false".to_owned())]);
-/// assert_eq!(settings.key_required(&variables).unwrap(), KeyRequired::All);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// The JMESPath expression that selects the key. Default: the whole payload.
-    pub key: Option<Cow<'static, str>>,
-    /// The JMESPath expression that selects the part that must be equal in a duplicate.
-    pub validate: Option<Cow<'static, str>>,
-    /// What a payload must have: no key, a key, or every part of it.
-    pub key_required: Option<KeyRequired>,
-    /// The prefix of the operation's keys. It replaces the whole default prefix.
-    pub key_prefix: Option<Cow<'static, str>>,
-    /// True if other operations of the program may have the same `key_prefix`, because together they are one operation.
-    pub shared_key_prefix: Option<bool>,
-    /// The hash algorithm of keys and of the validated part.
-    pub hash: Option<HashAlgorithm>,
-    /// The window: how long a stored response is replayed. At least 1 s, in whole seconds.
-    pub expires_after: Option<Duration>,
-    /// The lease of a claim if no deadline is known. At least 1 ms.
-    pub lease: Option<Duration>,
-    /// How long the requests before the handler may take together. At least 1 ms.
-    pub store_timeout: Option<Duration>,
-    /// The most responses in the local cache; 0 switches the cache off.
-    pub local_cache: Option<usize>,
-    /// The most bytes of memory that the local cache may take; 0 switches the cache off.
-    pub local_cache_bytes: Option<usize>,
-    /// How a call looks for the record of its key, before it claims the key.
-    pub lookup: Option<Lookup>,
-    /// What a duplicate does while another call runs.
-    pub on_in_progress: Option<OnInProgress>,
-    /// What to do with a claim whose lease expired before it was completed.
-    pub on_timeout: Option<OnTimeout>,
-    /// What to do with the claim if the handler returns an error.
-    pub on_error: Option<OnError>,
-    /// What a call does that could not claim its key, because the store failed.
-    pub on_store_error: Option<OnStoreError>,
-    /// True if a call asks the circuit breaker before it asks the store.
-    pub circuit_breaker: Option<bool>,
-    /// Whether the operation has steps, and what a failed run does with their results.
-    pub steps: Option<Steps>,
-    /// The JMESPath expression on the response that decides whether the response is stored.
-    pub store_when: Option<Cow<'static, str>>,
-    /// What the record keeps of the event: `off`, `all`, or a JMESPath expression that selects it.
-    pub store_event: Option<Cow<'static, str>>,
+type Text = Cow<'static, str>;
+
+macro_rules! fields {
+    ($($name:ident: $type:ident {
+        text: $summary:literal $($text:literal)*, example: $example:literal, check: $check:expr, variable: $variable:expr,
+        default: $default:literal,
+    })+) => {
+        /// The settings of an operation, from its attribute or builder.
+        ///
+        /// A setting that is `None` comes from its environment variable, then from its default.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use idempotency_core::config::{KeyRequired, Settings, Variables};
+        /// let settings = Settings { key_required: Some(KeyRequired::All), ..Settings::default() };
+        /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "false".to_owned())]);
+        /// assert_eq!(settings.key_required(&variables).unwrap(), KeyRequired::All);
+        /// ```
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Settings {
+            $(
+                #[doc = concat!("Sets ", $summary)]
+                pub $name: Option<$type>,
+            )+
+        }
+
+        impl Settings {
+            /// Returns settings that are all `None`.
+            ///
+            /// This function is `const`, so that an attribute can keep its settings in a static.
+            #[must_use]
+            pub const fn new() -> Self {
+                Self { $($name: None),+ }
+            }
+
+            /// Returns whether each setting is `Some`, in the order of the table.
+            fn are_set(&self) -> [bool; SETTINGS.len()] {
+                [$(self.$name.is_some()),+]
+            }
+        }
+    };
 }
+idempotency_expression::settings!(fields);
 
 /// The longest prefix in bytes. With tenant and digest, an id must fit into a sort key of DynamoDB: 1024 bytes.
 const LONGEST_PREFIX: usize = 512;
 
 impl Settings {
-    /// Returns settings that are all `None`.
-    ///
-    /// This function is `const`, so that an attribute can keep its settings in a static.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            key: None,
-            validate: None,
-            key_required: None,
-            key_prefix: None,
-            shared_key_prefix: None,
-            hash: None,
-            expires_after: None,
-            lease: None,
-            store_timeout: None,
-            local_cache: None,
-            local_cache_bytes: None,
-            lookup: None,
-            on_in_progress: None,
-            on_timeout: None,
-            on_error: None,
-            on_store_error: None,
-            circuit_breaker: None,
-            steps: None,
-            store_when: None,
-            store_event: None,
-        }
-    }
-
     /// Returns true if other operations of the program may have the same `key_prefix`.
     pub fn shares_key_prefix(&self) -> bool {
         self.shared_key_prefix == Some(true)
@@ -123,8 +85,8 @@ impl Settings {
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     pub fn key_required(&self, variables: &Variables) -> Result<KeyRequired, ConfigurationError> {
-        let name = "IDEMPOTENCY_KEY_REQUIRED";
-        choice(self.key_required, variables, name, KeyRequired::default())
+        let row = const { SettingRow::in_code("key_required") };
+        choice(self.key_required, variables, row, KeyRequired::default())
     }
 
     /// Returns the hash algorithm of keys and of the validated part.
@@ -133,7 +95,8 @@ impl Settings {
     ///
     /// Returns an error if the variable does not name a hash algorithm.
     pub fn hash(&self, variables: &Variables) -> Result<HashAlgorithm, ConfigurationError> {
-        choice(self.hash, variables, "IDEMPOTENCY_HASH", HashAlgorithm::Md5)
+        let row = const { SettingRow::in_code("hash") };
+        choice(self.hash, variables, row, HashAlgorithm::Md5)
     }
 
     /// Returns the limits of the local cache; `None` if the cache is off.
@@ -159,13 +122,13 @@ impl Settings {
         let records = number(
             self.local_cache,
             variables,
-            "IDEMPOTENCY_LOCAL_CACHE",
+            const { SettingRow::in_code("local_cache") },
             "write a number of records, or 0 for none",
         )?;
         let bytes = number(
             self.local_cache_bytes,
             variables,
-            "IDEMPOTENCY_LOCAL_CACHE_BYTES",
+            const { SettingRow::in_code("local_cache_bytes") },
             "write a number of bytes, such as `8388608`, without a unit",
         )?
         .unwrap_or(CacheLimits::DEFAULT_BYTES);
@@ -220,7 +183,7 @@ impl Settings {
         variables: &Variables,
         operation: &str,
     ) -> Result<String, ConfigurationError> {
-        let variable = "IDEMPOTENCY_KEY_PREFIX";
+        let variable = const { SettingRow::in_code("key_prefix").variable() };
         let application = variables.value(variable);
         if let Some(application) = application {
             check_prefix(variable, application)?;
@@ -256,7 +219,8 @@ impl Settings {
     /// ```
     pub fn store_event<'a>(&'a self, variables: &'a Variables) -> Option<&'a str> {
         let setting = self.store_event.as_deref();
-        let value = setting.or_else(|| variables.value("IDEMPOTENCY_STORE_EVENT"));
+        let value = setting
+            .or_else(|| variables.value(const { SettingRow::in_code("store_event").variable() }));
         value.filter(|value| *value != "off")
     }
 
@@ -279,67 +243,35 @@ impl Settings {
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     pub fn policy(&self, variables: &Variables) -> Result<Policy, ConfigurationError> {
+        /// Finds a setting of the policy, by its name and its default.
+        macro_rules! found {
+            ($find:ident, $name:ident, $default:expr) => {
+                $find(
+                    self.$name,
+                    variables,
+                    const { SettingRow::in_code(stringify!($name)) },
+                    $default.$name,
+                )?
+            };
+        }
         let default = Policy::default();
         let policy = Policy {
-            lookup: choice(self.lookup, variables, "IDEMPOTENCY_LOOKUP", default.lookup)?,
-            on_in_progress: choice(
-                self.on_in_progress,
-                variables,
-                "IDEMPOTENCY_ON_IN_PROGRESS",
-                default.on_in_progress,
-            )?,
-            on_timeout: choice(
-                self.on_timeout,
-                variables,
-                "IDEMPOTENCY_ON_TIMEOUT",
-                default.on_timeout,
-            )?,
-            on_error: choice(
-                self.on_error,
-                variables,
-                "IDEMPOTENCY_ON_ERROR",
-                default.on_error,
-            )?,
-            on_store_error: choice(
-                self.on_store_error,
-                variables,
-                "IDEMPOTENCY_ON_STORE_ERROR",
-                default.on_store_error,
-            )?,
-            circuit_breaker: truth_or(
-                self.circuit_breaker,
-                variables,
-                "IDEMPOTENCY_CIRCUIT_BREAKER",
-                default.circuit_breaker,
-            )?,
+            lookup: found!(choice, lookup, default),
+            on_in_progress: found!(choice, on_in_progress, default),
+            on_timeout: found!(choice, on_timeout, default),
+            on_error: found!(choice, on_error, default),
+            on_store_error: found!(choice, on_store_error, default),
+            circuit_breaker: found!(truth_or, circuit_breaker, default),
             // No variable: the code of the handler decides whether it has steps.
             steps: self.steps.unwrap_or(default.steps),
-            expires_after: duration(
-                self.expires_after,
-                variables,
-                ("expires_after", "IDEMPOTENCY_EXPIRES_AFTER"),
-                default.expires_after,
-                Duration::from_secs(1),
-            )?,
-            lease: duration(
-                self.lease,
-                variables,
-                ("lease", "IDEMPOTENCY_LEASE"),
-                default.lease,
-                Duration::from_millis(1),
-            )?,
-            store_timeout: duration(
-                self.store_timeout,
-                variables,
-                ("store_timeout", "IDEMPOTENCY_STORE_TIMEOUT"),
-                default.store_timeout,
-                Duration::from_millis(1),
-            )?,
+            expires_after: found!(duration, expires_after, default),
+            lease: found!(duration, lease, default),
+            store_timeout: found!(duration, store_timeout, default),
         };
         if policy.on_timeout == OnTimeout::Hold
             && policy.on_store_error == OnStoreError::RunUnprotected
         {
-            let variable = "IDEMPOTENCY_ON_STORE_ERROR";
+            let variable = const { SettingRow::in_code("on_store_error").variable() };
             let (name, value) = match (self.on_store_error, variables.value(variable)) {
                 (None, Some(value)) => (variable, value),
                 _ => ("on_store_error", "run-unprotected"),
@@ -366,87 +298,10 @@ impl Settings {
     /// assert_eq!(settings.overridden(&variables), [("lease", "IDEMPOTENCY_LEASE")]);
     /// ```
     pub fn overridden(&self, variables: &Variables) -> Vec<(&'static str, &'static str)> {
-        // All fields are listed, so that a new setting cannot be forgotten here.
-        let Self {
-            key: _,
-            validate: _,
-            store_when: _,
-            shared_key_prefix: _,
-            steps: _,
-            key_required,
-            key_prefix,
-            hash,
-            expires_after,
-            lease,
-            store_timeout,
-            local_cache,
-            local_cache_bytes,
-            lookup,
-            on_in_progress,
-            on_timeout,
-            on_error,
-            on_store_error,
-            circuit_breaker,
-            store_event,
-        } = self;
-        let of_both = [
-            (
-                "key_required",
-                "IDEMPOTENCY_KEY_REQUIRED",
-                key_required.is_some(),
-            ),
-            ("key_prefix", "IDEMPOTENCY_KEY_PREFIX", key_prefix.is_some()),
-            ("hash", "IDEMPOTENCY_HASH", hash.is_some()),
-            (
-                "expires_after",
-                "IDEMPOTENCY_EXPIRES_AFTER",
-                expires_after.is_some(),
-            ),
-            ("lease", "IDEMPOTENCY_LEASE", lease.is_some()),
-            (
-                "store_timeout",
-                "IDEMPOTENCY_STORE_TIMEOUT",
-                store_timeout.is_some(),
-            ),
-            (
-                "local_cache",
-                "IDEMPOTENCY_LOCAL_CACHE",
-                local_cache.is_some(),
-            ),
-            (
-                "local_cache_bytes",
-                "IDEMPOTENCY_LOCAL_CACHE_BYTES",
-                local_cache_bytes.is_some(),
-            ),
-            ("lookup", "IDEMPOTENCY_LOOKUP", lookup.is_some()),
-            (
-                "on_in_progress",
-                "IDEMPOTENCY_ON_IN_PROGRESS",
-                on_in_progress.is_some(),
-            ),
-            ("on_timeout", "IDEMPOTENCY_ON_TIMEOUT", on_timeout.is_some()),
-            ("on_error", "IDEMPOTENCY_ON_ERROR", on_error.is_some()),
-            (
-                "on_store_error",
-                "IDEMPOTENCY_ON_STORE_ERROR",
-                on_store_error.is_some(),
-            ),
-            (
-                "circuit_breaker",
-                "IDEMPOTENCY_CIRCUIT_BREAKER",
-                circuit_breaker.is_some(),
-            ),
-            (
-                "store_event",
-                "IDEMPOTENCY_STORE_EVENT",
-                store_event.is_some(),
-            ),
-        ];
-        let overridden = of_both
-            .into_iter()
-            .filter(|(_, variable, is_set)| *is_set && variables.value(variable).is_some());
-        overridden
-            .map(|(setting, variable, _)| (setting, variable))
+        let set = SETTINGS.iter().zip(self.are_set());
+        set.filter(|(_, is_set)| *is_set)
+            .filter_map(|(row, _)| Some((row.name, row.variable?)))
+            .filter(|(_, variable)| variables.value(variable).is_some())
             .collect()
     }
 
@@ -498,6 +353,8 @@ fn check_prefix(name: &str, prefix: &str) -> Result<(), ConfigurationError> {
 /// Tests of the settings.
 #[cfg(test)]
 mod tests {
+    use idempotency_expression::Check;
+
     use super::*;
     use crate::operation::CompiledOperation;
 
@@ -748,32 +605,26 @@ mod tests {
             circuit_breaker: Some(true),
             ..Settings::default()
         };
-        for (setting, variable, value) in [
-            ("key_required", "IDEMPOTENCY_KEY_REQUIRED", "perhaps"),
-            ("key_prefix", "IDEMPOTENCY_KEY_PREFIX", "a#tenant=b"),
-            ("hash", "IDEMPOTENCY_HASH", "md6"),
-            ("expires_after", "IDEMPOTENCY_EXPIRES_AFTER", "1x"),
-            ("lease", "IDEMPOTENCY_LEASE", "0s"),
-            ("store_timeout", "IDEMPOTENCY_STORE_TIMEOUT", "0s"),
-            ("local_cache", "IDEMPOTENCY_LOCAL_CACHE", "many"),
-            ("local_cache_bytes", "IDEMPOTENCY_LOCAL_CACHE_BYTES", "8MiB"),
-            ("lookup", "IDEMPOTENCY_LOOKUP", "read"),
-            ("on_in_progress", "IDEMPOTENCY_ON_IN_PROGRESS", "queue"),
-            ("on_timeout", "IDEMPOTENCY_ON_TIMEOUT", "retry"),
-            ("on_error", "IDEMPOTENCY_ON_ERROR", "keep"),
-            ("on_store_error", "IDEMPOTENCY_ON_STORE_ERROR", "ignore"),
-            ("circuit_breaker", "IDEMPOTENCY_CIRCUIT_BREAKER", "half"),
-        ] {
+        for row in SETTINGS {
+            let value = match row.check {
+                _ if row.name == "store_event" || row.variable.is_none() => continue,
+                Check::KeyRequired => "perhaps",
+                Check::Prefix => "a#tenant=b",
+                Check::Time(_) => "0s",
+                Check::Number(_) => "8MiB",
+                Check::Truth => "half",
+                _ => "retry",
+            };
+            let variable = row.variable();
             let variables = with(variable, value);
             let error = CompiledOperation::new("shop::charge", &all, &variables).unwrap_err();
+            let text = error.to_string();
             assert!(
-                error
-                    .to_string()
-                    .starts_with(&format!("{variable} is `{value}`: ")),
+                text.starts_with(&format!("{variable} is `{value}`: ")),
                 "{error}"
             );
             assert!(error.is_about_variable());
-            assert_eq!(all.overridden(&variables), [(setting, variable)]);
+            assert_eq!(all.overridden(&variables), [(row.name, variable)]);
             assert_eq!(Settings::default().overridden(&variables), []);
         }
         assert_eq!(all.overridden(&nothing()), []);

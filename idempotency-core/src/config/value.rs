@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use idempotency_expression::{Check, SettingRow};
+
 use super::{ConfigurationError, Variables};
 
 /// Returns the truth value of a variable, if it is set.
@@ -24,10 +26,10 @@ pub(super) fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, C
 pub(super) fn truth_or(
     setting: Option<bool>,
     variables: &Variables,
-    name: &str,
+    row: &SettingRow,
     default: bool,
 ) -> Result<bool, ConfigurationError> {
-    let of_variable = truth(variables, name)?;
+    let of_variable = truth(variables, row.variable())?;
     Ok(setting.or(of_variable).unwrap_or(default))
 }
 
@@ -44,10 +46,12 @@ pub(super) fn truth_of(text: &str) -> Option<bool> {
 pub(super) fn number(
     setting: Option<usize>,
     variables: &Variables,
-    name: &str,
+    row: &SettingRow,
     remedy: &'static str,
 ) -> Result<Option<usize>, ConfigurationError> {
-    let of_variable = read(variables, name, |text| text.parse().map_err(|_| remedy))?;
+    let of_variable = read(variables, row.variable(), |text| {
+        text.parse().map_err(|_| remedy)
+    })?;
     Ok(setting.or(of_variable))
 }
 
@@ -55,13 +59,13 @@ pub(super) fn number(
 pub(super) fn choice<T>(
     setting: Option<T>,
     variables: &Variables,
-    name: &str,
+    row: &SettingRow,
     default: T,
 ) -> Result<T, ConfigurationError>
 where
     T: FromStr<Err: std::fmt::Display>,
 {
-    let of_variable = read(variables, name, str::parse)?;
+    let of_variable = read(variables, row.variable(), str::parse)?;
     Ok(setting.or(of_variable).unwrap_or(default))
 }
 
@@ -81,15 +85,18 @@ fn read<T, E: std::fmt::Display>(
     }
 }
 
-/// Returns the setting, or the duration in a variable, or the default. Both must be at least `shortest`.
+/// Returns the setting, or the duration in a variable, or the default. Both must be as long as the row says.
 pub(super) fn duration(
     setting: Option<Duration>,
     variables: &Variables,
-    (setting_name, variable): (&str, &str),
+    row: &SettingRow,
     default: Duration,
-    shortest: Duration,
 ) -> Result<Duration, ConfigurationError> {
-    let of_variable = read(variables, variable, |text| {
+    let shortest = match row.check {
+        Check::Time(shortest) => shortest,
+        _ => Duration::ZERO,
+    };
+    let of_variable = read(variables, row.variable(), |text| {
         let value = humantime::parse_duration(text)
             .map_err(|_| "write a duration such as `30s`, `15m` or `1h`".to_owned())?;
         fits(value, shortest).map(|()| value)
@@ -100,7 +107,7 @@ pub(super) fn duration(
     match fits(value, shortest) {
         Ok(()) => Ok(value),
         Err(remedy) => Err(ConfigurationError::value(
-            setting_name,
+            row.name,
             &format!("{value:?}"),
             remedy,
         )),

@@ -3,26 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The `IDEMPOTENCY_*` variables that this crate reads. Each other crate names its own.
-const KNOWN: &[&str] = &[
-    "IDEMPOTENCY_CIRCUIT_BREAKER",
-    "IDEMPOTENCY_DISABLED",
-    "IDEMPOTENCY_EXPIRES_AFTER",
-    "IDEMPOTENCY_HASH",
-    "IDEMPOTENCY_KEY_PREFIX",
-    "IDEMPOTENCY_KEY_REQUIRED",
-    "IDEMPOTENCY_LEASE",
-    "IDEMPOTENCY_LOCAL_CACHE",
-    "IDEMPOTENCY_LOCAL_CACHE_BYTES",
-    "IDEMPOTENCY_LOOKUP",
-    "IDEMPOTENCY_ON_ERROR",
-    "IDEMPOTENCY_ON_IN_PROGRESS",
-    "IDEMPOTENCY_ON_STORE_ERROR",
-    "IDEMPOTENCY_ON_TIMEOUT",
-    "IDEMPOTENCY_PYTHON_NUMBERS",
-    "IDEMPOTENCY_STORE_EVENT",
-    "IDEMPOTENCY_STORE_TIMEOUT",
-];
+use idempotency_expression::SETTINGS;
+
+/// The variables of the process, which stand for no setting of one operation.
+const OF_THE_PROCESS: [&str; 2] = ["IDEMPOTENCY_DISABLED", "IDEMPOTENCY_PYTHON_NUMBERS"];
+
+/// Returns the `IDEMPOTENCY_*` variables that this crate reads. Each other crate names its own.
+fn known() -> impl Iterator<Item = &'static str> {
+    let of_settings = SETTINGS.iter().filter_map(|row| row.variable);
+    of_settings.chain(OF_THE_PROCESS)
+}
 
 /// The prefix of our own variables.
 const PREFIX: &str = "IDEMPOTENCY_";
@@ -98,7 +88,8 @@ impl Variables {
 
     /// Returns true if this crate reads a variable of this name.
     pub fn is_known(name: &str) -> bool {
-        [FUNCTION_NAME, MEMORY_SIZE, POWERTOOLS_DISABLED].contains(&name) || KNOWN.contains(&name)
+        [FUNCTION_NAME, MEMORY_SIZE, POWERTOOLS_DISABLED].contains(&name)
+            || known().any(|known| known == name)
     }
 
     /// Returns the variables that nothing reads, but that were probably meant for this framework, each with the probable
@@ -116,13 +107,17 @@ impl Variables {
     /// assert_eq!(variables.unknown(&[]), []);
     /// ```
     pub fn unknown(&self, others: &[&'static str]) -> Vec<UnknownVariable> {
+        // Of two equally similar names the first is suggested.
+        let mut ours: Vec<_> = known().collect();
+        ours.sort_unstable();
+        let known: Vec<_> = ours.iter().chain(others).copied().collect();
         self.0
             .keys()
             .filter(|name| !Self::is_known(name) && !others.contains(&name.as_str()))
             .filter_map(|name| {
                 Some(UnknownVariable {
                     name: name.clone(),
-                    nearest: meant(name, others)?,
+                    nearest: meant(name, &known)?,
                 })
             })
             .collect()
@@ -133,7 +128,7 @@ impl Variables {
 const SLIPS: usize = 2;
 
 /// Returns the known name that is most similar to an unknown one; `None` if the variable belongs to another program.
-fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
+fn meant(name: &str, known: &[&'static str]) -> Option<&'static str> {
     /// The longest name that is compared: a comparison takes time for each pair of letters.
     const LONGEST: usize = 128;
     /// The name that is suggested without a comparison.
@@ -159,12 +154,7 @@ fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
     // This name comes first, because `min_by_key` takes the first of two equally similar names.
     let pairs = std::iter::once((normal.as_str(), POWERTOOLS_DISABLED));
     let (slips, nearest) = pairs
-        .chain(
-            KNOWN
-                .iter()
-                .chain(others)
-                .map(|known| (ours.as_str(), *known)),
-        )
+        .chain(known.iter().map(|known| (ours.as_str(), *known)))
         .filter(|(name, known)| is_ours || may_be_near(name, known))
         .map(|(name, known)| (strsim::damerau_levenshtein(name, known), known))
         // A suggestion must not lead a user to switch protection off, unless the name is nearly the same.
@@ -215,10 +205,9 @@ mod tests {
 
     #[test]
     fn every_known_name_has_the_prefix_and_none_is_reported() {
-        assert!(KNOWN.iter().all(|name| name.starts_with(PREFIX)));
-        let variables: Variables = KNOWN
-            .iter()
-            .map(|name| ((*name).to_owned(), "1".to_owned()))
+        assert!(known().all(|name| name.starts_with(PREFIX)));
+        let variables: Variables = known()
+            .map(|name| (name.to_owned(), "1".to_owned()))
             .collect();
         assert_eq!(variables.unknown(&[]), []);
     }
@@ -315,12 +304,12 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_page_names_every_variable() {
+    fn the_configuration_page_names_the_variables_of_the_process() {
         let page = include_str!(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../docs/reference/configuration.md"
         ));
-        for name in KNOWN {
+        for name in OF_THE_PROCESS {
             assert!(page.contains(&format!("`{name}`")), "{name} is missing");
         }
     }

@@ -2,10 +2,9 @@
 //!
 //! Every argument passes through [`Arguments::add`], so that no setting is accepted twice and no misspelt name is missed.
 
-mod known;
-mod shape;
 mod suggest;
 
+use idempotency_expression::{SETTINGS, Scope, SettingRow};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
@@ -13,11 +12,22 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Ident, LitStr, Token, parse_quote_spanned, token};
 
 #[cfg(test)]
-pub(crate) use known::ENVIRONMENT;
-#[cfg(test)]
-pub(crate) use known::KNOWN;
-pub(crate) use known::{constants, example, of_batch, of_http};
-pub(crate) use shape::{Shape, Shaped, Source};
+pub(crate) use suggest::ENVIRONMENT;
+
+/// Returns the names of the settings that every function has, and whose values are constants.
+pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().map(|row| row.name)
+}
+
+/// Returns the names of the settings of the shape `http`.
+pub(crate) fn of_http() -> impl Iterator<Item = &'static str> {
+    SettingRow::of(Scope::Http).map(|row| row.name)
+}
+
+/// Returns the names of the settings of the shapes of batches.
+pub(crate) fn of_batch() -> impl Iterator<Item = &'static str> {
+    SettingRow::of(Scope::Batch).map(|row| row.name)
+}
 
 /// One setting as it was written.
 pub(crate) struct Setting {
@@ -91,7 +101,7 @@ impl Arguments {
         {
             return self.shaped(shape, name).map(|()| None);
         }
-        let Some(example) = example(&text) else {
+        let Some(SettingRow { example, .. }) = SettingRow::named(&text) else {
             return Err(Error::new(name.span(), suggest::unknown_setting(&text)));
         };
         if self.names(&text) {
@@ -120,7 +130,7 @@ impl Arguments {
     /// Keeps the shape of the function.
     fn shaped(&mut self, shape: Shape, word: Ident) -> syn::Result<()> {
         match &self.shape {
-            Some(first) => Err(shape::second(first, &word)),
+            Some(first) => Err(second(first, &word)),
             None => {
                 self.shape = Some(Shaped { shape, word });
                 Ok(())
@@ -134,6 +144,64 @@ impl Arguments {
         self.runtime = Some(input.call(syn::Path::parse_mod_style)?);
         Ok(())
     }
+}
+
+/// A shape, as the attribute names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A handler of HTTP events.
+    Http,
+    /// A function of one record of a batch.
+    Batch(Source),
+}
+
+/// A source of batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Sqs,
+    Kinesis,
+    DynamoDbStream,
+}
+
+/// The words of the shapes.
+const SHAPES: [(&str, Shape); 4] = [
+    ("http", Shape::Http),
+    ("sqs", Shape::Batch(Source::Sqs)),
+    ("kinesis", Shape::Batch(Source::Kinesis)),
+    ("dynamodb_stream", Shape::Batch(Source::DynamoDbStream)),
+];
+
+impl Shape {
+    /// Returns the shape of a word, or `None` if the word is no shape.
+    fn of(word: &str) -> Option<Self> {
+        let shape = SHAPES.iter().find(|(known, _)| *known == word);
+        shape.map(|(_, shape)| *shape)
+    }
+
+    /// Returns the word of the shape.
+    pub(crate) fn word(self) -> &'static str {
+        let shape = SHAPES.iter().find(|(_, shape)| *shape == self);
+        shape.map_or("", |(word, _)| word)
+    }
+}
+
+/// A shape and its place in the attribute.
+pub(crate) struct Shaped {
+    pub(crate) shape: Shape,
+    pub(crate) word: Ident,
+}
+
+/// Returns the error of a shape that is written after another.
+fn second(first: &Shaped, second: &Ident) -> Error {
+    let message = if *second == first.word {
+        format!("`{second}` is written twice: leave one out")
+    } else {
+        format!(
+            "a function has one shape: write either `{}` or `{second}`",
+            first.shape.word()
+        )
+    };
+    Error::new(second.span(), message)
 }
 
 /// Returns the error of a setting without a value.
@@ -197,7 +265,7 @@ fn starts_setting(input: ParseStream<'_>) -> bool {
     };
     let equals = ahead.peek(Token![=]) && !ahead.peek(Token![==]);
     let name = name.to_string();
-    let known = example(&name).is_some() || Shape::of(&name).is_some();
+    let known = SettingRow::named(&name).is_some() || Shape::of(&name).is_some();
     equals || known && (ahead.is_empty() || ahead.peek(Token![,]) || ahead.peek(token::Paren))
 }
 

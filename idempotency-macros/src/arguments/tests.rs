@@ -121,7 +121,7 @@ fn the_configuration_page_names_every_setting_and_no_other() {
     let mut on_page: Vec<_> = headings
         .flat_map(|line| line.split('`').skip(1).step_by(2))
         .collect();
-    let mut known: Vec<_> = known::KNOWN.iter().map(|(name, _)| *name).collect();
+    let mut known: Vec<_> = SettingRow::of(Scope::Every).map(|row| row.name).collect();
     on_page.sort_unstable();
     known.sort_unstable();
     assert_eq!(on_page, known);
@@ -130,7 +130,7 @@ fn the_configuration_page_names_every_setting_and_no_other() {
 #[test]
 fn each_setting_is_documented() {
     let documentation = include_str!("../idempotent.md");
-    for (name, _) in KNOWN {
+    for SettingRow { name, .. } in SettingRow::of(Scope::Every) {
         let row = format!("\n| `{name}` | ");
         assert_eq!(documentation.matches(&row).count(), 1, "{name}");
     }

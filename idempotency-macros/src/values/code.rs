@@ -1,11 +1,10 @@
 //! Checks of values that are code: `payload`, `context`, `store` and `on_replay`.
 
+use idempotency_expression::SettingRow;
 use proc_macro2::Span;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit};
-
-use crate::arguments;
 
 /// Checks the value of `on_replay`: a name or a closure.
 pub(super) fn hook(value: Expr) -> syn::Result<Expr> {
@@ -45,7 +44,7 @@ pub(super) fn code(name: &str, value: Expr) -> syn::Result<Expr> {
             literal,
             format!(
                 "`{name}` is an expression, not a literal: write it without quotes, like `{name} = {}`",
-                arguments::example(name).unwrap_or_default()
+                SettingRow::named(name).map_or("", |row| row.example)
             ),
         )),
         _ => Ok(value),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use idempotency_expression::SettingRow;
 use proc_macro2::Span;
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, Lit};
 
-use super::{Choices, Constant};
-use crate::arguments;
+use super::Constant;
 
 /// The longest prefix in bytes. With the tenant and the digest, an id must fit into the 1024 bytes of DynamoDB's sort key.
 pub(super) const LONGEST_PREFIX: usize = 512;
@@ -28,7 +28,7 @@ fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
             format!("the value of `{name}` is a text: write it in quotes, `{name} = \"{written}\"`")
         }
         _ => {
-            let example = arguments::example(name).unwrap_or_default();
+            let example = SettingRow::named(name).map_or("", |row| row.example);
             format!(
                 "the value of `{name}` is a text: write it in quotes, like `{name} = {example}`"
             )
@@ -148,7 +148,7 @@ pub(super) fn choice(
     name: &str,
     value: &Expr,
     kind: &'static str,
-    choices: Choices,
+    choices: &[(&str, &'static str)],
 ) -> syn::Result<Constant> {
     let accepted = || {
         let names: Vec<_> = choices
