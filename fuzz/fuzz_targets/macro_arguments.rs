@@ -11,7 +11,6 @@ mod macros {
     pub mod attribute;
     pub mod bounds;
     pub mod expand;
-    pub mod fallback;
     pub mod parameters;
     pub mod parse;
     pub mod runtime;
@@ -20,7 +19,7 @@ mod macros {
 }
 // The sources name each other by the root of their crate.
 use macros::{
-    arguments, attribute, bounds, expand, fallback, parameters, parse, runtime, validate, values,
+    arguments, attribute, bounds, expand, parameters, parse, runtime, validate, values,
 };
 
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -234,86 +234,38 @@ macro_rules! rows {
 }
 settings!(rows);
 
-/// The settings of the attribute alone, in the order of the documentation.
-const OF_THE_ATTRIBUTE: &[SettingRow] = &[
-    attribute(Scope::Every, "on_replay", "mark_as_replayed", Replay),
-    attribute(Scope::Every, "store", "store.clone()", Store),
-    attribute(Scope::Every, "payload", "order", Payload),
-    attribute(Scope::Every, "context", "event.context", Context),
-    attribute(
-        Scope::Http,
-        "caller",
-        "\"requestContext.authorizer.jwt.claims.[iss, sub]\"",
-        Caller,
-    ),
-    attribute(Scope::Http, "shared_by_all_callers", "true", Truth),
-    attribute(Scope::Http, "key_header", "\"x-request-id\"", Header),
-    attribute(Scope::Http, "methods", "\"POST, PUT\"", Methods),
-    attribute(
-        Scope::Http,
-        "fingerprint_also",
-        "\"header(@, 'host')\"",
-        Expression("method, path, query and body alone"),
-    ),
-    attribute(
-        Scope::Http,
-        "stored_headers",
-        "\"x-receipt, x-total\"",
-        Headers,
-    ),
-    attribute(
-        Scope::Http,
-        "on_unstorable",
-        "\"release\"",
-        Choice(
-            "Unstorable",
-            &[
-                ("complete", "Complete"),
-                ("release", "Release"),
-                ("refuse", "Refuse"),
-            ],
-        ),
-    ),
-    attribute(Scope::Http, "add_headers", "cors", Function),
-    attribute(
-        Scope::Batch,
-        "key_from",
-        "\"record\"",
-        Choice("KeyFrom", &[("body", "Body"), ("record", "Record")]),
-    ),
-    attribute(Scope::Batch, "concurrency", "4", Count),
-    attribute(
-        Scope::Batch,
-        "order",
-        "\"partition_key\"",
-        Choice(
-            "RecordOrder",
-            &[("source", "Source"), ("partition_key", "PartitionKey")],
-        ),
-    ),
-    attribute(
-        Scope::Batch,
-        "reserve",
-        "\"2s\"",
-        Time(Duration::from_millis(1)),
-    ),
-    attribute(Scope::Batch, "log_errors", "true", Truth),
-];
-
-const fn attribute(
-    scope: Scope,
-    name: &'static str,
-    example: &'static str,
-    check: Check,
-) -> SettingRow {
-    SettingRow {
-        name,
-        scope,
-        example,
-        check,
-        variable: None,
-        default: "",
-    }
+macro_rules! rows_of_the_attribute {
+    ($($scope:ident $name:ident: $check:expr, $example:literal;)+) => {
+        /// The settings of the attribute alone, in the order of the documentation.
+        const OF_THE_ATTRIBUTE: &[SettingRow] = &[$(SettingRow {
+            name: stringify!($name),
+            scope: Scope::$scope,
+            example: $example,
+            check: $check,
+            variable: None,
+            default: "",
+        }),+];
+    };
+}
+rows_of_the_attribute! {
+    Every on_replay: Replay, "mark_as_replayed";
+    Every store: Store, "store.clone()";
+    Every payload: Payload, "order";
+    Every context: Context, "event.context";
+    Http caller: Caller, "\"requestContext.authorizer.jwt.claims.[iss, sub]\"";
+    Http shared_by_all_callers: Truth, "true";
+    Http key_header: Header, "\"x-request-id\"";
+    Http methods: Methods, "\"POST, PUT\"";
+    Http fingerprint_also: Expression("method, path, query and body alone"), "\"header(@, 'host')\"";
+    Http stored_headers: Headers, "\"x-receipt, x-total\"";
+    Http on_unstorable: Choice("Unstorable", &[("complete", "Complete"), ("release", "Release"), ("refuse", "Refuse")]),
+        "\"release\"";
+    Http add_headers: Function, "cors";
+    Batch key_from: Choice("KeyFrom", &[("body", "Body"), ("record", "Record")]), "\"record\"";
+    Batch concurrency: Count, "4";
+    Batch order: Choice("RecordOrder", &[("source", "Source"), ("partition_key", "PartitionKey")]), "\"partition_key\"";
+    Batch reserve: Time(Duration::from_millis(1)), "\"2s\"";
+    Batch log_errors: Truth, "true";
 }
 
 impl SettingRow {

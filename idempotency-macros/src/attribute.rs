@@ -1,17 +1,21 @@
 //! Runs the phases in their order. The result always contains the user's item, also after an error.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use quote::{quote, quote_spanned};
 use syn::Attribute;
 
 use crate::arguments::{Arguments, Shape};
 use crate::parse::Function;
 use crate::runtime::Runtime;
-use crate::{bounds, expand, fallback, validate};
+use crate::{bounds, expand, validate};
 
 /// Expands `#[idempotent(arguments)]` on an item.
 pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    protect(arguments, &item).unwrap_or_else(|error| fallback::fallback(&item, &error))
+    protect(arguments, &item).unwrap_or_else(|error| {
+        // The callers of the function still compile, so that one mistake is one error.
+        let errors = error.to_compile_error();
+        quote!(#errors #item)
+    })
 }
 
 fn protect(arguments: TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {

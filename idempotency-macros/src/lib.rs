@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `attribute` | runs the phases |
+//! | `attribute` | runs the phases; after an error: the errors, and the user's function unchanged |
 //! | `bounds` | refuses tokens that are too deep for a parser |
 //! | `parse` | phase 1: the parts of the function; the body stays tokens |
 //! | `arguments` | phase 1: the attribute's arguments, each written as `name = value` |
@@ -12,7 +12,6 @@
 //! | `parameters` | phase 2: the parameters that may have the invocation's context |
 //! | `runtime` | the name of `idempotency-lambda` in the user's program |
 //! | `expand` | phase 3: generates the code; decides nothing |
-//! | `fallback` | after an error: the errors, and the user's function unchanged |
 //!
 //! The generated code uses `idempotency_lambda::__private` and nothing else.
 //!
@@ -23,7 +22,6 @@ mod arguments;
 mod attribute;
 mod bounds;
 mod expand;
-mod fallback;
 mod parameters;
 mod parse;
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use syn::{Error, FnArg, Signature, Type};
 
-use super::PayloadSource;
-use super::types::type_name;
+use super::{PayloadSource, type_name};
 use crate::arguments::{Arguments, Setting, Shape, Source, of_batch};
 
 /// Returns the errors of settings that do not fit a batch, and of a batch's settings on another function.

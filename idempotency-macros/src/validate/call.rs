@@ -8,7 +8,7 @@ use syn::{
     Attribute, Error, Expr, ExprPath, FnArg, Macro, Pat, PatIdent, PatType, Signature, Type,
 };
 
-use super::types::mentions;
+use super::mentions;
 
 /// The parameter that the framework supplies.
 pub(crate) struct CallParameter {

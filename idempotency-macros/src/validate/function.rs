@@ -3,7 +3,7 @@
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, FnArg, GenericParam, Lit};
 
-use super::types::{impl_trait, mentions};
+use super::{impl_trait, mentions};
 use crate::arguments::{Arguments, Setting};
 use crate::parse::Function;
 

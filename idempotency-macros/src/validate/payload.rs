@@ -3,8 +3,7 @@
 use proc_macro2::{Ident, Span};
 use syn::{Error, Expr, FnArg, Pat, PatIdent, Signature};
 
-use super::PayloadSource;
-use super::types::type_name;
+use super::{PayloadSource, type_name};
 use crate::arguments::Shape;
 
 /// Returns the event: the only parameter, and with `http` the last one. A pattern is replaced by a name, and is matched in the

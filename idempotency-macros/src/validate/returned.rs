@@ -3,8 +3,7 @@
 use quote::ToTokens;
 use syn::{Error, ReturnType, Signature, Type};
 
-use super::Returned;
-use super::types::{impl_trait, type_arguments};
+use super::{Returned, impl_trait, type_arguments};
 
 /// Finds the types of the response and of the error in the return type, as far as the tokens show them.
 pub(super) fn returned(signature: &Signature) -> syn::Result<Returned> {
