@@ -29,27 +29,9 @@ fn a_comma_after_the_last_setting_is_accepted() {
 }
 
 #[test]
-fn a_wrong_setting_does_not_hide_the_next_one() {
-    let (names, errors) = read(
-        "kye = \"a\", hash = md-5], lease = \"1m\""
-            .replace(']', "")
-            .as_str(),
-    );
-    assert_eq!(names, ["hash", "lease"]);
-    assert_eq!(errors, ["unknown setting `kye`: did you mean `key`?"]);
-}
-
-#[test]
 fn a_comma_inside_a_closure_or_generics_does_not_end_the_setting() {
     let (names, errors) = read("on_replay = |r, _| r, payload = f::<A, B>(x), lease = \"1m\"");
     assert_eq!((names.len(), errors.len()), (3, 0), "{errors:?}");
-}
-
-#[test]
-fn a_setting_that_is_written_twice_is_one_error() {
-    let (names, errors) = read("key = \"a\", key = \"b\", key_required = true");
-    assert_eq!(names, ["key", "key_required"]);
-    assert_eq!(errors, ["`key` is written twice: leave one out"]);
 }
 
 #[test]
@@ -71,15 +53,6 @@ fn a_missing_comma_is_an_error_and_hides_no_setting() {
 }
 
 #[test]
-fn a_text_without_quotes_is_an_error_that_shows_the_quotes() {
-    let (_, errors) = read("key = body.[user_id, order_id], hash = \"md5\"");
-    assert_eq!(
-        errors,
-        ["the value of `key` is a text: write it in quotes, like `key = \"order_id\"`"]
-    );
-}
-
-#[test]
 fn a_setting_without_a_value_is_an_error_that_shows_an_example() {
     for arguments in [
         "key",
@@ -95,16 +68,6 @@ fn a_setting_without_a_value_is_an_error_that_shows_an_example() {
             "{arguments}"
         );
     }
-}
-
-#[test]
-fn a_text_without_a_name_is_an_error_that_shows_the_name() {
-    assert!(read("\"order_id\"").1[0].contains("write `key ="));
-}
-
-#[test]
-fn a_setting_of_the_environment_leads_to_its_variable() {
-    assert!(read("table = \"t\"").1[0].contains("set `IDEMPOTENCY_TABLE`"));
 }
 
 #[test]

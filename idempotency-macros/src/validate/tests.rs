@@ -1,7 +1,9 @@
 //! Tests of the checks of the attribute's settings.
 
-use super::*;
+use idempotency_expression::{Scope, SettingRow};
 use quote::ToTokens;
+
+use super::*;
 
 fn validated(arguments: &str, item: &str) -> Result<ValidatedFn, Error> {
     validate(
@@ -92,40 +94,6 @@ fn a_mutable_parameter_keeps_its_name() {
 }
 
 #[test]
-fn a_function_that_is_not_async_is_an_error() {
-    assert!(error("", &HANDLER.replace("async ", "")).ends_with("write `async fn`"));
-    let boxed = "fn f<'a>(event: LambdaEvent<u8>) -> Pin<Box<dyn Future<Output = Result<u8, E>> + Send + 'a>> {}";
-    assert!(error("", boxed).contains("#[async_trait]"));
-}
-
-#[test]
-fn a_function_without_a_single_event_needs_a_payload() {
-    let message = |parameters: &str| {
-        error(
-            "key_prefix = \"p\"",
-            &format!("async fn f({parameters}) -> Result<u8, E> {{}}"),
-        )
-    };
-    assert!(message("").contains("there is no payload here"));
-    assert!(message("a: A, b: B").contains("more than one parameter"));
-    assert!(message("&self").contains("a method needs a payload"));
-    assert!(
-        message("&self, a: A, input: LambdaEvent<u8>").contains("write `payload = input.payload`")
-    );
-}
-
-#[test]
-fn a_wrong_payload_is_one_error() {
-    assert!(
-        error(
-            "payload = \"a\"",
-            "async fn f(a: A, b: B) -> Result<u8, E> {}"
-        )
-        .contains("without quotes")
-    );
-}
-
-#[test]
 fn a_function_that_shares_its_path_needs_a_key_prefix() {
     for item in [
         "async fn f(&self) -> Result<u8, E> {}",
@@ -157,17 +125,6 @@ fn a_function_that_shares_its_path_needs_a_key_prefix() {
 }
 
 #[test]
-fn the_type_of_the_response_must_be_named() {
-    assert!(
-        error("", &HANDLER.replace("-> Result<Receipt, Error>", "")).contains("write `-> Result<")
-    );
-    assert!(error("", &HANDLER.replace("Receipt", "impl Serialize")).contains("name the type"));
-    assert!(
-        error("", &HANDLER.replace("Receipt", "Vec<impl Serialize>")).contains("name the type")
-    );
-}
-
-#[test]
 fn a_return_type_that_is_not_a_result_is_an_error_that_shows_one() {
     for (written, shown) in [
         ("()", "()"),
@@ -192,12 +149,6 @@ fn an_alias_is_left_to_the_compiler() {
         .ok()
         .unwrap();
     assert_eq!(operation.returned.failure.to_string(), "Reply < u8 >");
-}
-
-#[test]
-fn the_attribute_cannot_be_written_twice() {
-    let twice = format!("#[idempotency_lambda::idempotent] {HANDLER}");
-    assert!(error("", &twice).contains("written twice"));
 }
 
 #[test]
@@ -245,11 +196,6 @@ fn the_context_is_named_or_found_among_the_parameters() {
 }
 
 #[test]
-fn an_event_has_a_context_of_its_own() {
-    assert!(error("context = event.context", HANDLER).contains("leave `context` out"));
-}
-
-#[test]
 fn a_handler_of_http_events_says_who_the_caller_is() {
     let caller = "caller = \"requestContext.authorizer.jwt.claims.sub\"";
     for arguments in [
@@ -276,124 +222,6 @@ fn a_handler_of_http_events_says_who_the_caller_is() {
         both.contains("leave `caller` or `shared_by_all_callers` out"),
         "{both}"
     );
-}
-
-#[test]
-fn a_wrong_caller_is_one_error() {
-    assert!(error("http, caller = \"\"", HANDLER).contains("`caller` is empty"));
-    assert!(error("http, caller = \"a[\"", HANDLER).contains("`caller` is not an expression"));
-    assert!(error("http, caller", HANDLER).contains("`caller` needs a value"));
-    assert!(error("http, shared_by_all_callers = 1", HANDLER).contains("is `true` or `false`"));
-}
-
-#[test]
-fn the_settings_of_http_belong_to_handlers_of_http_events() {
-    for setting in [
-        "caller = \"a\"",
-        "shared_by_all_callers",
-        "key_header = \"x\"",
-        "methods = \"PUT\"",
-        "fingerprint_also = \"a\"",
-        "stored_headers = \"x-a\"",
-        "on_unstorable = \"refuse\"",
-        "add_headers = cors",
-    ] {
-        let error = error(setting, HANDLER);
-        assert!(error.contains("write `#[idempotent(http, "), "{error}");
-    }
-    for setting in ["payload = event", "context = event.context"] {
-        let arguments = format!("http, shared_by_all_callers, {setting}");
-        assert!(
-            error(&arguments, HANDLER).contains("the event is the request"),
-            "{arguments}"
-        );
-    }
-}
-
-#[test]
-fn the_last_parameter_of_a_handler_of_http_events_is_the_event() {
-    for item in [
-        "async fn f() -> Result<u8, E> {}",
-        "async fn f(&self) -> Result<u8, E> {}",
-    ] {
-        let arguments = "http, shared_by_all_callers, key_prefix = \"f\"";
-        assert!(
-            error(arguments, item).starts_with("with `http` the last parameter is the event"),
-            "{item}"
-        );
-    }
-}
-
-#[test]
-fn the_name_of_a_header_is_a_token() {
-    for name in ["", "a b", "a:", "ü"] {
-        let arguments = format!("http, shared_by_all_callers, key_header = \"{name}\"");
-        assert!(
-            error(&arguments, HANDLER).contains("is the name of a header"),
-            "{name}"
-        );
-    }
-}
-
-#[test]
-fn a_caller_is_not_the_id_of_an_iam_session() {
-    let error = error(
-        "http, caller = \"requestContext.identity.userArn\"",
-        HANDLER,
-    );
-    assert!(error.starts_with("`caller`: `identity.userArn` is not one client"));
-    assert!(error.ends_with("write `iam_caller(@)`"), "{error}");
-    assert!(validated("http, caller = \"iam_caller(@)\"", HANDLER).is_ok());
-}
-
-#[test]
-fn the_settings_of_responses_and_fingerprints_are_checked() {
-    let shared = |setting: &str| format!("http, shared_by_all_callers, {setting}");
-    for setting in [
-        "stored_headers = \"x-receipt\"",
-        "stored_headers = \"x-receipt, x-total\", on_unstorable = \"Refuse\"",
-        "on_unstorable = Unstorable::Refuse",
-        "add_headers = cors",
-        "add_headers = crate::cors",
-        "add_headers = |_| HeaderMap::new()",
-        "fingerprint_also = \"header(@, 'host')\"",
-    ] {
-        assert!(validated(&shared(setting), HANDLER).is_ok(), "{setting}");
-    }
-    for (setting, text) in [
-        ("stored_headers = \"\"", "is a list of headers"),
-        ("stored_headers = \"x-a,\"", "is a list of headers"),
-        ("stored_headers = \"x-a x-b\"", "is a list of headers"),
-        (
-            "on_unstorable = \"keep\"",
-            "\"complete\", \"release\", \"refuse\"",
-        ),
-        (
-            "add_headers = \"cors\"",
-            "write the name of a `fn(&HeaderMap) -> HeaderMap`",
-        ),
-        ("fingerprint_also = \"a[\"", "is not an expression"),
-        (
-            "fingerprint_also = \"a\", validate = \"b\"",
-            "leave `fingerprint_also` out",
-        ),
-    ] {
-        let error = error(&shared(setting), HANDLER);
-        assert!(error.contains(text), "{error}");
-    }
-}
-
-#[test]
-fn methods_are_in_capitals_with_commas_between_them() {
-    for methods in ["PUT", "POST, PUT", "POST,M-SEARCH"] {
-        let arguments = format!("http, shared_by_all_callers, methods = \"{methods}\"");
-        assert!(validated(&arguments, HANDLER).is_ok(), "{arguments}");
-    }
-    for methods in ["", "put", "POST PUT", "POST,", "Post"] {
-        let arguments = format!("http, shared_by_all_callers, methods = \"{methods}\"");
-        let error = error(&arguments, HANDLER);
-        assert!(error.contains("write them in capitals"), "{error}");
-    }
 }
 
 const RECORD: &str = "async fn f(app: &App, Order { id, .. }: Order) -> Result<u8, E> {}";
@@ -468,4 +296,142 @@ fn a_function_that_holds_cannot_run_unprotected() {
     ] {
         assert!(validated(one, HANDLER).is_ok(), "{one}");
     }
+}
+
+/// The compiler's own tests, `tests/ui`, have whole texts and their places.
+#[test]
+fn a_function_that_cannot_be_protected_is_one_error_that_says_what_to_write() {
+    let boxed = "fn f<'a>(event: LambdaEvent<u8>) -> Pin<Box<dyn Future<Output = Result<u8, E>> + Send + 'a>> {}";
+    let returns = |of: &str| HANDLER.replace("Result<Receipt, Error>", of);
+    let takes = |of: &str| format!("async fn f({of}) -> Result<u8, E> {{}}");
+    let http = "http, shared_by_all_callers, key_prefix = \"f\"";
+    for (arguments, item, text) in [
+        ("", HANDLER.replace("async ", ""), "write `async fn`"),
+        ("", boxed.to_owned(), "#[async_trait]"),
+        (
+            "",
+            HANDLER.replace("-> Result<Receipt, Error>", ""),
+            "write `-> Result<",
+        ),
+        (
+            "",
+            returns("Result<impl Serialize, Error>"),
+            "name the type",
+        ),
+        (
+            "",
+            returns("Result<Vec<impl Serialize>, Error>"),
+            "name the type",
+        ),
+        ("", takes(""), "there is no payload here"),
+        ("", takes("a: A, b: B"), "more than one parameter"),
+        (
+            "key_prefix = \"p\"",
+            takes("&self"),
+            "a method needs a payload",
+        ),
+        (
+            "key_prefix = \"p\"",
+            takes("&self, a: A, input: LambdaEvent<u8>"),
+            "write `payload = input.payload`",
+        ),
+        ("payload = \"a\"", takes("a: A, b: B"), "without quotes"),
+        (
+            "context = event.context",
+            HANDLER.to_owned(),
+            "leave `context` out",
+        ),
+        (
+            http,
+            takes(""),
+            "with `http` the last parameter is the event",
+        ),
+        (
+            http,
+            takes("&self"),
+            "with `http` the last parameter is the event",
+        ),
+    ] {
+        assert!(
+            error(arguments, &item).contains(text),
+            "{arguments}: {item}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_setting_of_http_is_one_error_that_says_what_to_write() {
+    for (setting, text) in [
+        ("caller = \"\"", "`caller` is empty"),
+        ("caller = \"a[\"", "`caller` is not an expression"),
+        ("caller", "`caller` needs a value"),
+        ("shared_by_all_callers = 1", "is `true` or `false`"),
+        (
+            "caller = \"requestContext.identity.userArn\"",
+            "write `iam_caller(@)`",
+        ),
+    ] {
+        assert!(
+            error(&format!("http, {setting}"), HANDLER).contains(text),
+            "{setting}"
+        );
+    }
+    let lists = "is a list of headers";
+    let (token, capitals) = ("is the name of a header", "write them in capitals");
+    for (setting, text) in [
+        ("payload = event", "the event is the request"),
+        ("context = event.context", "the event is the request"),
+        ("key_header = \"\"", token),
+        ("key_header = \"a b\"", token),
+        ("key_header = \"a:\"", token),
+        ("key_header = \"ü\"", token),
+        ("stored_headers = \"\"", lists),
+        ("stored_headers = \"x-a,\"", lists),
+        ("stored_headers = \"x-a x-b\"", lists),
+        ("methods = \"\"", capitals),
+        ("methods = \"put\"", capitals),
+        ("methods = \"POST PUT\"", capitals),
+        ("methods = \"POST,\"", capitals),
+        ("methods = \"Post\"", capitals),
+        (
+            "on_unstorable = \"keep\"",
+            "\"complete\", \"release\", \"refuse\"",
+        ),
+        (
+            "add_headers = \"cors\"",
+            "write the name of a `fn(&HeaderMap) -> HeaderMap`",
+        ),
+        ("fingerprint_also = \"a[\"", "is not an expression"),
+        (
+            "fingerprint_also = \"a\", validate = \"b\"",
+            "leave `fingerprint_also` out",
+        ),
+    ] {
+        let error = error(&format!("http, shared_by_all_callers, {setting}"), HANDLER);
+        assert!(error.contains(text), "{error}");
+    }
+    for row in SettingRow::of(Scope::Http) {
+        let error = error(&format!("{} = {}", row.name, row.example), HANDLER);
+        assert!(error.contains("write `#[idempotent(http, "), "{error}");
+    }
+}
+
+#[test]
+fn the_settings_of_http_are_accepted() {
+    for setting in [
+        "stored_headers = \"x-receipt\"",
+        "stored_headers = \"x-receipt, x-total\", on_unstorable = \"Refuse\"",
+        "on_unstorable = Unstorable::Refuse",
+        "add_headers = cors",
+        "add_headers = crate::cors",
+        "add_headers = |_| HeaderMap::new()",
+        "fingerprint_also = \"header(@, 'host')\"",
+        "methods = \"PUT\"",
+        "methods = \"POST, PUT\"",
+        "methods = \"POST,M-SEARCH\"",
+    ] {
+        let arguments = format!("http, shared_by_all_callers, {setting}");
+        assert!(validated(&arguments, HANDLER).is_ok(), "{setting}");
+    }
+    assert!(validated("http, caller = \"iam_caller(@)\"", HANDLER).is_ok());
 }
