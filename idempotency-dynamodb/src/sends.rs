@@ -14,7 +14,7 @@ use aws_smithy_async::future::timeout::Timeout;
 pub(crate) use dynamodb_writes::__private::{CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS};
 use idempotency_core::store::{SendLog, StoreError};
 
-use crate::failure::table_ref::TableRef;
+use crate::failure::TableRef;
 
 /// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
 pub(crate) const PIECES_AT_A_TIME: u8 = 4;
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_piece_has_the_time_of_all_pieces_that_are_sent_with_it() {
         let own = Duration::from_millis(1_500);
-        let table = Arc::new(crate::failure::table_ref::tests::table());
+        let table = Arc::new(crate::failure::tests::table());
         for (limit, of_record, of_piece) in [(None, 1_500, 6_000), (Some(2_000), 1_000, 1_000)] {
             let log = limit.map_or_else(SendLog::new, |limit| {
                 SendLog::with_limit(Duration::from_millis(limit))

@@ -12,16 +12,21 @@
 //! replaces only `data` leaves the others behind. Its texts are not JSON, so that a library in another language fails instead
 //! of replaying nothing.
 
-mod compression;
-mod form;
+use std::borrow::Cow;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::config::ConfigurationError;
+use idempotency_core::record::{Attribute, Data};
+
+use self::manifest::{Encoding, PIECE_BYTES};
+use crate::config::{AttributeNames, Further};
+use crate::item::{self, Item};
+use crate::request::Value;
+
 mod manifest;
 
-pub(crate) use compression::{compressed_event, decompressed_event};
-pub(crate) use form::{Form, ItemForm, Stored, decompressed, decompressed_up_to};
 pub use manifest::record_of_piece;
 pub(crate) use manifest::{Manifest, PieceName};
-
-use idempotency_core::config::ConfigurationError;
 
 /// The largest text of a response, in bytes: what Lambda accepts from a function.
 pub(crate) const LARGEST_TEXT: usize = 6_291_556;
@@ -50,7 +55,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            compress_above: compression::AVAILABLE.then_some(COMPRESS_ABOVE),
+            compress_above: ZSTD_IS_COMPILED_IN.then_some(COMPRESS_ABOVE),
             split: true,
         }
     }
@@ -68,7 +73,7 @@ impl Settings {
     ///
     /// If a threshold is set, and the feature `zstd` is not compiled in.
     pub(crate) fn check(self) -> Result<(), ConfigurationError> {
-        if self.compress_above.is_some() && !compression::AVAILABLE {
+        if self.compress_above.is_some() && !ZSTD_IS_COMPILED_IN {
             return Err(ConfigurationError::new(
                 "responses cannot be compressed, because the feature `zstd` of idempotency-dynamodb is not compiled in: \
                  enable it, or set IDEMPOTENCY_COMPRESS_ABOVE=off",
@@ -78,5 +83,729 @@ impl Settings {
     }
 }
 
+// Compression with zstd, if it is compiled in.
+
+/// True if the feature `zstd` is compiled in.
+const ZSTD_IS_COMPILED_IN: bool = cfg!(feature = "zstd");
+
+/// The compression level. Why this one: `docs/design/0034-large-responses.md`.
+#[cfg(feature = "zstd")]
+const LEVEL: i32 = 1;
+
+/// Returns the text compressed as one frame that contains its length. `None` if that is not smaller than `below` bytes.
+#[cfg(feature = "zstd")]
+fn compress(text: &str, below: usize) -> Option<Vec<u8>> {
+    // The buffer limits the result: zstd fails if it is too small.
+    let mut compressed = vec![0; below.min(text.len()).checked_sub(1)?];
+    let length = zstd::bulk::compress_to_buffer(text.as_bytes(), &mut compressed, LEVEL).ok()?;
+    compressed.truncate(length);
+    compressed.shrink_to_fit();
+    Some(compressed)
+}
+
+#[cfg(not(feature = "zstd"))]
+fn compress(_: &str, _: usize) -> Option<Vec<u8>> {
+    None
+}
+
+/// Returns the text of one compressed frame.
+///
+/// # Errors
+///
+/// What is wrong with the frame: it is damaged, has no length, or its text is not UTF-8 or longer than `at_most` bytes. No more
+/// than `at_most` bytes are allocated.
+#[cfg(feature = "zstd")]
+fn decompress(compressed: &[u8], at_most: usize) -> Result<String, &'static str> {
+    let length = zstd::zstd_safe::get_frame_content_size(compressed);
+    let Ok(Some(length)) = length else {
+        return Err("its compressed response is damaged");
+    };
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if length > at_most {
+        return Err("its compressed response is longer than any response can be");
+    }
+    let text = zstd::bulk::decompress(compressed, length);
+    let text = text.map_err(|_| "its compressed response is damaged")?;
+    String::from_utf8(text).map_err(|_| "its compressed response is not UTF-8")
+}
+
+#[cfg(not(feature = "zstd"))]
+fn decompress(_: &[u8], _: usize) -> Result<String, &'static str> {
+    Err(
+        "its response is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb: \
+         enable the feature",
+    )
+}
+
+/// Returns an event compressed, or `None` if that is not smaller.
+pub(crate) fn compressed_event(text: &str) -> Option<Vec<u8>> {
+    compress(text, text.len())
+}
+
+/// Returns the text of a compressed event.
+///
+/// # Errors
+///
+/// What is wrong with it.
+#[cfg(feature = "zstd")]
+pub(crate) fn decompressed_event(compressed: &[u8]) -> Result<String, &'static str> {
+    let longest = idempotency_core::record::StoredEvent::LONGEST_STORED;
+    decompress(compressed, longest).map_err(|_| "it is damaged")
+}
+
+#[cfg(not(feature = "zstd"))]
+pub(crate) fn decompressed_event(_: &[u8]) -> Result<String, &'static str> {
+    Err(
+        "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb",
+    )
+}
+
+// The form of a stored response: chosen before a write, and recognised in an item that was read.
+
+/// The form of a response in the table.
+pub(crate) enum Form<'a> {
+    /// The text itself, in `data`.
+    Plain,
+    /// Compressed, in `data_zstd`.
+    Compressed(Vec<u8>),
+    /// In pieces, which are written before the record.
+    Split(Stored<'a>),
+    /// The text is longer than any response that Lambda returns.
+    TooLong,
+}
+
+/// The bytes of a split response, and their description.
+pub(crate) struct Stored<'a> {
+    bytes: Cow<'a, [u8]>,
+    pub(crate) manifest: Manifest,
+    /// The text of `data_pieces`.
+    json: String,
+}
+
+impl<'a> Stored<'a> {
+    fn of(bytes: Cow<'a, [u8]>, encoding: Encoding, text: usize) -> Self {
+        let manifest = Manifest::of(&bytes, encoding, text);
+        Self {
+            json: manifest.to_json(),
+            bytes,
+            manifest,
+        }
+    }
+
+    /// Returns the content of each piece, in order.
+    pub(crate) fn pieces(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.bytes.chunks(PIECE_BYTES)
+    }
+}
+
+impl<'a> Form<'a> {
+    /// Chooses the form of a response.
+    ///
+    /// `room` is what one item has left for `data` and the names and values of the further attributes, in bytes. `can_split` is
+    /// false if the ids of pieces would be too long.
+    pub(crate) fn of(
+        data: &'a Data,
+        settings: Settings,
+        names: &AttributeNames,
+        room: usize,
+        can_split: bool,
+    ) -> Self {
+        let text = data.as_str();
+        let compresses = settings
+            .compress_above
+            .is_some_and(|above| text.len() > above);
+        let plain = names.data.len() + text.len();
+        let splits = settings.split && can_split;
+        if !compresses && (plain <= room || !splits) {
+            return Self::Plain;
+        }
+        if text.len() > LARGEST_TEXT {
+            return Self::TooLong;
+        }
+        let names_and_mark = names.data.len() + COMPRESSED.len() + names.data_zstd.len();
+        // It must be smaller as an attribute: with its name, and with the text in `data`.
+        let overhead = names_and_mark - names.data.len();
+        let compressed = if compresses {
+            compress(text, text.len().saturating_sub(overhead))
+        } else {
+            None
+        };
+        match compressed {
+            Some(bytes) if names_and_mark + bytes.len() <= room || !splits => {
+                Self::Compressed(bytes)
+            }
+            Some(bytes) => Self::Split(Stored::of(Cow::Owned(bytes), Encoding::Zstd, text.len())),
+            None if plain <= room || !splits => Self::Plain,
+            None => {
+                let bytes = Cow::Borrowed(text.as_bytes());
+                Self::Split(Stored::of(bytes, Encoding::Text, text.len()))
+            }
+        }
+    }
+
+    /// Chooses the form of the result of a step: plain or compressed. It is in the record in both cases.
+    pub(crate) fn of_step(result: &Data, settings: Settings) -> Self {
+        let text = result.as_str();
+        if text.len() > LARGEST_TEXT {
+            return Self::TooLong;
+        }
+        let compresses = settings.compress_above;
+        let compresses = compresses.is_some_and(|above| text.len() > above);
+        let compressed = compresses.then(|| compress(text, text.len())).flatten();
+        compressed.map_or(Self::Plain, Self::Compressed)
+    }
+
+    /// Returns the text that `data` contains. `None`: the response itself.
+    fn mark(&self) -> Option<&'static str> {
+        match self {
+            Self::Plain | Self::TooLong => None,
+            Self::Compressed(_) => Some(COMPRESSED),
+            Self::Split(_) => Some(SPLIT),
+        }
+    }
+}
+
+impl Form<'_> {
+    /// Returns the attribute as it is written: `data` contains the text of this form instead of the response.
+    pub(crate) fn apply<'a>(
+        &self,
+        (attribute, value): (Attribute, Value<'a>),
+    ) -> (Attribute, Value<'a>) {
+        match self.mark() {
+            Some(mark) if attribute == Attribute::Data => (attribute, Value::Text(mark)),
+            _ => (attribute, value),
+        }
+    }
+
+    /// Returns the result of a step as it is written.
+    pub(crate) fn step<'a>(&'a self, result: &'a Data) -> Value<'a> {
+        match self {
+            Self::Compressed(bytes) => Value::Bytes(bytes),
+            Self::Plain | Self::Split(_) | Self::TooLong => Value::Text(result.as_str()),
+        }
+    }
+
+    /// Returns the attribute beside `data`.
+    pub(crate) fn further(&self) -> Option<(Further, Value<'_>)> {
+        match self {
+            Self::Plain | Self::TooLong => None,
+            Self::Compressed(bytes) => Some((Further::Compressed, Value::Bytes(bytes))),
+            Self::Split(stored) => Some((Further::Pieces, Value::Text(&stored.json))),
+        }
+    }
+}
+
+/// The response of an item that was read, if it is not in `data` itself.
+pub(crate) enum ItemForm {
+    /// It is in `data`, or there is none.
+    Plain,
+    /// It is compressed.
+    Compressed(Vec<u8>),
+    /// It is in pieces.
+    Split(Manifest),
+    /// It cannot be read, and why.
+    Damaged(&'static str),
+}
+
+impl ItemForm {
+    /// Takes a response that is not in `data` itself out of the item, with the text in `data`.
+    pub(crate) fn of(item: &mut Item, names: &AttributeNames) -> Self {
+        let Some(AttributeValue::S(data)) = item.get(&names.data) else {
+            return Self::Plain;
+        };
+        let taken = match data.as_str() {
+            COMPRESSED => item::bytes(item, &names.data_zstd).map_or(
+                Self::Damaged("its compressed response is missing"),
+                Self::Compressed,
+            ),
+            SPLIT => match item.get(&names.data_pieces) {
+                Some(AttributeValue::S(text)) => Manifest::from_json(text).map_or(
+                    Self::Damaged("its `data_pieces` cannot be read"),
+                    Self::Split,
+                ),
+                _ => Self::Damaged("its `data_pieces` is missing"),
+            },
+            _ => return Self::Plain,
+        };
+        item.remove(&names.data);
+        taken
+    }
+}
+
+/// Returns the response of compressed bytes.
+///
+/// # Errors
+///
+/// What is wrong with them.
+pub(crate) fn decompressed(bytes: &[u8]) -> Result<Data, &'static str> {
+    decompressed_up_to(bytes, LARGEST_TEXT)
+}
+
+/// Returns the text of the content of an attribute: at most so many bytes.
+///
+/// # Errors
+///
+/// What is wrong with the content.
+pub(crate) fn decompressed_up_to(bytes: &[u8], at_most: usize) -> Result<Data, &'static str> {
+    decompress(bytes, at_most).map(Data::new)
+}
+
+impl Manifest {
+    /// Returns the response of the bytes of all pieces.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them: they are not the bytes that were stored, or not a text of the length that was stored.
+    pub(crate) fn response(&self, bytes: Vec<u8>) -> Result<Data, &'static str> {
+        if !self.matches(&bytes) {
+            return Err("a piece of its response is damaged");
+        }
+        let text = match self.encoding {
+            Encoding::Zstd => decompress(&bytes, self.text)?,
+            Encoding::Text => {
+                String::from_utf8(bytes).map_err(|_| "its split response is not UTF-8")?
+            }
+        };
+        if text.len() != self.text {
+            return Err("its split response has another length");
+        }
+        Ok(Data::new(text))
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::collections::HashMap;
+
+    use aws_sdk_dynamodb::primitives::Blob;
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use idempotency_core::record::{Data, RecordId};
+
+    use super::manifest::PIECE_BYTES;
+    use super::*;
+    use crate::config::AttributeNames;
+    use crate::item::Item;
+    use crate::request::Value;
+
+    /// The room of an item without other attributes.
+    const ROOM: usize = 400 * 1024;
+
+    fn settings(compress_above: Option<usize>, split: bool) -> Settings {
+        Settings {
+            compress_above,
+            split,
+        }
+    }
+
+    /// Returns a text that no compression makes smaller, of ASCII letters and more: each byte is a random one of 64, or of 2^15.
+    fn random(bytes: usize) -> Data {
+        let mut state = 7_u64;
+        let mut text = String::with_capacity(bytes);
+        while text.len() < bytes {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let wide = char::from_u32(0x1_0000 + (state as u32 & 0xF_FFFF))
+                .filter(|_| bytes - text.len() >= 4);
+            text.push(wide.unwrap_or('x'));
+        }
+        Data::new(text)
+    }
+
+    fn form(data: &Data, settings: Settings, room: usize) -> Form<'_> {
+        Form::of(data, settings, &AttributeNames::default(), room, true)
+    }
+
+    fn text_of(form: &Form<'_>, further: &str) -> Item {
+        let (_, value) = form.further().unwrap();
+        let data = form.apply((Attribute::Data, Value::Text("the response"))).1;
+        HashMap::from([
+            ("data".to_owned(), crate::transport::to_value(data)),
+            (further.to_owned(), crate::transport::to_value(value)),
+        ])
+    }
+
+    use idempotency_core::record::Attribute;
+
+    #[test]
+    fn a_text_that_does_not_become_smaller_is_plain() {
+        // Random text of 20 bits in four bytes becomes smaller; a short text does not, because of the text in `data`.
+        let short = Data::new("x".repeat(COMPRESSED.len()));
+        assert!(matches!(
+            form(&short, settings(Some(0), true), ROOM),
+            Form::Plain
+        ));
+        let digits = Data::new(r#"{"id":"9b2c6f0e-2f4e-4d0a-8a5e-0b7f9b1c2d3e","sum":1047}"#);
+        assert!(matches!(
+            form(&digits, settings(Some(0), true), ROOM),
+            Form::Plain
+        ));
+    }
+
+    #[test]
+    fn a_text_that_exceeds_the_room_by_one_byte_is_split() {
+        let data = random(300_000);
+        let plain = "data".len() + 300_000;
+        assert!(matches!(
+            form(&data, settings(None, true), plain),
+            Form::Plain
+        ));
+        assert!(matches!(
+            form(&data, settings(None, true), plain - 1),
+            Form::Split(_)
+        ));
+        assert!(matches!(
+            form(&data, settings(None, false), plain - 1),
+            Form::Plain
+        ));
+        let no_ids = Form::of(
+            &data,
+            settings(None, true),
+            &AttributeNames::default(),
+            0,
+            false,
+        );
+        assert!(
+            matches!(no_ids, Form::Plain),
+            "the ids of its pieces would be too long"
+        );
+    }
+
+    #[test]
+    fn a_text_longer_than_lambdas_limit_has_no_form() {
+        let largest = Data::new("x".repeat(LARGEST_TEXT));
+        let longer = Data::new("x".repeat(LARGEST_TEXT + 1));
+        for compress_above in [None, Some(16_384)] {
+            let set = settings(compress_above, true);
+            assert!(!matches!(form(&largest, set, ROOM), Form::TooLong));
+            assert!(matches!(form(&longer, set, ROOM), Form::TooLong));
+        }
+        // As before: the item is too large, which the store finds out.
+        assert!(matches!(
+            form(&longer, settings(None, false), ROOM),
+            Form::Plain
+        ));
+    }
+
+    #[test]
+    fn a_split_response_reads_back_with_a_last_piece_of_any_length() {
+        for bytes in [
+            PIECE_BYTES - 1,
+            PIECE_BYTES,
+            PIECE_BYTES + 1,
+            2 * PIECE_BYTES,
+            LARGEST_TEXT,
+        ] {
+            let data = Data::new("x".repeat(bytes));
+            let form = form(&data, settings(None, true), 1_000);
+            let Form::Split(stored) = &form else {
+                panic!("it is split");
+            };
+            let lengths: Vec<_> = stored.pieces().map(<[u8]>::len).collect();
+            assert_eq!(lengths.len(), bytes.div_ceil(PIECE_BYTES));
+            assert_eq!(lengths.len(), stored.manifest.pieces());
+            for (index, length) in lengths.iter().enumerate() {
+                assert_eq!(*length, stored.manifest.length(index));
+            }
+            assert_eq!(stored.manifest.length(lengths.len()), 0);
+            let mut item = text_of(&form, "data_pieces");
+            let ItemForm::Split(read) = ItemForm::of(&mut item, &AttributeNames::default()) else {
+                panic!("it is split");
+            };
+            assert_eq!(read, stored.manifest);
+            let all: Vec<u8> = stored.pieces().flatten().copied().collect();
+            assert!(read.response(all.clone()) == Ok(data));
+            let mut damaged = all.clone();
+            damaged[bytes / 2] ^= 1;
+            assert_eq!(
+                read.response(damaged).unwrap_err(),
+                "a piece of its response is damaged"
+            );
+            assert!(read.response(all[1..].to_vec()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_split_response_has_this_stored_form() {
+        let data = Data::new("x".repeat(PIECE_BYTES + 1));
+        let form = form(&data, settings(None, true), 1_000);
+        let Form::Split(stored) = &form else {
+            panic!("it is split");
+        };
+        assert_eq!(
+            form.further().unwrap().1,
+            Value::Text(
+                r#"{"bytes":405505,"encoding":"text","pieces":2,"sha256":"5832ab9a87012c77cb69d925b75357e2fb136128f3b91cdabd17dd3a59fa6c59","text":405505}"#
+            )
+        );
+        let id = RecordId::new("shop.charge#42b7b4f2921788ea14dac5566e6f06d0");
+        let piece = stored.manifest.piece(&id, 1).to_string();
+        assert_eq!(
+            piece,
+            "shop.charge#42b7b4f2921788ea14dac5566e6f06d0#5832ab9a87012c77cb69d925b75357e2fb136128f3b91cdabd17dd3a59fa6c59.0001"
+        );
+        assert_eq!(piece.len(), id.as_str().len() + PieceName::MORE_BYTES);
+        assert_eq!(
+            form.apply((Attribute::Data, Value::Text("x"))).1,
+            Value::Text(
+                "split over the items of data_pieces; on a table shared with another language set IDEMPOTENCY_LARGE_RESPONSES=off"
+            )
+        );
+    }
+
+    #[test]
+    fn a_manifest_that_no_version_wrote_is_not_read() {
+        let digest = "0".repeat(64);
+        let good = |bytes: u64, pieces: u64, text: u64, encoding: &str, digest: &str| {
+            let json = serde_json::json!({
+                "bytes": bytes, "pieces": pieces, "text": text, "encoding": encoding, "sha256": digest,
+            });
+            Manifest::from_json(&json.to_string()).is_some()
+        };
+        assert!(good(405_505, 2, 405_505, "text", &digest));
+        assert!(good(405_505, 2, 6_291_556, "zstd", &digest));
+        assert!(!good(405_505, 1, 405_505, "text", &digest), "its pieces");
+        assert!(
+            !good(405_505, 2, 405_504, "text", &digest),
+            "longer than its text"
+        );
+        assert!(
+            !good(405_505, 2, 6_291_557, "zstd", &digest),
+            "longer than any text"
+        );
+        assert!(!good(0, 0, 1, "text", &digest), "empty");
+        assert!(!good(405_505, 2, 405_505, "gzip", &digest), "its encoding");
+        assert!(
+            !good(405_505, 2, 405_505, "text", &"0".repeat(63)),
+            "its digest"
+        );
+        assert!(
+            !good(405_505, 2, 405_505, "text", &"G".repeat(64)),
+            "its digest"
+        );
+        for text in ["", "{}", "null", "[]", "{\"bytes\":-1}"] {
+            assert_eq!(Manifest::from_json(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_response_whose_attribute_is_missing_or_of_another_type_is_damaged() {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        for (data, name, value) in [
+            (COMPRESSED, "other", text("x")),
+            (COMPRESSED, "data_zstd", text("x")),
+            (SPLIT, "other", text("x")),
+            (SPLIT, "data_pieces", text("x")),
+            (SPLIT, "data_pieces", AttributeValue::B(Blob::new([1]))),
+        ] {
+            let mut item =
+                HashMap::from([("data".to_owned(), text(data)), (name.to_owned(), value)]);
+            let taken = ItemForm::of(&mut item, &AttributeNames::default());
+            assert!(matches!(taken, ItemForm::Damaged(_)), "{data}, {name}");
+            assert!(
+                !item.contains_key("data"),
+                "it is never taken for a response"
+            );
+        }
+    }
+
+    #[test]
+    fn what_another_program_wrote_into_data_counts_alone() {
+        let mut item = HashMap::from([
+            ("data".to_owned(), AttributeValue::S("42".to_owned())),
+            ("data_zstd".to_owned(), AttributeValue::B(Blob::new([1]))),
+            ("data_pieces".to_owned(), AttributeValue::S("{}".to_owned())),
+        ]);
+        assert!(matches!(
+            ItemForm::of(&mut item, &AttributeNames::default()),
+            ItemForm::Plain
+        ));
+        assert_eq!(item["data"], AttributeValue::S("42".to_owned()));
+    }
+
+    /// What needs the feature `zstd`.
+    #[cfg(feature = "zstd")]
+    mod compressed {
+        use super::*;
+
+        #[test]
+        fn a_text_up_to_the_threshold_is_plain_and_one_byte_more_is_compressed() {
+            for above in [0, 100, 16_384] {
+                let set = settings(Some(above), true);
+                let at = Data::new("x".repeat(above));
+                assert!(matches!(form(&at, set, ROOM), Form::Plain), "{above}");
+                assert!(!set.concern(above) && set.concern(above + 1));
+            }
+            let more = Data::new("x".repeat(16_385));
+            let set = settings(Some(16_384), true);
+            assert!(matches!(form(&more, set, ROOM), Form::Compressed(_)));
+            assert!(matches!(
+                form(&more, settings(None, true), ROOM),
+                Form::Plain
+            ));
+        }
+
+        #[test]
+        fn a_compressed_response_reads_back() {
+            for data in [random(20_000), Data::new("é".repeat(300_000))] {
+                let form = form(&data, settings(Some(16_384), true), ROOM);
+                let mut item = text_of(&form, "data_zstd");
+                assert_eq!(item["data"], AttributeValue::S(COMPRESSED.to_owned()));
+                let ItemForm::Compressed(bytes) =
+                    ItemForm::of(&mut item, &AttributeNames::default())
+                else {
+                    panic!("it is compressed");
+                };
+                assert!(item.is_empty());
+                assert!(decompressed(&bytes) == Ok(data.clone()));
+            }
+        }
+
+        #[test]
+        fn a_compressed_response_has_this_stored_form() {
+            let data = Data::new(format!("[{}0]", "0,".repeat(50)));
+            let form = form(&data, settings(Some(100), true), ROOM);
+            let Form::Plain = form else {
+                panic!("the text in `data` takes more than compression saves");
+            };
+            let data = Data::new(format!("[{}0]", "0,".repeat(200)));
+            let form = self::form(&data, settings(Some(100), true), ROOM);
+            let Form::Compressed(bytes) = &form else {
+                panic!("it is compressed");
+            };
+            // The format of zstd is frozen; other versions can compress to other bytes, and read these.
+            let golden = [
+                40, 181, 47, 253, 96, 147, 0, 93, 0, 0, 32, 91, 48, 44, 93, 1, 0, 140, 169, 110, 8,
+            ];
+            assert_eq!(decompressed(&golden), Ok(data.clone()), "{bytes:?}");
+            assert_eq!(
+                form.apply((Attribute::Data, Value::Text("x"))).1,
+                Value::Text(
+                    "compressed in data_zstd; on a table shared with another language set IDEMPOTENCY_COMPRESS_ABOVE=off"
+                )
+            );
+        }
+
+        #[test]
+        fn compressed_bytes_that_exceed_the_room_by_one_byte_are_split() {
+            let data = random(300_000);
+            let names = "data".len() + COMPRESSED.len() + "data_zstd".len();
+            let Form::Compressed(bytes) = form(&data, settings(Some(16_384), true), ROOM) else {
+                panic!("it fits");
+            };
+            let room = names + bytes.len();
+            assert!(matches!(
+                form(&data, settings(Some(16_384), true), room),
+                Form::Compressed(_)
+            ));
+            assert!(matches!(
+                form(&data, settings(Some(16_384), true), room - 1),
+                Form::Split(_)
+            ));
+            // Not split: it stays compressed, and is too large.
+            assert!(matches!(
+                form(&data, settings(Some(16_384), false), room - 1),
+                Form::Compressed(_)
+            ));
+        }
+
+        #[test]
+        fn a_compressed_response_is_split_too() {
+            let data = random(2_000_000);
+            let form = form(&data, settings(Some(16_384), true), ROOM);
+            let Form::Split(stored) = &form else {
+                panic!("it is split");
+            };
+            assert!(stored.manifest.bytes() < 2_000_000);
+            let all: Vec<u8> = stored.pieces().flatten().copied().collect();
+            assert!(stored.manifest.response(all) == Ok(data));
+        }
+
+        #[test]
+        fn bytes_that_are_no_frame_or_whose_text_is_too_long_are_refused() {
+            let frame = |text: &[u8]| zstd::bulk::compress(text, 1).unwrap();
+            assert_eq!(
+                decompressed(&[]).unwrap_err(),
+                "its compressed response is damaged"
+            );
+            assert_eq!(
+                decompressed(b"{}").unwrap_err(),
+                "its compressed response is damaged"
+            );
+            let mut cut = frame("x".repeat(1_000).as_bytes());
+            cut.pop();
+            assert_eq!(
+                decompressed(&cut).unwrap_err(),
+                "its compressed response is damaged"
+            );
+            assert_eq!(
+                decompressed(&frame(&[0xff; 100])).unwrap_err(),
+                "its compressed response is not UTF-8"
+            );
+            // A bomb: a few hundred bytes that would become more than any response.
+            let bomb = frame(&vec![b' '; LARGEST_TEXT + 1]);
+            assert!(bomb.len() < 1_000);
+            assert_eq!(
+                decompressed(&bomb).unwrap_err(),
+                "its compressed response is longer than any response can be"
+            );
+            assert_eq!(
+                decompressed(&frame(&vec![b' '; LARGEST_TEXT]))
+                    .unwrap()
+                    .as_str()
+                    .len(),
+                LARGEST_TEXT
+            );
+            // A frame without its length, as a stream writes it.
+            let stream = zstd::stream::encode_all(&b"xxxx"[..], 1).unwrap();
+            assert_eq!(
+                decompressed(&stream).unwrap_err(),
+                "its compressed response is damaged"
+            );
+        }
+    }
+
+    /// What a program does without it.
+    #[cfg(not(feature = "zstd"))]
+    mod without_zstd {
+        use super::super::manifest::Encoding;
+        use super::*;
+
+        #[test]
+        fn nothing_is_compressed_and_what_does_not_fit_one_item_is_split_as_it_is() {
+            let settings = Settings::default();
+            assert_eq!(settings.compress_above, None);
+            assert_eq!(settings.check(), Ok(()));
+            let large = Data::new("x".repeat(100_000));
+            assert!(!settings.concern(100_000));
+            assert!(matches!(form(&large, settings, ROOM), Form::Plain));
+            let larger = Data::new("x".repeat(500_000));
+            let form = form(&larger, settings, ROOM);
+            let Form::Split(stored) = &form else {
+                panic!("it does not fit one item");
+            };
+            let all: Vec<u8> = stored.pieces().flatten().copied().collect();
+            assert!(stored.manifest.response(all) == Ok(larger.clone()));
+        }
+
+        #[test]
+        fn a_threshold_is_an_error_that_names_the_feature_and_the_variable() {
+            let error = settings(Some(16_384), true).check().unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "responses cannot be compressed, because the feature `zstd` of idempotency-dynamodb is not compiled in: enable it, \
+             or set IDEMPOTENCY_COMPRESS_ABOVE=off"
+            );
+        }
+
+        #[test]
+        fn a_compressed_response_is_refused_with_the_name_of_the_feature() {
+            let refused = "its response is compressed, and this program was built without the feature `zstd` of \
+                       idempotency-dynamodb: enable the feature";
+            assert_eq!(decompressed(&[40, 181, 47, 253]).unwrap_err(), refused);
+            let bytes = b"[0]".to_vec();
+            let stored = Manifest::of(&bytes, Encoding::Zstd, 3);
+            assert_eq!(stored.response(bytes).unwrap_err(), refused);
+        }
+    }
+}

@@ -4,17 +4,14 @@
 //!
 //! - It notes every send in [`Sends`]: [`starts`](Sends::starts) before the send, [`ends`](Sends::ends) after it.
 //! - It limits the time of a send as [`Sends::timeout`] says, and sends again as the client's retry settings say.
-//! - It reports an error as `failure.rs` classifies it, with the texts of [`TableRef`](crate::failure::table_ref::TableRef).
+//! - It reports an error as `failure.rs` classifies it, with the texts of [`TableRef`](crate::failure::TableRef).
 //!
 //! To add a client: one more variant here, and a module with one function like [`sdk::send`].
 
 mod notes;
 mod sdk;
-mod transact;
 
-pub(crate) use sdk::SdkClient;
-pub(crate) use sdk::to_value;
-pub(crate) use transact::{TransactReply, transact_item};
+pub(crate) use sdk::{SdkClient, TransactReply, to_value, transact_item};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedAsyncSleep;
@@ -108,6 +105,6 @@ impl Transport {
             #[cfg(feature = "lean-client")]
             Self::Lean(_) => false,
         };
-        transact::send(self.client(), notes, items, token, sends).await
+        sdk::transact(self.client(), notes, items, token, sends).await
     }
 }

@@ -180,7 +180,7 @@ mod tests {
     use idempotency_core::store::SendLog;
 
     use super::*;
-    use crate::failure::table_ref::tests::table;
+    use crate::failure::tests::table;
 
     /// Loses the reply to a request that names `lost`, and throttles every other one. Each takes two polls.
     #[derive(Clone, Debug, Default)]

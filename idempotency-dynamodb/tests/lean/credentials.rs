@@ -1,18 +1,16 @@
 //! Credentials: kept as the SDK keeps them, loaded again before they expire, and never shown.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
-
+use super::recorder::{Kind, Recorder};
 use aws_config::SdkConfig;
 use aws_credential_types::credential_fn::provide_credentials_fn;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::{Credentials, IdentityCache, SharedCredentialsProvider};
 use idempotency_core::store::Store;
 use idempotency_dynamodb::LeanClient;
-
-use super::recorder::{Kind, Recorder};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
 fn unused() -> Credentials {
     Credentials::new("unused", "s3cr3t", None, None, "test")

@@ -12,7 +12,6 @@ mod credentials;
 #[path = "../embedded.rs"]
 mod embedded;
 mod recorder;
-mod same_requests;
-mod same_sends;
+mod same_wire;
 #[path = "../wire/main.rs"]
 mod wire;

@@ -2,15 +2,10 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
-mod backoff;
 mod errors;
-mod given_up;
-mod keys;
 mod outcomes;
 mod requests;
 mod script;
-mod sends;
-mod steps;
 mod transactions;
 
 use aws_config::SdkConfig;

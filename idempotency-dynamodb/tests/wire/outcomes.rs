@@ -1,14 +1,20 @@
 //! The outcome of a write: applied, condition failed, or maybe applied.
 
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::{IdentityCache, SharedIdentityCache};
 use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field};
-use idempotency_core::store::{Change, StoreErrorKind, StoreReply};
+use idempotency_core::store::{
+    Change, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest, Write,
+};
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 use serde_json::json;
 
 use super::script::{Reply, Wire};
-use super::{claim, claimed, failed, id, store, with_client};
+use super::{claim, claimed, failed, id, store, with_client, with_config};
 
 #[tokio::test]
 async fn a_failed_condition_returns_the_record() {
@@ -210,4 +216,245 @@ async fn a_write_with_only_internal_errors_may_have_been_applied() {
     .await;
     assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Internal);
+}
+
+// What the send log knows about a request whose caller stopped waiting: before the first send, between two sends, or during
+// one.
+
+/// Returns what the log knows about a claim whose caller stops waiting after these replies.
+async fn given_up(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
+    of_table(|table| table, replies).await
+}
+
+/// Returns the same for a table with a sort key, on which the first claim is preceded by a read.
+async fn given_up_on_a_composite_table(
+    replies: impl IntoIterator<Item = Reply>,
+) -> (bool, StoreError) {
+    let composite = |table: DynamoDbStoreBuilder| table.composite_key("sk", "idempotency#charge");
+    of_table(composite, replies).await
+}
+
+async fn of_table(
+    keys: impl FnOnce(DynamoDbStoreBuilder) -> DynamoDbStoreBuilder,
+    replies: impl IntoIterator<Item = Reply>,
+) -> (bool, StoreError) {
+    let wire = Wire::new(replies).with_endless_pauses();
+    let table = with_config(&wire.sdk_config("eu-central-1"));
+    let store = keys(table).build().unwrap();
+    let (id, claim, log) = (id(), claim(), SendLog::new());
+    let put = Write::Put(claim);
+    let put = store.send(StoreRequest::write(&id, &put, &Condition::NoRecord), &log);
+    let caller = async {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        write = put => panic!("the write ended: {write:?}"),
+        () = caller => {}
+    }
+    wire.requests();
+    log.timed_out("the table")
+}
+
+#[tokio::test]
+async fn a_write_given_up_between_a_throttled_send_and_the_next_was_not_applied() {
+    let throttled = Reply::error("ProvisionedThroughputExceededException", "slow down");
+    let (maybe_applied, error) = given_up([throttled]).await;
+    assert!(!maybe_applied);
+    assert_eq!(error.kind(), StoreErrorKind::Throttled);
+    let text = error.to_string();
+    assert!(
+        text.contains("raise its capacity") && text.contains("after one send"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_write_given_up_after_a_send_without_a_response_may_have_been_applied() {
+    for (reply, kind) in [
+        (Reply::Reset, StoreErrorKind::Unreachable),
+        (
+            Reply::error("InternalServerError", "internal"),
+            StoreErrorKind::Internal,
+        ),
+    ] {
+        let (maybe_applied, error) = given_up([reply]).await;
+        assert!(maybe_applied, "{error}");
+        assert_eq!(error.kind(), kind);
+    }
+}
+
+#[tokio::test]
+async fn a_write_given_up_after_a_refused_connection_was_not_applied() {
+    let (maybe_applied, error) = given_up([Reply::Refused]).await;
+    assert!(!maybe_applied);
+    assert!(error.to_string().contains("no connection to"), "{error}");
+}
+
+#[tokio::test]
+async fn a_write_given_up_during_a_send_may_be_applied() {
+    let (maybe_applied, error) = given_up([Reply::Silence]).await;
+    assert!(maybe_applied);
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(error.to_string().contains("gave no response"), "{error}");
+}
+
+#[tokio::test]
+async fn a_claim_given_up_during_the_read_of_the_keys_was_not_applied() {
+    let (maybe_applied, error) = given_up_on_a_composite_table([Reply::Silence]).await;
+    assert!(!maybe_applied);
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn a_claim_given_up_after_the_read_of_the_keys_counts_only_its_own_sends() {
+    let throttled = Reply::error("ProvisionedThroughputExceededException", "slow down");
+    let (maybe_applied, error) = given_up_on_a_composite_table([Reply::ok(), throttled]).await;
+    assert!(!maybe_applied);
+    assert_eq!(error.kind(), StoreErrorKind::Throttled);
+    let (maybe_applied, _) = given_up_on_a_composite_table([Reply::ok(), Reply::Silence]).await;
+    assert!(maybe_applied);
+}
+
+// The pauses between the sends of a store, and the number of sends.
+
+fn store_in_region(wire: &Wire, region: &'static str) -> DynamoDbStore {
+    with_config(&wire.sdk_config(region)).build().unwrap()
+}
+
+/// Returns the sends and the pauses of one claim with these replies.
+async fn claimed_in_region(
+    region: &'static str,
+    replies: Vec<Reply>,
+) -> (StoreReply, usize, Vec<Duration>) {
+    let wire = Wire::new(replies);
+    let store = store_in_region(&wire, region);
+    // tokio suspends a task that never waits after some time, and its sends would appear to time out.
+    tokio::task::yield_now().await;
+    let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
+    (write, wire.requests().len(), wire.pauses())
+}
+
+/// Returns every temporary failure, each with its own region and therefore its own retry quota.
+fn failures() -> [(&'static str, Reply); 4] {
+    let throughput = "ProvisionedThroughputExceededException";
+    [
+        (
+            "eu-north-1",
+            Reply::error("ThrottlingException", "slow down"),
+        ),
+        ("eu-south-1", Reply::error(throughput, "slow down")),
+        ("eu-west-2", Reply::error("InternalServerError", "internal")),
+        ("eu-west-3", Reply::Reset),
+    ]
+}
+
+#[tokio::test]
+async fn four_failed_sends_have_random_pauses_of_at_most_375_ms() {
+    let ceilings = [25, 50, 100, 200].map(Duration::from_millis);
+    let mut firsts = Vec::new();
+    for (region, failure) in failures() {
+        for _ in 0..10 {
+            let mut replies = vec![failure.clone(); 4];
+            replies.push(Reply::ok());
+            let (write, sends, pauses) = claimed_in_region(region, replies).await;
+            assert!(matches!(write, StoreReply::Applied { .. }), "{write:?}");
+
+            assert_eq!((sends, pauses.len()), (5, 4));
+            for (pause, ceiling) in pauses.iter().zip(ceilings) {
+                assert!(*pause <= ceiling, "{failure:?}: {pauses:?}");
+            }
+            firsts.push(pauses[0]);
+        }
+    }
+    // Full jitter: of 100 pauses, some are in the lower and some in the upper third, except in one of 10^17 runs.
+    assert!(firsts.iter().any(|pause| *pause < Duration::from_millis(8)));
+    assert!(
+        firsts
+            .iter()
+            .any(|pause| *pause > Duration::from_millis(17))
+    );
+}
+
+#[tokio::test]
+async fn after_five_sends_the_store_gives_up() {
+    for (region, failure) in failures() {
+        let (write, sends, _) = claimed_in_region(region, vec![failure.clone(); 5]).await;
+        assert!(
+            matches!(write, StoreReply::Failed { .. }),
+            "{failure:?}: {write:?}"
+        );
+        assert_eq!(sends, 5);
+    }
+}
+
+/// The quota belongs to the process and the region, so this test uses its own region.
+#[tokio::test]
+async fn under_lasting_overload_the_retry_quota_stops_the_repetitions() {
+    let throttled = Reply::error("ThrottlingException", "slow down");
+    let wire = Wire::new(vec![throttled; 1_000]);
+    let store = store_in_region(&wire, "sa-east-1");
+    let (mut before, mut last) = (0, 5);
+    for _ in 0..150 {
+        tokio::task::yield_now().await;
+        let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
+        let StoreReply::Failed {
+            maybe_applied: false,
+            error,
+        } = write
+        else {
+            panic!("{write:?}")
+        };
+        assert_eq!(error.kind(), StoreErrorKind::Throttled);
+        let sends = wire.sends() - before;
+        assert!(sends <= last, "{sends} sends after a call with {last}");
+        (before, last) = (wire.sends(), sends);
+    }
+    assert_eq!(last, 1);
+}
+
+// The timeout of one send if the caller waits for a limited time.
+
+/// Returns the timeouts of the sends of a claim whose first send hangs, without the pause between the sends. They are the same
+/// for a client with a cache of credentials and for one without, whose calls the store configures one by one.
+async fn times(limit: Duration) -> Vec<Duration> {
+    let with = times_of_client(limit, Some(IdentityCache::lazy().build())).await;
+    assert_eq!(times_of_client(limit, None).await, with);
+    with
+}
+
+async fn times_of_client(limit: Duration, cache: Option<SharedIdentityCache>) -> Vec<Duration> {
+    let wire = Wire::new([Reply::Silence, Reply::ok()]);
+    let mut config = wire.sdk_config("eu-central-2").into_builder();
+    config.set_identity_cache(cache);
+    let store = with_config(&config.build()).build().unwrap();
+    let (id, claim, log) = (id(), claim(), SendLog::with_limit(limit));
+    let put = Write::Put(claim);
+    // tokio suspends a task that never waits after some time, and its sends would appear to time out.
+    tokio::task::yield_now().await;
+    let write = store
+        .send(StoreRequest::write(&id, &put, &Condition::NoRecord), &log)
+        .await;
+    assert!(matches!(write, StoreReply::Applied { .. }), "{write:?}");
+    assert_eq!(wire.requests().len(), 2);
+    let mut times = wire.sleeps();
+    // The others are the pause between the sends and the SDK's timeout for credentials.
+    times.retain(|time| (50..10_000).contains(&time.as_millis()));
+    times
+}
+
+#[tokio::test]
+async fn a_send_that_hangs_is_repeated_while_the_caller_still_waits() {
+    let ms = Duration::from_millis;
+    assert_eq!(times(ms(600)).await, [ms(300), ms(300)]);
+    assert_eq!(times(ms(60)).await, [ms(100), ms(100)]);
+}
+
+#[tokio::test]
+async fn a_caller_with_enough_time_keeps_the_timeout_of_the_client() {
+    let send_timeout = Duration::from_millis(1_500);
+    let times = times(Duration::from_secs(9)).await;
+    assert_eq!(times, [send_timeout, send_timeout]);
 }

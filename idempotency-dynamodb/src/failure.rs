@@ -1,18 +1,18 @@
 //! Classifies the errors of the SDK, and says what to do about each.
 
-pub(crate) mod table_ref;
-
 use std::error::Error as StdError;
+use std::fmt;
+use std::sync::OnceLock;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use dynamodb_writes::__private::{cause, chain, quoted};
-pub(crate) use dynamodb_writes::__private::{is_about_size, never_connected, without_values};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
 use crate::item::size;
 use crate::large;
 use crate::sends::{TRANSACT, TRANSACTION_IN_PROGRESS};
-use table_ref::{TableRef, is_of_aws};
+
+pub(crate) use dynamodb_writes::__private::{is_about_size, never_connected, without_values};
 
 impl TableRef {
     /// Returns the error of a failed call. `action` is the IAM action; `sent` is true if a request was sent.
@@ -351,10 +351,113 @@ fn is_about_keys(message: &str) -> bool {
     .any(|part| message.contains(part))
 }
 
+// The table of a store, as its errors name it.
+
+/// The table of a store, for error texts.
+#[derive(Clone, Debug)]
+pub(crate) struct TableRef {
+    pub(crate) table: String,
+    pub(crate) region: String,
+    /// The name of the sort key, if the table has one.
+    pub(crate) sort_key: Option<String>,
+    /// The name of the partition key.
+    pub(crate) key: String,
+    /// Where requests are sent, as `https://host`. Set by the first request.
+    pub(crate) endpoint: OnceLock<String>,
+}
+
+impl fmt::Display for TableRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DynamoDB table `{}` in {}", self.table, self.region)?;
+        match self.configured_endpoint() {
+            Some(endpoint) => write!(f, " at {endpoint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl TableRef {
+    /// Returns the endpoint if it was configured instead of the one of the region. It can be the cause of a failure.
+    pub(crate) fn configured_endpoint(&self) -> Option<&str> {
+        let endpoint = self.endpoint.get()?;
+        (!is_of_aws(endpoint)).then_some(endpoint)
+    }
+
+    /// Notes the endpoint of a request.
+    pub(crate) fn note_endpoint(&self, uri: &str) {
+        self.endpoint.get_or_init(|| origin(uri));
+    }
+
+    /// Describes the key attributes, for an error about a wrong schema.
+    pub(crate) fn keys(&self) -> String {
+        match &self.sort_key {
+            None => format!("the partition key `{}` of type S only", self.key),
+            Some(sort_key) => {
+                format!(
+                    "the partition key `{}` and the sort key `{sort_key}`, both of type S",
+                    self.key
+                )
+            }
+        }
+    }
+}
+
+/// Returns scheme, host and port of a URI, without its path and without credentials.
+fn origin(uri: &str) -> String {
+    let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}")
+}
+
+/// Returns true if this is an endpoint of AWS.
+pub(crate) fn is_of_aws(endpoint: &str) -> bool {
+    [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
+        .iter()
+        .any(|domain| endpoint.ends_with(domain))
+}
+
 #[cfg(test)]
-mod tests {
-    use super::table_ref::tests::table;
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn table() -> TableRef {
+        TableRef {
+            table: "payments".to_owned(),
+            region: "eu-west-1".to_owned(),
+            sort_key: None,
+            key: "id".to_owned(),
+            endpoint: OnceLock::new(),
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_named_without_its_path_and_without_credentials() {
+        for (uri, named) in [
+            ("http://localhost:8000/", "http://localhost:8000"),
+            ("https://user:word@proxy.local/a?b", "https://proxy.local"),
+        ] {
+            let table = table();
+            table.note_endpoint(uri);
+            assert!(
+                table
+                    .to_string()
+                    .ends_with(&format!("in eu-west-1 at {named}"))
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_names_both_attributes_of_a_composite_key() {
+        let table = TableRef {
+            sort_key: Some("sk".to_owned()),
+            ..table()
+        };
+        assert_eq!(
+            table.keys(),
+            "the partition key `id` and the sort key `sk`, both of type S"
+        );
+    }
 
     #[test]
     fn an_aws_endpoint_is_named_only_if_it_gave_no_response() {

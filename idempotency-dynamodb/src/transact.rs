@@ -1,0 +1,844 @@
+//! The user's writes and the completion in one `TransactWriteItems`.
+//!
+//! A handler stages writes with the builders of the SDK. When it has returned its response, they and the completion of its key go
+//! out as one request: all of them are applied and the response is stored, or nothing is.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `handler` | `call.transaction()` |
+//! | `staged` | one staged write: its table, its key, its size, its name in errors |
+//! | `reasons` | says what the cancellation of a transaction means |
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::fmt;
+
+use aws_sdk_dynamodb::types::{
+    AttributeValue, CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem, Update,
+};
+use idempotency_core::operation::{Call, StageError};
+use idempotency_core::store::{RejectedWrite, Rejection, Staged, StagedWrites};
+
+use crate::failure::{is_about_size, without_values};
+use crate::item::{Item, size};
+
+/// The most writes that a handler can stage. DynamoDB accepts 100 items, and the record of the call is one of them.
+pub const MAX_STAGED: usize = 99;
+
+/// The largest size of all items of a transaction, in bytes.
+const LARGEST_TRANSACTION: usize = 4 * 1024 * 1024;
+
+/// A write cannot be a part of a transaction. It was not staged, and nothing was sent.
+///
+/// The text names the write by its position and its table, never by its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitError {
+    message: String,
+}
+
+impl LimitError {
+    fn new(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { message }
+    }
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for LimitError {}
+
+/// The staged writes of one call.
+#[derive(Default)]
+pub(crate) struct Writes {
+    items: Vec<TransactWriteItem>,
+    /// The estimated size of all items, in bytes.
+    bytes: usize,
+}
+
+impl Writes {
+    /// Stages a write.
+    ///
+    /// # Errors
+    ///
+    /// If the transaction would exceed a limit of DynamoDB. Then nothing is staged.
+    pub(crate) fn push(&mut self, item: TransactWriteItem) -> Result<(), LimitError> {
+        let number = self.items.len() + 1;
+        if number > MAX_STAGED {
+            return Err(LimitError::new(format!(
+                "a transaction has at most 100 items, one of which is the record of the call, so at most {MAX_STAGED} writes can \
+                 be staged"
+            )));
+        }
+        let write = Write::of(&item).ok_or_else(|| {
+            LimitError::new(format!(
+                "write {number} must be exactly one put, update, delete or condition check"
+            ))
+        })?;
+        write.check(number)?;
+        let bytes = self.bytes + write.bytes();
+        if bytes > LARGEST_TRANSACTION {
+            return Err(LimitError::new(format!(
+                "with write {number} ({}) the items of the transaction have about {bytes} bytes, and DynamoDB accepts at most 4 MB",
+                write.name()
+            )));
+        }
+        if let Some(other) = self.same_item(&write) {
+            return Err(LimitError::new(format!(
+                "write {number} ({}) and write {} have the same item: DynamoDB accepts one operation for each item of a transaction",
+                write.name(),
+                other + 1
+            )));
+        }
+        self.bytes = bytes;
+        self.items.push(item);
+        Ok(())
+    }
+
+    /// Returns the position of the staged write of the same item, counted from zero.
+    ///
+    /// Two puts can be compared only if another write of their table shows which attributes are its key. What is not found here is
+    /// refused by DynamoDB.
+    fn same_item(&self, write: &Write<'_>) -> Option<usize> {
+        let staged = || self.items.iter().filter_map(Write::of);
+        let keys = staged().chain(Some(*write));
+        let key_names: Vec<&str> = keys
+            .filter(|other| other.table() == write.table())
+            .find_map(|other| other.key())
+            .map(|key| key.keys().map(String::as_str).collect())
+            .unwrap_or_default();
+        if key_names.is_empty() {
+            return None;
+        }
+        staged().position(|other| other.is_at(write, &key_names))
+    }
+
+    /// Returns the position of the staged write of this item, counted from zero.
+    pub(crate) fn position_of(&self, table: &str, key: &Item) -> Option<usize> {
+        let names: Vec<&str> = key.keys().map(String::as_str).collect();
+        let mut writes = self.items.iter().filter_map(Write::of);
+        writes.position(|write| write.has(table, key, &names))
+    }
+
+    /// Returns the items of the request.
+    pub(crate) fn items(&self) -> &[TransactWriteItem] {
+        &self.items
+    }
+
+    /// Returns the estimated size of all items, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the name of a staged write in errors, such as ``update of table `accounts` ``.
+    pub(crate) fn name(&self, index: usize) -> String {
+        let write = self.items.get(index).and_then(Write::of);
+        write.map_or_else(|| "unknown".to_owned(), |write| write.name().to_string())
+    }
+}
+
+impl StagedWrites for Writes {
+    fn count(&self) -> usize {
+        self.items.len()
+    }
+
+    fn what(&self) -> &'static str {
+        "writes of DynamoDB items"
+    }
+}
+
+/// Returns these writes as the staged writes of a transaction, for a test of a store. A handler stages with its call.
+///
+/// # Errors
+///
+/// If a limit of DynamoDB is exceeded.
+pub fn staged(items: impl IntoIterator<Item = TransactWriteItem>) -> Result<Staged, LimitError> {
+    let mut writes = Writes::default();
+    for item in items {
+        writes.push(item)?;
+    }
+    Ok(Staged::new(writes))
+}
+
+/// Returns the error of a transaction that would be too large with its record, if it would be.
+pub(crate) fn too_large(staged: usize, record: usize) -> Option<LimitError> {
+    let bytes = staged + record;
+    (bytes > LARGEST_TRANSACTION).then(|| {
+        LimitError::new(format!(
+            "the staged writes and the record have about {bytes} bytes, and DynamoDB accepts at most 4 MB"
+        ))
+    })
+}
+
+// How a handler stages writes: `call.transaction()`.
+
+/// Adds [`transaction`](Self::transaction) to [`Call`].
+pub trait Transactional {
+    /// Returns the transaction of this call: what is staged in it is applied together with the completion of the key, or not at all.
+    ///
+    /// Two transactions of one call are the same one.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use aws_sdk_dynamodb::types::{AttributeValue, Update};
+    /// use idempotency_core::operation::Call;
+    /// use idempotency_dynamodb::transact::Transactional;
+    ///
+    /// # type BoxError = Box<dyn std::error::Error + Send + Sync>;
+    /// /// Takes an amount from an account, if it is there.
+    /// fn take(call: &Call, account: &str, amount: u32) -> Result<(), BoxError> {
+    ///     let take = Update::builder()
+    ///         .table_name("accounts")
+    ///         .key("id", AttributeValue::S(account.into()))
+    ///         .update_expression("SET balance = balance - :amount")
+    ///         .condition_expression("balance >= :amount")
+    ///         .expression_attribute_values(":amount", AttributeValue::N(amount.to_string()));
+    ///     call.transaction().update(take.build()?)?;
+    ///     Ok(())
+    /// }
+    /// ```
+    fn transaction(&self) -> Transaction;
+}
+
+impl Transactional for Call {
+    fn transaction(&self) -> Transaction {
+        Transaction { call: self.clone() }
+    }
+}
+
+/// The writes that a handler stages. Nothing is sent before the handler has returned its response.
+///
+/// - All of them are applied and the response is stored, or nothing is. A handler that returns an error, panics, or returns a response
+///   that by policy is not stored, has staged them for nothing.
+/// - A condition that does not hold ends the call in `TransactionRejected`, with the position of the write and, if the write asks for
+///   it (`return_values_on_condition_check_failure`), the present item. The key is free again.
+/// - A handler cannot read what it has staged.
+/// - The items may be of any table of the account and the region. The function needs the permission for each write:
+///   `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem`, `dynamodb:ConditionCheckItem`.
+/// - At most 99 writes, 4 MB, one write for each item.
+#[derive(Clone)]
+pub struct Transaction {
+    call: Call,
+}
+
+/// Why a write was not staged.
+pub type NotStaged = StageError<LimitError>;
+
+impl Transaction {
+    /// Stages a put.
+    ///
+    /// # Errors
+    ///
+    /// If a limit of DynamoDB is exceeded, or if the handler of the call has ended. Nothing was staged or sent.
+    pub fn put(self, put: Put) -> Result<Self, NotStaged> {
+        self.write(TransactWriteItem::builder().put(put).build())
+    }
+
+    /// Stages an update.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn update(self, update: Update) -> Result<Self, NotStaged> {
+        self.write(TransactWriteItem::builder().update(update).build())
+    }
+
+    /// Stages a deletion.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn delete(self, delete: Delete) -> Result<Self, NotStaged> {
+        self.write(TransactWriteItem::builder().delete(delete).build())
+    }
+
+    /// Stages the check of a condition, which changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn check(self, check: ConditionCheck) -> Result<Self, NotStaged> {
+        self.write(TransactWriteItem::builder().condition_check(check).build())
+    }
+
+    /// Stages a write in the form of the SDK, such as one that another library has built.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put), or if it is not exactly one write.
+    pub fn write(self, item: TransactWriteItem) -> Result<Self, NotStaged> {
+        self.call.stage(|writes: &mut Writes| writes.push(item))?;
+        Ok(self)
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").finish_non_exhaustive()
+    }
+}
+
+// One staged write: its table, its key, its size, and its name in errors.
+
+/// A staged write, as the parts that its limits are about.
+#[derive(Clone, Copy)]
+struct Write<'a> {
+    kind: &'static str,
+    table: &'a str,
+    /// The key of an update, a delete or a check; the whole item of a put.
+    attributes: &'a Item,
+    is_put: bool,
+    values: Option<&'a HashMap<String, AttributeValue>>,
+}
+
+/// Returns the name of a table that a request names by its name or its ARN.
+fn table_name(table: &str) -> &str {
+    table.rsplit_once(":table/").map_or(table, |(_, name)| name)
+}
+
+impl<'a> Write<'a> {
+    /// Returns the write of an item of a transaction. `None` if it has none, or more than one.
+    fn of(item: &'a TransactWriteItem) -> Option<Self> {
+        let put = item.put().map(|put| Self {
+            kind: "put into",
+            table: put.table_name(),
+            attributes: put.item(),
+            is_put: true,
+            values: put.expression_attribute_values(),
+        });
+        let update = item.update().map(|update| Self {
+            kind: "update of",
+            table: update.table_name(),
+            attributes: update.key(),
+            is_put: false,
+            values: update.expression_attribute_values(),
+        });
+        let delete = item.delete().map(|delete| Self {
+            kind: "delete from",
+            table: delete.table_name(),
+            attributes: delete.key(),
+            is_put: false,
+            values: delete.expression_attribute_values(),
+        });
+        let check = item.condition_check().map(|check| Self {
+            kind: "check of",
+            table: check.table_name(),
+            attributes: check.key(),
+            is_put: false,
+            values: check.expression_attribute_values(),
+        });
+        let mut writes = [put, update, delete, check].into_iter().flatten();
+        let first = writes.next();
+        first.filter(|_| writes.next().is_none())
+    }
+
+    /// Checks the table, the key and the size of the write, the `number`th, counted from one.
+    fn check(&self, number: usize) -> Result<(), LimitError> {
+        let refuse = |what: String| {
+            Err(LimitError::new(format!(
+                "write {number} ({}) {what}",
+                self.name()
+            )))
+        };
+        if self.table.is_empty() {
+            return refuse("names no table".to_owned());
+        }
+        if self.attributes.is_empty() {
+            return refuse("has no key".to_owned());
+        }
+        if !self.is_put && self.attributes.values().any(is_empty) {
+            return refuse("has an empty value in its key".to_owned());
+        }
+        let bytes = item_bytes(self.attributes);
+        if bytes > size::LARGEST {
+            return refuse(format!(
+                "has {bytes} bytes, and an item has at most {}",
+                size::LARGEST
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the name of the table.
+    fn table(&self) -> &'a str {
+        table_name(self.table)
+    }
+
+    /// Returns the key, unless it is hidden in the item of a put.
+    fn key(&self) -> Option<&'a Item> {
+        (!self.is_put).then_some(self.attributes)
+    }
+
+    /// Returns true if both writes have the same item, by the names of the key attributes.
+    fn is_at(&self, other: &Self, key_names: &[&str]) -> bool {
+        self.has(other.table, other.attributes, key_names)
+    }
+
+    /// Returns true if the write has the item with this key.
+    fn has(&self, table: &str, key: &Item, key_names: &[&str]) -> bool {
+        let same = |name: &&str| match (self.attributes.get(*name), key.get(*name)) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => false,
+        };
+        self.table() == table_name(table) && key_names.iter().all(same)
+    }
+
+    /// Returns the estimated size of the write: what the request contains. The size of the item that an update leaves is not known.
+    fn bytes(&self) -> usize {
+        item_bytes(self.attributes) + self.values.map_or(0, item_bytes)
+    }
+
+    /// Returns the name of the write in errors, such as ``update of table `accounts` ``.
+    fn name(&self) -> impl fmt::Display + use<> {
+        format!("{} table `{}`", self.kind, self.table)
+    }
+}
+
+fn is_empty(value: &AttributeValue) -> bool {
+    match value {
+        AttributeValue::S(text) => text.is_empty(),
+        AttributeValue::B(bytes) => bytes.as_ref().is_empty(),
+        _ => false,
+    }
+}
+
+/// Returns the size of attributes, as DynamoDB counts it.
+fn item_bytes(item: &HashMap<String, AttributeValue>) -> usize {
+    let attributes = item.iter();
+    attributes
+        .map(|(name, value)| name.len() + value_bytes(value))
+        .sum()
+}
+
+fn value_bytes(value: &AttributeValue) -> usize {
+    /// The bytes of a list or a map, and of each of its elements.
+    const NESTED: usize = 3;
+    const ELEMENT: usize = 1;
+    let number = |digits: &String| digits.len().div_ceil(2) + 1;
+    match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(digits) => number(digits),
+        AttributeValue::B(bytes) => bytes.as_ref().len(),
+        AttributeValue::Ss(texts) => texts.iter().map(String::len).sum(),
+        AttributeValue::Ns(numbers) => numbers.iter().map(number).sum(),
+        AttributeValue::Bs(all) => all.iter().map(|bytes| bytes.as_ref().len()).sum(),
+        AttributeValue::L(list) => {
+            let elements = list.iter().map(|value| value_bytes(value) + ELEMENT);
+            NESTED + elements.sum::<usize>()
+        }
+        AttributeValue::M(map) => NESTED + map.len() * ELEMENT + item_bytes(map),
+        // Booleans and null, and what a later SDK adds.
+        _ => 1,
+    }
+}
+
+// What the cancellation of a transaction means.
+//
+// DynamoDB gives one reason for each item of the request, in their order. The record comes first, and decides first: if its
+// condition failed, the claim is lost, also if a staged write was refused. If another transaction has the record, nothing is
+// known of it, so nothing is concluded from the staged writes.
+
+/// What the cancellation of a transaction means.
+pub(crate) enum Cancellation {
+    /// The condition on the record did not hold. Contains the present item, if DynamoDB returned one.
+    Record(Option<Item>),
+    /// The record would be too large.
+    RecordTooLarge,
+    /// Staged writes were rejected.
+    Staged(Rejection),
+    /// Another transaction with one of the items is in progress.
+    Conflict,
+    /// A table or index has too little capacity at the moment. Contains the code.
+    Throttled(String),
+    /// The reasons do not say why. Contains the codes.
+    Unknown(String),
+}
+
+impl Cancellation {
+    /// Explains the reasons of a transaction of a record, if it has one, and these writes.
+    pub(crate) fn of(
+        mut reasons: Vec<CancellationReason>,
+        has_record: bool,
+        writes: &Writes,
+    ) -> Self {
+        let codes = || -> Vec<&str> { reasons.iter().map(code).collect() };
+        if reasons.len() != writes.items().len() + usize::from(has_record) {
+            return Self::Unknown(codes().join(", "));
+        }
+        let all = codes().join(", ");
+        if has_record {
+            let record = reasons.remove(0);
+            match code(&record) {
+                RejectedWrite::CONDITION => return Self::Record(record.item),
+                TOO_LARGE => return Self::RecordTooLarge,
+                INVALID if record.message().is_some_and(is_about_size) => {
+                    return Self::RecordTooLarge;
+                }
+                CONFLICT => return Self::Conflict,
+                throttled if is_throttled(throttled) => {
+                    return Self::Throttled(throttled.to_owned());
+                }
+                NONE => {}
+                _ => return Self::Unknown(all),
+            }
+        }
+        let is_final = |reason: &CancellationReason| {
+            let code = code(reason);
+            code != NONE && code != CONFLICT && !is_throttled(code)
+        };
+        if reasons.iter().any(is_final) {
+            let rejected = reasons.into_iter().enumerate();
+            let rejected = rejected.filter(|(_, reason)| is_final(reason));
+            let rejected = rejected.map(|(index, reason)| rejected_write(index, reason, writes));
+            return Self::Staged(Rejection::new(writes.items().len(), rejected.collect()));
+        }
+        if reasons.iter().any(|reason| code(reason) == CONFLICT) {
+            return Self::Conflict;
+        }
+        match reasons.iter().map(code).find(|code| is_throttled(code)) {
+            Some(throttled) => Self::Throttled(throttled.to_owned()),
+            None => Self::Unknown(all),
+        }
+    }
+}
+
+/// Returns a rejected write. DynamoDB's message is quoted for a write that it does not accept, unless it can contain values.
+fn rejected_write(index: usize, reason: CancellationReason, writes: &Writes) -> RejectedWrite {
+    let code = code(&reason).to_owned();
+    let mut write = RejectedWrite::new(index, writes.name(index), code);
+    if !write.is_condition()
+        && let Some(message) = reason.message.as_deref().and_then(without_values)
+    {
+        write = write.with_message(message);
+    }
+    match reason.item.filter(|item| !item.is_empty()) {
+        Some(item) => write.with_item(item),
+        None => write,
+    }
+}
+
+const NONE: &str = "None";
+const CONFLICT: &str = "TransactionConflict";
+const INVALID: &str = "ValidationError";
+const TOO_LARGE: &str = "ItemCollectionSizeLimitExceeded";
+
+fn code(reason: &CancellationReason) -> &str {
+    reason.code().unwrap_or(NONE)
+}
+
+fn is_throttled(code: &str) -> bool {
+    code == "ProvisionedThroughputExceeded" || code == "ThrottlingError"
+}
+
+/// The limits of staged writes, and the meaning of cancellations.
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::primitives::Blob;
+    use aws_sdk_dynamodb::types::{
+        AttributeValue, CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem, Update,
+    };
+    use idempotency_core::store::RejectedWrite;
+
+    use super::*;
+
+    fn text(value: &str) -> AttributeValue {
+        AttributeValue::S(value.to_owned())
+    }
+
+    fn put(table: &str, id: &str) -> TransactWriteItem {
+        let put = Put::builder().table_name(table).item("id", text(id));
+        let put = put.item("total", AttributeValue::N("5".to_owned()));
+        TransactWriteItem::builder()
+            .put(put.build().unwrap())
+            .build()
+    }
+
+    fn update(table: &str, id: &str) -> TransactWriteItem {
+        let update = Update::builder()
+            .table_name(table)
+            .key("id", text(id))
+            .update_expression("SET a = :a")
+            .expression_attribute_values(":a", text("x"));
+        TransactWriteItem::builder()
+            .update(update.build().unwrap())
+            .build()
+    }
+
+    fn delete(table: &str, id: &str) -> TransactWriteItem {
+        let delete = Delete::builder().table_name(table).key("id", text(id));
+        TransactWriteItem::builder()
+            .delete(delete.build().unwrap())
+            .build()
+    }
+
+    fn check(table: &str, id: &str) -> TransactWriteItem {
+        let check = ConditionCheck::builder()
+            .table_name(table)
+            .key("id", text(id))
+            .condition_expression("attribute_exists(id)");
+        TransactWriteItem::builder()
+            .condition_check(check.build().unwrap())
+            .build()
+    }
+
+    /// Returns the deletion of an item with a binary key.
+    fn binary(key: &[u8]) -> TransactWriteItem {
+        let delete = Delete::builder().table_name("t");
+        let delete = delete.key("id", AttributeValue::B(Blob::new(key)));
+        TransactWriteItem::builder()
+            .delete(delete.build().unwrap())
+            .build()
+    }
+
+    fn writes_of(items: impl IntoIterator<Item = TransactWriteItem>) -> Result<Writes, String> {
+        let mut writes = Writes::default();
+        for item in items {
+            writes.push(item).map_err(|error| error.to_string())?;
+        }
+        Ok(writes)
+    }
+
+    #[test]
+    fn ninety_nine_writes_can_be_staged() {
+        let writes = |count: usize| writes_of((0..count).map(|n| update("t", &n.to_string())));
+        assert_eq!(writes(99).unwrap().count(), 99);
+        let error = writes(100).err().unwrap();
+        assert!(error.contains("at most 99 writes"), "{error}");
+    }
+
+    #[test]
+    fn two_operations_of_any_kind_on_one_item_are_refused() {
+        for (first, second) in [
+            (update("t", "1"), update("t", "1")),
+            (update("t", "1"), delete("t", "1")),
+            (check("t", "1"), update("t", "1")),
+            (put("t", "1"), delete("t", "1")),
+            (check("t", "1"), put("t", "1")),
+            (
+                update("arn:aws:dynamodb:eu-west-1:1:table/t", "1"),
+                delete("t", "1"),
+            ),
+        ] {
+            let error = writes_of([first, second]).err().unwrap();
+            assert!(
+                error.contains("write 2") && error.contains("write 1 have the same item"),
+                "{error}"
+            );
+            assert!(error.contains("`t`"), "{error}");
+        }
+        // The key of the table is known from the third write only.
+        assert!(
+            writes_of([put("t", "1"), put("t", "1")]).is_ok(),
+            "DynamoDB refuses it"
+        );
+        let error = writes_of([update("t", "2"), put("t", "1"), put("t", "1")])
+            .err()
+            .unwrap();
+        assert!(
+            error.contains("write 3") && error.contains("write 2 have"),
+            "{error}"
+        );
+        assert!(writes_of([update("t", "1"), update("u", "1"), put("t", "2")]).is_ok());
+        // The key of another table says nothing about this one: both puts have the same `total`.
+        let other = Delete::builder().table_name("u");
+        let other = other.key("total", AttributeValue::N("5".to_owned()));
+        let other = TransactWriteItem::builder().delete(other.build().unwrap());
+        assert!(writes_of([other.build(), put("t", "1"), put("t", "2")]).is_ok());
+    }
+
+    #[test]
+    fn a_write_without_a_key_a_table_or_an_operation_is_refused() {
+        let nothing = TransactWriteItem::builder().build();
+        let error = writes_of([nothing]).err().unwrap();
+        assert_eq!(
+            error,
+            "write 1 must be exactly one put, update, delete or condition check"
+        );
+        for (item, why) in [
+            (update("", "1"), "names no table"),
+            (update("t", ""), "has an empty value in its key"),
+            (binary(b""), "has an empty value in its key"),
+        ] {
+            let error = writes_of([item]).err().unwrap();
+            assert!(error.ends_with(why), "{error}");
+        }
+        // An attribute of a put need not be its key.
+        assert!(writes_of([binary(b"1"), put("t", "")]).is_ok());
+    }
+
+    #[test]
+    fn items_of_more_than_400_kb_and_transactions_of_more_than_4_mb_are_refused() {
+        let large = |id: &str, bytes: usize| {
+            let put = Put::builder().table_name("t").item("id", text(id));
+            let put = put.item("b", AttributeValue::B(Blob::new(vec![0; bytes])));
+            TransactWriteItem::builder()
+                .put(put.build().unwrap())
+                .build()
+        };
+        let error = writes_of([large("1", 400 * 1024)]).err().unwrap();
+        assert!(
+            error.starts_with("write 1 (put into table `t`) has 409604 bytes"),
+            "{error}"
+        );
+        // Ten of 409,600 bytes, the most that an item can have, and one of the 98,304 bytes that are left.
+        let writes = |bytes: usize| {
+            let ten = (0..10).map(|n| large(&n.to_string(), 409_596));
+            writes_of(ten.chain([large("10", bytes)]))
+        };
+        assert_eq!(writes(98_299).unwrap().count(), 11);
+        let error = writes(98_300).err().unwrap();
+        assert!(
+            error.contains("with write 11") && error.contains("4 MB"),
+            "{error}"
+        );
+        assert!(writes_of([large("1", 409_597)]).is_err());
+        assert!(too_large(4 * 1024 * 1024, 1).is_some() && too_large(4 * 1024 * 1024, 0).is_none());
+    }
+
+    #[test]
+    fn a_refused_write_is_not_staged() {
+        let mut writes = writes_of([update("t", "1")]).unwrap();
+        let before = writes.bytes();
+        assert!(writes.push(delete("t", "1")).is_err());
+        assert_eq!((writes.count(), writes.bytes()), (1, before));
+    }
+
+    #[test]
+    fn the_item_of_the_record_is_found_among_the_staged_writes() {
+        let writes = writes_of([update("t", "1"), put("records", "shop#1")]).unwrap();
+        let key = |id: &str| Item::from([("id".to_owned(), text(id))]);
+        let arn = "arn:aws:dynamodb:eu-west-1:1:table/records";
+        assert_eq!(writes.position_of(arn, &key("shop#1")), Some(1));
+        assert_eq!(writes.position_of("records", &key("shop#2")), None);
+    }
+
+    fn reason(code: &str) -> CancellationReason {
+        CancellationReason::builder().code(code).build()
+    }
+
+    fn explained(codes: &[&str]) -> Cancellation {
+        let writes = writes_of([update("accounts", "1"), put("orders", "2")]).unwrap();
+        Cancellation::of(codes.iter().copied().map(reason).collect(), true, &writes)
+    }
+
+    const FAILED: &str = RejectedWrite::CONDITION;
+
+    #[test]
+    fn the_condition_on_the_record_decides_first() {
+        for others in [
+            ["None", "None"],
+            [FAILED, FAILED],
+            ["TransactionConflict", FAILED],
+        ] {
+            let codes = [FAILED, others[0], others[1]];
+            assert!(
+                matches!(explained(&codes), Cancellation::Record(None)),
+                "{codes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_concluded_from_the_staged_writes_while_another_transaction_has_the_record() {
+        let explained = explained(&["TransactionConflict", FAILED, "None"]);
+        assert!(matches!(explained, Cancellation::Conflict));
+        let throttled = self::explained(&["ThrottlingError", FAILED, "None"]);
+        assert!(matches!(throttled, Cancellation::Throttled(_)));
+    }
+
+    #[test]
+    fn a_staged_write_that_is_rejected_decides_before_conflicts_and_throttling() {
+        let Cancellation::Staged(rejection) = explained(&["None", FAILED, "TransactionConflict"])
+        else {
+            panic!("a condition of a staged write failed");
+        };
+        assert_eq!(
+            rejection.to_string(),
+            "write 1 of 2 (update of table `accounts`): ConditionalCheckFailed"
+        );
+        for code in ["ValidationError", "Other"] {
+            let Cancellation::Staged(rejection) = explained(&["None", FAILED, code]) else {
+                panic!("both staged writes were rejected");
+            };
+            assert_eq!(rejection.writes().len(), 2);
+            assert!(!rejection.writes()[1].is_condition() && !rejection.is_by_conditions());
+        }
+    }
+
+    #[test]
+    fn conflicts_and_throttling_of_staged_items_pass_by_themselves() {
+        for codes in [
+            ["None", "TransactionConflict", "None"],
+            ["None", "TransactionConflict", "ThrottlingError"],
+        ] {
+            assert!(
+                matches!(explained(&codes), Cancellation::Conflict),
+                "{codes:?}"
+            );
+        }
+        let throttled = explained(&["None", "None", "ProvisionedThroughputExceeded"]);
+        assert!(matches!(throttled, Cancellation::Throttled(_)));
+    }
+
+    #[test]
+    fn reasons_that_do_not_fit_the_request_explain_nothing() {
+        for codes in [
+            &[][..],
+            &["None", "None", "None"],
+            &[FAILED],
+            &["Other", "None", "None"],
+            &["Other", FAILED, "None"],
+        ] {
+            assert!(
+                matches!(explained(codes), Cancellation::Unknown(_)),
+                "{codes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_too_large_and_a_staged_item_that_is_differ() {
+        let writes = writes_of([update("accounts", "1")]).unwrap();
+        let size = || {
+            CancellationReason::builder()
+                .code("ValidationError")
+                .message("Item size to update has exceeded the maximum allowed size")
+                .build()
+        };
+        let record = Cancellation::of(vec![size(), reason("None")], true, &writes);
+        assert!(matches!(record, Cancellation::RecordTooLarge));
+        let item = Cancellation::of(vec![reason("None"), size()], true, &writes);
+        assert!(matches!(item, Cancellation::Staged(_)));
+    }
+
+    #[test]
+    fn the_old_item_is_returned_and_never_shown() {
+        let writes = writes_of([update("accounts", "1")]).unwrap();
+        let failed = CancellationReason::builder()
+            .code(FAILED)
+            .item("balance", text("s3cr3t"))
+            .build();
+        let Cancellation::Staged(rejection) = Cancellation::of(vec![failed], false, &writes) else {
+            panic!("the condition failed");
+        };
+        let item = rejection.write(0).and_then(|write| write.item::<Item>());
+        assert_eq!(item.unwrap()["balance"], text("s3cr3t"));
+        assert!(!format!("{rejection} {rejection:?}").contains("s3cr3t"));
+        // Without an item DynamoDB can send an empty one.
+        let failed = reason(FAILED);
+        let empty = CancellationReason::builder()
+            .code(FAILED)
+            .set_item(Some(Item::new()));
+        for reason in [failed, empty.build()] {
+            let Cancellation::Staged(rejection) = Cancellation::of(vec![reason], false, &writes)
+            else {
+                panic!("the condition failed");
+            };
+            assert!(rejection.writes()[0].item::<Item>().is_none());
+        }
+    }
+}
