@@ -44,31 +44,28 @@
 //! # }
 //! ```
 
-mod error;
-mod layout;
-mod outcome;
-mod plan;
-mod prepared;
-mod stored;
-mod update;
-
-pub use error::{ClockBehind, ItemFull, OnceConditionFailed, OnceError, OtherPlan};
-pub use outcome::{AlreadyApplied, Applied, OnceOutcome};
-pub use plan::{Estimate, Plan, PlanError, plan};
-pub use prepared::{OnceRefusal, PreparedUpdate};
-pub use update::OnceUpdate;
-
-pub use crate::error::{InvalidExpression, RequestError};
-
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::clock::Clock;
 use idempotency_core::system::SystemClock;
+use idempotency_core::time::EpochMillis;
+use layout::Layout;
 
 use crate::expression::{self, UserExpressions};
-use layout::Layout;
+use crate::send::{self, Item, Reply};
+
+mod layout;
+mod plan;
+mod prepared;
+
+pub use plan::{Estimate, Plan, PlanError, plan};
+pub use prepared::{OnceRefusal, PreparedUpdate};
+
+pub use crate::error::{InvalidExpression, RequestError};
 
 /// Makes updates that count once, by one plan. Clones are cheap.
 ///
@@ -144,3 +141,406 @@ impl fmt::Debug for Once {
 
 #[cfg(test)]
 mod tests;
+
+// The result of an update that counts once.
+
+/// The result of an update that counts once. In both cases the update is applied now, and was applied once.
+///
+/// `Debug` shows no attribute of the item.
+#[derive(Debug)]
+#[must_use = "`AlreadyApplied` is a duplicate"]
+pub enum OnceOutcome {
+    /// This call applied the update.
+    Applied(Applied),
+    /// The item knows the key: an earlier call with this key applied its update, or an earlier send of this call did, whose reply
+    /// was lost. Nothing was applied now.
+    AlreadyApplied(AlreadyApplied),
+}
+
+impl OnceOutcome {
+    /// Returns the present item, without what this module keeps in it. `None` if this call applied the update and did not ask
+    /// with [`return_item`](OnceUpdate::return_item).
+    #[must_use]
+    pub fn item(&self) -> Option<&Item> {
+        match self {
+            Self::Applied(applied) => applied.item.as_ref(),
+            Self::AlreadyApplied(already) => Some(&already.item),
+        }
+    }
+
+    /// Returns the item, by value.
+    #[must_use]
+    pub fn into_item(self) -> Option<Item> {
+        match self {
+            Self::Applied(applied) => applied.item,
+            Self::AlreadyApplied(already) => Some(already.item),
+        }
+    }
+
+    /// Returns true for [`OnceOutcome::Applied`].
+    #[must_use]
+    pub fn is_applied(&self) -> bool {
+        matches!(self, Self::Applied(_))
+    }
+}
+
+/// An update that this call applied.
+pub struct Applied {
+    item: Option<Item>,
+}
+
+/// An update that was applied before.
+pub struct AlreadyApplied {
+    item: Item,
+    maybe_by_this_call: bool,
+}
+
+impl AlreadyApplied {
+    /// Returns true if a reply to this call was lost, so that the earlier send can be its own. False if it was another call.
+    #[must_use]
+    pub fn maybe_by_this_call(&self) -> bool {
+        self.maybe_by_this_call
+    }
+}
+
+impl fmt::Debug for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Applied").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AlreadyApplied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AlreadyApplied")
+            .field("maybe_by_this_call", &self.maybe_by_this_call)
+            .finish_non_exhaustive()
+    }
+}
+
+// The errors of updates that count once.
+
+/// An update that counts once did not succeed.
+///
+/// To send it again with the same idempotency key is safe after each of them, except if [`ClockBehind::maybe_applied`] is true.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OnceError {
+    /// The condition of the caller does not hold, and the key is not known. Nothing was applied.
+    ConditionFailed(OnceConditionFailed),
+    /// An expression, a placeholder or the key is wrong. Nothing was sent.
+    Invalid(InvalidExpression),
+    /// The clock of this process is behind that of another writer by more than the plan allows, or the request arrived late.
+    /// [`ClockBehind::maybe_applied`] says whether the update may have been applied.
+    ClockBehind(ClockBehind),
+    /// The item was written under another plan, which keeps its keys elsewhere. Nothing was applied.
+    OtherPlan(OtherPlan),
+    /// An attribute that holds keys was written by another program. Nothing was applied.
+    Foreign {
+        /// The name of the attribute.
+        attribute: String,
+    },
+    /// The item would be larger than 400 KB: it has more writes than the plan says, or more own data. Nothing was applied.
+    ItemTooLarge(Box<ItemFull>),
+    /// Other writers removed old keys each time that this writer tried to. Nothing was applied.
+    Contended,
+    /// The request failed. [`RequestError::maybe_applied`] says whether the update may have been applied.
+    Request(RequestError),
+}
+
+/// The condition of the caller does not hold, and the item does not know the key.
+///
+/// `Debug` shows no attribute of the item.
+pub struct OnceConditionFailed {
+    item: Option<Item>,
+    may_still_arrive: bool,
+}
+
+impl OnceConditionFailed {
+    /// Returns the present item, without what this module keeps in it. `None` if there is no item.
+    #[must_use]
+    pub fn item(&self) -> Option<&Item> {
+        self.item.as_ref()
+    }
+
+    /// Returns the item, by value.
+    #[must_use]
+    pub fn into_item(self) -> Option<Item> {
+        self.item
+    }
+
+    /// Returns true if an earlier send of this call got no reply. It was not applied until now. If it arrives later and the
+    /// condition holds then, it will be.
+    #[must_use]
+    pub fn may_still_arrive(&self) -> bool {
+        self.may_still_arrive
+    }
+}
+
+impl fmt::Debug for OnceConditionFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceConditionFailed")
+            .field("may_still_arrive", &self.may_still_arrive)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far the clock of this process is behind that of another writer of the item, or that the clock is before 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockBehind {
+    at_least: Duration,
+    maybe_applied: bool,
+}
+
+impl ClockBehind {
+    /// Returns a lower bound of the difference between the two clocks.
+    #[must_use]
+    pub fn at_least(&self) -> Duration {
+        self.at_least
+    }
+
+    /// Returns true if an earlier send of this call got no reply. It may have been applied so long ago that its key is forgotten:
+    /// the process stood still between the two sends. Look at the item before another try.
+    #[must_use]
+    pub fn maybe_applied(&self) -> bool {
+        self.maybe_applied
+    }
+}
+
+/// An item that has no room for another key.
+#[derive(Debug)]
+pub struct ItemFull {
+    room_within: Duration,
+    error: RequestError,
+}
+
+impl ItemFull {
+    /// Returns how long after a burst the next update is applied at the latest, if its keys fill the item: they leave it then. Own
+    /// data does not leave by itself.
+    #[must_use]
+    pub fn room_within(&self) -> Duration {
+        self.room_within
+    }
+}
+
+/// The plan that an item was written under, and that of this writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherPlan {
+    stored: String,
+    own: String,
+}
+
+impl fmt::Display for OnceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConditionFailed(_) => {
+                f.write_str("the condition does not hold for the item, which does not know the key; the update was not applied")
+            }
+            Self::Invalid(error) => error.fmt(f),
+            Self::ClockBehind(behind) => write!(
+                f,
+                "the clock of this process is at least {} s behind that of another writer of the item, or the request arrived \
+                 late; {}: set the clocks, or allow a larger `clock_skew`",
+                behind.at_least.as_secs(),
+                if behind.maybe_applied {
+                    "an earlier send of the update may have been applied, and its key forgotten: look at the item before another try"
+                } else {
+                    "the update was not applied"
+                }
+            ),
+            Self::OtherPlan(plan) => write!(
+                f,
+                "the item keeps its keys by the plan `{}` and not by `{}`; the update was not applied: use the plan of before, or \
+                 `attributes` with another name once no key of before can be sent again",
+                plan.stored, plan.own
+            ),
+            Self::Foreign { attribute } => write!(
+                f,
+                "the attribute `{attribute}` of the item was written by another program; the update was not applied: choose \
+                 another name with `attributes`"
+            ),
+            Self::ItemTooLarge(full) => write!(
+                f,
+                "the item would be larger than 400 KB, because it has more writes or more own data than its plan says; the update \
+                 was not applied: the keys of a burst leave the item within {:.1} h, so keep the event for longer and send it again \
+                 with the same key; own data must be made smaller",
+                full.room_within.as_secs_f64() / 3_600.0
+            ),
+            Self::Contended => f.write_str(
+                "other writers removed old keys each time; the update was not applied: send it again with the same key",
+            ),
+            Self::Request(error) => write!(f, "{error}: send it again with the same key"),
+        }
+    }
+}
+
+impl std::error::Error for OnceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::ItemTooLarge(full) => Some(&full.error),
+            Self::Request(error) => std::error::Error::source(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<InvalidExpression> for OnceError {
+    fn from(error: InvalidExpression) -> Self {
+        Self::Invalid(error)
+    }
+}
+
+impl From<RequestError> for OnceError {
+    fn from(error: RequestError) -> Self {
+        Self::Request(error)
+    }
+}
+
+// Builds and sends an update that counts once.
+
+/// How often an update is changed because slots have many old keys. After the first one that removes them, the next
+/// succeeds.
+const MAX_CHANGES: u32 = 4;
+
+/// An update that counts once: made by [`Once::update`](Once::update). `Debug` shows the table alone.
+#[derive(Clone)]
+#[must_use = "nothing is sent before `send`"]
+pub struct OnceUpdate {
+    layout: Layout,
+    clock: Arc<dyn Clock>,
+    table: String,
+    key: Item,
+    idempotency_key: Vec<u8>,
+    user: UserExpressions,
+    returns_item: bool,
+}
+
+impl OnceUpdate {
+    /// Sets the update expression, in DynamoDB's syntax, such as `ADD units :n`.
+    ///
+    /// It must not change the attributes that hold the keys. They are added to it.
+    pub fn expression(mut self, update: impl Into<String>) -> Self {
+        self.user.update = Some(update.into());
+        self
+    }
+
+    /// Sets a condition, in DynamoDB's syntax. Without one, the update also makes an item that is absent.
+    ///
+    /// If it does not hold and the key is not known, the update ends in [`OnceError::ConditionFailed`]. If the key is known, the
+    /// result is [`OnceOutcome::AlreadyApplied`], and the condition does not matter.
+    pub fn condition(mut self, condition: impl Into<String>) -> Self {
+        self.user.condition = Some(condition.into());
+        self
+    }
+
+    /// Defines a placeholder of an attribute name, such as `#status`.
+    pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
+        self.user.names.insert(placeholder.into(), attribute.into());
+        self
+    }
+
+    /// Defines a placeholder of a value, such as `:n`.
+    pub fn value(mut self, placeholder: impl Into<String>, value: AttributeValue) -> Self {
+        self.user.values.insert(placeholder.into(), value);
+        self
+    }
+
+    /// Asks for the new item: [`OnceOutcome::item`]. It costs no capacity. DynamoDB sends the keys with it, up to 400 KB, and they
+    /// are dropped here.
+    pub fn return_item(mut self) -> Self {
+        self.returns_item = true;
+        self
+    }
+
+    /// Builds the update without sending it, for a transaction.
+    ///
+    /// It reads the item (`dynamodb:GetItem`, consistently). If the item was idle and holds many keys from before, the update also
+    /// removes them. A transaction without that would be cancelled each time, until [`send`](Self::send) has removed them.
+    ///
+    /// # Errors
+    ///
+    /// [`OnceError::Invalid`]; [`OnceError::ClockBehind`] if the clock is before 1970; [`OnceError::Request`] if the item could not be
+    /// read.
+    pub async fn prepare(self, client: &Client) -> Result<PreparedUpdate, OnceError> {
+        let prepared = self.build()?;
+        match send::read(client, &prepared.table, &prepared.key).await? {
+            Some(item) => prepared.for_item(&item),
+            None => Ok(prepared),
+        }
+    }
+
+    /// Builds the update for an item without many old keys.
+    fn build(self) -> Result<PreparedUpdate, OnceError> {
+        if self.user.update.is_none() {
+            return Err(InvalidExpression::new("there is no update expression").into());
+        }
+        if self.idempotency_key.is_empty() {
+            return Err(InvalidExpression::new("the idempotency key is empty").into());
+        }
+        let now = self.clock.now();
+        let bucket = self.layout.bucket_at(now).ok_or_else(|| {
+            let at_least = now.until(EpochMillis::new(0));
+            OnceError::ClockBehind(ClockBehind {
+                at_least,
+                maybe_applied: false,
+            })
+        })?;
+        expression::check_key(&self.key, |name| self.layout.is_ours(name))?;
+        let user = self.user.check(|name| self.layout.is_ours(name))?;
+        let (layout, idempotency_key) = (self.layout, self.idempotency_key);
+        let prepared =
+            PreparedUpdate::new(layout, self.table, self.key, user, idempotency_key, bucket);
+        Ok(prepared?)
+    }
+
+    /// Applies the update if the item does not know the key: one UpdateItem.
+    ///
+    /// If the item was idle and holds many keys from before, a second UpdateItem removes them and applies the update.
+    ///
+    /// # Errors
+    ///
+    /// See [`OnceError`], which says after which of them it is safe to send the update again with the same key.
+    pub async fn send(self, client: &Client) -> Result<OnceOutcome, OnceError> {
+        let returns_item = self.returns_item;
+        let mut prepared = self.build()?;
+        let mut maybe_applied_before = false;
+        for _ in 0..=MAX_CHANGES {
+            let reply = send::update(client, prepared.update(), returns_item).await;
+            let failed = |error: RequestError| {
+                let error = error.or_maybe_applied(maybe_applied_before);
+                if !error.is_too_large() || error.maybe_applied() {
+                    return OnceError::Request(error);
+                }
+                let room_within = prepared.layout.removed_within();
+                OnceError::ItemTooLarge(Box::new(ItemFull { room_within, error }))
+            };
+            match reply.map_err(failed)? {
+                Reply::Applied(item) => {
+                    let item = item.map(|item| layout::without_keys(&prepared.layout, item));
+                    return Ok(OnceOutcome::Applied(Applied { item }));
+                }
+                Reply::Refused {
+                    current,
+                    maybe_applied,
+                } => {
+                    maybe_applied_before |= maybe_applied;
+                    match prepared.refusal(current, maybe_applied_before) {
+                        OnceRefusal::AlreadyApplied(already) => {
+                            return Ok(OnceOutcome::AlreadyApplied(already));
+                        }
+                        OnceRefusal::SendInstead(instead) => prepared = *instead,
+                        OnceRefusal::Error(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        Err(OnceError::Contended)
+    }
+}
+
+impl fmt::Debug for OnceUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceUpdate")
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
+}

@@ -11,10 +11,10 @@ use aws_sdk_dynamodb::types::{
 
 use idempotency_core::store::RejectedWrite;
 
-use super::error::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
+use super::AlreadyApplied;
+use super::layout::{self, Slot};
 use super::layout::{FEW, Layout};
-use super::outcome::AlreadyApplied;
-use super::stored::{self, Slot};
+use super::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
 use crate::error::InvalidExpression;
 use crate::expression::{Checked, Clause, check_length, not_built};
 use crate::send::Item;
@@ -124,7 +124,7 @@ impl PreparedUpdate {
         };
         match self.explain(&item, maybe_applied) {
             Ok(Explained::HasKey) => OnceRefusal::AlreadyApplied(AlreadyApplied {
-                item: stored::without_keys(&self.layout, item),
+                item: layout::without_keys(&self.layout, item),
                 maybe_by_this_call: maybe_applied,
             }),
             Ok(Explained::Stale(stale)) => match self.replacing(stale) {
@@ -132,7 +132,7 @@ impl PreparedUpdate {
                 Err(error) => OnceRefusal::Error(error.into()),
             },
             Ok(Explained::Ours) => self.condition_failed(
-                Some(stored::without_keys(&self.layout, item)),
+                Some(layout::without_keys(&self.layout, item)),
                 maybe_applied,
             ),
             Err(error) => OnceRefusal::Error(error),
@@ -161,7 +161,7 @@ impl PreparedUpdate {
         let layout = &self.layout;
         let foreign = |attribute| OnceError::Foreign { attribute };
         let own = layout.plan_text();
-        match stored::plan(layout, item).map_err(foreign)? {
+        match layout::plan(layout, item).map_err(foreign)? {
             Some(plan) if plan != own => {
                 let stored = plan.to_owned();
                 return Err(OnceError::OtherPlan(OtherPlan { stored, own }));
@@ -173,7 +173,7 @@ impl PreparedUpdate {
         let mut has_key = false;
         for bucket in layout.seen_from(self.bucket) {
             let digest = layout.digest(bucket, &self.idempotency_key);
-            let slot = stored::slot(layout, item, bucket, &digest).map_err(foreign)?;
+            let slot = layout::slot(layout, item, bucket, &digest).map_err(foreign)?;
             has_key |= slot.has_key;
             match slot {
                 Slot {
@@ -191,7 +191,7 @@ impl PreparedUpdate {
             }
         }
         let removed = layout.removed_from(self.bucket);
-        let slot = stored::slot(layout, item, removed, &[]).map_err(foreign)?;
+        let slot = layout::slot(layout, item, removed, &[]).map_err(foreign)?;
         if slot.number.is_some_and(|number| number >= removed) {
             latest = latest.max(slot.number);
         }

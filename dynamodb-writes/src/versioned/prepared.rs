@@ -9,9 +9,9 @@ use aws_sdk_dynamodb::types::{
 
 use idempotency_core::store::RejectedWrite;
 
-use super::error::{Conflict, VersionedConditionFailed, VersionedError};
-use super::layout::{Layout, TOKENS};
+use super::version::{Layout, TOKENS};
 use super::version::{Token, Version};
+use super::{Conflict, VersionedConditionFailed, VersionedError};
 use crate::error::RequestError;
 use crate::send::{self, Item, Reply};
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_testkit::dynamodb::Fault;
 
 use super::super::{Item, client, database};
 use super::*;
@@ -205,4 +206,248 @@ async fn an_item_that_is_full_refuses_and_applies_nothing() {
     let error = count(&once, "evt-1").send(&client).await.unwrap_err();
     assert!(matches!(error, OnceError::ItemTooLarge(_)), "{error}");
     assert!(!stored(&db, "c").await.unwrap().contains_key("units"));
+}
+
+// Bucket boundaries and clocks that differ.
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// Returns an `Once` with a clock of its own, at this many milliseconds after [`START`].
+fn writer_at(milliseconds: i64) -> Once {
+    let clock = Arc::new(ManualClock::at(START + milliseconds));
+    Once::new(plan()).unwrap().clock(clock)
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap()
+}
+
+#[tokio::test]
+async fn a_key_is_known_for_its_lifetime_wherever_in_a_bucket_it_begins() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (bucket, lifetime) = (milliseconds(BUCKET), milliseconds(LIFETIME));
+    let most = milliseconds(plan().estimate().unwrap().remembered_at_most());
+    let mut case = 0;
+    for begin in [0, 1, bucket / 2, bucket - 1] {
+        // Other events in between remove old buckets.
+        for between in [
+            vec![],
+            vec![lifetime / 2],
+            vec![1, bucket, 2 * bucket, 3 * bucket, lifetime],
+        ] {
+            case += 1;
+            let item = format!("c-{case}");
+            let send = async |at: i64, event: &str| {
+                let update = writer_at(at).update(TABLE, key(&item), event);
+                let update = update.expression("ADD units :n").value(":n", number(1));
+                update.send(&client).await.unwrap().is_applied()
+            };
+            assert!(send(begin, "evt").await);
+            for (index, at) in between.iter().enumerate() {
+                assert!(send(begin + at, &format!("other-{index}")).await);
+            }
+            assert!(
+                !send(begin + lifetime, "evt").await,
+                "begin {begin}, {between:?}"
+            );
+            assert!(
+                send(begin + most, "evt").await,
+                "begin {begin}, {between:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn clocks_that_differ_by_the_skew_find_each_others_keys() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (bucket, skew, lifetime) = (
+        milliseconds(BUCKET),
+        milliseconds(SKEW),
+        milliseconds(LIFETIME),
+    );
+    let mut event = 0;
+    for begin in [0, 1, skew, bucket - skew, bucket - 1] {
+        for (first, second) in [(0, skew), (skew, 0)] {
+            for later in [0, bucket - 1, lifetime] {
+                event += 1;
+                let name = format!("c-{event}");
+                let send = async |at: i64| {
+                    let update = writer_at(at).update(TABLE, key(&name), "evt");
+                    let update = update.expression("ADD units :n").value(":n", number(1));
+                    update.send(&client).await.unwrap().is_applied()
+                };
+                assert!(send(begin + first).await);
+                assert!(
+                    !send(begin + later + second).await,
+                    "{begin} {first} {second} {later}"
+                );
+                assert!(
+                    !send(begin + later + first).await,
+                    "{begin} {first} {second} {later}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_too_far_behind_is_refused_and_applies_nothing() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let bucket = milliseconds(BUCKET);
+    assert!(counted(&client, &writer_at(10 * bucket), "evt-1").await);
+    for behind in [2, 3, 5, 7, 9] {
+        let late = writer_at((10 - behind) * bucket);
+        for event in ["evt-1", "evt-2"] {
+            let error = count(&late, event).send(&client).await.unwrap_err();
+            let OnceError::ClockBehind(clock) = error else {
+                panic!("the clock is behind: {error}");
+            };
+            assert_eq!(
+                clock.at_least(),
+                BUCKET * u32::try_from(behind - 1).unwrap()
+            );
+        }
+    }
+    // One bucket is within the plan, at both of its ends.
+    let a_little = writer_at(10 * bucket - milliseconds(MILLI));
+    assert!(!counted(&client, &a_little, "evt-1").await);
+    assert!(counted(&client, &writer_at(9 * bucket), "evt-2").await);
+    assert!(!counted(&client, &writer_at(10 * bucket), "evt-2").await);
+    assert_eq!(units(&db).await, 2);
+}
+
+#[tokio::test]
+async fn a_clock_before_1970_is_refused_before_anything_is_sent() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let error = count(&writer_at(-START - 5_000), "evt-1")
+        .send(&client)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, OnceError::ClockBehind(_)), "{error}");
+    assert_eq!(updates(&db), 0);
+}
+
+// A billing counter whose feed delivers every event three times, in parallel, while requests and replies are lost.
+
+const EVENTS: u32 = 90;
+const CUSTOMERS: u32 = 3;
+
+fn amount(event: u32) -> i64 {
+    i64::from(event % 7) + 1
+}
+
+/// Returns the update that bills an event to its customer.
+fn bill(once: &Once, event: u32) -> OnceUpdate {
+    let customer = key_of(event % CUSTOMERS);
+    let update = once.update(TABLE, [("id", customer)], format!("evt-{event}"));
+    let update = update.expression("ADD billed :amount SET paid = :no");
+    let update = update.value(":amount", number(amount(event)));
+    update.value(":no", number(0))
+}
+
+fn key_of(customer: u32) -> aws_sdk_dynamodb::types::AttributeValue {
+    super::super::text(&format!("customer-{customer}"))
+}
+
+async fn billed(db: &EmbeddedDynamoDb) -> Vec<i64> {
+    let mut billed = Vec::new();
+    for customer in 0..CUSTOMERS {
+        let item = stored(db, &format!("customer-{customer}")).await.unwrap();
+        billed.push(number_in(&item, "billed"));
+    }
+    billed
+}
+
+/// Loses requests and replies, and throttles. The third send of a call is spared, so that no call runs out of sends.
+fn disturb(db: &EmbeddedDynamoDb) {
+    let mut count = 0;
+    db.inject_chosen(move |request| {
+        let spared = request.attempt.is_none_or(|attempt| attempt >= 3);
+        if request.operation != "UpdateItem" || spared {
+            return None;
+        }
+        count += 1;
+        match count % 10 {
+            0 | 3 => Some(Fault::on_any().drop_reply()),
+            5 => Some(Fault::on_any().drop_request()),
+            7 => Some(Fault::on_any().internal_error_although_applied()),
+            9 => Some(Fault::on_any().throttle()),
+            _ => None,
+        }
+    });
+}
+
+#[tokio::test]
+async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
+    let db = database().await;
+    let client = client(&db, 5);
+    // Two groups of writers, whose clocks differ by the skew. Both cross the end of a bucket.
+    let clocks = [Duration::ZERO, SKEW].map(|ahead| {
+        let clock = ManualClock::at(START);
+        clock.advance(BUCKET - Duration::from_millis(100) + ahead);
+        clock
+    });
+    let writers = clocks.clone().map(|clock| {
+        let once = Once::new(plan()).unwrap();
+        once.clock(Arc::new(clock))
+    });
+    disturb(&db);
+    let deliveries: Vec<_> = (0..3 * EVENTS)
+        .map(|delivery| {
+            let event = delivery % EVENTS;
+            let update = bill(&writers[(delivery + delivery / EVENTS) as usize % 2], event);
+            let (client, clocks) = (client.clone(), clocks.clone());
+            tokio::spawn(async move {
+                for clock in clocks {
+                    clock.advance(Duration::from_millis(1));
+                }
+                if delivery == event && event.is_multiple_of(4) {
+                    // This process dies early or late in its call.
+                    tokio::select! {
+                        _ = update.send(&client) => {}
+                        () = steps(event) => {}
+                    }
+                    return None;
+                }
+                Some((event, send(&client, update).await))
+            })
+        })
+        .collect();
+    let mut applied = [0; EVENTS as usize];
+    for delivery in deliveries {
+        if let Some((event, OnceOutcome::Applied(_))) = delivery.await.unwrap() {
+            applied[event as usize] += 1;
+        }
+    }
+    assert!(applied.iter().all(|times| *times <= 1), "{applied:?}");
+
+    let expected = (0..CUSTOMERS).map(|customer| {
+        let events = (0..EVENTS).filter(|event| event % CUSTOMERS == customer);
+        events.map(amount).sum::<i64>()
+    });
+    let expected: Vec<_> = expected.collect();
+    assert_eq!(billed(&db).await, expected);
+
+    // The whole feed once more, at the end of the lifetime of its first event.
+    db.clear_faults();
+    for clock in &clocks {
+        clock.advance(LIFETIME - SKEW);
+    }
+    for event in 0..EVENTS {
+        let again = send(&client, bill(&writers[1], event)).await;
+        assert!(!again.is_applied(), "event {event}");
+    }
+    assert_eq!(billed(&db).await, expected);
+}
+
+/// Lets other tasks run for a while.
+async fn steps(count: u32) {
+    for _ in 0..count * 4 {
+        tokio::task::yield_now().await;
+    }
 }

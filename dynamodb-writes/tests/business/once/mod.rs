@@ -1,10 +1,8 @@
 //! Updates that count once: a counter, and a balance with a condition.
 
-mod billing;
 mod faults;
 mod keys;
 mod model;
-mod time;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,11 +3,6 @@
 //! Our placeholders begin with `#idem_` and `:idem_`, and the user's cannot. So neither side can refer to a placeholder of the
 //! other by accident.
 
-mod clauses;
-mod tokens;
-
-pub(crate) use clauses::Clause;
-
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
@@ -15,8 +10,6 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::error::InvalidExpression;
 use crate::send::Item;
-use clauses::Clauses;
-use tokens::{Token, unmatched};
 
 /// The start of our placeholders, after their `#` or `:`.
 const OURS: &str = "idem_";
@@ -62,10 +55,10 @@ impl UserExpressions {
         let mut used = Used::default();
         let mut clauses = Clauses::default();
         if let Some(text) = &self.update {
-            let tokens = tokens::split("update expression", text)?;
+            let tokens = tokens("update expression", text)?;
             clauses = Clauses::split(text, &tokens)?;
             used.note(&tokens);
-            for attribute in clauses::attributes(&tokens) {
+            for attribute in attributes(&tokens) {
                 let name = match attribute {
                     Token::Name(placeholder) => self.names.get(placeholder).map(String::as_str),
                     Token::Word(name) => Some(name),
@@ -80,7 +73,7 @@ impl UserExpressions {
         }
         let condition = match &self.condition {
             Some(text) => {
-                let tokens = tokens::split("condition", text)?;
+                let tokens = tokens("condition", text)?;
                 used.note(&tokens);
                 Some(in_parentheses(text, &tokens)?)
             }
@@ -193,7 +186,7 @@ impl Used {
                 Some(name) if name.starts_with(OURS) => {
                     format!("begins with `{sigil}{OURS}`, which is reserved: rename it")
                 }
-                Some(name) if tokens::is_placeholder(name) => {
+                Some(name) if is_placeholder(name) => {
                     match (defined.contains(placeholder), used.contains(placeholder)) {
                         (false, _) => "is used and not defined".to_owned(),
                         (_, false) => "is defined and not used".to_owned(),
@@ -241,6 +234,232 @@ fn in_parentheses(text: &str, tokens: &[(usize, Token<'_>)]) -> Result<String, I
         text.to_owned()
     } else {
         format!("({text})")
+    })
+}
+
+// Splits an expression into tokens, as far as its placeholders, clauses and parentheses need it.
+
+/// A token of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    /// A keyword, a function, an attribute name without a placeholder, or an index.
+    Word(&'a str),
+    /// A placeholder of a name, with its `#`.
+    Name(&'a str),
+    /// A placeholder of a value, with its `:`.
+    Value(&'a str),
+    /// Punctuation.
+    Mark(char),
+}
+
+/// Returns the tokens of an expression, each with its offset in bytes.
+fn tokens<'a>(what: &str, text: &'a str) -> Result<Vec<(usize, Token<'a>)>, InvalidExpression> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', '\r']);
+        let at = text.len() - rest.len();
+        let Some(first) = rest.chars().next() else {
+            return Ok(tokens);
+        };
+        let length = match first {
+            '#' | ':' => 1 + word(&rest[1..]),
+            _ if is_word(first) => word(rest),
+            '(' | ')' | '[' | ']' | ',' | '.' | '=' | '<' | '>' | '+' | '-' => 1,
+            _ => {
+                let text =
+                    format!("the {what} has a character at byte {at} that no expression can have");
+                return Err(InvalidExpression::new(text));
+            }
+        };
+        let (token, after) = rest.split_at(length);
+        tokens.push((
+            at,
+            match first {
+                '#' | ':' if length == 1 => {
+                    let text = format!("the {what} has a placeholder without a name at byte {at}");
+                    return Err(InvalidExpression::new(text));
+                }
+                '#' => Token::Name(token),
+                ':' => Token::Value(token),
+                _ if is_word(first) => Token::Word(token),
+                mark => Token::Mark(mark),
+            },
+        ));
+        rest = after;
+    }
+}
+
+/// Returns the error of an expression with a parenthesis that has no partner.
+fn unmatched(what: &str) -> InvalidExpression {
+    InvalidExpression::new(format!("the parentheses of the {what} do not match"))
+}
+
+/// Returns true if placeholders can have this name after their `#` or `:`.
+fn is_placeholder(name: &str) -> bool {
+    !name.is_empty() && word(name) == name.len()
+}
+
+fn word(text: &str) -> usize {
+    text.find(|character| !is_word(character))
+        .unwrap_or(text.len())
+}
+
+fn is_word(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '_'
+}
+
+// The clauses of an update expression: those of the user, and ours added to them.
+
+/// A clause of an update expression. DynamoDB accepts each of them once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clause {
+    Set,
+    Remove,
+    Add,
+    Delete,
+}
+
+impl Clause {
+    const ALL: [Self; 4] = [Self::Set, Self::Remove, Self::Add, Self::Delete];
+
+    fn keyword(self) -> &'static str {
+        match self {
+            Self::Set => "SET",
+            Self::Remove => "REMOVE",
+            Self::Add => "ADD",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    fn of(word: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|clause| word.eq_ignore_ascii_case(clause.keyword()))
+    }
+}
+
+/// The clauses of one update expression, each with its actions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clauses([String; 4]);
+
+impl Clauses {
+    /// Splits the user's update expression.
+    fn split(text: &str, tokens: &[(usize, Token<'_>)]) -> Result<Self, InvalidExpression> {
+        let mut clauses = Self::default();
+        let starts = starts(tokens)?;
+        if starts.first().is_none_or(|(token, _)| *token != 0) {
+            return Err(InvalidExpression::new(
+                "the update expression must begin with SET, REMOVE, ADD or DELETE",
+            ));
+        }
+        for (index, (token, clause)) in starts.iter().enumerate() {
+            let from = tokens[*token].0 + clause.keyword().len();
+            let to = starts.get(index + 1);
+            let to = to.map_or(text.len(), |(token, _)| tokens[*token].0);
+            let (body, keyword) = (text[from..to].trim(), clause.keyword());
+            if body.is_empty() {
+                return Err(InvalidExpression::new(format!(
+                    "the update expression has a {keyword} clause without an action: complete it, or use a placeholder for an \
+                     attribute whose name is a keyword"
+                )));
+            }
+            if !clauses.of(*clause).is_empty() {
+                let text = format!(
+                    "the update expression has two {keyword} clauses: join them by a comma"
+                );
+                return Err(InvalidExpression::new(text));
+            }
+            clauses.add(*clause, body);
+        }
+        Ok(clauses)
+    }
+
+    /// Adds an action to a clause.
+    pub(crate) fn add(&mut self, clause: Clause, action: impl AsRef<str>) {
+        let body = &mut self.0[clause as usize];
+        if !body.is_empty() {
+            body.push_str(", ");
+        }
+        body.push_str(action.as_ref());
+    }
+
+    fn of(&self, clause: Clause) -> &str {
+        &self.0[clause as usize]
+    }
+}
+
+impl fmt::Display for Clauses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for clause in Clause::ALL {
+            let body = self.of(clause);
+            if !body.is_empty() {
+                write!(f, "{separator}{} {body}", clause.keyword())?;
+                separator = " ";
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns where each clause starts, as the index of its keyword's token. The keywords are reserved words: no attribute name
+/// without a placeholder is equal, except as a part of a path behind a dot. A keyword in parentheses, or behind an operator or a
+/// comma, starts no clause and is refused, as DynamoDB would refuse it.
+fn starts(tokens: &[(usize, Token<'_>)]) -> Result<Vec<(usize, Clause)>, InvalidExpression> {
+    let mut starts = Vec::new();
+    let mut depth = 0_usize;
+    for (index, (at, token)) in tokens.iter().enumerate() {
+        let word = match token {
+            Token::Word(word) if !is_nested(tokens, index) => word,
+            Token::Mark('(') => {
+                depth += 1;
+                continue;
+            }
+            Token::Mark(')') => {
+                let outside = depth.checked_sub(1);
+                depth = outside.ok_or_else(|| unmatched("update expression"))?;
+                continue;
+            }
+            _ => continue,
+        };
+        let Some(clause) = Clause::of(word) else {
+            continue;
+        };
+        let before = index.checked_sub(1).map(|before| tokens[before].1);
+        let is_operand = matches!(before, Some(Token::Mark(mark)) if mark != ')' && mark != ']');
+        if depth > 0 || is_operand {
+            return Err(InvalidExpression::new(format!(
+                "the update expression has the keyword `{word}` at byte {at}, where an attribute or a value must be: for an \
+                 attribute of this name, use a placeholder such as `#{}`",
+                word.to_ascii_lowercase()
+            )));
+        }
+        starts.push((index, clause));
+    }
+    match depth {
+        0 => Ok(starts),
+        _ => Err(unmatched("update expression")),
+    }
+}
+
+/// Returns true if this token is a part of a path behind a dot.
+fn is_nested(tokens: &[(usize, Token<'_>)], index: usize) -> bool {
+    let before = index.checked_sub(1).and_then(|before| tokens.get(before));
+    before.is_some_and(|(_, token)| *token == Token::Mark('.'))
+}
+
+/// Iterates over the first parts of all paths of an update expression: top-level attributes, as words or as placeholders.
+fn attributes<'t, 'a>(tokens: &'t [(usize, Token<'a>)]) -> impl Iterator<Item = Token<'a>> + 't {
+    let parts = tokens.iter().enumerate();
+    parts.filter_map(|(index, (_, token))| {
+        let followed_by =
+            |mark| matches!(tokens.get(index + 1), Some((_, Token::Mark(found))) if *found == mark);
+        match token {
+            _ if is_nested(tokens, index) => None,
+            Token::Name(_) => Some(*token),
+            Token::Word(word) if Clause::of(word).is_none() && !followed_by('(') => Some(*token),
+            _ => None,
+        }
     })
 }
 
