@@ -3,7 +3,7 @@
 use idempotency_core::time::EpochMillis;
 use serde_json::{Map, Value, json};
 
-use super::tally::Tally;
+use super::meter::Tally;
 
 /// The largest number of values that one line may have for a metric.
 const VALUES: usize = 100;

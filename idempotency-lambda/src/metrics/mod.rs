@@ -5,12 +5,10 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `cloudwatch` | the switch, and the way from the end of a call to standard output |
-//! | `namespace` | the check of the namespace |
-//! | `meter` | the metrics of one invocation, written at its end |
-//! | `tally` | the metrics of one operation: what each end of a call counts |
+//! | `cloudwatch` | the switch with its namespace, and the way from the end of a call to standard output |
+//! | `meter` | the metrics of one invocation, written at its end, and what each end of a call counts |
 //! | `emf` | the embedded metric format |
-//! | `off` | the same interface without the feature `metrics`, which does nothing |
+//! | `off`, in this file | the same interface without the feature `metrics`, which does nothing |
 
 #[cfg(feature = "metrics")]
 mod cloudwatch;
@@ -18,12 +16,6 @@ mod cloudwatch;
 mod emf;
 #[cfg(feature = "metrics")]
 mod meter;
-#[cfg(feature = "metrics")]
-mod namespace;
-#[cfg(not(feature = "metrics"))]
-mod off;
-#[cfg(feature = "metrics")]
-mod tally;
 
 #[cfg(feature = "metrics")]
 pub use cloudwatch::to_cloudwatch;
@@ -40,3 +32,44 @@ pub(crate) use off::{InvocationMeter, Meter, check};
 pub(crate) use cloudwatch::count;
 #[cfg(all(feature = "batch", not(feature = "metrics")))]
 pub(crate) use off::count;
+
+/// The interface of the metrics in a program without the feature `metrics`. Nothing here does anything.
+#[cfg(not(feature = "metrics"))]
+mod off {
+    use idempotency_core::error::Error;
+    use lambda_runtime::Context;
+
+    /// No meter.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Meter;
+
+    /// No meter of an invocation.
+    #[derive(Debug, Default)]
+    pub(crate) struct InvocationMeter {}
+
+    impl Meter {
+        /// Returns this meter, because there is no other one.
+        pub(crate) fn or_of(self, _: &InvocationMeter) -> Self {
+            self
+        }
+    }
+
+    impl InvocationMeter {
+        /// Returns no meter.
+        pub(crate) fn of(_: &Context) -> Self {
+            Self {}
+        }
+
+        /// Does nothing.
+        pub(crate) fn close(&self) {}
+    }
+
+    /// Finds nothing wrong.
+    pub(crate) fn check() -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Counts nothing.
+    #[cfg(feature = "batch")]
+    pub(crate) fn count(_: &str, _: &'static str, _: u64) {}
+}

@@ -1,21 +1,277 @@
-//! The start of a function.
-//!
-//! | file | what it holds |
-//! |---|---|
-//! | `run` | the start in one line |
-//! | `init` | the work before the first event: checks, and the connection to the store |
-//! | `init_error` | the report to Lambda of a start that failed |
-//! | `service` | the handler as a service with stable `errorType` names |
-//! | `snapstart` | the resource that clears the local caches |
+//! The start of a function: the checks and the connection before the first event, the handler as a service, and what SnapStart needs.
 
-mod init;
 mod init_error;
-mod run;
-mod service;
-mod snapstart;
 
-pub use init::init;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotency_core::config::ConfigurationError;
+use idempotency_core::error::Error;
+use idempotency_core::store::{Store, StoreError, StoreErrorKind};
+use lambda_runtime::layers::TracingLayer;
+use lambda_runtime::streaming::Body;
+use lambda_runtime::tower::Layer;
+use lambda_runtime::{
+    BoxFuture, Diagnostic, FunctionResponse, LambdaEvent, Runtime, Service, SnapStartResource,
+    service_fn,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::diagnostic::diagnostic;
+use crate::invocation::InvocationLayer;
+use crate::operation::registry;
+use crate::warning::warn;
+use crate::{BoxError, metrics, process};
+
 pub(crate) use init_error::{end_init_phase, reported};
-pub use run::run;
-pub use service::service;
-pub use snapstart::ClearCaches;
+
+// The start of a Lambda function in one line.
+
+/// Starts the function: does what [`init`](crate::init) does, then serves events with `handler`.
+///
+/// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. Errors of this framework reach Lambda under stable
+/// `errorType` names, such as `IdempotencyAlreadyInProgress` (see [`ErrorKind::name`](crate::ErrorKind::name)). The local
+/// caches are cleared after a SnapStart restore.
+///
+/// # Errors
+///
+/// If [`init`](crate::init) fails: the error is also reported to Lambda, so that the invoker gets it. Also the error that ended the
+/// runtime. A table that cannot be reached at the start is logged, not returned.
+///
+/// # Panics
+///
+/// If the process was not started by Lambda, `cargo lambda` or another program that speaks the Runtime API, because
+/// `lambda_runtime` needs its environment variables.
+///
+/// # Examples
+///
+/// ```no_run
+/// use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+/// use serde_json::{Value, json};
+///
+/// #[idempotent(key = "order_id", validate = "amount")]
+/// async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+///     Ok(json!({ "charged": event.payload["amount"] }))
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), BoxError> {
+///     idempotency_lambda::run(handler).await
+/// }
+/// ```
+pub async fn run<F, Fut, A, R, E>(handler: F) -> Result<(), BoxError>
+where
+    F: Fn(LambdaEvent<A>) -> Fut + Clone,
+    Fut: Future<Output = Result<R, E>>,
+    A: DeserializeOwned,
+    R: Serialize,
+    E: Into<BoxError>,
+{
+    init().await?;
+    Runtime::new(service(handler))
+        .layer(TracingLayer::new())
+        .register_snapstart_resource(Arc::new(ClearCaches))
+        .run()
+        .await
+}
+
+// The handler as a service, for a `main` that builds its own runtime.
+
+/// Returns the handler as a service, for a `main` that builds its own [`Runtime`](lambda_runtime::Runtime).
+///
+/// Its errors have stable `errorType` names. Each call of the service is an invocation: calls inside the handler find its
+/// deadline and tenant, even if the handler itself is not annotated.
+///
+/// # Examples
+///
+/// ```no_run
+/// # use idempotency_lambda::{BoxError, LambdaEvent};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// # async fn f() -> Result<(), BoxError> {
+/// idempotency_lambda::init().await?;
+/// lambda_runtime::Runtime::new(idempotency_lambda::service(handler)).run().await
+/// # }
+/// ```
+///
+/// A process that takes several events at a time (Lambda Managed Instances) needs `lambda_runtime`'s feature
+/// `concurrency-tokio`. Concurrent duplicates in it are refused by the first call, or wait for it, without a request to the
+/// store:
+///
+/// ```no_run
+/// # use idempotency_lambda::{BoxError, LambdaEvent};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// # async fn f() -> Result<(), BoxError> {
+/// idempotency_lambda::init().await?;
+/// lambda_runtime::run_concurrent(idempotency_lambda::service(handler)).await
+/// # }
+/// ```
+pub fn service<F, Fut, A, R, E>(
+    handler: F,
+) -> impl Service<
+    LambdaEvent<A>,
+    Response = FunctionResponse<R, Body>,
+    Error = Diagnostic,
+    Future = impl Future<Output = Result<FunctionResponse<R, Body>, Diagnostic>>,
+> + Clone
+where
+    F: Fn(LambdaEvent<A>) -> Fut + Clone,
+    Fut: Future<Output = Result<R, E>>,
+    E: Into<BoxError>,
+{
+    InvocationLayer::new().layer(service_fn(move |event: LambdaEvent<A>| {
+        let response = handler(event);
+        async move {
+            response
+                .await
+                .map(FunctionResponse::BufferedResponse)
+                .map_err(diagnostic)
+        }
+    }))
+}
+
+// The work before the first event: checks, and the connection to the store.
+
+/// Time limit of opening the connection. Lambda's init phase ends after 10 s, and the first event can open it too.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// Checks the settings and opens the store's connection, as [`run`] does before the first event.
+///
+/// It is for a `main` that builds its own [`Runtime`](lambda_runtime::Runtime).
+///
+/// The global backend is built here, unless every known operation has a store of its own: every annotated function, and
+/// every [`Operation`](crate::Operation) that was built before. Then no table is needed. If the process has no operation yet,
+/// the backend is built.
+///
+/// A table that cannot be reached is logged, not returned: each call then gets the error until the table can be reached.
+///
+/// # Errors
+///
+/// If a variable or a setting cannot be used, if two operations share a key prefix by mistake, if there is no store, if the
+/// table has other keys than the configured ones, or if it is not encrypted and an operation keeps events in it. The error says
+/// what to do, and is reported to Lambda, so that the invoker gets it.
+///
+/// # Examples
+///
+/// ```no_run
+/// use idempotency_lambda::{BoxError, LambdaEvent, service};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// idempotency_lambda::init().await?;
+/// lambda_runtime::Runtime::new(service(handler)).run().await
+/// # }
+/// ```
+///
+/// [`run`]: crate::run
+pub async fn init() -> Result<(), Error> {
+    started().await.map_err(init_error::reported)
+}
+
+async fn started() -> Result<(), Error> {
+    // First, and without the store: a shared prefix is a mistake in the program itself.
+    registry::check_prefixes()?;
+    process::check_variables()?;
+    metrics::check()?;
+    registry::check_settings()?;
+    if process::is_disabled()? {
+        warn(
+            "IDEMPOTENCY_DISABLED or POWERTOOLS_IDEMPOTENCY_DISABLED is set: every handler runs unprotected",
+        );
+        return Ok(());
+    }
+    if !registry::needs_global_backend() {
+        return Ok(());
+    }
+    let backend = process::global_backend().await?;
+    let error = match warm_up(backend.store()).await {
+        Ok(()) => return Ok(()),
+        // A retry cannot correct this error. With other keys, two records could become one item. Without encryption no event is
+        // written, so no call would run.
+        Err(error)
+            if matches!(
+                error.kind(),
+                StoreErrorKind::WrongSchema | StoreErrorKind::NotEncrypted
+            ) =>
+        {
+            return Err(process::configuration_error(&ConfigurationError::new(
+                error.to_string(),
+            )));
+        }
+        Err(error) => error,
+    };
+    warn(&format!(
+        "the idempotency store cannot be used yet, and every event will be refused until it can: {error}"
+    ));
+    Ok(())
+}
+
+/// Opens the store's connection, or returns the error that the first request would get.
+async fn warm_up(store: &dyn Store) -> Result<(), StoreError> {
+    let opening = async {
+        store.warm_up().await?;
+        if registry::stores_events() {
+            store.check_events().await?;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(WARM_UP, opening).await {
+        Ok(opened) => opened,
+        Err(_) => Err(StoreError::new(
+            StoreErrorKind::Unreachable,
+            format!("{} does not reply", store.name()),
+        )),
+    }
+}
+
+// The resource that clears the local caches after a SnapStart restore.
+
+/// Clears the local caches after a SnapStart restore, because their records may be old. [`run`](crate::run) registers it.
+///
+/// # Examples
+///
+/// ```no_run
+/// # use idempotency_lambda::{BoxError, ClearCaches, LambdaEvent};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// # async fn f() -> Result<(), BoxError> {
+/// lambda_runtime::Runtime::new(idempotency_lambda::service(handler))
+///     .register_snapstart_resource(std::sync::Arc::new(ClearCaches))
+///     .run()
+///     .await
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClearCaches;
+
+impl SnapStartResource for ClearCaches {
+    fn after_restore(&self) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async {
+            process::clear_caches();
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
+
+    use idempotency_core::cache::CacheLimits;
+    use idempotency_core::record::{Record, RecordId};
+    use idempotency_core::store::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn every_local_cache_is_empty_after_a_restore() {
+        let backend = crate::backend_over(Arc::new(MemoryStore::new()));
+        let (cache, id) = (backend.cache(), RecordId::new("charge#1"));
+        let one = CacheLimits::new(NonZeroUsize::MIN, CacheLimits::DEFAULT_BYTES);
+        cache.insert("charge", one, id.clone(), Record::default());
+        assert!(cache.find("charge", &id).is_some());
+        ClearCaches.after_restore().await.unwrap();
+        assert_eq!(cache.find("charge", &id), None);
+    }
+}
