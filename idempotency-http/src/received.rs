@@ -1,6 +1,7 @@
-//! The event of a request, in the shape of API Gateway's payload format 2.0.
+//! A request in memory, and its form as an event for expressions.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,10 +9,84 @@ use http::header::COOKIE;
 use http::request::Parts;
 use serde_json::{Map, Value, json};
 
+use crate::operation::RequestEvent;
+
+/// A request whose body is in memory, as key, caller and fingerprint are taken from it.
+///
+/// `Debug` shows the method, and nothing that the client sent.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_http::ReceivedRequest;
+///
+/// let (parts, ()) = http::Request::post("/payments?dry=1").body(()).unwrap().into_parts();
+/// let request = ReceivedRequest::new(&parts, b"{}");
+/// assert_eq!(format!("{request:?}"), "ReceivedRequest(POST)");
+/// ```
+#[derive(Clone, Copy)]
+pub struct ReceivedRequest<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) body: &'a [u8],
+    context: Option<&'a (dyn Fn() -> Option<Value> + Send + Sync)>,
+    event: Option<&'a RequestEvent>,
+}
+
+impl<'a> ReceivedRequest<'a> {
+    /// Returns a request of this head and this body.
+    pub fn new(parts: &'a Parts, body: &'a [u8]) -> Self {
+        Self {
+            parts,
+            body,
+            context: None,
+            event: None,
+        }
+    }
+
+    /// Adds what the platform knows about the request: the member `requestContext` of its event.
+    ///
+    /// The function is called only if an expression needs the event.
+    #[must_use]
+    pub fn with_request_context(
+        mut self,
+        context: &'a (dyn Fn() -> Option<Value> + Send + Sync),
+    ) -> Self {
+        self.context = Some(context);
+        self
+    }
+
+    /// Makes expressions see this event, instead of one that is made from the request. The operation that read it must be the one
+    /// that the request is for: another one refuses the request.
+    #[must_use]
+    pub fn with_event(mut self, event: &'a RequestEvent) -> Self {
+        self.event = Some(event);
+        self
+    }
+
+    /// Returns the event that was read for this request, if there is one.
+    pub(crate) fn event(&self) -> Option<&'a RequestEvent> {
+        self.event
+    }
+
+    /// Returns the JSON text of an event that is made from the request. Without `with_body` it has no body.
+    pub(crate) fn event_text(&self, with_body: bool) -> String {
+        let context = self.context.and_then(|context| context());
+        event_text(self.parts, with_body.then_some(self.body), context)
+    }
+}
+
+impl fmt::Debug for ReceivedRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReceivedRequest({})", self.parts.method)
+    }
+}
+
+// The event of a request, in the shape of API Gateway's payload format 2.0.
+
 /// Returns the event as a JSON text. Without `body` the event has no body.
 ///
 /// A header that is not UTF-8 is left out: with a replacement character, two values could become one key.
-pub(super) fn text(parts: &Parts, body: Option<&[u8]>, context: Option<Value>) -> String {
+fn event_text(parts: &Parts, body: Option<&[u8]>, context: Option<Value>) -> String {
     let mut event = Map::new();
     event.insert("version".to_owned(), "2.0".into());
     event.insert("rawPath".to_owned(), parts.uri.path().into());
@@ -136,7 +211,7 @@ mod tests {
         context: Option<Value>,
     ) -> Value {
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        serde_json::from_str(&text(&parts, body, context)).unwrap()
+        serde_json::from_str(&event_text(&parts, body, context)).unwrap()
     }
 
     #[test]
