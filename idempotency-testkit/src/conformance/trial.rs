@@ -3,17 +3,21 @@
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{
-    Change, Consistency, SendLog, Store, StoreReply, StoreRequest, Write,
-};
-use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::protocol::condition::held_by;
+use idempotency_core::store::{Consistency, SendLog, StoreRequest};
 
-use super::factory::StoreFactory;
-use super::foreign::ForeignRecord;
-use crate::store::StoreExt;
+use super::factory::{ForeignRecord, StoreFactory};
+
+// What nearly every case names.
+pub(super) use self::Expected::{Applied, Refused};
+pub(super) use crate::store::{StoreExt, StoreOperation};
+pub(super) use idempotency_core::owner::OwnerToken;
+pub(super) use idempotency_core::protocol::condition::Condition::{self, NoRecord};
+pub(super) use idempotency_core::protocol::condition::claimable;
+pub(super) use idempotency_core::protocol::policy::OnTimeout;
+pub(super) use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+pub(super) use idempotency_core::store::{Change, Store, StoreErrorKind, StoreReply, Write};
+pub(super) use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 /// The result of a check.
 pub(super) type Checked<T = ()> = Result<T, Flaw>;
@@ -48,7 +52,12 @@ impl Flaw {
 pub(super) enum Expected<'a> {
     Applied,
     /// The condition failed, for this record.
-    ConditionFailed(Option<&'a Record>),
+    Refused(Option<&'a Record>),
+}
+
+/// Returns the expected outcome of a write to `existing` whose condition holds, or does not.
+pub(super) fn expected(holds: bool, existing: Option<&Record>) -> Expected<'_> {
+    if holds { Applied } else { Refused(existing) }
 }
 
 pub(super) struct Trial {
@@ -86,6 +95,12 @@ impl Trial {
         EpochMillis::new(self.now.get() + milliseconds)
     }
 
+    /// Returns the record of a name that only this case uses.
+    pub(super) fn key(&self, name: &str) -> Key<'_> {
+        let (trial, id) = (self, self.id(name));
+        Key { trial, id }
+    }
+
     /// Returns a record id that only this case uses.
     pub(super) fn id(&self, name: &str) -> RecordId {
         let id = RecordId::new(format!("{}#{name}", self.prefix));
@@ -108,63 +123,78 @@ impl Trial {
         }
     }
 
+    /// Returns another store of the factory, as another process has it.
+    pub(super) async fn second_store(&self) -> Checked<Arc<dyn Store>> {
+        let second = self.factory.store().await;
+        Ok(second.map_err(|error| format!("the factory returned no second store: {error}"))?)
+    }
+}
+
+/// A record id of a case, and the checks of what is written and read under it.
+#[derive(Clone)]
+pub(super) struct Key<'a> {
+    trial: &'a Trial,
+    pub(super) id: RecordId,
+}
+
+impl Key<'_> {
     /// Writes a record without a condition.
-    pub(super) async fn place(&self, id: &RecordId, record: &Record) -> Checked {
-        self.put(id, record, &always(), Expected::Applied).await
+    pub(super) async fn place(&self, record: &Record) -> Checked {
+        self.put(record, &always(), Applied).await
     }
 
-    /// Writes or deletes without a condition, so that `record` is the record under `id`.
-    pub(super) async fn arrange(&self, id: &RecordId, record: Option<&Record>) -> Checked {
+    /// Writes or deletes without a condition, so that `record` is the record under the id.
+    pub(super) async fn arrange(&self, record: Option<&Record>) -> Checked {
         match record {
-            Some(record) => self.place(id, record).await,
-            None => self.delete(id, &always(), Expected::Applied).await,
+            Some(record) => self.place(record).await,
+            None => self.delete(&always(), Applied).await,
         }
     }
 
     /// Lets the factory write a foreign record.
-    pub(super) async fn plant(&self, id: &RecordId, foreign: &ForeignRecord) -> Checked {
-        let plant = self.factory.plant(id, foreign);
+    pub(super) async fn plant(&self, foreign: &ForeignRecord) -> Checked {
+        let plant = self.trial.factory.plant(&self.id, foreign);
         let plant = plant.ok_or(Flaw::NotOffered("the factory plants no foreign records"))?;
         let planted = plant.await;
         Ok(planted.map_err(|error| format!("the factory could not plant a record: {error}"))?)
     }
 
+    pub(super) async fn sends_put(&self, record: &Record, condition: &Condition) -> StoreReply {
+        self.trial.store.put(&self.id, record, condition).await
+    }
+
+    pub(super) async fn sends_update(&self, change: &Change, condition: &Condition) -> StoreReply {
+        self.trial.store.update(&self.id, change, condition).await
+    }
+
     pub(super) async fn put(
         &self,
-        id: &RecordId,
         record: &Record,
         condition: &Condition,
         expected: Expected<'_>,
     ) -> Checked {
-        let write = self.store.put(id, record, condition).await;
-        self.check_outcome("put", id, write, expected).await
+        let write = self.sends_put(record, condition).await;
+        self.check_outcome("put", write, expected).await
     }
 
     pub(super) async fn update(
         &self,
-        id: &RecordId,
         change: &Change,
         condition: &Condition,
         expected: Expected<'_>,
     ) -> Checked {
-        let write = self.store.update(id, change, condition).await;
-        self.check_outcome("update", id, write, expected).await
+        let write = self.sends_update(change, condition).await;
+        self.check_outcome("update", write, expected).await
     }
 
-    pub(super) async fn delete(
-        &self,
-        id: &RecordId,
-        condition: &Condition,
-        expected: Expected<'_>,
-    ) -> Checked {
-        let write = self.store.delete(id, condition).await;
-        self.check_outcome("delete", id, write, expected).await
+    pub(super) async fn delete(&self, condition: &Condition, expected: Expected<'_>) -> Checked {
+        let write = self.trial.store.delete(&self.id, condition).await;
+        self.check_outcome("delete", write, expected).await
     }
 
     /// Writes the result of a step.
     pub(super) async fn step(
         &self,
-        id: &RecordId,
         name: &str,
         result: &str,
         condition: &Condition,
@@ -174,37 +204,36 @@ impl Trial {
             name: name.to_owned(),
             result: Data::new(result),
         };
-        let write = self.store.write(id, step, condition).await;
-        self.check_outcome("step", id, write, expected).await
+        let write = self.trial.store.write(&self.id, step, condition).await;
+        self.check_outcome("step", write, expected).await
     }
 
-    /// Reads the record under `id`.
-    pub(super) async fn read(&self, id: &RecordId) -> Checked<Option<Record>> {
-        read(self.store.as_ref(), id).await
+    /// Reads the record under the id.
+    pub(super) async fn read(&self) -> Checked<Option<Record>> {
+        read(self.trial.store.as_ref(), &self.id).await
     }
 
-    /// Reads the record under `id` as it is now, or as it was.
-    pub(super) async fn reads_eventually(&self, id: &RecordId) -> Checked<Option<Record>> {
-        let request = StoreRequest::Read(id, Consistency::Eventual);
-        found(self.store.send(request, &SendLog::new()).await)
+    /// Reads the record under the id as it is now, or as it was.
+    pub(super) async fn reads_eventually(&self) -> Checked<Option<Record>> {
+        let request = StoreRequest::Read(&self.id, Consistency::Eventual);
+        found(self.trial.store.send(request, &SendLog::new()).await)
     }
 
     /// Checks that a read returns this record.
-    pub(super) async fn finds(&self, id: &RecordId, expected: Option<&Record>) -> Checked {
-        same("a read", self.read(id).await?.as_ref(), expected)
+    pub(super) async fn finds(&self, expected: Option<&Record>) -> Checked {
+        same("a read", self.read().await?.as_ref(), expected)
     }
 
     /// Checks the outcome of a write.
     pub(super) async fn check_outcome(
         &self,
         operation: &str,
-        id: &RecordId,
         write: StoreReply,
         expected: Expected<'_>,
     ) -> Checked {
         match (write, expected) {
-            (StoreReply::Applied { .. }, Expected::Applied) => Ok(()),
-            (StoreReply::Applied { .. }, Expected::ConditionFailed(record)) => broken(format!(
+            (StoreReply::Applied { .. }, Applied) => Ok(()),
+            (StoreReply::Applied { .. }, Refused(record)) => broken(format!(
                 "a {operation} was applied although its condition does not hold for {}",
                 shown(record)
             )),
@@ -217,12 +246,12 @@ impl Trial {
             ) => broken(format!(
                 "the condition of a {operation} failed, but an earlier send may have been applied, which proves nothing: run again"
             )),
-            (StoreReply::ConditionFailed { existing, .. }, Expected::Applied) => broken(format!(
+            (StoreReply::ConditionFailed { existing, .. }, Applied) => broken(format!(
                 "the condition of a {operation} failed although it holds; it returned {}",
                 shown(existing.as_ref())
             )),
-            (StoreReply::ConditionFailed { existing, .. }, Expected::ConditionFailed(record)) => {
-                self.check_existing(operation, id, existing, record).await
+            (StoreReply::ConditionFailed { existing, .. }, Refused(record)) => {
+                self.check_existing(operation, existing, record).await
             }
             (
                 StoreReply::Failed {
@@ -243,15 +272,14 @@ impl Trial {
     pub(super) async fn check_existing(
         &self,
         operation: &str,
-        id: &RecordId,
         existing: Option<Record>,
         expected: Option<&Record>,
     ) -> Checked {
         if existing.is_none()
             && expected.is_some()
-            && !self.factory.failed_conditions_return_the_record()
+            && !self.trial.factory.failed_conditions_return_the_record()
         {
-            return self.finds(id, expected).await;
+            return self.finds(expected).await;
         }
         same(
             &format!("a {operation} whose condition failed"),
@@ -319,6 +347,35 @@ pub(super) fn owner(number: u8) -> OwnerToken {
     OwnerToken::from_bytes([number; 16])
 }
 
+/// Returns the condition of the writes of this owner.
+pub(super) fn held(number: u8) -> Condition {
+    held_by(&owner(number))
+}
+
+/// Returns a record with a change.
+pub(super) fn with(mut record: Record, change: impl FnOnce(&mut Record)) -> Record {
+    change(&mut record);
+    record
+}
+
+/// Returns a record with this response.
+pub(super) fn of_data(record: Record, data: impl Into<String>) -> Record {
+    let data = Field::Value(Data::new(data.into()));
+    Record { data, ..record }
+}
+
+/// Returns the change that sets the attributes of this record.
+pub(super) fn setting(set: Record) -> Change {
+    let remove = Vec::new();
+    Change { set, remove }
+}
+
+/// Returns the change that removes these attributes.
+pub(super) fn removing(attributes: &[Attribute]) -> Change {
+    let (set, remove) = (Record::default(), attributes.to_vec());
+    Change { set, remove }
+}
+
 /// Returns a claim whose lease ends at `lease`.
 pub(super) fn claim(owner: &OwnerToken, lease: EpochMillis) -> Record {
     Record {
@@ -333,15 +390,7 @@ pub(super) fn claim(owner: &OwnerToken, lease: EpochMillis) -> Record {
 
 /// Returns the change that completes a claim.
 pub(super) fn completion(data: &str, expiration: EpochSeconds) -> Change {
-    Change {
-        set: Record {
-            expiration: Field::Value(expiration),
-            status: Field::Value(Status::Completed),
-            data: Field::Value(Data::new(data)),
-            ..Record::default()
-        },
-        remove: Vec::new(),
-    }
+    setting(completed(&Record::default(), data, expiration))
 }
 
 /// Returns the record after the completion of `claim`.
@@ -369,4 +418,57 @@ pub(super) fn whole(now: EpochMillis) -> Record {
         ),
         ..claim(&owner(9), now)
     }
+}
+
+/// Returns each attribute, with a record that has only a new value of it.
+pub(super) fn single_attributes() -> [(Attribute, Record); 10] {
+    let steps = [("a".to_owned(), Data::new("8"))].into_iter().collect();
+    let new = Record {
+        expiration: Field::Value(EpochSeconds::new(1)),
+        in_progress_expiration: Field::Value(EpochMillis::new(2)),
+        status: Field::Value(Status::InProgress),
+        data: Field::Value(Data::new("[3]")),
+        validation: Field::Value("4".to_owned()),
+        owner: Field::Value(owner(5)),
+        failure: Field::Value("6".to_owned()),
+        operation: Field::Value("7".to_owned()),
+        decision: Field::Value("8".to_owned()),
+        steps: Field::Value(steps),
+        ..Record::default()
+    };
+    ATTRIBUTES.map(|attribute| (attribute, taking(&Record::default(), attribute, &new)))
+}
+
+/// Every attribute that a condition can name.
+pub(super) const ATTRIBUTES: [Attribute; 10] = [
+    Attribute::Expiration,
+    Attribute::InProgressExpiration,
+    Attribute::Status,
+    Attribute::Data,
+    Attribute::Validation,
+    Attribute::Owner,
+    Attribute::Failure,
+    Attribute::Operation,
+    Attribute::Decision,
+    Attribute::Steps,
+];
+
+/// Returns `record` with one attribute copied from `from`.
+pub(super) fn taking(record: &Record, attribute: Attribute, from: &Record) -> Record {
+    let (mut record, from) = (record.clone(), from.clone());
+    match attribute {
+        Attribute::Expiration => record.expiration = from.expiration,
+        Attribute::InProgressExpiration => {
+            record.in_progress_expiration = from.in_progress_expiration;
+        }
+        Attribute::Status => record.status = from.status,
+        Attribute::Data => record.data = from.data,
+        Attribute::Validation => record.validation = from.validation,
+        Attribute::Owner => record.owner = from.owner,
+        Attribute::Failure => record.failure = from.failure,
+        Attribute::Steps => record.steps = from.steps,
+        Attribute::Operation => record.operation = from.operation,
+        _ => record.decision = from.decision,
+    }
+    record
 }

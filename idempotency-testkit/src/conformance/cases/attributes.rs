@@ -1,13 +1,8 @@
-//! Values read back as they were written.
+//! Values read back as they were written, and ids that differ in any byte are different records.
 
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status, StoredEvent};
-use idempotency_core::store::Change;
-use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::record::StoredEvent;
 
-use super::super::trial::{
-    Checked, Expected, Flaw, Trial, always, broken, claim, never, owner, read, shown, whole,
-};
+use super::super::trial::*;
 
 super::cases![
     every_attribute_reads_back_as_it_was_written,
@@ -19,24 +14,21 @@ super::cases![
     a_status_that_this_version_does_not_know_reads_back,
     an_event_reads_back_unchanged_or_not_at_all,
     an_event_that_was_removed_or_replaced_is_gone,
+    ids_that_share_their_parts_are_different_records,
+    ids_are_compared_byte_by_byte,
+    ids_with_unusual_characters_work,
+    ids_of_900_bytes_that_differ_at_the_end_are_different_records,
 ];
 
 /// Checks that `record` reads back after a put, after an update, and from a failed condition.
-async fn reads_back(trial: &Trial, id: &RecordId, record: &Record) -> Checked {
-    trial.place(id, record).await?;
-    trial.finds(id, Some(record)).await?;
-    trial
-        .delete(id, &never(), Expected::ConditionFailed(Some(record)))
-        .await?;
-    trial.place(id, &Record::default()).await?;
-    let change = Change {
-        set: record.clone(),
-        remove: Vec::new(),
-    };
-    trial
-        .update(id, &change, &always(), Expected::Applied)
-        .await?;
-    trial.finds(id, Some(record)).await
+async fn reads_back(key: &Key<'_>, record: &Record) -> Checked {
+    key.place(record).await?;
+    key.finds(Some(record)).await?;
+    key.delete(&never(), Refused(Some(record))).await?;
+    key.place(&Record::default()).await?;
+    let change = setting(record.clone());
+    key.update(&change, &always(), Applied).await?;
+    key.finds(Some(record)).await
 }
 
 /// Returns a record whose text attributes all have this text.
@@ -55,59 +47,26 @@ fn of_text(text: &str) -> Record {
 }
 
 async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Checked {
-    let id = trial.id("1");
-    for record in [
+    let key = trial.key("1");
+    let whole = whole(trial.now);
+    let without = |attribute| taking(&whole, attribute, &Record::default());
+    let others = [
         Record::default(),
         claim(&owner(1), trial.now),
-        whole(trial.now),
-        Record {
-            expiration: Field::Absent,
-            ..whole(trial.now)
-        },
-        Record {
-            in_progress_expiration: Field::Absent,
-            ..whole(trial.now)
-        },
-        Record {
-            status: Field::Absent,
-            ..whole(trial.now)
-        },
-        Record {
-            data: Field::Absent,
-            ..whole(trial.now)
-        },
-        Record {
-            validation: Field::Absent,
-            ..whole(trial.now)
-        },
-        Record {
-            owner: Field::Absent,
-            ..whole(trial.now)
-        },
-        Record {
-            failure: Field::Absent,
-            ..whole(trial.now)
-        },
-        Record {
-            operation: Field::Absent,
-            ..whole(trial.now)
-        },
-        Record {
-            decision: Field::Absent,
-            ..whole(trial.now)
-        },
-    ] {
-        reads_back(trial, &id, &record).await?;
+        whole.clone(),
+    ];
+    for record in ATTRIBUTES.map(without).into_iter().chain(others) {
+        reads_back(&key, &record).await?;
     }
     Ok(())
 }
 
 async fn empty_texts_read_back_as_present_and_empty(trial: &Trial) -> Checked {
-    reads_back(trial, &trial.id("1"), &of_text("")).await
+    reads_back(&trial.key("1"), &of_text("")).await
 }
 
 async fn unusual_texts_read_back_unchanged(trial: &Trial) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     for text in [
         " ",
         " a  b ",
@@ -124,42 +83,31 @@ async fn unusual_texts_read_back_unchanged(trial: &Trial) -> Checked {
         "1e5",
         "{{x}} ${x} :v0 #n",
     ] {
-        let back = reads_back(trial, &id, &of_text(text)).await;
+        let back = reads_back(&key, &of_text(text)).await;
         back.map_err(|flaw| flaw.when(format_args!("the text {text:?}")))?;
     }
     Ok(())
 }
 
 async fn responses_such_as_null_and_zero_read_back_unchanged(trial: &Trial) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     for response in [
         "0", "-0", "0.0", "false", "\"\"", "[]", "{}", "null", " 1 ", "1.50", "1e400",
     ] {
-        let record = Record {
-            data: Field::Value(Data::new(response)),
-            ..whole(trial.now)
-        };
-        let back = reads_back(trial, &id, &record).await;
+        let record = of_data(whole(trial.now), response);
+        let back = reads_back(&key, &record).await;
         back.map_err(|flaw| flaw.when(format_args!("the response {response}")))?;
     }
     Ok(())
 }
 
 async fn data_of_300_kb_reads_back(trial: &Trial) -> Checked {
-    let data = Field::Value(Data::new("0123456789abcdef".repeat(300 * 64)));
-    reads_back(
-        trial,
-        &trial.id("1"),
-        &Record {
-            data,
-            ..whole(trial.now)
-        },
-    )
-    .await
+    let record = of_data(whole(trial.now), "0123456789abcdef".repeat(300 * 64));
+    reads_back(&trial.key("1"), &record).await
 }
 
 async fn times_read_back_over_their_whole_range(trial: &Trial) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     let double = 1_i64 << 53;
     for time in [
         0,
@@ -178,25 +126,17 @@ async fn times_read_back_over_their_whole_range(trial: &Trial) -> Checked {
             in_progress_expiration: Field::Value(EpochMillis::new(time)),
             ..Record::default()
         };
-        let back = reads_back(trial, &id, &record).await;
+        let back = reads_back(&key, &record).await;
         back.map_err(|flaw| flaw.when(format_args!("the time {time}")))?;
     }
     Ok(())
 }
 
 async fn a_status_that_this_version_does_not_know_reads_back(trial: &Trial) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     for status in ["EXPIRED", "inprogress", "completed", "COMPLETED "] {
         let status = Field::Value(Status::Other(status.to_owned()));
-        reads_back(
-            trial,
-            &id,
-            &Record {
-                status,
-                ..whole(trial.now)
-            },
-        )
-        .await?;
+        reads_back(&key, &with(whole(trial.now), |it| it.status = status)).await?;
     }
     Ok(())
 }
@@ -207,13 +147,10 @@ async fn keeps_events(trial: &Trial) -> Checked {
     kept.map_err(|_| Flaw::NotOffered("the store keeps no events (`Store::check_events`)"))
 }
 
-/// Checks that the record of `id` is `expected`, with its event or without one: no call reads it, so a store may leave it out.
-async fn has_event_or_none(trial: &Trial, id: &RecordId, expected: &Record) -> Checked {
-    let found = read(trial.store.as_ref(), id).await?;
-    let without = Record {
-        event: None,
-        ..expected.clone()
-    };
+/// Checks that the record is `expected`, with its event or without one: no call reads it, so a store may leave it out.
+async fn has_event_or_none(key: &Key<'_>, expected: &Record) -> Checked {
+    let found = key.read().await?;
+    let without = with(expected.clone(), |it| it.event = None);
     if found.as_ref() != Some(expected) && found.as_ref() != Some(&without) {
         let (expected, found) = (shown(Some(expected)), shown(found.as_ref()));
         return broken(format!(
@@ -225,58 +162,114 @@ async fn has_event_or_none(trial: &Trial, id: &RecordId, expected: &Record) -> C
 
 async fn an_event_reads_back_unchanged_or_not_at_all(trial: &Trial) -> Checked {
     keeps_events(trial).await?;
-    let id = trial.id("1");
+    let key = trial.key("1");
+    let complete = |it: &mut Record| it.status = Field::Value(Status::Completed);
     let longest = format!("\"{}\"", "é".repeat(StoredEvent::LONGEST / 2 - 1));
     for event in [
         StoredEvent::all(r#" {"card": "4242"}"#),
         StoredEvent::selected("7"),
         StoredEvent::all(&longest),
     ] {
-        let record = Record {
-            event,
-            ..claim(&owner(1), trial.now)
-        };
-        trial.place(&id, &record).await?;
-        has_event_or_none(trial, &id, &record).await?;
+        let record = with(claim(&owner(1), trial.now), |it| it.event = event);
+        key.place(&record).await?;
+        has_event_or_none(&key, &record).await?;
         // A completion keeps it.
-        let change = Change {
-            set: Record {
-                status: Field::Value(Status::Completed),
-                data: Field::Value(Data::new("7")),
-                ..Record::default()
-            },
-            remove: Vec::new(),
-        };
-        trial
-            .update(&id, &change, &always(), Expected::Applied)
-            .await?;
-        let completed = Record {
-            status: Field::Value(Status::Completed),
-            data: Field::Value(Data::new("7")),
-            ..record
-        };
-        has_event_or_none(trial, &id, &completed).await?;
+        let set = of_data(with(Record::default(), complete), "7");
+        key.update(&setting(set), &always(), Applied).await?;
+        has_event_or_none(&key, &of_data(with(record, complete), "7")).await?;
     }
     Ok(())
 }
 
 async fn an_event_that_was_removed_or_replaced_is_gone(trial: &Trial) -> Checked {
     keeps_events(trial).await?;
-    let (id, without) = (trial.id("1"), claim(&owner(1), trial.now));
-    let with = |event| Record {
-        event,
-        ..without.clone()
-    };
-    trial.place(&id, &with(StoredEvent::all("7"))).await?;
-    let change = Change {
-        set: Record::default(),
-        remove: vec![Attribute::Event],
-    };
-    trial
-        .update(&id, &change, &always(), Expected::Applied)
-        .await?;
-    trial.finds(&id, Some(&without)).await?;
-    trial.place(&id, &with(StoredEvent::all("8"))).await?;
-    trial.place(&id, &without).await?;
-    trial.finds(&id, Some(&without)).await
+    let (key, without) = (trial.key("1"), claim(&owner(1), trial.now));
+    let with = |event| with(without.clone(), |it| it.event = event);
+    key.place(&with(StoredEvent::all("7"))).await?;
+    let change = removing(&[Attribute::Event]);
+    key.update(&change, &always(), Applied).await?;
+    key.finds(Some(&without)).await?;
+    key.place(&with(StoredEvent::all("8"))).await?;
+    key.place(&without).await?;
+    key.finds(Some(&without)).await
+}
+
+/// Checks that each id has its own record: it is claimed once, read back, and deleted without the others.
+async fn distinct(trial: &Trial, names: &[&str]) -> Checked {
+    let keys = (1_u8..).zip(names);
+    let keys: Vec<_> = keys
+        .map(|(number, name)| {
+            let record = claim(&owner(number), trial.at(i64::from(number)));
+            (trial.key(name), record)
+        })
+        .collect();
+    for (key, record) in &keys {
+        let put = key.put(record, &NoRecord, Applied).await;
+        put.map_err(|flaw| flaw.when(format_args!("the id {:?}", key.id)))?;
+    }
+    for (key, record) in &keys {
+        let found = key.finds(Some(record)).await;
+        found.map_err(|flaw| flaw.when(format_args!("the id {:?}", key.id)))?;
+        let again = claim(&owner(255), trial.now);
+        key.put(&again, &NoRecord, Refused(Some(record))).await?;
+    }
+    for (index, (key, _)) in keys.iter().enumerate() {
+        key.delete(&always(), Applied).await?;
+        key.finds(None).await?;
+        if let Some((next, record)) = keys.get(index + 1) {
+            next.finds(Some(record)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn ids_that_share_their_parts_are_different_records(trial: &Trial) -> Checked {
+    let names = [
+        "a.f#1", "a.f#2", "a.g#1", "a#f#1", "a.f#1#", "a.f##1", "#a.f#1", "a.f", "1", "a.f#",
+        "a.f#10",
+    ];
+    distinct(trial, &names).await
+}
+
+async fn ids_are_compared_byte_by_byte(trial: &Trial) -> Checked {
+    let names = [
+        "a",
+        "A",
+        "a ",
+        " a",
+        "0010",
+        "10",
+        "1e1",
+        "é",
+        "e\u{301}",
+        "É",
+        "ａ",
+        "a\u{200b}",
+    ];
+    distinct(trial, &names).await
+}
+
+async fn ids_with_unusual_characters_work(trial: &Trial) -> Checked {
+    let names = [
+        "a b\tc\nd\re",
+        "\u{1}\u{1f}\u{7f}",
+        "\"'`\\",
+        "../..//?x=%2F&y=+;",
+        "{}[]()<>|*$^~!@,:",
+        "日本語.русский.עברית",
+        "👩‍👩‍👧‍👦\u{10ffff}",
+        "%",
+        "_",
+        "*",
+        "a%",
+        "a_",
+        "a*",
+        "ab",
+    ];
+    distinct(trial, &names).await
+}
+
+async fn ids_of_900_bytes_that_differ_at_the_end_are_different_records(trial: &Trial) -> Checked {
+    let long = "k".repeat(900);
+    distinct(trial, &[&long, &format!("{long}1"), &format!("{long}2")]).await
 }

@@ -1,12 +1,9 @@
 //! Which records can be claimed, at the boundary of each strict comparison. The expected results are literals, because these
 //! cases test the predicate itself, as the store renders it.
 
-use idempotency_core::protocol::condition::claimable;
-use idempotency_core::protocol::policy::OnTimeout::{self, Hold, Rerun};
-use idempotency_core::record::{Field, Record, Status};
-use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::protocol::policy::OnTimeout::{Hold, Rerun};
 
-use super::super::trial::{Checked, Expected, Trial, claim, owner, whole};
+use super::super::trial::*;
 
 super::cases![
     a_key_without_a_record_can_be_claimed_under_every_policy,
@@ -39,36 +36,34 @@ async fn claimed(
     policy: OnTimeout,
     applied: bool,
 ) -> Checked {
-    let id = trial.id("1");
-    let mine = claim(
-        &owner(1),
-        EpochMillis::new(now.get().saturating_add(30_000)),
-    );
-    let expected = if applied {
-        Expected::Applied
-    } else {
-        Expected::ConditionFailed(Some(existing))
-    };
-    trial.place(&id, existing).await?;
+    let key = trial.key("1");
+    let lease = EpochMillis::new(now.get().saturating_add(30_000));
+    let mine = claim(&owner(1), lease);
+    let expected = expected(applied, Some(existing));
+    key.place(existing).await?;
     let condition = claimable(now, policy);
-    let put = trial.put(&id, &mine, &condition, expected).await;
+    let put = key.put(&mine, &condition, expected).await;
     put.map_err(|flaw| {
         flaw.when(format_args!(
             "a claim under {policy:?} at {now} over {existing:?}"
         ))
     })?;
-    trial
-        .finds(&id, Some(if applied { &mine } else { existing }))
-        .await
+    let left = if applied { &mine } else { existing };
+    key.finds(Some(left)).await
+}
+
+/// Checks whether a claim under `rerun` replaces `existing` now. Under `hold` none does.
+async fn only_rerun(trial: &Trial, existing: &Record, applied: bool) -> Checked {
+    claimed(trial, existing, trial.now, Rerun, applied).await?;
+    claimed(trial, existing, trial.now, Hold, false).await
 }
 
 async fn a_key_without_a_record_can_be_claimed_under_every_policy(trial: &Trial) -> Checked {
     for (name, policy) in [("1", Rerun), ("2", Hold)] {
-        let (id, mine) = (trial.id(name), claim(&owner(1), trial.at(30_000)));
-        trial
-            .put(&id, &mine, &claimable(trial.now, policy), Expected::Applied)
+        let (key, mine) = (trial.key(name), claim(&owner(1), trial.at(30_000)));
+        key.put(&mine, &claimable(trial.now, policy), Applied)
             .await?;
-        trial.finds(&id, Some(&mine)).await?;
+        key.finds(Some(&mine)).await?;
     }
     Ok(())
 }
@@ -98,8 +93,7 @@ async fn a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease(
     let (now, live) = (trial.now.get(), trial.second().get() + 3_600);
     for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
         let existing = record(Some(Status::InProgress), Some(live), Some(lease));
-        claimed(trial, &existing, trial.now, Rerun, applied).await?;
-        claimed(trial, &existing, trial.now, Hold, false).await?;
+        only_rerun(trial, &existing, applied).await?;
     }
     Ok(())
 }
@@ -110,8 +104,7 @@ async fn a_claim_whose_lease_runs_is_live_although_its_window_has_expired(
     let (now, past) = (trial.now.get(), trial.second().get() - 1);
     for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
         let existing = record(Some(Status::InProgress), Some(past), Some(lease));
-        claimed(trial, &existing, trial.now, Rerun, applied).await?;
-        claimed(trial, &existing, trial.now, Hold, false).await?;
+        only_rerun(trial, &existing, applied).await?;
     }
     Ok(())
 }
@@ -120,8 +113,7 @@ async fn a_claim_without_a_lease_is_live_until_its_window_ends(trial: &Trial) ->
     let second = trial.second().get();
     for (expiration, applied) in [(second - 1, true), (second, false), (second + 1, false)] {
         let existing = record(Some(Status::InProgress), Some(expiration), None);
-        claimed(trial, &existing, trial.now, Rerun, applied).await?;
-        claimed(trial, &existing, trial.now, Hold, false).await?;
+        only_rerun(trial, &existing, applied).await?;
     }
     Ok(())
 }
@@ -135,10 +127,9 @@ async fn under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure(
             let existing = record(Some(Status::InProgress), Some(expiration), lease);
             claimed(trial, &existing, trial.now, Hold, false).await?;
             for failure in ["Timeout", ""] {
-                let failed = Record {
-                    failure: Field::Value(failure.to_owned()),
-                    ..existing.clone()
-                };
+                let failed = with(existing.clone(), |it| {
+                    it.failure = Field::Value(failure.to_owned())
+                });
                 claimed(trial, &failed, trial.now, Hold, true).await?;
             }
         }
@@ -149,10 +140,9 @@ async fn under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure(
 async fn a_failure_in_a_completed_record_does_not_make_it_claimable(trial: &Trial) -> Checked {
     let second = trial.second();
     for policy in [Rerun, Hold] {
-        let existing = Record {
-            expiration: Field::Value(second),
-            ..whole(trial.at(-1))
-        };
+        let existing = with(whole(trial.at(-1)), |it| {
+            it.expiration = Field::Value(second)
+        });
         claimed(trial, &existing, trial.now, policy, false).await?;
     }
     Ok(())

@@ -1,14 +1,9 @@
-//! Every condition against every kind of record: a store evaluates conditions as [`Condition::holds`] does.
+//! Every condition against every kind of record: a store evaluates conditions as [`Condition::holds`] does. A write whose condition
+//! fails changes nothing, and returns the record that its condition was evaluated on.
 
-use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
-use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Attribute, Data, Field, Record, Status};
-use idempotency_core::store::Change;
-use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::protocol::condition::Operand;
 
-use super::super::trial::{
-    Checked, Expected, Trial, always, claim, completed, never, owner, whole,
-};
+use super::super::trial::*;
 
 super::cases![
     a_put_evaluates_every_condition_as_specified,
@@ -17,23 +12,24 @@ super::cases![
     only_differs_holds_for_an_absent_attribute,
     an_empty_all_holds_and_an_empty_any_does_not,
     texts_are_compared_byte_by_byte,
-];
-
-const ATTRIBUTES: [Attribute; 10] = [
-    Attribute::Expiration,
-    Attribute::InProgressExpiration,
-    Attribute::Status,
-    Attribute::Data,
-    Attribute::Validation,
-    Attribute::Owner,
-    Attribute::Failure,
-    Attribute::Operation,
-    Attribute::Decision,
-    Attribute::Steps,
+    a_put_whose_condition_fails_changes_nothing_and_returns_the_record,
+    an_update_whose_condition_fails_changes_nothing_and_returns_the_record,
+    a_delete_whose_condition_fails_changes_nothing_and_returns_the_record,
+    a_failed_condition_without_a_record_returns_none_and_creates_none,
+    a_failed_condition_returns_the_last_written_record,
+    a_failed_condition_returns_data_of_300_kb,
 ];
 
 fn text(text: &str) -> Operand {
     Operand::Text(text.to_owned())
+}
+
+fn seconds(seconds: i64) -> Operand {
+    Operand::Seconds(EpochSeconds::new(seconds))
+}
+
+fn millis(millis: i64) -> Operand {
+    Operand::Millis(EpochMillis::new(millis))
 }
 
 /// Returns one record of each kind that the protocol writes, some that it does not write, and no record.
@@ -44,43 +40,38 @@ fn records(trial: &Trial) -> Vec<Option<Record>> {
         None,
         Some(Record::default()),
         Some(completed(&claimed, "0", second)),
-        Some(Record {
-            owner: Field::Absent,
-            ..claim(&owner(1), trial.at(-1))
-        }),
-        Some(Record {
-            in_progress_expiration: Field::Absent,
-            ..claimed.clone()
-        }),
-        Some(Record {
-            failure: Field::Value(String::new()),
-            ..claimed.clone()
-        }),
+        Some(with(claim(&owner(1), trial.at(-1)), |it| {
+            it.owner = Field::Absent
+        })),
+        Some(with(claimed.clone(), |it| {
+            it.in_progress_expiration = Field::Absent
+        })),
+        Some(with(claimed.clone(), |it| {
+            it.failure = Field::Value(String::new())
+        })),
         Some(claimed),
         Some(Record {
             expiration: Field::Absent,
             status: Field::Absent,
             ..whole(trial.now)
         }),
-        Some(Record {
-            expiration: Field::Value(second),
-            ..whole(trial.now)
-        }),
+        Some(with(whole(trial.now), |it| {
+            it.expiration = Field::Value(second)
+        })),
     ]
 }
 
 fn conditions(trial: &Trial) -> Vec<Condition> {
     use Condition::{All, Any, Below, Differs, Equals, Exists, Missing, NoRecord};
+    let (second, now) = (trial.second().get(), trial.now.get());
     let mut all = vec![NoRecord, always(), never()];
     for attribute in ATTRIBUTES {
         all.extend([Exists(attribute), Missing(attribute)]);
         let operands = match attribute {
-            Attribute::Expiration => [-1, 0, 1]
-                .map(|step| Operand::Seconds(EpochSeconds::new(trial.second().get() + step)))
-                .to_vec(),
-            Attribute::InProgressExpiration => [-1, 0, 1, 2]
-                .map(|step| Operand::Millis(trial.at(step)))
-                .to_vec(),
+            Attribute::Expiration => [-1, 0, 1].map(|step| seconds(second + step)).to_vec(),
+            Attribute::InProgressExpiration => {
+                [-1, 0, 1, 2].map(|step| millis(now + step)).to_vec()
+            }
             Attribute::Status => vec![text("INPROGRESS"), text("COMPLETED")],
             Attribute::Owner => vec![text(owner(1).as_str()), text("")],
             Attribute::Data => vec![text("0"), text("1")],
@@ -94,19 +85,10 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
     }
     // An attribute is never compared with an operand of another unit.
     for (attribute, operand) in [
-        (
-            Attribute::Expiration,
-            Operand::Millis(EpochMillis::new(i64::MAX)),
-        ),
-        (
-            Attribute::InProgressExpiration,
-            Operand::Seconds(EpochSeconds::new(i64::MAX)),
-        ),
+        (Attribute::Expiration, millis(i64::MAX)),
+        (Attribute::InProgressExpiration, seconds(i64::MAX)),
         (Attribute::Expiration, text("9")),
-        (
-            Attribute::Owner,
-            Operand::Millis(EpochMillis::new(i64::MAX)),
-        ),
+        (Attribute::Owner, millis(i64::MAX)),
     ] {
         all.push(Below(attribute, operand.clone()));
         all.push(Differs(attribute, operand));
@@ -114,10 +96,10 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
     for policy in [OnTimeout::Rerun, OnTimeout::Hold] {
         all.extend([-1_000, 0, 2, 3_602_000].map(|step| claimable(trial.at(step), policy)));
     }
-    all.extend([held_by(&owner(1)), held_by(&owner(9))]);
+    all.extend([held(1), held(9)]);
     let missing = || Missing(Attribute::Owner);
     let status = || Equals(Attribute::Status, text("COMPLETED"));
-    let fresh = || Below(Attribute::Expiration, Operand::Seconds(trial.second()));
+    let fresh = || Below(Attribute::Expiration, seconds(second));
     // Each of these has another meaning without its parentheses.
     all.extend([
         All(vec![Any(vec![missing(), status()]), fresh()]),
@@ -133,83 +115,61 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
     all
 }
 
-/// Returns the expected outcome of a write on `condition` if `existing` is stored.
-fn expected<'a>(condition: &Condition, existing: Option<&'a Record>) -> Expected<'a> {
-    if condition.holds(existing) {
-        Expected::Applied
-    } else {
-        Expected::ConditionFailed(existing)
+/// One of the writes that have a condition.
+#[derive(Clone, Copy)]
+enum Kind {
+    Put,
+    Update,
+    Delete,
+}
+
+/// Sends this write on every condition over every record.
+async fn every_condition(trial: &Trial, kind: Kind) -> Checked {
+    let key = trial.key("1");
+    for existing in records(trial) {
+        let existing = existing.as_ref();
+        key.arrange(existing).await?;
+        let same = existing.cloned().unwrap_or_default();
+        let change = setting(same.clone());
+        for condition in conditions(trial) {
+            let holds = condition.holds(existing);
+            let expected = expected(holds, existing);
+            let written = match kind {
+                Kind::Put => key.put(&same, &condition, expected).await,
+                Kind::Update => key.update(&change, &condition, expected).await,
+                Kind::Delete => key.delete(&condition, expected).await,
+            };
+            written.map_err(|flaw| flaw.when(format_args!("{condition:?}")))?;
+            if holds && matches!(kind, Kind::Delete) == existing.is_some() {
+                key.arrange(existing).await?;
+            }
+        }
+        key.finds(existing).await?;
     }
+    Ok(())
 }
 
 async fn a_put_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
-    let id = trial.id("1");
-    for existing in records(trial) {
-        let existing = existing.as_ref();
-        trial.arrange(&id, existing).await?;
-        let same = existing.cloned().unwrap_or_default();
-        for condition in conditions(trial) {
-            let expected = expected(&condition, existing);
-            let put = trial.put(&id, &same, &condition, expected).await;
-            put.map_err(|flaw| flaw.when(format_args!("{condition:?}")))?;
-            if existing.is_none() {
-                trial.arrange(&id, None).await?;
-            }
-        }
-        trial.finds(&id, existing).await?;
-    }
-    Ok(())
+    every_condition(trial, Kind::Put).await
 }
 
 async fn an_update_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
-    let id = trial.id("1");
-    for existing in records(trial) {
-        let existing = existing.as_ref();
-        trial.arrange(&id, existing).await?;
-        let change = Change {
-            set: existing.cloned().unwrap_or_default(),
-            remove: Vec::new(),
-        };
-        for condition in conditions(trial) {
-            let expected = expected(&condition, existing);
-            let update = trial.update(&id, &change, &condition, expected).await;
-            update.map_err(|flaw| flaw.when(format_args!("{condition:?}")))?;
-            if existing.is_none() {
-                trial.arrange(&id, None).await?;
-            }
-        }
-        trial.finds(&id, existing).await?;
-    }
-    Ok(())
+    every_condition(trial, Kind::Update).await
 }
 
 async fn a_delete_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
-    let id = trial.id("1");
-    for existing in records(trial) {
-        let existing = existing.as_ref();
-        trial.arrange(&id, existing).await?;
-        for condition in conditions(trial) {
-            let expected = expected(&condition, existing);
-            let delete = trial.delete(&id, &condition, expected).await;
-            delete.map_err(|flaw| flaw.when(format_args!("{condition:?}")))?;
-            if existing.is_some() && matches!(expected, Expected::Applied) {
-                trial.arrange(&id, existing).await?;
-            }
-        }
-        trial.finds(&id, existing).await?;
-    }
-    Ok(())
+    every_condition(trial, Kind::Delete).await
 }
 
 async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     for existing in [None, Some(Record::default())] {
         let existing = existing.as_ref();
-        trial.arrange(&id, existing).await?;
+        key.arrange(existing).await?;
         for attribute in ATTRIBUTES {
             let operand = match attribute {
-                Attribute::Expiration => Operand::Seconds(EpochSeconds::new(i64::MAX)),
-                Attribute::InProgressExpiration => Operand::Millis(EpochMillis::new(i64::MAX)),
+                Attribute::Expiration => seconds(i64::MAX),
+                Attribute::InProgressExpiration => millis(i64::MAX),
                 _ => text("~"),
             };
             for condition in [
@@ -217,16 +177,14 @@ async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Checked {
                 Condition::Below(attribute, operand.clone()),
                 Condition::Exists(attribute),
             ] {
-                trial
-                    .delete(&id, &condition, Expected::ConditionFailed(existing))
-                    .await?;
+                key.delete(&condition, Refused(existing)).await?;
             }
             for condition in [
                 Condition::Differs(attribute, operand),
                 Condition::Missing(attribute),
             ] {
-                trial.delete(&id, &condition, Expected::Applied).await?;
-                trial.arrange(&id, existing).await?;
+                key.delete(&condition, Applied).await?;
+                key.arrange(existing).await?;
             }
         }
     }
@@ -234,61 +192,117 @@ async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Checked {
 }
 
 async fn an_empty_all_holds_and_an_empty_any_does_not(trial: &Trial) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     for existing in [None, Some(whole(trial.now))] {
         let existing = existing.as_ref();
-        trial.arrange(&id, existing).await?;
-        trial
-            .delete(&id, &never(), Expected::ConditionFailed(existing))
-            .await?;
-        trial.delete(&id, &always(), Expected::Applied).await?;
+        key.arrange(existing).await?;
+        key.delete(&never(), Refused(existing)).await?;
+        key.delete(&always(), Applied).await?;
     }
     Ok(())
 }
 
+const DATA: Attribute = Attribute::Data;
+
 async fn texts_are_compared_byte_by_byte(trial: &Trial) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     // Ordered by their UTF-8 bytes: not by a collation, by numeric value or by UTF-16.
     let texts = [
         "", "\u{1}", " ", "10", "9", "A", "a", "a ", "e\u{301}", "z", "é", "\u{ffee}", "😀",
     ];
     for (index, existing) in texts.iter().enumerate() {
-        let existing = Record {
-            data: Field::Value(Data::new(*existing)),
-            ..Record::default()
-        };
-        trial.place(&id, &existing).await?;
+        let existing = of_data(Record::default(), *existing);
+        key.place(&existing).await?;
         for (other, operand) in texts.iter().enumerate() {
+            let operand = text(operand);
             for (condition, holds) in [
-                (
-                    Condition::Equals(Attribute::Data, text(operand)),
-                    index == other,
-                ),
-                (
-                    Condition::Differs(Attribute::Data, text(operand)),
-                    index != other,
-                ),
-                (
-                    Condition::Below(Attribute::Data, text(operand)),
-                    index < other,
-                ),
+                (Condition::Equals(DATA, operand.clone()), index == other),
+                (Condition::Differs(DATA, operand.clone()), index != other),
+                (Condition::Below(DATA, operand), index < other),
             ] {
-                let expected = if holds {
-                    Expected::Applied
-                } else {
-                    Expected::ConditionFailed(Some(&existing))
-                };
-                let put = trial.put(&id, &existing, &condition, expected).await;
+                let expected = expected(holds, Some(&existing));
+                let put = key.put(&existing, &condition, expected).await;
                 put.map_err(|flaw| flaw.when(format_args!("{condition:?} of text {index}")))?;
             }
         }
     }
-    let status = |text: &str| Status::from_record(text.to_owned());
-    let existing = Record {
-        status: Field::Value(status("COMPLETED")),
-        ..Record::default()
-    };
-    trial.place(&id, &existing).await?;
+    let existing = with(Record::default(), |it| {
+        it.status = Field::Value(Status::Completed);
+    });
+    key.place(&existing).await?;
     let below = Condition::Below(Attribute::Status, text("INPROGRESS"));
-    trial.put(&id, &existing, &below, Expected::Applied).await
+    key.put(&existing, &below, Applied).await
+}
+
+async fn a_put_whose_condition_fails_changes_nothing_and_returns_the_record(
+    trial: &Trial,
+) -> Checked {
+    let (key, existing) = (trial.key("1"), whole(trial.now));
+    key.place(&existing).await?;
+    let new = claim(&owner(2), trial.now);
+    key.put(&new, &NoRecord, Refused(Some(&existing))).await?;
+    key.finds(Some(&existing)).await
+}
+
+async fn an_update_whose_condition_fails_changes_nothing_and_returns_the_record(
+    trial: &Trial,
+) -> Checked {
+    let (key, existing) = (trial.key("1"), whole(trial.now));
+    key.place(&existing).await?;
+    let change = Change {
+        set: claim(&owner(2), trial.now),
+        remove: vec![Attribute::Failure],
+    };
+    key.update(&change, &held(2), Refused(Some(&existing)))
+        .await?;
+    key.finds(Some(&existing)).await
+}
+
+async fn a_delete_whose_condition_fails_changes_nothing_and_returns_the_record(
+    trial: &Trial,
+) -> Checked {
+    let (key, existing) = (trial.key("1"), whole(trial.now));
+    key.place(&existing).await?;
+    key.delete(&held(2), Refused(Some(&existing))).await?;
+    key.finds(Some(&existing)).await
+}
+
+async fn a_failed_condition_without_a_record_returns_none_and_creates_none(
+    trial: &Trial,
+) -> Checked {
+    let (key, mine) = (trial.key("1"), held(1));
+    let record = claim(&owner(1), trial.now);
+    key.put(&record, &mine, Refused(None)).await?;
+    key.update(&completion("1", trial.second()), &mine, Refused(None))
+        .await?;
+    key.delete(&mine, Refused(None)).await?;
+    key.delete(&never(), Refused(None)).await?;
+    key.finds(None).await
+}
+
+async fn a_failed_condition_returns_the_last_written_record(trial: &Trial) -> Checked {
+    let (key, claimed) = (trial.key("1"), claim(&owner(1), trial.now));
+    let other = claim(&owner(2), trial.now);
+    key.put(&claimed, &NoRecord, Applied).await?;
+    key.put(&other, &NoRecord, Refused(Some(&claimed))).await?;
+    let change = completion("[1]", trial.second());
+    key.update(&change, &held(1), Applied).await?;
+    let existing = completed(&claimed, "[1]", trial.second());
+    key.put(&other, &NoRecord, Refused(Some(&existing))).await?;
+    key.delete(&always(), Applied).await?;
+    key.update(&change, &held(1), Refused(None)).await?;
+    key.put(&other, &NoRecord, Applied).await?;
+    key.delete(&held(1), Refused(Some(&other))).await
+}
+
+async fn a_failed_condition_returns_data_of_300_kb(trial: &Trial) -> Checked {
+    let key = trial.key("1");
+    let existing = of_data(whole(trial.now), "é".repeat(150 * 1024));
+    key.place(&existing).await?;
+    let new = claim(&owner(2), trial.now);
+    key.put(&new, &NoRecord, Refused(Some(&existing))).await?;
+    let change = completion("1", trial.second());
+    key.update(&change, &held(2), Refused(Some(&existing)))
+        .await?;
+    key.delete(&held(2), Refused(Some(&existing))).await
 }

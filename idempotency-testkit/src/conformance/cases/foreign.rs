@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::condition::{claimable, held_by};
-use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Attribute, Data, Field, Record, Status};
-use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::protocol::condition::held_by;
 
-use super::super::foreign::{ForeignRecord, ForeignValue as Value};
-use super::super::trial::{Checked, Expected, Trial, claim, completion, never, owner, shown};
+use super::super::factory::{ForeignRecord, ForeignValue as Value};
+use super::super::trial::*;
 
 super::cases![
     a_foreign_record_reads_with_and_without_each_attribute,
@@ -72,13 +68,11 @@ fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) 
 
 /// Checks that a read and a failed condition both return the record.
 async fn reads(trial: &Trial, foreign: &ForeignRecord) -> Checked {
-    let (id, record) = (trial.id("1"), &foreign.reads_as);
-    trial.plant(&id, foreign).await?;
-    let found = trial.finds(&id, Some(record)).await;
+    let (key, record) = (trial.key("1"), &foreign.reads_as);
+    key.plant(foreign).await?;
+    let found = key.finds(Some(record)).await;
     found.map_err(|flaw| flaw.when(format_args!("{:?}", foreign.attributes)))?;
-    trial
-        .delete(&id, &never(), Expected::ConditionFailed(Some(record)))
-        .await
+    key.delete(&never(), Refused(Some(record))).await
 }
 
 async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -> Checked {
@@ -195,15 +189,11 @@ async fn times_with_fractions_are_compared_exactly_and_read_rounded_down(trial: 
     let (second, milli) = (trial.second().get(), trial.now.get());
     for (fraction, step, live) in [(".999", 0, true), (".001", 0, true), (".999", -1, false)] {
         let expiration = second + step;
+        let expires = Value::number(format!("{expiration}{fraction}"));
+        let lease = Value::number(format!("{milli}{fraction}"));
         let mut foreign = python(trial)
-            .with(
-                Attribute::Expiration,
-                Value::number(format!("{expiration}{fraction}")),
-            )
-            .with(
-                Attribute::InProgressExpiration,
-                Value::number(format!("{milli}{fraction}")),
-            );
+            .with(Attribute::Expiration, expires)
+            .with(Attribute::InProgressExpiration, lease);
         foreign.reads_as.expiration = Field::Value(EpochSeconds::new(expiration));
         reads(trial, &foreign).await?;
         claims(trial, &foreign, OnTimeout::Rerun, !live).await?;
@@ -218,37 +208,27 @@ async fn claims(
     policy: OnTimeout,
     applied: bool,
 ) -> Checked {
-    let (id, mine) = (trial.id("1"), claim(&owner(1), trial.at(30_000)));
+    let (key, mine) = (trial.key("1"), claim(&owner(1), trial.at(30_000)));
     let existing = &foreign.reads_as;
-    trial.plant(&id, foreign).await?;
-    let expected = if applied {
-        Expected::Applied
-    } else {
-        Expected::ConditionFailed(Some(existing))
-    };
-    let put = trial
-        .put(&id, &mine, &claimable(trial.now, policy), expected)
-        .await;
-    put.map_err(|flaw| {
-        flaw.when(format_args!(
-            "a claim under {policy:?} over {}",
-            shown(Some(existing))
-        ))
-    })?;
-    trial
-        .finds(&id, Some(if applied { &mine } else { existing }))
-        .await
+    key.plant(foreign).await?;
+    let expected = expected(applied, Some(existing));
+    let condition = claimable(trial.now, policy);
+    let put = key.put(&mine, &condition, expected).await;
+    let over = shown(Some(existing));
+    put.map_err(|flaw| flaw.when(format_args!("a claim under {policy:?} over {over}")))?;
+    let left = if applied { &mine } else { existing };
+    key.finds(Some(left)).await
 }
 
 async fn a_foreign_record_can_be_claimed_as_its_attributes_say(trial: &Trial) -> Checked {
-    use Attribute::{Expiration, Failure, InProgressExpiration, Status as StatusAttribute};
+    use Attribute::{Expiration, Failure, InProgressExpiration as Lease, Status as State};
     use OnTimeout::{Hold, Rerun};
     let (second, milli) = (trial.second().get(), trial.now.get());
     let at = |status: Status, expiration: i64, lease: i64| {
         let mut foreign = python(trial)
-            .with(StatusAttribute, Value::text(status.as_str()))
+            .with(State, Value::text(status.as_str()))
             .with(Expiration, Value::number(expiration))
-            .with(InProgressExpiration, Value::number(lease));
+            .with(Lease, Value::number(lease));
         foreign.reads_as.status = Field::Value(status);
         foreign.reads_as.expiration = Field::Value(EpochSeconds::new(expiration));
         foreign.reads_as.in_progress_expiration = Field::Value(EpochMillis::new(lease));
@@ -256,68 +236,36 @@ async fn a_foreign_record_can_be_claimed_as_its_attributes_say(trial: &Trial) ->
     };
     let completed = at(Status::Completed, second - 1, milli + 1);
     let running = at(Status::InProgress, second + 60, milli - 1);
+    let expired = at(Status::InProgress, second - 1, 0);
+    let without = |foreign: &ForeignRecord, attribute| spoiled(foreign, attribute, None);
+    let wrong =
+        |foreign: &ForeignRecord, attribute, value| spoiled(foreign, attribute, Some(value));
     for (foreign, rerun, hold) in [
         (completed.clone(), true, true),
         (at(Status::Completed, second, milli - 1), false, false),
         (running.clone(), true, false),
         (at(Status::InProgress, second + 60, milli), false, false),
         // A time that is missing or of a wrong type never counts as expired.
-        (spoiled(&completed, Expiration, None), false, false),
+        (without(&completed, Expiration), false, false),
         (
-            spoiled(&completed, Expiration, Some(Value::text("0"))),
+            wrong(&completed, Expiration, Value::text("0")),
             false,
             false,
         ),
-        (spoiled(&running, InProgressExpiration, None), false, false),
-        (
-            spoiled(&running, InProgressExpiration, Some(Value::text("0"))),
-            false,
-            false,
-        ),
-        (
-            spoiled(&running, Expiration, Some(Value::Null)),
-            true,
-            false,
-        ),
+        (without(&running, Lease), false, false),
+        (wrong(&running, Lease, Value::text("0")), false, false),
+        (wrong(&running, Expiration, Value::Null), true, false),
         // A record without a readable status is not in progress.
-        (spoiled(&running, StatusAttribute, None), false, false),
-        (
-            spoiled(&running, StatusAttribute, Some(Value::number(1))),
-            false,
-            false,
-        ),
-        (spoiled(&completed, StatusAttribute, None), true, true),
-        (
-            spoiled(&completed, StatusAttribute, Some(Value::Bool(true))),
-            true,
-            true,
-        ),
+        (without(&running, State), false, false),
+        (wrong(&running, State, Value::number(1)), false, false),
+        (without(&completed, State), true, true),
+        (wrong(&completed, State, Value::Bool(true)), true, true),
         // An expired claim is still live while its lease runs; it is claimable without a lease; an unreadable lease counts as running.
         (at(Status::InProgress, second - 1, milli), false, false),
-        (
-            spoiled(
-                &at(Status::InProgress, second - 1, 0),
-                InProgressExpiration,
-                None,
-            ),
-            true,
-            false,
-        ),
-        (
-            spoiled(
-                &at(Status::InProgress, second - 1, 0),
-                InProgressExpiration,
-                Some(Value::Null),
-            ),
-            false,
-            false,
-        ),
+        (without(&expired, Lease), true, false),
+        (wrong(&expired, Lease, Value::Null), false, false),
         // A failure makes a claim claimable if the attribute is present, even with a wrong type.
-        (
-            spoiled(&running, Failure, Some(Value::Bool(false))),
-            true,
-            true,
-        ),
+        (wrong(&running, Failure, Value::Bool(false)), true, true),
     ] {
         claims(trial, &foreign, Rerun, rerun).await?;
         claims(trial, &foreign, Hold, hold).await?;
@@ -328,7 +276,7 @@ async fn a_foreign_record_can_be_claimed_as_its_attributes_say(trial: &Trial) ->
 async fn a_foreign_claim_without_our_owner_is_never_completed_or_released(
     trial: &Trial,
 ) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     let mut running = python(trial).with(Attribute::Status, Value::text("INPROGRESS"));
     running.reads_as.status = Field::Value(Status::InProgress);
     for foreign in [
@@ -336,18 +284,14 @@ async fn a_foreign_claim_without_our_owner_is_never_completed_or_released(
         spoiled(&running, Attribute::Owner, Some(Value::Null)),
         spoiled(&running, Attribute::Owner, Some(Value::number(10))),
     ] {
-        trial.plant(&id, &foreign).await?;
+        key.plant(&foreign).await?;
         for token in [owner(1), OwnerToken::from_record("10".to_owned())] {
-            let (fence, expected) = (
-                held_by(&token),
-                Expected::ConditionFailed(Some(&foreign.reads_as)),
-            );
-            trial
-                .update(&id, &completion("1", trial.second()), &fence, expected)
+            let (fence, expected) = (held_by(&token), Refused(Some(&foreign.reads_as)));
+            key.update(&completion("1", trial.second()), &fence, expected)
                 .await?;
-            trial.delete(&id, &fence, expected).await?;
+            key.delete(&fence, expected).await?;
         }
-        trial.finds(&id, Some(&foreign.reads_as)).await?;
+        key.finds(Some(&foreign.reads_as)).await?;
     }
     Ok(())
 }

@@ -4,15 +4,10 @@ mod attributes;
 mod boundaries;
 mod conditions;
 mod effects;
-mod failed_conditions;
 mod fencing;
 mod foreign;
-mod identity;
-mod late;
-mod limits;
 mod races;
-mod reads;
-mod responses;
+mod sizes;
 mod steps;
 mod transactions;
 
@@ -32,19 +27,14 @@ pub(super) struct Case {
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
     [
         effects::CASES,
-        failed_conditions::CASES,
         conditions::CASES,
         boundaries::CASES,
         fencing::CASES,
         steps::CASES,
         attributes::CASES,
-        identity::CASES,
-        late::CASES,
         races::CASES,
-        reads::CASES,
         foreign::CASES,
-        limits::CASES,
-        responses::CASES,
+        sizes::CASES,
         transactions::CASES,
     ]
     .into_iter()

@@ -3,17 +3,10 @@
 use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::protocol::condition::{Condition, claimable, held_by};
-use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Data, Field, Record, RecordId};
-use idempotency_core::store::{Store, StoreReply};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::super::trial::{
-    Checked, Trial, broken, claim, completed, completion, owner, read, shown, whole,
-};
-use crate::store::StoreExt;
+use super::super::trial::*;
 
 super::cases![
     of_64_concurrent_claims_one_wins_and_the_others_get_its_record,
@@ -55,30 +48,15 @@ async fn at_once(
     Ok(results.into_iter().map(|(_, write)| write).collect())
 }
 
-fn put(
+/// Returns a write that can be sent from another task.
+fn sends(
     store: &Arc<dyn Store>,
-    id: &RecordId,
-    record: Record,
+    key: &Key<'_>,
+    write: Write,
     condition: Condition,
 ) -> BoxFuture<'static, StoreReply> {
-    let (store, id) = (Arc::clone(store), id.clone());
-    Box::pin(async move { store.put(&id, &record, &condition).await })
-}
-
-fn complete(
-    store: &Arc<dyn Store>,
-    trial: &Trial,
-    id: &RecordId,
-    by: u8,
-) -> BoxFuture<'static, StoreReply> {
-    let (store, id) = (Arc::clone(store), id.clone());
-    let (change, fence) = (completion("[1]", trial.second()), held_by(&owner(by)));
-    Box::pin(async move { store.update(&id, &change, &fence).await })
-}
-
-fn release(store: &Arc<dyn Store>, id: &RecordId, by: u8) -> BoxFuture<'static, StoreReply> {
-    let (store, id, fence) = (Arc::clone(store), id.clone(), held_by(&owner(by)));
-    Box::pin(async move { store.delete(&id, &fence).await })
+    let (store, id) = (Arc::clone(store), key.id.clone());
+    Box::pin(async move { store.write(&id, write, &condition).await })
 }
 
 /// Returns true if this write was applied. If it may have been applied, returns `unknown`.
@@ -101,19 +79,19 @@ fn was_applied(write: &StoreReply, unknown: bool) -> Checked<bool> {
 }
 
 /// Claims the key concurrently, half of the claims through a second store, as another process would.
-async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
-    let second = trial.factory.store().await;
-    let second =
-        second.map_err(|error| format!("the factory returned no second store: {error}"))?;
-    let stores = [Arc::clone(&trial.store), second];
+async fn one_wins(trial: &Trial, key: &Key<'_>) -> Checked {
+    let stores = [Arc::clone(&trial.store), trial.second_store().await?];
     let claims: Vec<_> = (1..=CROWD)
         .map(|number| claim(&owner(number), trial.at(30_000)))
         .collect();
     let condition = claimable(trial.now, OnTimeout::Rerun);
     let puts = claims.iter().zip(stores.iter().cycle());
-    let puts = puts.map(|(claim, store)| put(store, id, claim.clone(), condition.clone()));
+    let puts = puts.map(|(claim, store)| {
+        let put = Write::Put(claim.clone());
+        sends(store, key, put, condition.clone())
+    });
     let writes = at_once(puts).await?;
-    let Some(winner) = trial.read(id).await? else {
+    let Some(winner) = key.read().await? else {
         return broken("after all claims there is no record");
     };
     let mut winners = 0;
@@ -137,9 +115,7 @@ async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
             ..
         } = write
         {
-            trial
-                .check_existing("put", id, existing, Some(&winner))
-                .await?;
+            key.check_existing("put", existing, Some(&winner)).await?;
         }
     }
     if winners != 1 {
@@ -153,7 +129,7 @@ async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
 
 async fn of_64_concurrent_claims_one_wins_and_the_others_get_its_record(trial: &Trial) -> Checked {
     for round in 0..4 {
-        one_wins(trial, &trial.id(&round.to_string())).await?;
+        one_wins(trial, &trial.key(&round.to_string())).await?;
     }
     Ok(())
 }
@@ -162,17 +138,21 @@ async fn of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record(
     trial: &Trial,
 ) -> Checked {
     for round in 0..4 {
-        let id = trial.id(&round.to_string());
-        trial.place(&id, &claim(&owner(200), trial.at(-1))).await?;
-        one_wins(trial, &id).await?;
+        let key = trial.key(&round.to_string());
+        key.place(&claim(&owner(200), trial.at(-1))).await?;
+        one_wins(trial, &key).await?;
     }
     Ok(())
 }
 
 async fn of_64_concurrent_sends_of_one_completion_one_is_applied(trial: &Trial) -> Checked {
-    let (id, mine) = (trial.id("1"), claim(&owner(1), trial.now));
-    trial.place(&id, &mine).await?;
-    let updates = (0..CROWD).map(|_| complete(&trial.store, trial, &id, 1));
+    let (key, mine) = (trial.key("1"), claim(&owner(1), trial.now));
+    key.place(&mine).await?;
+    let change = completion("[1]", trial.second());
+    let updates = (0..CROWD).map(|_| {
+        let update = Write::Update(change.clone());
+        sends(&trial.store, &key, update, held(1))
+    });
     let mut applied = 0;
     for write in at_once(updates).await? {
         applied += usize::from(was_applied(&write, false)?);
@@ -180,24 +160,22 @@ async fn of_64_concurrent_sends_of_one_completion_one_is_applied(trial: &Trial) 
     if applied > 1 {
         return broken(format!("{applied} of {CROWD} were applied"));
     }
-    trial
-        .finds(&id, Some(&completed(&mine, "[1]", trial.second())))
+    key.finds(Some(&completed(&mine, "[1]", trial.second())))
         .await
 }
 
 async fn a_concurrent_completion_and_takeover_do_not_both_succeed(trial: &Trial) -> Checked {
-    let (first, next) = (
-        claim(&owner(1), trial.at(-1)),
-        claim(&owner(2), trial.at(30_000)),
-    );
+    let first = claim(&owner(1), trial.at(-1));
+    let next = claim(&owner(2), trial.at(30_000));
     let completed = completed(&first, "[1]", trial.second());
+    let complete = Write::Update(completion("[1]", trial.second()));
     for round in 0..ROUNDS {
-        let id = trial.id(&round.to_string());
-        trial.place(&id, &first).await?;
+        let key = trial.key(&round.to_string());
+        key.place(&first).await?;
         let condition = claimable(trial.now, OnTimeout::Rerun);
         let mut writes = vec![
-            complete(&trial.store, trial, &id, 1),
-            put(&trial.store, &id, next.clone(), condition),
+            sends(&trial.store, &key, complete.clone(), held(1)),
+            sends(&trial.store, &key, Write::Put(next.clone()), condition),
         ];
         // Each of the two is first in half of the rounds.
         if round % 2 == 1 {
@@ -207,7 +185,7 @@ async fn a_concurrent_completion_and_takeover_do_not_both_succeed(trial: &Trial)
         if round % 2 == 1 {
             writes.reverse();
         }
-        let existing = trial.read(&id).await?;
+        let existing = key.read().await?;
         let completes = existing.as_ref() == Some(&completed);
         if !completes && existing.as_ref() != Some(&next) {
             return broken(format!(
@@ -228,45 +206,40 @@ async fn a_concurrent_completion_and_takeover_do_not_both_succeed(trial: &Trial)
 }
 
 async fn a_concurrent_release_and_takeover_leave_the_new_claim(trial: &Trial) -> Checked {
-    let (first, next) = (
-        claim(&owner(1), trial.at(-1)),
-        claim(&owner(2), trial.at(30_000)),
-    );
+    let first = claim(&owner(1), trial.at(-1));
+    let next = claim(&owner(2), trial.at(30_000));
     for round in 0..ROUNDS {
-        let id = trial.id(&round.to_string());
-        trial.place(&id, &first).await?;
+        let key = trial.key(&round.to_string());
+        key.place(&first).await?;
         let condition = claimable(trial.now, OnTimeout::Rerun);
         let mut writes = vec![
-            release(&trial.store, &id, 1),
-            put(&trial.store, &id, next.clone(), condition),
+            sends(&trial.store, &key, Write::Delete, held(1)),
+            sends(&trial.store, &key, Write::Put(next.clone()), condition),
         ];
         if round % 2 == 1 {
             writes.reverse();
         }
         at_once(writes).await?;
         // In either order the claim is applied, and the release removes at most the old one.
-        trial.finds(&id, Some(&next)).await?;
+        key.finds(Some(&next)).await?;
     }
     Ok(())
 }
 
 async fn no_read_sees_a_partly_written_record(trial: &Trial) -> Checked {
-    let id = trial.id("1");
+    let key = trial.key("1");
     let small = claim(&owner(1), trial.now);
-    let large = Record {
-        data: Field::Value(Data::new("x".repeat(100 * 1024))),
-        ..whole(trial.at(1))
-    };
-    trial.place(&id, &small).await?;
+    let large = of_data(whole(trial.at(1)), "x".repeat(100 * 1024));
+    key.place(&small).await?;
     let mut tasks = JoinSet::new();
     for number in 0..8 {
-        let (store, id) = (Arc::clone(&trial.store), id.clone());
+        let (store, id) = (Arc::clone(&trial.store), key.id.clone());
         let (small, large) = (small.clone(), large.clone());
         tasks.spawn(async move {
             for round in 0..ROUNDS {
                 if number < 2 {
                     let record = if round % 2 == 0 { &large } else { &small };
-                    store.put(&id, record, &Condition::All(Vec::new())).await;
+                    store.put(&id, record, &always()).await;
                     continue;
                 }
                 let found = read(store.as_ref(), &id).await?;

@@ -3,18 +3,11 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use idempotency_core::protocol::condition::{Condition, held_by};
-use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{
-    RecordWrite, Staged, StoreErrorKind, StoreReply, TransactionRequest, Write,
-};
-use idempotency_core::time::EpochSeconds;
+use idempotency_core::store::{RecordWrite, Staged, TransactionRequest};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::super::trial::{Checked, Flaw, Trial, broken, claim, completed, completion, owner};
-use crate::store::StoreExt;
-use crate::store::StoreOperation;
+use super::super::trial::*;
 
 super::cases![
     a_transaction_applies_the_write_of_the_record_and_the_staged_writes,
@@ -33,7 +26,7 @@ const LIMIT: u32 = 2;
 /// A claim, and a completion of it with a staged write.
 struct Case<'a> {
     trial: &'a Trial,
-    id: RecordId,
+    key: Key<'a>,
     claim: Record,
     staged: Staged,
     name: String,
@@ -41,16 +34,16 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     async fn new(trial: &'a Trial, name: &str) -> Checked<Self> {
-        let id = trial.id(name);
+        let key = trial.key(name);
         // Deleted at the end, as the record.
         let name = trial.id(&format!("{name}-staged")).as_str().to_owned();
         let staged = trial.factory.take_one(&name, LIMIT);
         let staged = staged.ok_or(Flaw::NotOffered("the factory stages no writes"))?;
         let claim = claim(&owner(1), trial.at(30_000));
-        trial.place(&id, &claim).await?;
+        key.place(&claim).await?;
         Ok(Self {
             trial,
-            id,
+            key,
             claim,
             staged,
             name,
@@ -60,7 +53,7 @@ impl<'a> Case<'a> {
     /// Returns a token that no other case has: databases remember them.
     fn token(&self, label: &str) -> String {
         let mut hasher = DefaultHasher::new();
-        self.id.hash(&mut hasher);
+        self.key.id.hash(&mut hasher);
         format!("{:016x}-{label}", hasher.finish())
     }
 
@@ -77,7 +70,7 @@ impl<'a> Case<'a> {
     }
 
     async fn sent_by(&self, by: u8, label: &str) -> StoreReply {
-        let (write, condition) = (self.write(), held_by(&owner(by)));
+        let (write, condition) = (self.write(), held(by));
         self.send(&write, &condition, label).await
     }
 
@@ -86,7 +79,7 @@ impl<'a> Case<'a> {
         let token = &self.token(label);
         let transaction = TransactionRequest {
             record: Some(RecordWrite {
-                id: &self.id,
+                id: &self.key.id,
                 write,
                 condition,
             }),
@@ -144,10 +137,10 @@ async fn is_refused(case: &Case<'_>, outcome: StoreReply, expected: &Record) -> 
             maybe_applied: false,
             ..
         } => {
-            let trial = case.trial;
-            trial
-                .check_existing("transaction", &case.id, existing, Some(expected))
-                .await
+            let existing = case
+                .key
+                .check_existing("transaction", existing, Some(expected));
+            existing.await
         }
         other => broken(format!(
             "the condition on the record does not hold, and the outcome was {other:?}"
@@ -160,7 +153,7 @@ async fn a_transaction_applies_the_write_of_the_record_and_the_staged_writes(
 ) -> Checked {
     let case = Case::new(trial, "1").await?;
     is_applied(&case.sent_by(1, "t-1").await)?;
-    trial.finds(&case.id, Some(&case.completed())).await?;
+    case.key.finds(Some(&case.completed())).await?;
     case.was_taken(1).await
 }
 
@@ -170,7 +163,7 @@ async fn a_transaction_whose_record_refuses_it_applies_nothing_and_returns_the_r
     let case = Case::new(trial, "1").await?;
     let refused = case.sent_by(2, "t-2").await;
     is_refused(&case, refused, &case.claim).await?;
-    trial.finds(&case.id, Some(&case.claim)).await?;
+    case.key.finds(Some(&case.claim)).await?;
     case.was_taken(0).await
 }
 
@@ -196,7 +189,7 @@ async fn a_transaction_with_a_staged_write_that_is_refused_applies_nothing(
             ));
         }
     }
-    trial.finds(&case.id, Some(&case.claim)).await?;
+    case.key.finds(Some(&case.claim)).await?;
     case.was_taken(LIMIT).await
 }
 
@@ -225,13 +218,13 @@ async fn a_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Chec
 async fn a_late_transaction_does_not_change_the_next_claim(trial: &Trial) -> Checked {
     let case = Case::new(trial, "1").await?;
     let next = claim(&owner(2), trial.at(60_000));
-    trial.place(&case.id, &next).await?;
+    case.key.place(&next).await?;
     let late = case.sent_by(1, "t-7").await;
     is_refused(&case, late, &next).await?;
     let restored = Write::Put(case.completed());
-    let late = case.send(&restored, &Condition::NoRecord, "t-8").await;
+    let late = case.send(&restored, &NoRecord, "t-8").await;
     is_refused(&case, late, &next).await?;
-    trial.finds(&case.id, Some(&next)).await?;
+    case.key.finds(Some(&next)).await?;
     case.was_taken(0).await
 }
 
@@ -247,7 +240,7 @@ async fn a_transaction_without_a_record_is_applied_once_for_each_token(trial: &T
         is_applied(&trial.store.transact(transaction).await)?;
         case.was_taken(taken).await?;
     }
-    trial.finds(&case.id, Some(&case.claim)).await
+    case.key.finds(Some(&case.claim)).await
 }
 
 async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial) -> Checked {
@@ -256,10 +249,10 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
     let mut sends = JoinSet::new();
     for number in 0..16 {
         let (store, barrier) = (Arc::clone(&trial.store), Arc::clone(&barrier));
-        let (id, write, staged) = (case.id.clone(), case.write(), case.staged.clone());
+        let (id, write, staged) = (case.key.id.clone(), case.write(), case.staged.clone());
         let token = case.token(&format!("c-{number}"));
         sends.spawn(async move {
-            let condition = held_by(&owner(1));
+            let condition = held(1);
             let transaction = TransactionRequest {
                 record: Some(RecordWrite {
                     id: &id,
@@ -315,6 +308,6 @@ async fn a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &
             ));
         }
     }
-    trial.finds(&case.id, Some(&case.completed())).await?;
+    case.key.finds(Some(&case.completed())).await?;
     case.was_taken(1).await
 }

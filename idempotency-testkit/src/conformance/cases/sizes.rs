@@ -1,0 +1,204 @@
+//! A response of any length is read back as it was written. A record that is too large is reported as such, and changes nothing.
+
+use super::super::trial::*;
+
+super::cases![
+    a_response_of_any_length_is_read_back_as_it_was_completed,
+    a_response_of_any_length_is_read_back_as_it_was_put,
+    a_response_of_any_length_can_be_replaced,
+    a_response_beyond_the_longest_is_too_large_and_changes_nothing,
+    a_put_beyond_the_limit_is_too_large_and_changes_nothing,
+    an_update_beyond_the_limit_is_too_large_and_changes_nothing,
+    an_update_that_makes_the_whole_record_exceed_the_limit_is_too_large,
+    a_claim_whose_response_was_too_large_can_be_completed_without_it,
+];
+
+/// The longest response if the factory knows no limit, in bytes.
+const LONG: usize = 300_000;
+
+/// The most bytes that ids, names and the other attributes take.
+const REST: usize = 2_048;
+
+fn longest(trial: &Trial) -> usize {
+    let factory = &trial.factory;
+    let of_record = || factory.largest_record().map(|bytes| bytes - REST);
+    factory
+        .largest_response()
+        .or_else(of_record)
+        .unwrap_or(LONG)
+}
+
+/// Returns responses of many lengths, around usual limits. They are of varied letters, so that compression does not make them
+/// short; one is of one letter, so that a store that compresses gets that too.
+fn responses(trial: &Trial) -> Vec<String> {
+    let longest = longest(trial);
+    let lengths = [2, 1_023, 16_384, 16_385, 100_000, 409_600, longest];
+    let lengths = lengths.into_iter().filter(|length| *length <= longest);
+    let varied = lengths.map(|length| json(length, true));
+    varied.chain([json(longest / 2, false)]).collect()
+}
+
+/// Returns the JSON text of a string, of this length.
+fn json(length: usize, varied: bool) -> String {
+    let mut state = 1_u64;
+    let letters = (0..length - 2).map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        if varied {
+            char::from(b'a' + (state % 26) as u8)
+        } else {
+            'x'
+        }
+    });
+    let letters: String = letters.collect();
+    format!("\"{letters}\"")
+}
+
+async fn a_response_of_any_length_is_read_back_as_it_was_completed(trial: &Trial) -> Checked {
+    for (number, data) in responses(trial).into_iter().enumerate() {
+        let (key, mine) = (trial.key(&number.to_string()), claim(&owner(1), trial.now));
+        key.place(&mine).await?;
+        let change = completion(&data, trial.second());
+        key.update(&change, &held(1), Applied).await?;
+        let expected = completed(&mine, &data, trial.second());
+        key.finds(Some(&expected)).await?;
+        // A duplicate gets it from its refused claim.
+        let refused = Refused(Some(&expected));
+        let again = claim(&owner(2), trial.now);
+        key.put(&again, &NoRecord, refused).await?;
+    }
+    Ok(())
+}
+
+async fn a_response_of_any_length_is_read_back_as_it_was_put(trial: &Trial) -> Checked {
+    for (number, data) in responses(trial).into_iter().enumerate() {
+        let key = trial.key(&number.to_string());
+        let mine = claim(&owner(1), trial.now);
+        let record = completed(&mine, &data, trial.second());
+        key.place(&record).await?;
+        key.finds(Some(&record)).await?;
+    }
+    Ok(())
+}
+
+async fn a_response_of_any_length_can_be_replaced(trial: &Trial) -> Checked {
+    let key = trial.key("1");
+    let mine = claim(&owner(1), trial.now);
+    key.place(&mine).await?;
+    for length in [100_000, longest(trial)] {
+        for next in [json(length, true), "1".to_owned(), json(length, false)] {
+            let change = completion(&next, trial.second());
+            key.update(&change, &always(), Applied).await?;
+            let expected = completed(&mine, &next, trial.second());
+            key.finds(Some(&expected)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn a_response_beyond_the_longest_is_too_large_and_changes_nothing(trial: &Trial) -> Checked {
+    let Some(longest) = trial.factory.largest_response() else {
+        // The limit of a record is the subject of other cases.
+        return Ok(());
+    };
+    let (key, mine) = (trial.key("1"), claim(&owner(1), trial.now));
+    key.place(&mine).await?;
+    let change = completion(&json(longest + 1, false), trial.second());
+    too_large(&key.sends_update(&change, &held(1)).await)?;
+    key.finds(Some(&mine)).await
+}
+
+fn limit(trial: &Trial) -> Checked<usize> {
+    let none = Flaw::NotOffered("the factory knows no limit on a record's size");
+    trial.factory.largest_record().ok_or(none)
+}
+
+fn too_large(write: &StoreReply) -> Checked {
+    match write {
+        StoreReply::Failed {
+            maybe_applied: false,
+            error,
+        } if error.kind() == StoreErrorKind::TooLarge => Ok(()),
+        StoreReply::Failed {
+            maybe_applied: true,
+            error,
+        } if error.kind() == StoreErrorKind::TooLarge => {
+            broken("a write that was rejected because of its size was reported as maybe applied")
+        }
+        StoreReply::Failed { error, .. } => {
+            broken(format!("it failed as {:?}: {error}", error.kind()))
+        }
+        StoreReply::Applied { .. } => {
+            broken("it was applied: the limit of the factory is not the limit of the store")
+        }
+        other => broken(format!("it had the outcome {other:?}")),
+    }
+}
+
+fn data(bytes: usize) -> String {
+    "x".repeat(bytes)
+}
+
+async fn a_put_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Checked {
+    let (key, limit, existing) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
+    let fits = of_data(existing.clone(), data(limit - REST));
+    let new = of_data(existing.clone(), data(limit));
+    too_large(&key.sends_put(&new, &NoRecord).await)?;
+    key.finds(None).await?;
+    key.place(&existing).await?;
+    too_large(&key.sends_put(&new, &always()).await)?;
+    key.finds(Some(&existing)).await?;
+    key.place(&fits).await?;
+    key.finds(Some(&fits)).await
+}
+
+async fn an_update_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Checked {
+    let (key, limit, existing) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
+    key.place(&existing).await?;
+    let change = completion(&data(limit), trial.second());
+    too_large(&key.sends_update(&change, &always()).await)?;
+    key.finds(Some(&existing)).await
+}
+
+async fn an_update_that_makes_the_whole_record_exceed_the_limit_is_too_large(
+    trial: &Trial,
+) -> Checked {
+    let (key, limit) = (trial.key("1"), limit(trial)?);
+    let existing = with(claim(&owner(1), trial.now), |it| {
+        it.failure = Field::Value("y".repeat(2 * REST))
+    });
+    key.place(&existing).await?;
+    let set = of_data(Record::default(), data(limit - REST));
+    let change = setting(set.clone());
+    too_large(&key.sends_update(&change, &always()).await)?;
+    key.finds(Some(&existing)).await?;
+    // An attribute that is removed in the same step makes room.
+    let change = Change {
+        set: set.clone(),
+        remove: vec![Attribute::Failure],
+    };
+    key.update(&change, &always(), Applied).await?;
+    let expected = Record {
+        failure: Field::Absent,
+        data: set.data,
+        ..existing
+    };
+    key.finds(Some(&expected)).await
+}
+
+async fn a_claim_whose_response_was_too_large_can_be_completed_without_it(
+    trial: &Trial,
+) -> Checked {
+    let (key, limit, mine) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
+    key.place(&mine).await?;
+    let fence = held(1);
+    let mut change = completion(&data(limit), trial.second());
+    too_large(&key.sends_update(&change, &fence).await)?;
+    change.set.data = Field::Absent;
+    key.update(&change, &fence, Applied).await?;
+    let existing = with(completed(&mine, "", trial.second()), |it| {
+        it.data = Field::Absent
+    });
+    key.finds(Some(&existing)).await
+}
