@@ -8,7 +8,7 @@
 //! | [`dynamodb`] | an in-process DynamoDB that counts requests and injects faults |
 //! | [`events`] | the events that AWS sends: HTTP, queues, streams, buses |
 //! | [`lambda`] | a local Lambda: starts the real process of a function, sends it events, kills it |
-//! | [`retry_safety()`] | a proof that a function of yours is safe to retry, or the point where it is not |
+//! | [`retry_safety`] | a proof that a function of yours is safe to retry, or the point where it is not |
 //!
 //! The modules `dynamodb`, `events` and `lambda` are cargo features, and so is `retry-safety`. All are on by default.
 
@@ -27,8 +27,6 @@ pub mod store;
 mod wire;
 
 pub use clock::{ManualClock, SeededRandom};
-#[cfg(feature = "retry-safety")]
-pub use retry_safety::retry_safety;
 
 /// The guide's examples, compiled with the tests.
 #[cfg(all(doctest, feature = "retry-safety"))]

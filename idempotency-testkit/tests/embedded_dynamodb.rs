@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
 };
-use idempotency_testkit::dynamodb::{DatabaseError, EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use std::time::{Duration, Instant};
 
 /// Returns the item of a failed condition.
@@ -54,6 +54,12 @@ fn claim(client: &Client, owner: &str) -> PutItemFluentBuilder {
 async fn owner(db: &EmbeddedDynamoDb) -> Option<AttributeValue> {
     let item = db.item("orders", [("id", "o-1")]).await.unwrap();
     item.map(|item| item["owner"].clone())
+}
+
+/// Returns a put of the order that needs more attributes or conditions.
+fn put(client: &Client) -> PutItemFluentBuilder {
+    let put = client.put_item().table_name("orders");
+    put.item("id", text("o-1"))
 }
 
 fn attempts(db: &EmbeddedDynamoDb) -> Vec<(Option<u32>, Option<u16>)> {
@@ -181,15 +187,10 @@ async fn a_composite_key_needs_both_of_its_parts() {
             .is_none()
     );
     let error = db.item("shared", [("pk", "p")]).await.unwrap_err();
+    let text = error.to_string();
     assert!(
-        matches!(
-            error,
-            DatabaseError::Refused {
-                operation: "GetItem",
-                ..
-            }
-        ),
-        "{error}"
+        text.starts_with("GetItem on table `shared` failed: "),
+        "{text}"
     );
 }
 
@@ -351,8 +352,7 @@ async fn a_held_reply_leaves_the_write_applied() {
 async fn a_late_arrival_is_an_error_now_and_a_write_later() {
     let db = orders().await;
     let late = db.inject(Fault::on("PutItem").late_arrival());
-    let put = once(&db).put_item().table_name("orders");
-    let put = put.item("id", text("o-1")).item("owner", text("late"));
+    let put = put(&once(&db)).item("owner", text("late"));
     assert!(put.send().await.unwrap_err().as_service_error().is_none());
     assert_eq!(owner(&db).await, None);
     claim(&db.client(), "other").send().await.unwrap();
@@ -467,11 +467,7 @@ async fn only_not_equal_holds_for_a_missing_attribute() {
         (">", false),
         (">=", false),
     ] {
-        let put = db
-            .client()
-            .put_item()
-            .table_name("orders")
-            .item("id", text("o-1"));
+        let put = put(&db.client());
         let put = put
             .condition_expression(format!("nickname {operator} :v"))
             .expression_attribute_values(":v", text("x"));
@@ -485,9 +481,7 @@ async fn a_comparison_of_two_types_never_holds() {
     let item = [("id", text("o-1")), ("expiration", text("1"))];
     db.put("orders", item).await.unwrap();
     for operator in ["=", "<", ">"] {
-        let put = db.client().put_item().table_name("orders");
-        let put = put
-            .item("id", text("o-1"))
+        let put = put(&db.client())
             .condition_expression(format!("expiration {operator} :v"))
             .expression_attribute_values(":v", AttributeValue::N("1".to_owned()));
         let error = put.send().await.unwrap_err();
@@ -527,9 +521,7 @@ async fn expressions_that_dynamodb_rejects_are_rejected() {
 async fn consumed_capacity_depends_on_the_size_of_the_item() {
     let db = orders().await;
     for (size, units) in [(10, 1.0), (1025, 2.0), (5000, 5.0)] {
-        let put = db.client().put_item().table_name("orders");
-        let put = put
-            .item("id", text("o-1"))
+        let put = put(&db.client())
             .item("data", text(&"x".repeat(size)))
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
         let capacity = put.send().await.unwrap().consumed_capacity.unwrap();
@@ -545,11 +537,7 @@ async fn an_item_has_at_most_400_kb_attribute_names_included() {
         (400 * 1024 - names_and_key, true),
         (400 * 1024 - names_and_key + 1, false),
     ] {
-        let put = db
-            .client()
-            .put_item()
-            .table_name("orders")
-            .item("id", text("o-1"));
+        let put = put(&db.client());
         let put = put.item("data", text(&"x".repeat(size))).send().await;
         assert_eq!(put.is_ok(), fits, "{size}");
         if let Err(error) = put {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use idempotency_testkit::lambda::{
-    FunctionProcess, FunctionSpec, InvokeError, LocalLambda, LogSource,
+    FunctionProcess, FunctionSpec, InvokeError, LocalLambda, LogLine, LogSource,
 };
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::{Value, json};
@@ -39,11 +39,8 @@ fn the_function() {
             std::process::exit(3);
         }
         Ok("reports at start") => {
-            call(
-                "POST",
-                "init/error",
-                r#"{"errorType":"NoTable","errorMessage":"set it"}"#,
-            );
+            let error = r#"{"errorType":"NoTable","errorMessage":"set it"}"#;
+            call("POST", "init/error", error);
             std::thread::park();
         }
         Ok("by hand") => by_hand(),
@@ -199,37 +196,20 @@ async fn a_missing_deadline_is_sent_as_zero() {
 #[tokio::test]
 async fn an_error_keeps_its_type_and_message() {
     let lambda = lambda("handler").await;
-    match lambda.invoke(r#"{"do":"fail"}"#).await {
-        Err(InvokeError::Function {
-            error_type,
-            error_message,
-            log,
-            ..
-        }) => {
-            assert_eq!(
-                (error_type.as_str(), error_message.as_str()),
-                ("CardDeclined", "no funds")
-            );
-            assert!(log.iter().any(|line| line.text.starts_with("begun")));
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = lambda.invoke(r#"{"do":"fail"}"#).await.unwrap_err();
+    let text = "the function returned an error of type `CardDeclined`: no funds";
+    assert_eq!(error.to_string(), text);
+    let begun = |line: &LogLine| line.text.starts_with("begun");
+    assert!(error.log().iter().any(begun));
 }
 
 #[tokio::test]
 async fn a_reported_start_error_keeps_its_type() {
     let lambda = lambda("reports at start").await;
-    match lambda.invoke("{}").await {
-        Err(InvokeError::Init {
-            error_type,
-            error_message,
-            ..
-        }) => assert_eq!(
-            (error_type.as_str(), error_message.as_str()),
-            ("NoTable", "set it")
-        ),
-        other => panic!("{other:?}"),
-    }
+    let error = lambda.invoke("{}").await.unwrap_err();
+    assert!(matches!(error, InvokeError::Init { .. }), "{error:?}");
+    let text = "the function did not start: `NoTable`: set it; see the log of this error";
+    assert_eq!(error.to_string(), text);
 }
 
 #[tokio::test]
@@ -246,12 +226,8 @@ async fn replies_that_violate_the_protocol_are_rejected() {
     ));
     assert!(said("404 "));
     assert!(said(r#"202 {"status":"OK"}"#));
-    assert_eq!(
-        log.iter()
-            .filter(|line| line.text.starts_with("403 "))
-            .count(),
-        2
-    );
+    let refused = log.iter().filter(|line| line.text.starts_with("403 "));
+    assert_eq!(refused.count(), 2);
 }
 
 #[tokio::test]

@@ -1,16 +1,24 @@
-//! Starts and stops the database, makes clients for it, shows its requests and injects faults.
+//! Starts and stops the database, makes clients for it, shows its requests and injects faults. Tables and items: what a test creates,
+//! writes and reads directly, so that it is not counted and no fault applies.
 
-use std::fmt;
+use std::collections::HashMap;
+use std::error::Error as StdError;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType, SseSpecification, SseType, TimeToLiveSpecification,
+};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_types::SdkConfig;
 
 use super::proxy::Proxy;
-use super::{DatabaseError, Fault, Injected, Request};
+use super::{Fault, Injected, Request};
 use crate::wire::{self, Background};
 
 const REGION: &str = "eu-central-1";
@@ -53,8 +61,7 @@ impl EmbeddedDynamoDb {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Start`] or [`DatabaseError::Port`] if no thread or port is available, [`DatabaseError::Open`] if the
-    /// database does not open.
+    /// If no thread or port is available, or the database does not open.
     pub async fn start() -> Result<Self, DatabaseError> {
         Self::start_on(0).await
     }
@@ -63,44 +70,29 @@ impl EmbeddedDynamoDb {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Port`] if the port is in use; otherwise as [`start`](Self::start).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, DatabaseError};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let db = EmbeddedDynamoDb::start_on(0).await?;
-    /// let port = db.endpoint().rsplit(':').next().unwrap_or_default().parse()?;
-    /// let second = EmbeddedDynamoDb::start_on(port).await;
-    /// assert!(matches!(second, Err(DatabaseError::Port { .. })), "the port is in use");
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// If the port is in use; otherwise as [`start`](Self::start).
     pub async fn start_on(port: u16) -> Result<Self, DatabaseError> {
-        let background = Background::start("embedded-dynamodb").map_err(DatabaseError::Start)?;
+        let background = Background::start("embedded-dynamodb").map_err(Cause::Start)?;
         let served = background.handle().spawn(async move {
-            let database = dynoxide::Database::memory()
-                .map_err(|error| DatabaseError::Open(error.to_string()))?;
-            let (listener, behind) = wire::bind().map_err(DatabaseError::Start)?;
+            let database =
+                dynoxide::Database::memory().map_err(|error| Cause::Open(error.to_string()))?;
+            let (listener, behind) = wire::bind().map_err(Cause::Start)?;
             tokio::spawn(dynoxide::server::serve_with_shutdown(
                 listener,
                 database,
                 std::future::pending(),
             ));
             let bound = wire::bind_to(port);
-            let (listener, address) =
-                bound.map_err(|source| DatabaseError::Port { port, source })?;
+            let (listener, address) = bound.map_err(|source| Cause::Port { port, source })?;
             let proxy = Proxy::new(behind);
             let handler = Arc::clone(&proxy);
             tokio::spawn(wire::serve(listener, move |request| {
                 Arc::clone(&handler).handle(request)
             }));
             let direct = Client::new(&sdk_config(&format!("http://{behind}")));
-            Ok((format!("http://{address}"), proxy, direct))
+            Ok::<_, DatabaseError>((format!("http://{address}"), proxy, direct))
         });
-        let (endpoint, proxy, direct) = served.await.map_err(|_| DatabaseError::Stopped)??;
+        let (endpoint, proxy, direct) = served.await.map_err(|_| Cause::Stopped)??;
         Ok(Self {
             endpoint,
             proxy,
@@ -150,15 +142,6 @@ impl EmbeddedDynamoDb {
     /// Returns the environment variables with which the SDK of another process finds this database.
     ///
     /// Pass them to a `Command`, or to a function of the local Lambda.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) {
-    /// let mut function = std::process::Command::new("target/debug/payment");
-    /// function.envs(db.environment());
-    /// # }
-    /// ```
     #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
         [
@@ -197,16 +180,6 @@ fn sdk_config(endpoint: &str) -> SdkConfig {
 
 impl EmbeddedDynamoDb {
     /// Returns every request since the start or the last [`clear_requests`](Self::clear_requests), in order of arrival.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.client().list_tables().send().await?;
-    /// let operations: Vec<_> = db.requests().into_iter().map(|request| request.operation).collect();
-    /// assert_eq!(operations, ["ListTables"]);
-    /// # Ok(()) }
-    /// ```
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.proxy.requests()
@@ -218,18 +191,6 @@ impl EmbeddedDynamoDb {
     }
 
     /// Activates a fault. If several faults match a request, the one that was injected first applies.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let fault = db.inject(Fault::on("ListTables").drop_reply());
-    /// db.client().list_tables().send().await?;
-    /// assert_eq!(fault.applied_count(), 1);
-    /// assert_eq!(db.requests().len(), 2, "the SDK sent it again");
-    /// # Ok(()) }
-    /// ```
     pub fn inject(&self, fault: Fault) -> Injected {
         self.proxy.faults.inject(fault)
     }
@@ -260,5 +221,333 @@ impl EmbeddedDynamoDb {
     /// Removes all faults. Requests that a fault holds still wait for their release.
     pub fn clear_faults(&self) {
         self.proxy.faults.clear();
+    }
+}
+
+impl EmbeddedDynamoDb {
+    /// Creates a table. It can be used at once.
+    ///
+    /// # Errors
+    ///
+    /// If the table exists already or a name is not allowed.
+    pub async fn create_table(&self, table: TableSpec) -> Result<(), DatabaseError> {
+        let client = self.direct.clone();
+        let create = async move {
+            let partition = Some((table.partition_key, KeyType::Hash));
+            let sort = table.sort_key.map(|attribute| (attribute, KeyType::Range));
+            let keys: Vec<_> = partition.into_iter().chain(sort).collect();
+            let create = client
+                .create_table()
+                .table_name(&table.name)
+                .billing_mode(BillingMode::PayPerRequest)
+                .set_sse_specification(table.encrypted.then(encryption))
+                .set_attribute_definitions(Some(keys.iter().filter_map(definition).collect()))
+                .set_key_schema(Some(keys.iter().filter_map(key).collect()));
+            create
+                .send()
+                .await
+                .map_err(|error| DatabaseError::refused("CreateTable", &table.name, error))?;
+            if let Some(attribute) = table.ttl {
+                let ttl = TimeToLiveSpecification::builder()
+                    .attribute_name(attribute)
+                    .enabled(true)
+                    .build();
+                client
+                    .update_time_to_live()
+                    .table_name(&table.name)
+                    .set_time_to_live_specification(ttl.ok())
+                    .send()
+                    .await
+                    .map_err(|error| {
+                        DatabaseError::refused("UpdateTimeToLive", &table.name, error)
+                    })?;
+            }
+            Ok(())
+        };
+        self.in_background(create).await
+    }
+
+    /// Writes an item without a condition; replaces the item that has this key.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such table or a key attribute is missing.
+    pub async fn put<K>(
+        &self,
+        table: &str,
+        item: impl IntoIterator<Item = (K, AttributeValue)>,
+    ) -> Result<(), DatabaseError>
+    where
+        K: Into<String>,
+    {
+        let item: Item = item
+            .into_iter()
+            .map(|(name, value)| (name.into(), value))
+            .collect();
+        let put = self
+            .direct
+            .put_item()
+            .table_name(table)
+            .set_item(Some(item));
+        let put = self
+            .in_background(async move { Ok(put.send().await) })
+            .await?;
+        put.map(drop)
+            .map_err(|error| DatabaseError::refused("PutItem", table, error))
+    }
+
+    /// Reads the item with this key, with a consistent read; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such table or a key attribute is missing.
+    pub async fn item<K, V>(
+        &self,
+        table: &str,
+        key: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Option<Item>, DatabaseError>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let read = self
+            .direct
+            .get_item()
+            .table_name(table)
+            .consistent_read(true)
+            .set_key(Some(strings(key)));
+        let read = self
+            .in_background(async move { Ok(read.send().await) })
+            .await?;
+        read.map(|output| output.item)
+            .map_err(|error| DatabaseError::refused("GetItem", table, error))
+    }
+
+    /// Reads all items of a table, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such table.
+    pub async fn items(&self, table: &str) -> Result<Vec<Item>, DatabaseError> {
+        let pages = self
+            .direct
+            .scan()
+            .table_name(table)
+            .consistent_read(true)
+            .into_paginator()
+            .items();
+        let all = self
+            .in_background(async move { Ok(pages.send().collect::<Result<Vec<_>, _>>().await) })
+            .await?;
+        all.map_err(|error| DatabaseError::refused("Scan", table, error))
+    }
+
+    /// Deletes the item with this key, as TTL or an operator would.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such table or a key attribute is missing.
+    pub async fn delete<K, V>(
+        &self,
+        table: &str,
+        key: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<(), DatabaseError>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let delete = self
+            .direct
+            .delete_item()
+            .table_name(table)
+            .set_key(Some(strings(key)));
+        let delete = self
+            .in_background(async move { Ok(delete.send().await) })
+            .await?;
+        delete
+            .map(drop)
+            .map_err(|error| DatabaseError::refused("DeleteItem", table, error))
+    }
+
+    /// Runs `work` on the background runtime, which owns the connections of the direct client.
+    async fn in_background<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, DatabaseError>> + Send + 'static,
+    ) -> Result<T, DatabaseError> {
+        let done = self.background.handle().spawn(work).await;
+        done.map_err(|_| Cause::Stopped)?
+    }
+}
+
+fn strings<K, V>(key: impl IntoIterator<Item = (K, V)>) -> Item
+where
+    K: Into<String>,
+    V: Into<String>,
+{
+    key.into_iter()
+        .map(|(name, value)| (name.into(), AttributeValue::S(value.into())))
+        .collect()
+}
+
+/// Returns the encryption with a key of KMS.
+fn encryption() -> SseSpecification {
+    let encryption = SseSpecification::builder().enabled(true);
+    encryption.sse_type(SseType::Kms).build()
+}
+
+// All required fields are set, so neither builder fails.
+fn definition((attribute, _): &(String, KeyType)) -> Option<AttributeDefinition> {
+    AttributeDefinition::builder()
+        .attribute_name(attribute)
+        .attribute_type(ScalarAttributeType::S)
+        .build()
+        .ok()
+}
+
+fn key((attribute, kind): &(String, KeyType)) -> Option<KeySchemaElement> {
+    KeySchemaElement::builder()
+        .attribute_name(attribute)
+        .key_type(kind.clone())
+        .build()
+        .ok()
+}
+
+/// An item as the SDK represents it: attribute names and values.
+pub type Item = HashMap<String, AttributeValue>;
+
+/// A table to create. By default: partition key `id` (a string), on-demand billing, TTL on `expiration`.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_testkit::dynamodb::TableSpec;
+///
+/// let plain = TableSpec::new("idempotency");
+/// let shared = TableSpec::new("everything").partition_key("pk").with_sort_key("sk").without_ttl();
+/// # let _ = (plain, shared);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "pass it to `EmbeddedDynamoDb::create_table`"]
+pub struct TableSpec {
+    pub(crate) name: String,
+    pub(crate) partition_key: String,
+    pub(crate) sort_key: Option<String>,
+    pub(super) ttl: Option<String>,
+    pub(super) encrypted: bool,
+}
+
+impl TableSpec {
+    /// Describes a table with the default layout.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            partition_key: "id".to_owned(),
+            sort_key: None,
+            ttl: Some("expiration".to_owned()),
+            encrypted: false,
+        }
+    }
+
+    /// Sets the name of the partition key, a string attribute.
+    pub fn partition_key(mut self, attribute: impl Into<String>) -> Self {
+        self.partition_key = attribute.into();
+        self
+    }
+
+    /// Adds a sort key, a string attribute.
+    pub fn with_sort_key(mut self, attribute: impl Into<String>) -> Self {
+        self.sort_key = Some(attribute.into());
+        self
+    }
+
+    /// Sets the TTL attribute (a number, in seconds since the epoch).
+    pub fn ttl(mut self, attribute: impl Into<String>) -> Self {
+        self.ttl = Some(attribute.into());
+        self
+    }
+
+    /// Encrypts the table with a key of KMS, as its description says it. The embedded database encrypts nothing.
+    pub fn encrypted(mut self) -> Self {
+        self.encrypted = true;
+        self
+    }
+
+    /// Leaves TTL off.
+    pub fn without_ttl(mut self) -> Self {
+        self.ttl = None;
+        self
+    }
+}
+
+/// Why the embedded DynamoDB could not do what the test asked for. Its text says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DatabaseError(#[from] Cause);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Cause {
+    /// No thread or port is available.
+    #[error("the embedded DynamoDB could not start: check the limits on open files and threads")]
+    Start(#[source] io::Error),
+
+    /// The requested port is not available.
+    #[error(
+        "the embedded DynamoDB could not listen on port {port}: choose another one, or 0 for an unused one"
+    )]
+    Port {
+        /// The requested port; 0 means any.
+        port: u16,
+        /// The error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+
+    /// The database did not open.
+    #[error("the embedded database could not be opened: {0}")]
+    Open(String),
+
+    /// The database rejected the request of a helper.
+    #[error(
+        "{operation} on table `{table}` failed: {reason}; create the table first, and set every key attribute"
+    )]
+    Refused {
+        /// The API operation.
+        operation: &'static str,
+        /// The table.
+        table: String,
+        /// The code and message of the database.
+        reason: String,
+    },
+
+    /// The thread of the server has ended.
+    #[error("the embedded DynamoDB has stopped: keep the value alive while it is used")]
+    Stopped,
+}
+
+impl DatabaseError {
+    /// Classifies an error of the SDK.
+    pub(super) fn refused<E>(operation: &'static str, table: &str, error: SdkError<E>) -> Self
+    where
+        E: ProvideErrorMetadata + StdError + 'static,
+    {
+        // Code and message only: the SDK's full context would print the raw response, which contains the item.
+        let reason = match &error {
+            SdkError::ServiceError(context) => {
+                let code = context.err().code().unwrap_or("unknown error");
+                let message = context.err().message().unwrap_or("no message");
+                format!("{code}: {message}")
+            }
+            SdkError::DispatchFailure(_) | SdkError::TimeoutError(_) => {
+                "the database did not respond".to_owned()
+            }
+            SdkError::ConstructionFailure(_) => "the request could not be built".to_owned(),
+            _ => "the response of the database could not be read".to_owned(),
+        };
+        let table = table.to_owned();
+        Self(Cause::Refused {
+            operation,
+            table,
+            reason,
+        })
     }
 }

@@ -27,11 +27,9 @@
 //! ```
 
 mod embedded;
-mod fault;
-mod items;
 mod proxy;
 
-pub use embedded::EmbeddedDynamoDb;
-pub use fault::{Fault, FaultBuilder, Injected};
-pub use items::{DatabaseError, Item, TableSpec};
-pub use proxy::Request;
+#[cfg(feature = "retry-safety")]
+pub(crate) use embedded::Cause;
+pub use embedded::{DatabaseError, EmbeddedDynamoDb, Item, TableSpec};
+pub use proxy::{Fault, FaultBuilder, Injected, Request};

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::template::{default, filled, hex32, json_value, md5, set_all, sha256, uuid};
+use super::{default, filled, hex32, json_value, md5, set_all, sha256, uuid};
 
 /// The time of every event, in milliseconds since the epoch.
 const TIME: u64 = 1_744_193_729_512;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::template::{filled, hex32, json_value, set_all, uuid};
+use super::{filled, hex32, json_value, set_all, uuid};
 
 const ACCOUNT: &str = "123456789012";
 const CLIENT_IP: &str = "192.0.2.10";
@@ -74,18 +74,6 @@ pub fn api_gateway_v2(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEven
 /// Starts a request through a REST API of API Gateway, in payload format 1.0. The path may have a query.
 ///
 /// Header names keep the case in which they are given.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_testkit::events;
-/// use serde_json::json;
-///
-/// let request = events::api_gateway_v1("POST", "/payments").header("Idempotency-Key", "k-1");
-/// let event = request.claim("sub", "u-1").json(&json!({"amount": 42})).to_value();
-/// assert_eq!(event["multiValueHeaders"]["Idempotency-Key"], json!(["k-1"]));
-/// assert_eq!(event["requestContext"]["authorizer"]["claims"]["sub"], "u-1");
-/// ```
 pub fn api_gateway_v1(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEvent {
     let template = include_str!("templates/api_gateway_v1.json");
     request(
@@ -99,18 +87,6 @@ pub fn api_gateway_v1(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEven
 /// Starts a request to a function URL. The path may have a query.
 ///
 /// Without [`iam_user`](AwsEvent::iam_user) the caller is anonymous.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_testkit::events;
-///
-/// let event = events::function_url("POST", "/").iam_user("checkout").to_value();
-/// assert_eq!(
-///     event["requestContext"]["authorizer"]["iam"]["userArn"],
-///     "arn:aws:iam::123456789012:user/checkout"
-/// );
-/// ```
 pub fn function_url(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEvent {
     let template = include_str!("templates/function_url.json");
     request(
@@ -124,18 +100,6 @@ pub fn function_url(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEvent 
 /// Starts a request through an Application Load Balancer. The path may have a query.
 ///
 /// As the load balancer does, the event has names and values of the query in their encoded form.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_testkit::events;
-/// use serde_json::json;
-///
-/// let request = events::alb("POST", "/payments").header("Idempotency-Key", "k-1").json(&json!({"amount": 42}));
-/// assert_eq!(request.to_value()["headers"]["idempotency-key"], "k-1");
-/// let event = request.multi_value_headers().to_value();
-/// assert_eq!(event["multiValueHeaders"]["idempotency-key"], json!(["k-1"]));
-/// ```
 pub fn alb(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEvent {
     let template = include_str!("templates/alb.json");
     request(Source::Alb, template, method.as_ref(), path.as_ref())

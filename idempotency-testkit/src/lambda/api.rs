@@ -9,8 +9,8 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::runtime::Handle;
 
+use super::invocation::InvokeError;
 use super::local::Function;
-use super::outcome::InvokeError;
 use super::state::{ProcessResult, Rejected, State, TakenEvent};
 use crate::wire::{self, HangUp, json};
 

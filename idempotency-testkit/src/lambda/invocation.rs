@@ -1,18 +1,20 @@
-//! An invocation: its settings, and the future of its outcome.
+//! An invocation: its settings, and the future of its outcome, which is the reply of the function or an error.
 
-use std::fmt;
 use std::pin::Pin;
+use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::{fmt, io};
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::oneshot;
 
-use super::function_process::FunctionProcess;
+use super::function::FunctionProcess;
 use super::local::Function;
-use super::outcome::{InvokeError, Reply};
+use super::log::LogLine;
 use super::state::{Deadline, Event, Outcome};
 
 static NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -20,7 +22,6 @@ static NUMBER: AtomicU64 = AtomicU64::new(1);
 const REQUEST_ID: &str = "lambda-runtime-aws-request-id";
 const TENANT: &str = "lambda-runtime-aws-tenant-id";
 const TRACE: &str = "lambda-runtime-trace-id";
-const CLIENT_CONTEXT: &str = "lambda-runtime-client-context";
 
 /// An invocation that was not sent yet: await it, or [`start`](Self::start) it.
 ///
@@ -112,11 +113,6 @@ impl<'a> Invocation<'a> {
         self.header(TRACE, trace_id.into())
     }
 
-    /// Sets the client context, a JSON text.
-    pub fn client_context(self, json: impl Into<String>) -> Self {
-        self.header(CLIENT_CONTEXT, json.into())
-    }
-
     /// Sets the request id; unique by default. Lambda keeps the request id when it retries an asynchronous invocation.
     pub fn request_id(mut self, request_id: impl Into<String>) -> Self {
         self.request_id = request_id.into();
@@ -124,20 +120,6 @@ impl<'a> Invocation<'a> {
     }
 
     /// Sends the invocation and returns at once.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::{FunctionProcess, InvokeError};
-    /// # async fn example(process: FunctionProcess) -> Result<(), InvokeError> {
-    /// let first = process.invoke("1").start();
-    /// process.wait_for_line("begun").await?;
-    /// // ... read the table, invoke another process, or kill this one ...
-    /// let reply = first.await?;
-    /// # let _ = reply;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn start(self) -> Pending {
         let (reply, outcome) = oneshot::channel();
         let pending = Pending {
@@ -181,15 +163,6 @@ impl IntoFuture for Invocation<'_> {
     }
 }
 
-impl fmt::Debug for Invocation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Invocation")
-            .field("request_id", &self.request_id)
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The future of an invocation that was sent.
 ///
 /// Dropping it does not end the invocation: the function continues, as it does when a caller disconnects.
@@ -228,7 +201,7 @@ fn headers(request_id: &str, extra: &[(&'static str, String)]) -> Result<HeaderM
         .chain([(REQUEST_ID, request_id)])
     {
         let value = HeaderValue::from_str(value).map_err(|_| InvokeError::Invalid {
-            reason: "a request id, tenant, trace id or client context contains a character that is not allowed in a header: \
+            reason: "a request id, tenant or trace id contains a character that is not allowed in a header: \
                      escape it",
         })?;
         headers.insert(HeaderName::from_static(name), value);
@@ -239,4 +212,176 @@ fn headers(request_id: &str, extra: &[(&'static str, String)]) -> Result<HeaderM
         });
     }
     Ok(headers)
+}
+
+/// The response of the function.
+///
+/// `Debug` omits the payload and the log.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Reply {
+    /// The response as the process sent it: JSON text, unless the function streams.
+    pub payload: String,
+    /// The request id of the invocation.
+    pub request_id: String,
+    /// The lines that the process wrote between taking the event and responding.
+    pub log: Vec<LogLine>,
+}
+
+impl Reply {
+    /// Parses the response as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the response is not JSON.
+    pub fn json(&self) -> Result<serde_json::Value, serde_json::Error> {
+        serde_json::from_str(&self.payload)
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("request_id", &self.request_id)
+            .field("payload_bytes", &self.payload.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a process could not be started.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
+/// # use std::process::Command;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let function = FunctionSpec::new("payment", Command::new("no/such/program"));
+/// let error = LocalLambda::start(function).await?.start_process().await.unwrap_err();
+/// assert!(error.to_string().contains("check that `no/such/program` is built"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "the process of function `{function}` could not be started: check that `{program}` is built and its path is right"
+)]
+pub struct StartError {
+    pub(super) function: String,
+    pub(super) program: String,
+    #[source]
+    pub(super) source: Arc<io::Error>,
+}
+
+/// Why an invocation has no response.
+///
+/// # Examples
+///
+/// ```no_run
+/// # use idempotency_testkit::lambda::*;
+/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+/// match lambda.invoke(r#"{"amount": -1}"#).await {
+///     Err(InvokeError::Function { error_type, .. }) => assert_eq!(error_type, "InvalidAmount"),
+///     other => panic!("expected an error of the function: {other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvokeError {
+    /// The function returned an error.
+    #[error("the function returned an error of type `{error_type}`: {error_message}")]
+    #[non_exhaustive]
+    Function {
+        /// The `errorType` that it sent.
+        error_type: String,
+        /// The `errorMessage` that it sent.
+        error_message: String,
+        /// The request id of the invocation.
+        request_id: String,
+        /// The lines that the process wrote during the invocation.
+        log: Vec<LogLine>,
+    },
+
+    /// The process reported an error, or ended, before it asked for its first event.
+    #[error(
+        "the function did not start: `{error_type}`: {error_message}; see the log of this error"
+    )]
+    #[non_exhaustive]
+    Init {
+        /// The `errorType` that it sent; `Runtime.ExitError` if it ended without sending one.
+        error_type: String,
+        /// The `errorMessage` that it sent, or how the process ended.
+        error_message: String,
+        /// The lines that the process wrote.
+        log: Vec<LogLine>,
+    },
+
+    /// The process ended, or was killed, before it responded.
+    #[error("the function's process ended before it responded ({}); see the log of this error", ended(.status))]
+    #[non_exhaustive]
+    Exited {
+        /// How the process ended; `None` if its [`LocalLambda`](super::LocalLambda) was dropped.
+        status: Option<ExitStatus>,
+        /// The lines that the process wrote.
+        log: Vec<LogLine>,
+    },
+
+    /// The deadline has expired, and the process was killed.
+    #[error(
+        "the deadline has expired and the function's process was killed: set a later deadline with `deadline_in`, or see the log of this error"
+    )]
+    #[non_exhaustive]
+    TimedOut {
+        /// The lines that the process wrote during the invocation.
+        log: Vec<LogLine>,
+    },
+
+    /// No process could be started for the invocation.
+    #[error(transparent)]
+    Start(#[from] StartError),
+
+    /// A setting of the invocation is invalid, so it was not sent.
+    #[error("the invocation cannot be sent: {reason}")]
+    #[non_exhaustive]
+    Invalid {
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
+
+impl InvokeError {
+    /// Returns the lines that the process wrote; empty if there was no process.
+    #[must_use]
+    pub fn log(&self) -> &[LogLine] {
+        match self {
+            Self::Function { log, .. }
+            | Self::Init { log, .. }
+            | Self::Exited { log, .. }
+            | Self::TimedOut { log } => log,
+            Self::Start(_) | Self::Invalid { .. } => &[],
+        }
+    }
+
+    /// Returns the `errorType` that Lambda would give to its caller.
+    #[must_use]
+    pub fn error_type(&self) -> &str {
+        match self {
+            Self::Function { error_type, .. } | Self::Init { error_type, .. } => error_type,
+            Self::Exited { .. } => "Runtime.ExitError",
+            Self::TimedOut { .. } => "Sandbox.Timedout",
+            Self::Start(_) => "Runtime.InvalidEntrypoint",
+            Self::Invalid { .. } => "InvalidRequestContentException",
+        }
+    }
+}
+
+/// Describes the end of a process.
+pub(super) fn ended(status: &Option<ExitStatus>) -> String {
+    match status {
+        Some(status) => status.to_string(),
+        None => "its local Lambda was dropped".to_owned(),
+    }
 }

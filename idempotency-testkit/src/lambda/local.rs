@@ -8,30 +8,15 @@ use tokio::runtime::Handle;
 
 use super::api::serve_invoke_api;
 use super::function::FunctionSpec;
-use super::function_process::{FunctionProcess, Inner, start_process};
+use super::function::{FunctionProcess, Inner, start_process};
 use super::invocation::{Invocation, Target};
-use super::outcome::{InvokeError, StartError};
+use super::invocation::{InvokeError, StartError};
 use super::state::{Event, State};
 use crate::wire::Background;
 
 /// A Lambda with one function. It runs as long as this value lives.
 ///
 /// It runs on its own thread, so a paused tokio clock does not affect its deadlines. Dropping it kills all its processes.
-///
-/// # Examples
-///
-/// ```no_run
-/// use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
-/// use std::process::Command;
-///
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let function = FunctionSpec::new("payment", Command::new("target/debug/payment"));
-/// let lambda = LocalLambda::start(function).await?;
-/// let reply = lambda.invoke(r#"{"order_id": 1}"#).await?;
-/// println!("{}", reply.payload);
-/// # Ok(())
-/// # }
-/// ```
 pub struct LocalLambda {
     function: Arc<Function>,
     /// Its endpoint, once that was asked for.
@@ -78,20 +63,6 @@ impl LocalLambda {
     }
 
     /// Prepares an invocation in an idle process, or in a new one if every process is busy.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let one = lambda.invoke(r#"{"order_id": 1}"#).start();
-    /// let two = lambda.invoke(r#"{"order_id": 2}"#).start();
-    /// one.await?;
-    /// two.await?;
-    /// assert_eq!(lambda.processes().len(), 2, "each takes one event at a time");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn invoke(&self, event: impl Into<String>) -> Invocation<'_> {
         self.function.invoke(event.into())
     }

@@ -23,19 +23,6 @@ pub enum LogSource {
 /// A line that the process wrote, without its line ending.
 ///
 /// `Debug` omits the text, because a function may log its payload.
-///
-/// # Examples
-///
-/// ```no_run
-/// # use idempotency_testkit::lambda::*;
-/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-/// let reply = lambda.invoke(r#"{"order_id": 1}"#).await?;
-/// for line in &reply.log {
-///     println!("{:?}: {}", line.source, line.text);
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct LogLine {

@@ -29,20 +29,16 @@
 //! # }
 //! ```
 
-// `function_process`, `invocation` and `local` refer to each other: a process and the Lambda create invocations, and an
-// invocation keeps which of the two it is sent to.
+// `function`, `invocation` and `local` refer to each other: a process and the Lambda create invocations, and an invocation keeps which
+// of the two it is sent to.
 mod api;
 mod function;
-mod function_process;
 mod invocation;
 mod local;
 mod log;
-mod outcome;
 mod state;
 
-pub use function::FunctionSpec;
-pub use function_process::FunctionProcess;
-pub use invocation::{Invocation, Pending};
+pub use function::{FunctionProcess, FunctionSpec};
+pub use invocation::{Invocation, InvokeError, Pending, Reply, StartError};
 pub use local::LocalLambda;
 pub use log::{LogLine, LogSource};
-pub use outcome::{InvokeError, Reply, StartError};

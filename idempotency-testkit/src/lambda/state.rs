@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hyper::HeaderMap;
 use tokio::sync::{Notify, oneshot, watch};
 
+use super::invocation::{InvokeError, Reply, ended};
 use super::log::Log;
-use super::outcome::{InvokeError, Reply, ended};
 
 pub(super) type Outcome = Result<Reply, InvokeError>;
 

@@ -1,18 +1,24 @@
-//! The builder of a check, and what it plays, without the types of its user.
+//! The builder of a check, what it plays without the types of its user, and the run: the faultless runs, then each fault at each point.
 
-use std::fmt;
-use std::io;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
-use idempotency_lambda::{BoxError, with_backend, with_invocation};
+use idempotency_core::clock::Clock;
+use idempotency_lambda::{BoxError, SystemClock, with_backend, with_invocation};
 use serde::Serialize;
 
-use super::ending::Ending;
-use super::process::Local;
-use super::provider::Provider;
-use super::report::SafetyReport;
-use super::run;
+use super::RECORDS;
+use super::connector::Server;
+use super::effects::Expectation;
+use super::ending::{Ending, comparable};
+use super::ending::{judge, judge_changed, judge_other, row};
+use super::gate::{FaultKind, MAX_NOTED, Point, Trace};
+use super::process::{Local, Process};
+use super::provider::{Listener, Provider};
+use super::report::{Row, SafetyReport, SafetyVerdict};
+use super::stage::{Stage, Theatre};
 use super::world::World;
 use crate::dynamodb::{DatabaseError, TableSpec};
 
@@ -26,18 +32,7 @@ pub struct RetrySafety<E> {
     deliver: Option<Arc<dyn Fn(E, u32) -> E + Send + Sync>>,
     events: Vec<E>,
     counts: Vec<(String, Count)>,
-    prepare: Vec<Prepare>,
-    tables: Vec<TableSpec>,
-    provider: Option<Provider>,
-    ignored: Vec<String>,
-    others: Vec<usize>,
-    changed: Vec<usize>,
-    ignored_effects: Vec<String>,
-    retried_for: Option<Duration>,
-    settle: Duration,
-    own_server: bool,
-    fails: bool,
-    without_effect: bool,
+    plan: Plan,
 }
 
 impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
@@ -66,18 +61,10 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
             deliver: None,
             events: vec![event],
             counts: Vec::new(),
-            prepare: Vec::new(),
-            tables: vec![TableSpec::new(super::RECORDS)],
-            provider: None,
-            ignored: Vec::new(),
-            others: Vec::new(),
-            changed: Vec::new(),
-            ignored_effects: Vec::new(),
-            retried_for: None,
-            settle: Duration::ZERO,
-            own_server: false,
-            fails: false,
-            without_effect: false,
+            plan: Plan {
+                tables: vec![TableSpec::new(super::RECORDS)],
+                ..Plan::default()
+            },
         }
     }
 
@@ -115,7 +102,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     ///
     /// The table `idempotency`, which the framework uses, is there already.
     pub fn table(mut self, table: TableSpec) -> Self {
-        self.tables.push(table);
+        self.plan.tables.push(table);
         self
     }
 
@@ -141,7 +128,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
         F: AsyncFn(World) + Send + Sync + 'static,
     {
         let prepare = Arc::new(prepare);
-        self.prepare.push(Arc::new(move |world| {
+        self.plan.prepare.push(Arc::new(move |world| {
             let prepare = Arc::clone(&prepare);
             Box::pin(async move { prepare(world).await })
         }));
@@ -150,8 +137,8 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
 
     /// Gives the world a provider: an HTTP server at [`World::url`], whose requests are points where faults happen.
     pub fn provider(mut self, provider: Provider) -> Self {
-        self.provider = Some(provider);
-        self.settle = self.settle.max(SETTLE);
+        self.plan.provider = Some(provider);
+        self.plan.settle = self.plan.settle.max(SETTLE);
         self
     }
 
@@ -160,29 +147,29 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// It is needed for a server of the test's own, on another thread or runtime, and must be longer than the server takes for a
     /// reply. A check with a provider waits at least 3 ms. No fault falls inside of such a server: a report says so.
     pub fn settle(mut self, settle: Duration) -> Self {
-        self.settle = self.settle.max(settle);
-        self.own_server = true;
+        self.plan.settle = self.plan.settle.max(settle);
+        self.plan.own_server = true;
         self
     }
 
     /// Says for how long the sender can deliver the event again, such as the retention of a queue. The event is then delivered at
     /// the end of that time too: it finds a window (`expires_after`) that is shorter.
     pub fn retried_for(mut self, time: Duration) -> Self {
-        self.retried_for = Some(time);
+        self.plan.retried_for = Some(time);
         self
     }
 
     /// Adds an event of another operation, such as the order of another user. It must have an effect of its own after the event
     /// was done.
     pub fn another(mut self, event: E) -> Self {
-        self.others.push(self.events.len());
+        self.plan.others.push(self.events.len());
         self.events.push(event);
         self
     }
 
     /// Adds an event with the key of the event and another content, such as another amount. It must be refused.
     pub fn changed(mut self, event: E) -> Self {
-        self.changed.push(self.events.len());
+        self.plan.changed.push(self.events.len());
         self.events.push(event);
         self
     }
@@ -196,7 +183,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// Leaves out a part of responses, a JSON pointer such as `/created_at`, when they are compared. In an HTTP response with a
     /// JSON body the body is a part: `/body/created_at`.
     pub fn ignore(mut self, pointer: &str) -> Self {
-        self.ignored.push(pointer.to_owned());
+        self.plan.ignored.push(pointer.to_owned());
         self
     }
 
@@ -205,19 +192,19 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     ///
     /// If the faultless run has nothing of this name, the check fails.
     pub fn ignore_effect(mut self, name: &str) -> Self {
-        self.ignored_effects.push(name.to_owned());
+        self.plan.ignored_effects.push(name.to_owned());
         self
     }
 
     /// Says that the faultless run ends with an error, as for a declined card. Then no final response is expected.
     pub fn fails(mut self) -> Self {
-        self.fails = true;
+        self.plan.fails = true;
         self
     }
 
     /// Says that the function has no effect that can be seen. Then its responses alone are compared.
     pub fn without_effect(mut self) -> Self {
-        self.without_effect = true;
+        self.plan.without_effect = true;
         self
     }
 
@@ -225,11 +212,11 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     ///
     /// It runs on threads of its own, so it can be awaited in any runtime. A scenario takes some milliseconds.
     pub async fn run(self) -> SafetyReport {
-        let plan = self.plan();
+        let (handler, plan) = self.plan();
         let (send, receive) = tokio::sync::oneshot::channel();
         let check = std::thread::Builder::new().name("retry-safety-check".to_owned());
         let started = check.spawn(move || {
-            let _ = send.send(run::play(&plan).unwrap_or_else(SafetyReport::failed));
+            let _ = send.send(play(&plan, &handler).unwrap_or_else(SafetyReport::failed));
         });
         if let Err(error) = started {
             return SafetyReport::failed(Failure::of_thread(error));
@@ -238,36 +225,18 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
         report.unwrap_or_else(|_| SafetyReport::failed("the thread of the check panicked"))
     }
 
-    fn plan(self) -> Plan {
+    fn plan(self) -> (Handler, Plan) {
         let (handler, deliver, events) = (self.handler, self.deliver, self.events);
-        Plan {
-            handler: Arc::new(move |world, number| {
-                let mut event = events[number].clone();
-                if let Some(deliver) = &deliver {
-                    event = deliver(event, world.delivery());
-                }
-                handler(world, event)
-            }),
-            counts: Arc::new(self.counts),
-            prepare: self.prepare,
-            tables: self.tables,
-            provider: self.provider,
-            ignored: self.ignored,
-            others: self.others,
-            changed: self.changed,
-            ignored_effects: self.ignored_effects,
-            retried_for: self.retried_for,
-            settle: self.settle,
-            own_server: self.own_server,
-            fails: self.fails,
-            without_effect: self.without_effect,
-        }
-    }
-}
-
-impl<E> fmt::Debug for RetrySafety<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetrySafety").finish_non_exhaustive()
+        let mut plan = self.plan;
+        plan.counts = Arc::new(self.counts);
+        let handler: Handler = Arc::new(move |world, number| {
+            let mut event = events[number].clone();
+            if let Some(deliver) = &deliver {
+                event = deliver(event, world.delivery());
+            }
+            handler(world, event)
+        });
+        (handler, plan)
     }
 }
 
@@ -284,8 +253,8 @@ pub(super) type Prepare = Arc<dyn Fn(World) -> Local<()> + Send + Sync>;
 pub(super) const EVENT: usize = 0;
 
 /// A check.
+#[derive(Default)]
 pub(super) struct Plan {
-    pub(super) handler: Handler,
     pub(super) counts: Arc<Vec<(String, Count)>>,
     pub(super) prepare: Vec<Prepare>,
     pub(super) tables: Vec<TableSpec>,
@@ -333,5 +302,326 @@ impl From<DatabaseError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// How much later than the first the second faultless run starts, so that times differ.
+const ANOTHER_TIME: Duration = Duration::from_secs(133_333);
+
+/// How many ways through the function a check plays.
+const MAX_COURSES: usize = 5;
+
+/// How often a scenario is played until its point is reached.
+const TRIES: usize = 2;
+
+/// How often, if the point is a wait for a socket: the machine decides whether a run has it.
+const TRIES_FOR_SOCKET: usize = 6;
+
+/// The points of a faultless run.
+struct Course {
+    /// True if the caches of the program were warm.
+    is_warm: bool,
+    trace: Trace,
+}
+
+/// Plays all scenarios.
+pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failure> {
+    let listener = match &plan.provider {
+        Some(_) => Some(Arc::new(Listener::bind().map_err(Failure::of_thread)?)),
+        None => None,
+    };
+    let theatre = Theatre {
+        plan,
+        handler,
+        server: Server::start()?,
+        listener,
+        start: SystemClock.now(),
+        rerun_in_another_second: Cell::new(true),
+        stale_reads: RefCell::default(),
+    };
+    let mut report = SafetyReport {
+        rows: Vec::new(),
+        failure: None,
+        notes: Vec::new(),
+        unplayed: Vec::new(),
+        unseen: unseen(plan),
+    };
+    let (expectation, first) = without_faults(&theatre, &mut report)?;
+    other_events(&theatre, &mut report.rows)?;
+    beyond_reach(&theatre, &mut report.rows)?;
+    let mut number = 0;
+    for course in courses(&theatre, first, &mut report)? {
+        let mark = if course.is_warm { " (warm)" } else { "" };
+        for (point, label) in course.trace {
+            number += 1;
+            for fault in FaultKind::ALL.into_iter().filter(|fault| point.has(*fault)) {
+                let (stage, is_reached) = scenario(&theatre, course.is_warm, (&point, fault))?;
+                let label = format!("{label}{mark}");
+                // The requests before and after this wait are points of their own, so the effects around it were played.
+                if !is_reached && is_wait_for_socket(plan, &point) {
+                    report.unplayed.push(format!("`{label}`, {fault}"));
+                    continue;
+                }
+                let verdict = if is_reached {
+                    judge(plan, &stage, &expectation)?
+                } else {
+                    (SafetyVerdict::NotReached, Vec::new())
+                };
+                let row = row(number, label, Some(fault), verdict, &stage);
+                report.rows.push(row);
+            }
+        }
+    }
+    let stale = theatre.stale_reads.borrow();
+    report.unseen.extend(stale.iter().map(|read| {
+        format!("`{read}` with an earlier state, as it is eventually consistent: set `consistent_read(true)` if a run decides by it")
+    }));
+    Ok(report)
+}
+
+/// Returns true if the machine decides whether a run has this wait, and not the function alone.
+fn is_wait_for_socket(plan: &Plan, point: &Point) -> bool {
+    !plan.settle.is_zero() && matches!(point, Point::Await(..))
+}
+
+/// Plays a fault at a point. Returns the stage, and whether the point was reached.
+fn scenario<'a>(
+    theatre: &'a Theatre<'_>,
+    is_warm: bool,
+    (point, fault): (&Point, FaultKind),
+) -> Result<(Stage<'a>, bool), Failure> {
+    let most = if is_wait_for_socket(theatre.plan, point) {
+        TRIES_FOR_SOCKET
+    } else {
+        TRIES
+    };
+    let mut tries = 0;
+    loop {
+        let mut stage = if is_warm {
+            theatre.warm_stage()?
+        } else {
+            theatre.stage()?
+        };
+        let process = stage.play(EVENT, Some((point.clone(), fault)))?;
+        tries += 1;
+        if process.gate.played() || tries == most {
+            return Ok((stage, process.gate.played()));
+        }
+    }
+}
+
+/// Returns what this check does not look at.
+fn unseen(plan: &Plan) -> Vec<String> {
+    let ignored = plan.ignored_effects.iter();
+    let mut unseen: Vec<_> = ignored
+        .map(|name| format!("`{name}`, which the check ignores"))
+        .collect();
+    if plan.retried_for.is_none() {
+        let window = "a delivery after the window (`expires_after`) has ended: say how long the sender delivers again, with \
+                      `.retried_for(..)`";
+        unseen.push(window.to_owned());
+    }
+    if plan.own_server {
+        unseen.push("faults inside of a server of the test's own".to_owned());
+    }
+    unseen
+}
+
+/// Plays the faultless run and later deliveries. Returns what it changes, and its points.
+fn without_faults(
+    theatre: &Theatre<'_>,
+    report: &mut SafetyReport,
+) -> Result<(Expectation, Trace), Failure> {
+    let plan = theatre.plan;
+    let (expectation, mut stage, process) = effect_of(theatre, EVENT)?;
+    let (trace, had_more) = process.gate.trace();
+    if let Some(delivery) = stage.deliveries.first()
+        && !plan.fails
+        && delivery.ending.final_response().is_none()
+    {
+        let ending = match &delivery.ending {
+            Ending::Failed { name, message } => format!("error {name}: {message}"),
+            other => other.text(),
+        };
+        return Err(Failure::new(format!(
+            "the delivery without a fault ended with: {ending}\n(if it is meant to fail, say so with `.fails()`)"
+        )));
+    }
+    let all = stage.all()?;
+    if let Some(name) = plan.ignored_effects.iter().find(|name| !all.has(name)) {
+        return Err(Failure::new(format!(
+            "the delivery without a fault had no effect `{name}`, so it cannot be ignored: name a count, a table, an attribute \
+             such as `accounts.attempts`, or a request such as `POST /attempts`"
+        )));
+    }
+    if !expectation.sees_an_effect() && !plan.without_effect {
+        return Err(Failure::new(
+            "the delivery without a fault had no effect that can be seen, so this check would prove nothing: count the effect \
+             with `.effect(..)`, add the function's table with `.table(..)`, or let it use the provider of `.provider(..)` \
+             (if it has no effect, say so with `.without_effect()`)",
+        ));
+    }
+    if !trace.iter().any(|(_, label)| label.contains(RECORDS)) {
+        report.notes.push(format!(
+            "The function made no request to the table `{RECORDS}`: nothing protects it. A call in a spawned task needs \
+             `in_current_invocation`."
+        ));
+    }
+    if had_more {
+        report.unseen.push(more_points());
+    }
+    stage.shared.advance(Duration::from_secs(1));
+    stage.deliver(EVENT, None)?;
+    let verdict = judge(plan, &stage, &expectation)?;
+    report
+        .rows
+        .push(row(0, "delivered again".to_owned(), None, verdict, &stage));
+    if let Some(time) = plan.retried_for {
+        stage.shared.advance(time);
+        stage.deliver(EVENT, None)?;
+        let (verdict, mut findings) = judge(plan, &stage, &expectation)?;
+        if !verdict.is_safe() {
+            let longer = "the window has ended before: make `expires_after` longer than the sender's retries";
+            findings.push(longer.to_owned());
+        }
+        let point = "delivered at the end of the retries".to_owned();
+        report
+            .rows
+            .push(row(0, point, None, (verdict, findings), &stage));
+    }
+    Ok((expectation, trace))
+}
+
+/// Plays the events of other operations, and those with another content.
+fn other_events(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failure> {
+    for (index, event) in theatre.plan.others.iter().enumerate() {
+        let alone = effect_of(theatre, *event)?.0;
+        let mut stage = theatre.stage()?;
+        let verdict = judge_other(&mut stage, *event, &alone)?;
+        rows.push(row(
+            0,
+            numbered("another event", index),
+            None,
+            verdict,
+            &stage,
+        ));
+    }
+    for (index, event) in theatre.plan.changed.iter().enumerate() {
+        let mut stage = theatre.stage()?;
+        let verdict = judge_changed(&mut stage, *event)?;
+        rows.push(row(
+            0,
+            numbered("changed event", index),
+            None,
+            verdict,
+            &stage,
+        ));
+    }
+    Ok(())
+}
+
+/// Finds the effects that happen where no fault can fall: a run in another world, which has each locked fake aside, still changes
+/// them.
+fn beyond_reach(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failure> {
+    if theatre.plan.counts.is_empty() || theatre.plan.own_server {
+        return Ok(());
+    }
+    let seen = theatre.stage()?;
+    let mut aside = theatre.stage_aside(&seen)?;
+    let before = seen.snapshot()?.counts;
+    aside.deliver(EVENT, None)?;
+    let after = seen.snapshot()?.counts;
+    for (name, _) in after
+        .iter()
+        .filter(|(name, count)| before.get(*name) != Some(*count))
+    {
+        let finding = format!(
+            "`{name}` changes outside of every `retry_safety::Mutex`, so no fault falls between it and what is done beside it"
+        );
+        let verdict = (SafetyVerdict::NotReached, vec![finding]);
+        rows.push(row(0, format!("effect `{name}`"), None, verdict, &seen));
+    }
+    Ok(())
+}
+
+fn more_points() -> String {
+    format!(
+        "more than the first {MAX_NOTED} waits of the function, and of the uses of a fake at one place"
+    )
+}
+
+/// Returns the ways through the function: the first run, and those of a program with warm caches, until there is no new one.
+fn courses(
+    theatre: &Theatre<'_>,
+    first: Trace,
+    report: &mut SafetyReport,
+) -> Result<Vec<Course>, Failure> {
+    let points = |trace: &Trace| -> Vec<Point> {
+        let points = trace.iter().map(|(point, _)| point.clone());
+        points
+            .filter(|point| !is_wait_for_socket(theatre.plan, point))
+            .collect()
+    };
+    let mut courses = vec![Course {
+        is_warm: false,
+        trace: first,
+    }];
+    loop {
+        let mut stage = theatre.warm_stage()?;
+        let (trace, had_more) = stage.deliver(EVENT, None)?.gate.trace();
+        if had_more {
+            report.unseen.push(more_points());
+        }
+        if courses
+            .iter()
+            .any(|known| points(&known.trace) == points(&trace))
+        {
+            return Ok(courses);
+        }
+        if courses.len() == MAX_COURSES {
+            let more = format!(
+                "more than {MAX_COURSES} ways through the function: each run has other points"
+            );
+            report.unseen.push(more);
+            return Ok(courses);
+        }
+        courses.push(Course {
+            is_warm: true,
+            trace,
+        });
+    }
+}
+
+/// Delivers an event once in an empty world, and once more in another one. Returns what it changes, and the first world.
+fn effect_of<'a>(
+    theatre: &'a Theatre<'_>,
+    event: usize,
+) -> Result<(Expectation, Stage<'a>, Arc<Process>), Failure> {
+    let mut stage = theatre.stage()?;
+    let before = stage.snapshot()?;
+    stage.shared.watch(true);
+    let first = stage.deliver(event, None)?;
+    let earlier = stage.shared.watch(false);
+    let after = stage.snapshot()?;
+    let mut another = theatre.stage_at(ANOTHER_TIME, "another-request")?;
+    another.deliver(event, None)?;
+    let response = |stage: &Stage<'_>| {
+        let response = stage.final_response()?;
+        Some(comparable(response, &theatre.plan.ignored))
+    };
+    let expectation = Expectation {
+        before,
+        after,
+        again: another.snapshot()?,
+        earlier,
+        responses: (response(&stage), response(&another)),
+    };
+    Ok((expectation, stage, first))
+}
+
+fn numbered(name: &str, index: usize) -> String {
+    match index {
+        0 => name.to_owned(),
+        index => format!("{name} {}", index + 1),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::database::Items;
+use super::connector::Items;
 use super::provider::ProviderRequest;
 
 /// What can be seen of the world: counts, requests that a provider applied, and the items of the function's tables.

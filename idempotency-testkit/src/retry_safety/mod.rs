@@ -54,39 +54,31 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `check` | the builder of a check, and what it plays |
-//! | `run` | the faultless runs, then each fault at each point |
+//! | `check` | the builder of a check, and its run: the faultless runs, then each fault at each point |
 //! | `stage` | one scenario: a world, and the deliveries in it |
 //! | `process` | one process: a thread, a runtime, virtual time |
 //! | `gate` | the faults and points; notes the points of a process, and plays the fault |
-//! | `connector`, `provider`, `fake` | the requests to DynamoDB and to a provider, and the uses of a fake |
-//! | `database` | the DynamoDB of a scenario |
-//! | `world` | what the function gets |
-//! | `effects`, `ending` | what differs from a faultless run: the world, the responses |
-//! | `judge` | the verdict |
+//! | `connector`, `provider` | the requests to DynamoDB and to a provider; the DynamoDB of a scenario |
+//! | `world` | what the function gets, and the uses of a fake |
+//! | `effects`, `ending` | what differs from a faultless run: the world, the responses; the verdict |
 //! | `report` | the result, and its text |
 
 mod check;
 mod connector;
-mod database;
 mod effects;
 mod ending;
-mod fake;
 mod gate;
-mod judge;
 mod process;
 mod provider;
 mod report;
-mod run;
 mod stage;
 mod world;
 
 pub use check::RetrySafety;
-pub use fake::{FakeGuard, Mutex};
 pub use gate::FaultKind;
 pub use provider::{Provider, ProviderReply, ProviderRequest};
 pub use report::{Row, SafetyReport, SafetyVerdict};
-pub use world::World;
+pub use world::{FakeGuard, Mutex, World};
 
 use idempotency_lambda::BoxError;
 use serde::Serialize;

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,14 +80,6 @@ impl Provider {
     pub fn honours(mut self, header: &str) -> Self {
         self.token_header = Some(header.to_ascii_lowercase());
         self
-    }
-}
-
-impl fmt::Debug for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provider")
-            .field("token_header", &self.token_header)
-            .finish_non_exhaustive()
     }
 }
 

@@ -84,18 +84,6 @@ impl Row {
 }
 
 /// What a check found: a verdict for each case. `Display` writes it as a table.
-///
-/// # Examples
-///
-/// ```
-/// # use idempotency_testkit::retry_safety::SafetyReport;
-/// fn check(report: &SafetyReport) {
-///     for row in report.unsafe_rows() {
-///         println!("{}: {}", row.case(), row.verdict);
-///     }
-///     report.assert_safe();
-/// }
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a report does nothing by itself: call `assert_safe`"]
 pub struct SafetyReport {

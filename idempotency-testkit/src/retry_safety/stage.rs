@@ -14,8 +14,8 @@ use idempotency_lambda::SystemClock;
 use serde_json::Value;
 
 use super::RECORDS;
-use super::check::{EVENT, Failure, Plan};
-use super::database::{Database, Items, Server};
+use super::check::{EVENT, Failure, Handler, Plan};
+use super::connector::{Database, Items, Server};
 use super::effects::Snapshot;
 use super::ending::Ending;
 use super::gate::{Completions, FaultKind, Message, Point};
@@ -32,6 +32,7 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 /// What all scenarios of a check share.
 pub(super) struct Theatre<'a> {
     pub(super) plan: &'a Plan,
+    pub(super) handler: &'a Handler,
     pub(super) server: Server,
     pub(super) listener: Option<Arc<Listener>>,
     /// When each scenario starts.
@@ -180,7 +181,7 @@ impl Stage<'_> {
         self.started += 1;
         let number = self.started;
         let (process, messages) = Process::new(&self.shared, number, fault);
-        let (handler, world) = (Arc::clone(&self.theatre.plan.handler), World::new(&process));
+        let (handler, world) = (Arc::clone(self.theatre.handler), World::new(&process));
         let thread = Arc::clone(&process).start(move || handler(world, event));
         let thread = thread.map_err(Failure::of_thread)?;
         while let Ok(Message::Paused(fault, resume)) = messages.recv() {

@@ -5,8 +5,12 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use idempotency_lambda::BoxError;
+use idempotency_testkit::retry_safety::FaultKind::{
+    CrashAfter, CrashBefore, Duplicate, LostReply, NoReply, Refused, Takeover,
+};
+use idempotency_testkit::retry_safety::SafetyVerdict::{self, EffectLost, EffectTwice};
 use idempotency_testkit::retry_safety::{
-    FaultKind, Provider, ProviderReply, SafetyVerdict, World, retry_safety,
+    Provider, ProviderReply, SafetyReport, World, retry_safety,
 };
 use serde_json::{Value, json};
 
@@ -47,152 +51,92 @@ pub(crate) async fn send(
     Ok(serde_json::from_slice(&body).unwrap_or_default())
 }
 
+/// Plays the check of a handler under the operation of this name.
+async fn played(
+    name: &'static str,
+    handler: impl AsyncFn(&World, &Value) -> Result<Value, BoxError> + Send + Sync + 'static,
+) -> SafetyReport {
+    let check = retry_safety(order(), async move |world: World, event: Value| {
+        protected(name, &event, || handler(&world, &event)).await
+    });
+    check.provider(provider()).run().await
+}
+
 #[tokio::test]
 async fn a_request_without_a_token_is_charged_twice() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        protected("http.plain", &event, async || {
-            send(&world, "POST", "/charges", None, &event["amount"]).await
-        })
-        .await
+    let report = played("http.plain", async |world, event| {
+        send(world, "POST", "/charges", None, &event["amount"]).await
     })
-    .provider(provider())
-    .run()
     .await;
-    assert_found(
-        &report,
-        "POST /charges",
-        FaultKind::CrashAfter,
-        SafetyVerdict::EffectTwice,
-    );
-    assert_found(
-        &report,
-        "POST /charges",
-        FaultKind::LostReply,
-        SafetyVerdict::EffectTwice,
-    );
-    assert_found(
-        &report,
-        "POST /charges",
-        FaultKind::NoReply,
-        SafetyVerdict::EffectTwice,
-    );
-    assert_found(
-        &report,
-        "POST /charges",
-        FaultKind::Takeover,
-        SafetyVerdict::EffectTwice,
-    );
+    for fault in [CrashAfter, LostReply, NoReply, Takeover] {
+        assert_found(&report, "POST /charges", fault, EffectTwice);
+    }
     let first = report.unsafe_rows()[0];
     assert_eq!(first.findings, ["`POST /charges` is 2 instead of 1"]);
-    let safe = |fault| {
-        let row = report
-            .rows()
-            .iter()
-            .find(|row| row.point == "POST /charges" && row.fault == Some(fault));
-        assert_eq!(
-            row.map(|row| row.verdict),
-            Some(SafetyVerdict::Ok),
-            "{fault}\n{report}"
+    for fault in [CrashBefore, Refused, Duplicate] {
+        let mut rows = report.with(SafetyVerdict::Ok).into_iter();
+        let is_safe = rows.any(|row| row.point == "POST /charges" && row.fault == Some(fault));
+        assert!(
+            is_safe,
+            "{fault}
+{report}"
         );
-    };
-    safe(FaultKind::CrashBefore);
-    safe(FaultKind::Refused);
-    safe(FaultKind::Duplicate);
+    }
 }
 
 #[tokio::test]
 async fn a_request_with_a_token_that_each_run_has_is_safe() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        protected("http.token", &event, async || {
-            let token = event["order_id"].as_str();
-            send(&world, "POST", "/charges", token, &event["amount"]).await
-        })
-        .await
+    let report = played("http.token", async |world, event| {
+        let token = event["order_id"].as_str();
+        send(world, "POST", "/charges", token, &event["amount"]).await
     })
-    .provider(provider())
-    .run()
     .await;
     report.assert_safe();
 }
 
 #[tokio::test]
 async fn a_token_that_each_run_makes_anew_protects_nothing() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        protected("http.random", &event, async || {
-            let token = format!("run {}", world.delivery());
-            send(&world, "POST", "/charges", Some(&token), &event["amount"]).await
-        })
-        .await
+    let report = played("http.random", async |world, event| {
+        let token = format!("run {}", world.delivery());
+        send(world, "POST", "/charges", Some(&token), &event["amount"]).await
     })
-    .provider(provider())
-    .run()
     .await;
-    assert_found(
-        &report,
-        "POST /charges",
-        FaultKind::CrashAfter,
-        SafetyVerdict::EffectTwice,
-    );
+    assert_found(&report, "POST /charges", CrashAfter, EffectTwice);
 }
 
 #[tokio::test]
 async fn a_put_with_an_id_of_the_event_is_safe_without_a_token() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        protected("http.put", &event, async || {
-            send(&world, "PUT", "/orders/o-1", None, &event["amount"]).await?;
-            Ok(json!({ "ordered": true }))
-        })
-        .await
+    let report = played("http.put", async |world, event| {
+        send(world, "PUT", "/orders/o-1", None, &event["amount"]).await?;
+        Ok(json!({ "ordered": true }))
     })
-    .provider(provider())
-    .run()
     .await;
     report.assert_safe();
 }
 
 #[tokio::test]
 async fn a_request_whose_error_is_ignored_is_lost() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        protected("http.ignored", &event, async || {
-            let _ = send(&world, "POST", "/mails", Some("o-1"), &event["amount"]).await;
-            Ok(json!({ "mailed": true }))
-        })
-        .await
+    let report = played("http.ignored", async |world, event| {
+        let _ = send(world, "POST", "/mails", Some("o-1"), &event["amount"]).await;
+        Ok(json!({ "mailed": true }))
     })
-    .provider(provider())
-    .run()
     .await;
-    assert_found(
-        &report,
-        "POST /mails",
-        FaultKind::Refused,
-        SafetyVerdict::EffectLost,
-    );
+    assert_found(&report, "POST /mails", Refused, EffectLost);
 }
 
 #[tokio::test]
 async fn a_client_that_repeats_a_lost_request_by_itself_charges_twice_in_one_run() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        protected("http.repeats", &event, async || {
-            for _ in 0..3 {
-                let sent = send(&world, "POST", "/charges", None, &event["amount"]).await;
-                if sent.is_ok() {
-                    return sent;
-                }
+    let report = played("http.repeats", async |world, event| {
+        for _ in 0..3 {
+            let sent = send(world, "POST", "/charges", None, &event["amount"]).await;
+            if sent.is_ok() {
+                return sent;
             }
-            Err("the provider does not reply".into())
-        })
-        .await
+        }
+        Err("the provider does not reply".into())
     })
-    .provider(provider())
-    .run()
     .await;
-    assert_found(
-        &report,
-        "POST /charges",
-        FaultKind::LostReply,
-        SafetyVerdict::EffectTwice,
-    );
+    assert_found(&report, "POST /charges", LostReply, EffectTwice);
 }
 
 /// Starts a server of the test's own, on a thread of its own. It replies to each connection.
@@ -230,10 +174,10 @@ async fn a_function_can_ask_a_server_of_the_tests_own() {
     let address = own_server();
     let report = retry_safety(order(), async move |world: World, _: Value| {
         let reply = ask(address).await?;
-        world.fake::<crate::bank::Bank>().charge(Some("order"));
+        world.fake::<crate::Bank>().charge(Some("order"));
         Ok::<_, BoxError>(json!({ "reply": reply }))
     })
-    .effect("charges", crate::bank::charges)
+    .effect("charges", crate::charges)
     .settle(std::time::Duration::from_secs(2))
     .run()
     .await;

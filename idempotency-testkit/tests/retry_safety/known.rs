@@ -1,5 +1,6 @@
 //! Functions with a known bug, all of which must be found, and safe ones, none of which may be accused.
 
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex as StdMutex, OnceLock};
 use std::time::Duration;
@@ -24,8 +25,7 @@ use idempotency_testkit::retry_safety::{
 };
 use serde_json::{Value, json};
 
-use crate::bank::{Bank, Marks, Outbox, charges, mails};
-use crate::{operation, order};
+use crate::{Bank, Marks, Outbox, charges, mails, operation, order};
 
 pub(crate) fn accounts() -> TableSpec {
     TableSpec::new("accounts").without_ttl()
@@ -61,7 +61,7 @@ fn sold(
     handler: impl AsyncFn(&World, &Value) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
     within(
-        move || operation(name),
+        move || operation(&name.replace([' ', ','], "-")),
         async move |world: &World, event: &Value, _| handler(world, event).await,
     )
 }
@@ -141,358 +141,266 @@ impl Drop for MailAtEnd<'_> {
     }
 }
 
-/// A function with a bug: its name, where it is found, and what is found.
-struct Bug(
-    &'static str,
-    Option<FaultKind>,
-    SafetyVerdict,
-    RetrySafety<Value>,
-);
+/// A function with a bug: where it stands in this file, and where and as what it is found.
+struct Bug {
+    at: &'static Location<'static>,
+    fault: Option<FaultKind>,
+    verdict: SafetyVerdict,
+    check: RetrySafety<Value>,
+}
+
+trait Finds {
+    /// Expects that the check finds a bug.
+    fn finds(self, fault: impl Into<Option<FaultKind>>, verdict: SafetyVerdict) -> Bug;
+}
+
+impl Finds for RetrySafety<Value> {
+    #[track_caller]
+    fn finds(self, fault: impl Into<Option<FaultKind>>, verdict: SafetyVerdict) -> Bug {
+        Bug {
+            at: Location::caller(),
+            fault: fault.into(),
+            verdict,
+            check: self,
+        }
+    }
+}
 
 fn bugs_beside_the_call() -> Vec<Bug> {
     vec![
-        Bug(
-            "effect before the claim",
-            None,
-            EffectTwice,
-            shown(retry_safety(order(), async |world: World, event: Value| {
-                world.fake::<Bank>().charge(None);
-                crate::protected("before", &event, async || done()).await
-            })),
-        ),
-        Bug(
-            "effect of each replay",
-            None,
-            EffectTwice,
-            shown(retry_safety(order(), async |world: World, event: Value| {
-                let response: Value = crate::protected("after", &event, async || done()).await?;
+        // Effect before the claim.
+        shown(retry_safety(order(), async |world: World, event: Value| {
+            world.fake::<Bank>().charge(None);
+            crate::protected("before", &event, async || done()).await
+        }))
+        .finds(None, EffectTwice),
+        // Effect of each replay.
+        shown(retry_safety(order(), async |world: World, event: Value| {
+            let response: Value = crate::protected("after", &event, async || done()).await?;
+            world.fake::<Outbox>().send();
+            Ok::<_, BoxError>(response)
+        }))
+        .finds(None, EffectTwice),
+        // Effect after the completion.
+        shown(retry_safety(order(), async |world: World, event: Value| {
+            let operation = operation("executed").build()?;
+            let outcome = operation
+                .run(&event, Deadline::Inherited, async || done())
+                .await?;
+            if !outcome.is_replayed() {
                 world.fake::<Outbox>().send();
-                Ok::<_, BoxError>(response)
-            })),
-        ),
-        Bug(
-            "effect after the completion",
-            Some(CrashAfter),
-            EffectLost,
-            shown(retry_safety(order(), async |world: World, event: Value| {
-                let operation = operation("executed").build()?;
-                let outcome = operation
-                    .run(&event, Deadline::Inherited, async || done())
-                    .await?;
-                if !outcome.is_replayed() {
-                    world.fake::<Outbox>().send();
-                }
-                Ok::<_, BoxError>(outcome.into_response())
-            })),
-        ),
-        Bug(
-            "destructor after the completion",
-            Some(CrashAfter),
-            EffectLost,
-            shown(retry_safety(order(), async |world: World, event: Value| {
-                let operation = operation("destructor").build()?;
-                let mut mail = MailAtEnd(&world, false);
-                let outcome = operation
-                    .run(&event, Deadline::Inherited, async || done())
-                    .await?;
-                mail.1 = !outcome.is_replayed();
-                Ok::<_, BoxError>(outcome.into_response())
-            })),
-        ),
-        Bug(
-            "response with a part of the delivery",
-            None,
-            ResponsesDiffer,
-            shown(retry_safety(order(), async |world: World, event: Value| {
-                let charge =
-                    async || Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }));
-                let mut response: Value = crate::protected("part", &event, charge).await?;
-                response["request"] = json!(world.context().request_id);
-                Ok::<_, BoxError>(response)
-            })),
-        ),
-        Bug(
-            "no claim at all",
-            None,
-            EffectTwice,
-            shown(retry_safety(order(), async |world: World, _: Value| {
-                world.fake::<Bank>().charge(None);
-                done()
-            })),
-        ),
+            }
+            Ok::<_, BoxError>(outcome.into_response())
+        }))
+        .finds(CrashAfter, EffectLost),
+        // Destructor after the completion.
+        shown(retry_safety(order(), async |world: World, event: Value| {
+            let operation = operation("destructor").build()?;
+            let mut mail = MailAtEnd(&world, false);
+            let outcome = operation
+                .run(&event, Deadline::Inherited, async || done())
+                .await?;
+            mail.1 = !outcome.is_replayed();
+            Ok::<_, BoxError>(outcome.into_response())
+        }))
+        .finds(CrashAfter, EffectLost),
+        // Response with a part of the delivery.
+        shown(retry_safety(order(), async |world: World, event: Value| {
+            let charge = async || Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }));
+            let mut response: Value = crate::protected("part", &event, charge).await?;
+            response["request"] = json!(world.context().request_id);
+            Ok::<_, BoxError>(response)
+        }))
+        .finds(None, ResponsesDiffer),
+        // No claim at all.
+        shown(retry_safety(order(), async |world: World, _: Value| {
+            world.fake::<Bank>().charge(None);
+            done()
+        }))
+        .finds(None, EffectTwice),
     ]
 }
 
 fn bugs_of_effects() -> Vec<Bug> {
     vec![
-        Bug(
-            "mark, then charge",
-            Some(CrashAfter),
-            EffectLost,
-            sold("mark-charge", async |world: &World, _: &Value| {
-                if world.fake::<Marks>().mark("o-1") {
+        sold("mark, then charge", async |world, _| {
+            if world.fake::<Marks>().mark("o-1") {
+                world.fake::<Bank>().charge(None);
+            }
+            done()
+        })
+        .finds(CrashAfter, EffectLost),
+        sold("charge, then mark", async |world, _| {
+            let marks = world.fake::<Marks>();
+            if !marks.has("o-1") {
+                world.fake::<Bank>().charge(None);
+                marks.mark("o-1");
+            }
+            done()
+        })
+        .finds(CrashAfter, EffectTwice),
+        sold("charge without a token", async |world, _| {
+            world.fake::<Bank>().charge(None);
+            done()
+        })
+        .finds(CrashAfter, EffectTwice),
+        sold("slow charge without a token", async |world, _| {
+            world.fake::<Bank>().charge_slowly(None).await;
+            done()
+        })
+        .finds(Takeover, EffectTwice),
+        sold("token of the delivery", async |world, _| {
+            world
+                .fake::<Bank>()
+                .charge(Some(&world.context().request_id));
+            done()
+        })
+        .finds(CrashAfter, EffectTwice),
+        sold("of two effects one without a token", async |world, _| {
+            world.fake::<Bank>().charge(Some("o-1"));
+            world.fake::<Outbox>().send();
+            done()
+        })
+        .finds(CrashAfter, EffectTwice),
+        sold("two effects at once", async |world, _| {
+            let bank = world.fake::<Bank>();
+            let charge = async { Ok::<_, BoxError>(bank.charge_slowly(None).await) };
+            tokio::try_join!(charge, put(world, "note", "at", N("1".into())))?;
+            done()
+        })
+        .finds(Refused, EffectTwice),
+        sold("charge again after a timeout", async |world, _| {
+            let bank = world.fake::<Bank>();
+            let charge = tokio::time::timeout(Duration::from_millis(30), bank.charge_slowly(None));
+            if charge.await.is_err() {
+                bank.charge(None);
+            }
+            done()
+        })
+        .finds(Takeover, EffectTwice),
+        sold("task that is not awaited", async |world, _| {
+            let (bank, outbox) = (world.fake::<Bank>(), world.fake::<Outbox>());
+            tokio::spawn(async move {
+                // A rerun mails too: with a token it would be safe, if it were awaited.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                if bank.charge(Some("mail")) == 1 {
+                    drop(outbox);
+                }
+            });
+            done()
+        })
+        .finds(CrashAfter, EffectLost),
+        // Charge in the first run alone.
+        within(
+            || operation("first"),
+            async |world, _, call| {
+                if call.which_run() == Run::First {
                     world.fake::<Bank>().charge(None);
                 }
                 done()
-            }),
-        ),
-        Bug(
-            "charge, then mark",
-            Some(CrashAfter),
-            EffectTwice,
-            sold("charge-mark", async |world: &World, _: &Value| {
-                let marks = world.fake::<Marks>();
-                if !marks.has("o-1") {
-                    world.fake::<Bank>().charge(None);
-                    marks.mark("o-1");
-                }
-                done()
-            }),
-        ),
-        Bug(
-            "charge without a token",
-            Some(CrashAfter),
-            EffectTwice,
-            sold("plain", async |world: &World, _: &Value| {
+            },
+        )
+        .finds(CrashAfter, EffectLost),
+        sold("refusal of its own reruns", async |world, _| {
+            if !world.fake::<Marks>().mark("started") {
+                return Err("the order is being processed".into());
+            }
+            world.fake::<Bank>().charge(Some("o-1"));
+            done()
+        })
+        .finds(CrashAfter, Stuck),
+        // Unprotected run while the store fails.
+        within(
+            || operation("unprotected").on_store_error(OnStoreError::RunUnprotected),
+            async |world, _, _| {
                 world.fake::<Bank>().charge(None);
                 done()
-            }),
-        ),
-        Bug(
-            "slow charge without a token",
-            Some(Takeover),
-            EffectTwice,
-            sold("slow", async |world: &World, _: &Value| {
-                world.fake::<Bank>().charge_slowly(None).await;
-                done()
-            }),
-        ),
-        Bug(
-            "token of the delivery",
-            Some(CrashAfter),
-            EffectTwice,
-            sold("delivery", async |world: &World, _: &Value| {
-                world
-                    .fake::<Bank>()
-                    .charge(Some(&world.context().request_id));
-                done()
-            }),
-        ),
-        Bug(
-            "of two effects one without a token",
-            Some(CrashAfter),
-            EffectTwice,
-            sold("two", async |world: &World, _: &Value| {
-                world.fake::<Bank>().charge(Some("o-1"));
-                world.fake::<Outbox>().send();
-                done()
-            }),
-        ),
-        Bug(
-            "two effects at once",
-            Some(Refused),
-            EffectTwice,
-            sold("join", async |world: &World, _: &Value| {
-                let bank = world.fake::<Bank>();
-                let charge = async { Ok::<_, BoxError>(bank.charge_slowly(None).await) };
-                tokio::try_join!(charge, put(world, "note", "at", N("1".into())))?;
-                done()
-            }),
-        ),
-        Bug(
-            "charge again after a timeout",
-            Some(Takeover),
-            EffectTwice,
-            sold("timeout", async |world: &World, _: &Value| {
-                let bank = world.fake::<Bank>();
-                let charge =
-                    tokio::time::timeout(Duration::from_millis(30), bank.charge_slowly(None));
-                if charge.await.is_err() {
-                    bank.charge(None);
-                }
-                done()
-            }),
-        ),
-        Bug(
-            "task that is not awaited",
-            Some(CrashAfter),
-            EffectLost,
-            sold("spawned", async |world: &World, _: &Value| {
-                let (bank, outbox) = (world.fake::<Bank>(), world.fake::<Outbox>());
-                tokio::spawn(async move {
-                    // A rerun mails too: with a token it would be safe, if it were awaited.
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                    if bank.charge(Some("mail")) == 1 {
-                        drop(outbox);
-                    }
-                });
-                done()
-            }),
-        ),
-        Bug(
-            "charge in the first run alone",
-            Some(CrashAfter),
-            EffectLost,
-            within(
-                || operation("first"),
-                async |world: &World, _: &Value, call: Call| {
-                    if call.which_run() == Run::First {
-                        world.fake::<Bank>().charge(None);
-                    }
-                    done()
-                },
-            ),
-        ),
-        Bug(
-            "refusal of its own reruns",
-            Some(CrashAfter),
-            Stuck,
-            sold("stuck", async |world: &World, _: &Value| {
-                if !world.fake::<Marks>().mark("started") {
-                    return Err("the order is being processed".into());
-                }
-                world.fake::<Bank>().charge(Some("o-1"));
-                done()
-            }),
-        ),
-        Bug(
-            "unprotected run while the store fails",
-            Some(Outage),
-            EffectTwice,
-            within(
-                || operation("unprotected").on_store_error(OnStoreError::RunUnprotected),
-                async |world: &World, _: &Value, _| {
-                    world.fake::<Bank>().charge(None);
-                    done()
-                },
-            ),
-        ),
-        Bug(
-            "receipt of the run",
-            Some(CrashBefore),
-            ResponsesDiffer,
-            sold("receipt", async |world: &World, _: &Value| {
-                world.fake::<Bank>().charge(Some("o-1"));
-                Ok(json!({ "receipt": random() }))
-            }),
-        ),
-        Bug(
-            "response that is not stored",
-            None,
-            EffectTwice,
-            within(
-                || operation("not-stored").store_when("status == `done`"),
-                async |world: &World, _: &Value, _| {
-                    let charge = world.fake::<Bank>().charge(None);
-                    Ok(json!({ "status": "accepted", "charge": charge }))
-                },
-            ),
-        ),
-        Bug(
-            "error after the effect",
-            None,
-            EffectTwice,
-            sold("error", async |world: &World, _: &Value| {
-                world.fake::<Bank>().charge(None);
-                Err("the receipt could not be written".into())
-            })
-            .fails(),
-        ),
+            },
+        )
+        .finds(Outage, EffectTwice),
+        sold("receipt of the run", async |world, _| {
+            world.fake::<Bank>().charge(Some("o-1"));
+            Ok(json!({ "receipt": random() }))
+        })
+        .finds(CrashBefore, ResponsesDiffer),
+        // Response that is not stored.
+        within(
+            || operation("not-stored").store_when("status == `done`"),
+            async |world, _, _| {
+                let charge = world.fake::<Bank>().charge(None);
+                Ok(json!({ "status": "accepted", "charge": charge }))
+            },
+        )
+        .finds(None, EffectTwice),
+        sold("error after the effect", async |world, _| {
+            world.fake::<Bank>().charge(None);
+            Err("the receipt could not be written".into())
+        })
+        .fails()
+        .finds(None, EffectTwice),
     ]
 }
 
 fn bugs_in_tables() -> Vec<Bug> {
     vec![
-        Bug(
-            "update that adds",
-            Some(CrashAfter),
-            EffectTwice,
-            sold("add", async |world: &World, _: &Value| {
-                add(world, "balance", 100).await?;
-                done()
-            }),
-        ),
-        Bug(
-            "balance that is read and put back",
-            Some(CrashAfter),
-            EffectTwice,
-            sold("rmw", async |world: &World, _: &Value| {
-                let balance = attribute(world, "a-1", "balance")
-                    .await?
-                    .ok_or("no balance")?;
-                let balance: i64 = balance.as_n().map_err(|_| "no number")?.parse()?;
-                put(world, "a-1", "balance", N((balance - 100).to_string())).await?;
-                done()
-            }),
-        ),
-        Bug(
-            "item with a random id",
-            Some(CrashAfter),
-            EffectTwice,
-            sold("random-id", async |world: &World, _: &Value| {
-                put(
-                    world,
-                    &format!("booking {}", random()),
-                    "amount",
-                    N("1".into()),
-                )
-                .await?;
-                world.fake::<Bank>().charge(Some("o-1"));
-                done()
-            }),
-        ),
-        Bug(
-            "order that stays pending",
-            Some(CrashAfter),
-            EffectLost,
-            sold("pending", async |world: &World, _: &Value| {
-                if attribute(world, "o-1", "status").await?.is_none() {
-                    put(world, "o-1", "status", S("pending".into())).await?;
-                    put(world, "o-1", "status", S("paid".into())).await?;
-                }
-                done()
-            }),
-        ),
-        Bug(
-            "error that is ignored",
-            Some(Refused),
-            EffectLost,
-            sold("ignored", async |world: &World, _: &Value| {
-                let _ = put(world, "o-1", "status", S("paid".into())).await;
-                done()
-            }),
-        ),
-        Bug(
-            "items that were not processed",
-            Some(Partial),
-            EffectLost,
-            sold("unprocessed", async |world: &World, _: &Value| {
-                put_lines(world, 0).await?;
-                done()
-            }),
-        ),
-        Bug(
-            "receipt of a late owner",
-            Some(Takeover),
-            ResponsesDiffer,
-            sold("late", async |world: &World, _: &Value| {
-                let receipt = format!("receipt {}", world.context().request_id);
-                put(world, "o-1", "receipt", S(receipt.clone())).await?;
-                Ok(json!({ "receipt": receipt }))
-            }),
-        ),
-        Bug(
-            "count of attempts",
-            Some(CrashAfter),
-            EffectTwice,
-            with_attempts("accused"),
-        ),
+        sold("update that adds", async |world, _| {
+            add(world, "balance", 100).await?;
+            done()
+        })
+        .finds(CrashAfter, EffectTwice),
+        sold("balance that is read and put back", async |world, _| {
+            let balance = attribute(world, "a-1", "balance")
+                .await?
+                .ok_or("no balance")?;
+            let balance: i64 = balance.as_n().map_err(|_| "no number")?.parse()?;
+            put(world, "a-1", "balance", N((balance - 100).to_string())).await?;
+            done()
+        })
+        .finds(CrashAfter, EffectTwice),
+        sold("item with a random id", async |world, _| {
+            put(
+                world,
+                &format!("booking {}", random()),
+                "amount",
+                N("1".into()),
+            )
+            .await?;
+            world.fake::<Bank>().charge(Some("o-1"));
+            done()
+        })
+        .finds(CrashAfter, EffectTwice),
+        sold("order that stays pending", async |world, _| {
+            if attribute(world, "o-1", "status").await?.is_none() {
+                put(world, "o-1", "status", S("pending".into())).await?;
+                put(world, "o-1", "status", S("paid".into())).await?;
+            }
+            done()
+        })
+        .finds(CrashAfter, EffectLost),
+        sold("error that is ignored", async |world, _| {
+            let _ = put(world, "o-1", "status", S("paid".into())).await;
+            done()
+        })
+        .finds(Refused, EffectLost),
+        sold("items that were not processed", async |world, _| {
+            put_lines(world, 0).await?;
+            done()
+        })
+        .finds(Partial, EffectLost),
+        sold("receipt of a late owner", async |world, _| {
+            let receipt = format!("receipt {}", world.context().request_id);
+            put(world, "o-1", "receipt", S(receipt.clone())).await?;
+            Ok(json!({ "receipt": receipt }))
+        })
+        .finds(Takeover, ResponsesDiffer),
+        // Count of attempts.
+        with_attempts("accused").finds(CrashAfter, EffectTwice),
     ]
 }
 
 /// Counts its runs, and charges with a token.
 fn with_attempts(name: &'static str) -> RetrySafety<Value> {
-    sold(name, async |world: &World, _: &Value| {
+    sold(name, async |world, _| {
         add(world, "attempts", 1).await?;
         world.fake::<Bank>().charge(Some("o-1"));
         done()
@@ -517,7 +425,7 @@ fn of_user(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
 }
 
 fn charged_within(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
-    within(operation, async |world: &World, _: &Value, _| {
+    within(operation, async |world, _, _| {
         world.fake::<Bank>().charge(None);
         done()
     })
@@ -526,54 +434,34 @@ fn charged_within(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
 fn bugs_of_keys_and_windows() -> Vec<Bug> {
     let short = || operation("short").expires_after(Duration::from_secs(3_600));
     vec![
-        Bug(
-            "key without the user",
-            None,
-            WrongKey,
-            of_user(|| operation("narrow")),
-        ),
-        Bug(
-            "key of what most events lack",
-            None,
-            WrongKey,
-            of_user(|| {
-                let partial = operation("partial").key("[customer_id, order_id]");
-                partial.key_required(KeyRequired::Any)
-            }),
-        ),
-        Bug(
-            "key without validation",
-            None,
-            WrongKey,
-            of_user(|| {
-                operation("unchecked")
-                    .key("[user_id, order_id]")
-                    .validate("user_id")
-            }),
-        ),
-        Bug(
-            "key with the amount",
-            None,
-            WrongKey,
-            of_user(|| operation("wide").key("[user_id, order_id, amount]")),
-        ),
-        Bug(
-            "key of the delivery",
-            None,
-            EffectTwice,
-            charged_within(|| operation("sent-at").key("[order_id, sent_at]")).delivered_as(
-                |mut event, delivery| {
-                    event["sent_at"] = delivery.into();
-                    event
-                },
-            ),
-        ),
-        Bug(
-            "window that is shorter than the retries",
-            None,
-            EffectTwice,
-            charged_within(short).retried_for(Duration::from_secs(86_400)),
-        ),
+        // Key without the user.
+        of_user(|| operation("narrow")).finds(None, WrongKey),
+        // Key of what most events lack.
+        of_user(|| {
+            let partial = operation("partial").key("[customer_id, order_id]");
+            partial.key_required(KeyRequired::Any)
+        })
+        .finds(None, WrongKey),
+        // Key without validation.
+        of_user(|| {
+            operation("unchecked")
+                .key("[user_id, order_id]")
+                .validate("user_id")
+        })
+        .finds(None, WrongKey),
+        // Key with the amount.
+        of_user(|| operation("wide").key("[user_id, order_id, amount]")).finds(None, WrongKey),
+        // Key of the delivery.
+        charged_within(|| operation("sent-at").key("[order_id, sent_at]"))
+            .delivered_as(|mut event, delivery| {
+                event["sent_at"] = delivery.into();
+                event
+            })
+            .finds(None, EffectTwice),
+        // Window that is shorter than the retries.
+        charged_within(short)
+            .retried_for(Duration::from_secs(86_400))
+            .finds(None, EffectTwice),
     ]
 }
 
@@ -593,7 +481,7 @@ fn emptied(
     prices: &'static StdMutex<Option<u64>>,
     charge: fn(bool) -> bool,
 ) -> RetrySafety<Value> {
-    let check = sold(name, async move |world: &World, _: &Value| {
+    let check = sold(name, async move |world, _| {
         let is_cold = price(world, prices).await?;
         world
             .fake::<Bank>()
@@ -610,80 +498,66 @@ fn bugs_of_caches() -> Vec<Bug> {
     static COLD: StdMutex<Option<u64>> = StdMutex::new(None);
     static WARM: StdMutex<Option<u64>> = StdMutex::new(None);
     vec![
-        Bug(
-            "order that a static knows",
-            Some(CrashBefore),
-            EffectLost,
-            sold("static", async |world: &World, _: &Value| {
-                if !KNOWN.swap(true, Ordering::AcqRel) {
-                    world.fake::<Bank>().charge(None);
-                }
-                done()
-            }),
-        ),
-        Bug(
-            "charge behind a cached price",
-            Some(CrashAfter),
-            EffectTwice,
-            sold("forever", async |world: &World, _: &Value| {
-                if FOREVER.get().is_none() {
-                    attribute(world, "a-1", "balance").await?;
-                    let _ = FOREVER.set(1);
-                }
+        sold("order that a static knows", async |world, _| {
+            if !KNOWN.swap(true, Ordering::AcqRel) {
                 world.fake::<Bank>().charge(None);
-                done()
-            }),
-        ),
-        Bug(
+            }
+            done()
+        })
+        .finds(CrashBefore, EffectLost),
+        sold("charge behind a cached price", async |world, _| {
+            if FOREVER.get().is_none() {
+                attribute(world, "a-1", "balance").await?;
+                let _ = FOREVER.set(1);
+            }
+            world.fake::<Bank>().charge(None);
+            done()
+        })
+        .finds(CrashAfter, EffectTwice),
+        sold(
             "charge with a token behind a cache that stays",
-            Some(CrashBefore),
-            NotReached,
-            sold("stays", async |world: &World, _: &Value| {
+            async |world, _| {
                 if ONCE.get().is_none() {
                     attribute(world, "a-1", "balance").await?;
                     let _ = ONCE.set(1);
                 }
                 world.fake::<Bank>().charge(Some("o-1"));
                 done()
-            }),
-        ),
-        Bug(
-            "charge without a token in a cold run",
-            Some(CrashAfter),
-            EffectTwice,
-            emptied("cold", &COLD, |is_cold| !is_cold),
-        ),
-        Bug(
-            "charge without a token in a warm run",
-            Some(CrashAfter),
-            EffectTwice,
-            emptied("warm", &WARM, |is_cold| is_cold),
-        ),
-        Bug(
-            "fake with another mutex",
-            None,
-            NotReached,
-            retry_safety(order(), async |world: World, event: Value| {
-                crate::protected("other-mutex", &event, async || {
-                    world.fake::<AtomicUsize>().store(1, Ordering::Release);
-                    done()
-                })
-                .await
+            },
+        )
+        .finds(CrashBefore, NotReached),
+        // Charge without a token in a cold run.
+        emptied("cold", &COLD, |is_cold| !is_cold).finds(CrashAfter, EffectTwice),
+        // Charge without a token in a warm run.
+        emptied("warm", &WARM, |is_cold| is_cold).finds(CrashAfter, EffectTwice),
+        // Fake with another mutex.
+        retry_safety(order(), async |world: World, event: Value| {
+            crate::protected("other-mutex", &event, async || {
+                world.fake::<AtomicUsize>().store(1, Ordering::Release);
+                done()
             })
-            .effect("stores", async |world| {
-                world.fake::<AtomicUsize>().load(Ordering::Acquire)
-            }),
-        ),
+            .await
+        })
+        .effect("stores", async |world| {
+            world.fake::<AtomicUsize>().load(Ordering::Acquire)
+        })
+        .finds(None, NotReached),
     ]
 }
 
 async fn assert_all_found(bugs: Vec<Bug>) {
-    for Bug(name, fault, verdict, check) in bugs {
+    for Bug {
+        at,
+        fault,
+        verdict,
+        check,
+    } in bugs
+    {
         let report = check.run().await;
         let mut rows = report.with(verdict).into_iter();
-        assert_eq!(report.failure(), None, "{name}");
-        assert!(rows.any(|row| row.fault == fault), "{name}\n{report}");
-        assert_eq!(report.unsafe_rows()[0].verdict, verdict, "{name}\n{report}");
+        assert_eq!(report.failure(), None, "{at}");
+        assert!(rows.any(|row| row.fault == fault), "{at}\n{report}");
+        assert_eq!(report.unsafe_rows()[0].verdict, verdict, "{at}\n{report}");
     }
 }
 
@@ -713,22 +587,17 @@ async fn each_bug_of_caches_is_found() {
 }
 
 async fn book_in_one_transaction(world: &World) -> Result<(), BoxError> {
-    let booking = Put::builder()
-        .table_name("accounts")
-        .item("id", S("booking o-1".into()));
-    let booking = booking
-        .condition_expression("attribute_not_exists(id)")
-        .build()?;
-    let balance = Update::builder()
-        .table_name("accounts")
-        .key("id", S("a-1".into()));
+    let booking = Put::builder().table_name("accounts");
+    let booking = booking.item("id", S("booking o-1".into()));
+    let booking = booking.condition_expression("attribute_not_exists(id)");
+    let booking = booking.build()?;
+    let balance = Update::builder().table_name("accounts");
+    let balance = balance.key("id", S("a-1".into()));
     let balance = balance.update_expression("ADD balance :a");
-    let balance = balance
-        .expression_attribute_values(":a", N("5".into()))
-        .build()?;
-    let both = world
-        .dynamodb()
-        .transact_write_items()
+    let balance = balance.expression_attribute_values(":a", N("5".into()));
+    let balance = balance.build()?;
+    let both = world.dynamodb().transact_write_items();
+    let both = both
         .transact_items(TransactWriteItem::builder().put(booking).build())
         .transact_items(TransactWriteItem::builder().update(balance).build());
     let sent = both.send().await.map_err(aws_sdk_dynamodb::Error::from);
@@ -748,22 +617,22 @@ async fn no_safe_function_is_accused() {
     };
     let long = || operation("long").expires_after(Duration::from_secs(90_000));
     let safe = [
-        ("charge with a token", sold("token", async |world: &World, _: &Value| {
+        ("charge with a token", sold("token", async |world, _| {
             Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }))
         })),
         ("slow charge that a duplicate waits for", within(
             || operation("wait").on_in_progress(OnInProgress::Wait),
-            async |world: &World, _: &Value, call: Call| {
+            async |world, _, call| {
                 let token = call.token("charge");
                 Ok(json!({ "charge": world.fake::<Bank>().charge_slowly(Some(token.as_str())).await }))
             },
         )),
-        ("task that is awaited", sold("awaited", async |world: &World, _: &Value| {
+        ("task that is awaited", sold("awaited", async |world, _| {
             let bank = world.fake::<Bank>();
             let charge = tokio::spawn(async move { bank.charge_slowly(Some("o-1")).await });
             Ok(json!({ "charge": charge.await? }))
         })),
-        ("timers of half a minute", sold("timers", async |world: &World, _: &Value| {
+        ("timers of half a minute", sold("timers", async |world, _| {
             let slow = tokio::time::sleep(Duration::from_secs(20));
             assert!(tokio::time::timeout(Duration::from_secs(10), slow).await.is_err());
             let before = world.now();
@@ -771,35 +640,35 @@ async fn no_safe_function_is_accused() {
             assert!(world.now() >= before.plus(Duration::from_secs(5)));
             Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }))
         })),
-        ("put of the same item", sold("put", async |world: &World, event: &Value| {
+        ("put of the same item", sold("put", async |world, event| {
             put(world, "booking o-1", "amount", N(event["amount"].to_string())).await?;
             // It differs between runs, and does no harm.
             put(world, "last run", "by", S(world.context().request_id)).await?;
             done()
         })),
-        ("transaction with a condition", sold("condition", async |world: &World, _: &Value| {
+        ("transaction with a condition", sold("condition", async |world, _| {
             book_in_one_transaction(world).await?;
             done()
         })),
-        ("order that a rerun takes further", sold("further", async |world: &World, _: &Value| {
+        ("order that a rerun takes further", sold("further", async |world, _| {
             if attribute(world, "o-1", "status").await?.is_none() {
                 put(world, "o-1", "status", S("pending".into())).await?;
             }
             put(world, "o-1", "status", S("paid".into())).await?;
             done()
         })),
-        ("items that are sent again", sold("again", async |world: &World, _: &Value| {
+        ("items that are sent again", sold("again", async |world, _| {
             match put_lines(world, 3).await? {
                 0 => done(),
                 left => Err(format!("{left} lines were not processed").into()),
             }
         })),
         ("count of attempts that the check ignores", with_attempts("ignored-attempts").ignore_effect("accounts.attempts")),
-        ("receipt that the check ignores", sold("ignored-receipt", async |world: &World, _: &Value| {
+        ("receipt that the check ignores", sold("ignored-receipt", async |world, _| {
             Ok(json!({ "receipt": random(), "charge": world.fake::<Bank>().charge(Some("o-1")) }))
         }).ignore("/receipt")),
         ("key of user and order", of_user(whole)),
-        ("window that is longer than the retries", within(long, async |world: &World, _: &Value, _| {
+        ("window that is longer than the retries", within(long, async |world, _, _| {
             world.fake::<Bank>().charge(Some("o-1"));
             done()
         }).retried_for(Duration::from_secs(86_400))),

@@ -1,17 +1,20 @@
 //! `retry_safety` on functions that are unsafe in many ways, and on safe ones beside them.
 #![allow(clippy::unwrap_used)]
 
-mod bank;
 mod http;
 mod known;
 mod misuse;
 mod steps;
 mod tools;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::time::Duration;
 
 use idempotency_lambda::{BoxError, Deadline, Operation, OperationBuilder, Outcome, Variables};
-use idempotency_testkit::retry_safety::{FaultKind, Row, SafetyReport, SafetyVerdict};
+use idempotency_testkit::retry_safety::{
+    FaultKind, Mutex, Row, SafetyReport, SafetyVerdict, World,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -54,4 +57,73 @@ fn assert_found(report: &SafetyReport, point: &str, fault: FaultKind, verdict: S
     let found = found.map(|row| row.verdict);
     assert_eq!(found, Some(verdict), "{point}, {fault}\n\n{report}");
     assert_eq!(report.unsafe_rows()[0].verdict, verdict, "{report}");
+}
+
+/// A bank. It charges on each request, unless the request has the token of an earlier one.
+#[derive(Default)]
+struct Bank(Mutex<Charges>);
+
+#[derive(Default)]
+struct Charges {
+    count: usize,
+    by_token: BTreeMap<String, usize>,
+}
+
+impl Bank {
+    /// Charges, and returns the number of the charge.
+    fn charge(&self, token: Option<&str>) -> usize {
+        let mut charges = self.0.lock().unwrap();
+        if let Some(known) = token.and_then(|token| charges.by_token.get(token)) {
+            return *known;
+        }
+        charges.count += 1;
+        let number = charges.count;
+        if let Some(token) = token {
+            charges.by_token.insert(token.to_owned(), number);
+        }
+        number
+    }
+
+    /// Charges in 40 ms.
+    async fn charge_slowly(&self, token: Option<&str>) -> usize {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let number = self.charge(token);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        number
+    }
+}
+
+/// Counts the charges of a world.
+async fn charges(world: World) -> usize {
+    world.fake::<Bank>().0.lock().unwrap().count
+}
+
+/// The mails that were sent.
+#[derive(Default)]
+struct Outbox(Mutex<usize>);
+
+impl Outbox {
+    fn send(&self) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+/// Counts the mails of a world.
+async fn mails(world: World) -> usize {
+    *world.fake::<Outbox>().0.lock().unwrap()
+}
+
+/// What the function notes for itself.
+#[derive(Default)]
+struct Marks(Mutex<BTreeSet<String>>);
+
+impl Marks {
+    /// Marks this. Returns true if it was not marked before.
+    fn mark(&self, name: &str) -> bool {
+        self.0.lock().unwrap().insert(name.to_owned())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.lock().unwrap().contains(name)
+    }
 }

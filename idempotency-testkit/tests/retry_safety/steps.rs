@@ -2,12 +2,12 @@
 
 use idempotency_lambda::{BoxError, Call, Deadline, Outcome, Steps};
 use idempotency_testkit::retry_safety::{
-    FaultKind, Provider, ProviderReply, SafetyVerdict, World, retry_safety,
+    FaultKind, Provider, ProviderReply, SafetyReport, SafetyVerdict, World, retry_safety,
 };
 use serde_json::{Value, json};
 
 use crate::http::send;
-use crate::{assert_found, operation, order};
+use crate::{assert_found, operation};
 
 fn provider() -> Provider {
     Provider::new(|request| ProviderReply::json(201, &json!({ "number": request.number })))
@@ -35,32 +35,25 @@ async fn place(world: World, event: Value, with_tokens: bool) -> Result<Value, B
     Ok(Outcome::into_response(placed.await?))
 }
 
+const TWICE: SafetyVerdict = SafetyVerdict::EffectTwice;
+
+async fn played(with_tokens: bool) -> SafetyReport {
+    let order = async move |world: World, event: Value| place(world, event, with_tokens).await;
+    let check = retry_safety(crate::order(), order).provider(provider());
+    check.run().await
+}
+
 #[tokio::test]
 async fn steps_with_tokens_are_safe_at_every_point() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        place(world, event, true).await
-    })
-    .provider(provider())
-    .run()
-    .await;
+    let report = played(true).await;
     report.assert_safe();
 }
 
 #[tokio::test]
 async fn without_a_token_a_step_repeats_only_what_was_not_recorded() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        place(world, event, false).await
-    })
-    .provider(provider())
-    .run()
-    .await;
+    let report = played(false).await;
     for name in ["POST /reserve", "POST /charge"] {
-        assert_found(
-            &report,
-            name,
-            FaultKind::CrashAfter,
-            SafetyVerdict::EffectTwice,
-        );
+        assert_found(&report, name, FaultKind::CrashAfter, TWICE);
     }
     // At most one effect is repeated: a run goes on after the last recorded step.
     for row in report.unsafe_rows() {

@@ -1,34 +1,159 @@
-//! A store around another store, which notes requests and injects faults.
+//! A store for tests that counts its requests and injects faults.
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Data, Record, RecordId};
 use idempotency_core::store::{
-    Consistency, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
+    Change, Consistency, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind,
+    StoreReply, StoreRequest, TransactionRequest, Write,
 };
 
-use super::arrived::Delayed;
-use super::history::History;
-use super::{StoreCall, StoreExt, StoreOperation};
+pub use idempotency_core::example::StoreExt;
+
+/// A request to a store, as [`FaultyStore`] notes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreCall {
+    /// A write of a whole record.
+    Put {
+        /// The record's id.
+        id: RecordId,
+        /// The record to write.
+        record: Record,
+        /// The condition of the write.
+        condition: Condition,
+    },
+    /// A change of some attributes.
+    Update {
+        /// The record's id.
+        id: RecordId,
+        /// The change.
+        change: Change,
+        /// The condition of the write.
+        condition: Condition,
+    },
+    /// A deletion.
+    Delete {
+        /// The record's id.
+        id: RecordId,
+        /// The condition of the write.
+        condition: Condition,
+    },
+    /// A write of the result of a step.
+    Step {
+        /// The record's id.
+        id: RecordId,
+        /// The name of the step.
+        name: String,
+        /// Its result.
+        result: Data,
+        /// The condition of the write.
+        condition: Condition,
+    },
+    /// A write of a record, and staged writes, in one transaction.
+    Transact {
+        /// The record's id; `None` for a run without protection.
+        id: Option<RecordId>,
+        /// The write of the record.
+        write: Option<Write>,
+        /// The condition of that write.
+        condition: Option<Condition>,
+        /// The number of staged writes.
+        staged: usize,
+        /// The token of the transaction.
+        token: String,
+    },
+    /// A read.
+    Read {
+        /// The record's id.
+        id: RecordId,
+        /// How current the record had to be.
+        consistency: Consistency,
+    },
+}
+
+/// The kinds of requests to a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreOperation {
+    /// A claim, or the completion of an evicted claim.
+    Put,
+    /// A completion, a recorded failure, a takeover of a claim with steps, or a release that keeps steps.
+    Update,
+    /// A release.
+    Delete,
+    /// The result of a step.
+    Step,
+    /// A completion with staged writes.
+    Transact,
+    /// A read.
+    Read,
+}
+
+impl StoreCall {
+    /// Returns the kind of the request.
+    pub fn operation(&self) -> StoreOperation {
+        match self {
+            Self::Put { .. } => StoreOperation::Put,
+            Self::Update { .. } => StoreOperation::Update,
+            Self::Delete { .. } => StoreOperation::Delete,
+            Self::Step { .. } => StoreOperation::Step,
+            Self::Transact { .. } => StoreOperation::Transact,
+            Self::Read { .. } => StoreOperation::Read,
+        }
+    }
+
+    fn of(request: StoreRequest<'_>) -> Self {
+        let (write, id, condition) = match request {
+            StoreRequest::Read(id, consistency) => {
+                let id = id.clone();
+                return Self::Read { id, consistency };
+            }
+            StoreRequest::Transact(transaction) => {
+                let record = transaction.record;
+                return Self::Transact {
+                    id: record.map(|record| record.id.clone()),
+                    write: record.map(|record| record.write.clone()),
+                    condition: record.map(|record| record.condition.clone()),
+                    staged: transaction.staged.count(),
+                    token: transaction.token.to_owned(),
+                };
+            }
+            StoreRequest::Write(RecordWrite {
+                id,
+                write,
+                condition,
+            }) => (write.clone(), id.clone(), condition.clone()),
+        };
+        match write {
+            Write::Put(record) => Self::Put {
+                id,
+                record,
+                condition,
+            },
+            Write::Update(change) => Self::Update {
+                id,
+                change,
+                condition,
+            },
+            Write::Delete => Self::Delete { id, condition },
+            Write::Step { name, result } => Self::Step {
+                id,
+                name,
+                result,
+                condition,
+            },
+        }
+    }
+}
 
 /// How a request to a [`FaultyStore`] fails.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
-/// use idempotency_core::{record::RecordId, store::{MemoryStore, StoreReply}};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let store = FaultyStore::new(MemoryStore::new());
-/// store.inject(StoreOperation::Read, 1, StoreFault::Throttle);
-/// let StoreReply::Failed { error, .. } = store.get(&RecordId::new("a#1")).await else { panic!("expected a throttled read") };
-/// assert!(error.kind().is_transient());
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreFault {
@@ -328,5 +453,106 @@ impl<S: Store> Store for FaultyStore<S> {
 impl<S> fmt::Debug for FaultyStore<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FaultyStore").finish_non_exhaustive()
+    }
+}
+
+/// The states of each record before its last writes, the oldest first.
+#[derive(Default)]
+struct History {
+    writes: usize,
+    states: HashMap<RecordId, VecDeque<Option<Record>>>,
+}
+
+impl History {
+    /// Returns a history that keeps as many states of each record. With 0 it keeps none.
+    fn of_the_last(writes: usize) -> Self {
+        Self {
+            writes,
+            states: HashMap::new(),
+        }
+    }
+
+    /// Returns true if states are kept.
+    fn is_kept(&self) -> bool {
+        self.writes > 0
+    }
+
+    /// Notes the record before a write that was applied. A read that failed leaves a gap.
+    fn note(&mut self, id: &RecordId, before: StoreReply) {
+        let StoreReply::Found { record: before, .. } = before else {
+            return;
+        };
+        let states = self.states.entry(id.clone()).or_default();
+        states.push_back(before);
+        if states.len() > self.writes {
+            states.pop_front();
+        }
+    }
+
+    /// Returns the oldest kept state of a record, or `None` if no write of it was noted.
+    fn earlier(&self, id: &RecordId) -> Option<Option<Record>> {
+        self.states.get(id)?.front().cloned()
+    }
+}
+
+/// A write that a fault holds back.
+struct Delayed {
+    record: Option<(RecordId, Write, Condition)>,
+    /// The staged writes, and the token.
+    staged: Option<(Staged, String)>,
+}
+
+impl Delayed {
+    /// Returns a copy of a write that can arrive later.
+    fn of(request: StoreRequest<'_>) -> Self {
+        let record = request.record().map(|record| {
+            let (id, write) = (record.id.clone(), record.write.clone());
+            (id, write, record.condition.clone())
+        });
+        let staged = match request {
+            StoreRequest::Transact(transaction) => {
+                Some((transaction.staged.clone(), transaction.token.to_owned()))
+            }
+            StoreRequest::Write(_) | StoreRequest::Read(..) => None,
+        };
+        Self { record, staged }
+    }
+
+    /// Returns the write that arrives now.
+    fn arrives(&self) -> Option<StoreRequest<'_>> {
+        let record = self.record.as_ref();
+        let record = record.map(|(id, write, condition)| RecordWrite {
+            id,
+            write,
+            condition,
+        });
+        match (&self.staged, record) {
+            (Some((staged, token)), record) => Some(StoreRequest::Transact(TransactionRequest {
+                record,
+                staged,
+                token,
+            })),
+            (None, record) => record.map(StoreRequest::Write),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_before_the_last_writes_is_kept_for_each_record() {
+        let (id, other) = (RecordId::new("a#1"), RecordId::new("a#2"));
+        let mut history = History::of_the_last(2);
+        assert!(history.is_kept() && !History::default().is_kept());
+        assert_eq!(history.earlier(&id), None);
+        history.note(&id, StoreReply::found(None));
+        assert_eq!(history.earlier(&id), Some(None));
+        history.note(&id, StoreReply::found(Some(Record::default())));
+        assert_eq!(history.earlier(&id), Some(None));
+        history.note(&id, StoreReply::found(None));
+        assert_eq!(history.earlier(&id), Some(Some(Record::default())));
+        assert_eq!(history.earlier(&other), None);
     }
 }
