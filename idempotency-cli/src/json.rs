@@ -2,9 +2,12 @@
 //!
 //! Uses the writer of the canonical text of keys.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use idempotency_core::key::{Integer, Json};
+
+use crate::exit::Failure;
 
 /// Returns an object of these members; omits those without a value.
 pub(crate) fn object<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
@@ -26,6 +29,21 @@ pub(crate) fn number(number: i64) -> Json {
 /// Returns the JSON form of an error.
 pub(crate) fn error(message: &str) -> Json {
     object([("error", Some(text(message)))])
+}
+
+/// Prints a result to the standard output: as JSON, or as text.
+pub(crate) fn print(
+    as_json: bool,
+    json: impl FnOnce() -> Json,
+    text: impl fmt::Display,
+) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    let written = if as_json {
+        write(&mut output, &json())
+    } else {
+        write!(output, "{text}").and_then(|()| output.flush())
+    };
+    written.map_err(Failure::output)
 }
 
 /// Writes one line and flushes it.

@@ -7,39 +7,142 @@
 //! |---|---|
 //! | `arguments` | the command line |
 //! | `exit` | exit codes, and the errors that lead to them |
-//! | `run` | calls the command that the arguments name |
 //! | `key` | `idempotency key`: one event, or one a line |
 //! | `record` | `idempotency get`, `list`, `replay`, `resolve` and `evict` |
 //! | `lambda` | invokes a function, for `replay` |
 //! | `table` | `idempotency table create` and `check` |
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |
-//! | `connection` | the table and the client that the environment variables describe |
-//! | `endpoint` | where DynamoDB and Lambda are |
+//! | `connection` | the table and the client that the environment variables describe; where DynamoDB and Lambda are |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
 mod connection;
 mod cost;
-mod endpoint;
 mod exit;
 mod json;
 mod key;
 mod lambda;
 mod plan;
 mod record;
-mod run;
 mod table;
 mod time;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use idempotency_core::config::Variables;
+use idempotency_dynamodb::TableConfig;
+
+use crate::arguments::{Arguments, Command, StoreArguments, TableCommand};
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
     // `std::env::vars` panics on names and values that are not Unicode. Ours are Unicode.
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    run::run(&arguments::Arguments::parse(), variables).into()
+    perform(&Arguments::parse(), variables).into()
+}
+
+/// A variable that only functions read. It causes no warning if it is set.
+const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
+
+/// Runs the command on the standard streams. `variables` are the environment variables.
+fn perform(arguments: &Arguments, variables: Vec<(String, String)>) -> Exit {
+    let (result, as_json) = match &arguments.command {
+        Command::Key(arguments) => {
+            let variables = variables.into_iter().collect();
+            (key::print_key(arguments, &variables), arguments.json)
+        }
+        Command::Cost(arguments) => (cost::print_cost(arguments), arguments.json),
+        Command::Get(arguments) => on_store(arguments, &arguments.store, variables, record::get),
+        Command::Replay(arguments) => {
+            on_store(arguments, &arguments.store, variables, record::replay)
+        }
+        Command::Resolve(arguments) => {
+            on_store(arguments, &arguments.store, variables, record::resolve)
+        }
+        Command::List(arguments) => on_store(arguments, &arguments.store, variables, record::list),
+        Command::Evict(arguments) => {
+            on_store(arguments, &arguments.store, variables, record::evict)
+        }
+        Command::Table(TableCommand::Create(store)) => {
+            on_store(store, store, variables, table::create)
+        }
+        Command::Table(TableCommand::Check(store)) => {
+            on_store(store, store, variables, table::check)
+        }
+        Command::Plan(arguments) => (plan::print_plan(arguments), arguments.json),
+    };
+    result.unwrap_or_else(|failure| {
+        report(&failure, as_json);
+        failure.exit
+    })
+}
+
+/// Runs a command that needs the table. Returns its result, and whether it prints JSON.
+fn on_store<A>(
+    arguments: &A,
+    store: &StoreArguments,
+    variables: Vec<(String, String)>,
+    command: impl AsyncFnOnce(&A, &Connection) -> Result<Exit, Failure>,
+) -> (Result<Exit, Failure>, bool) {
+    let connected = connected(store, variables, async |connection| {
+        command(arguments, &connection).await
+    });
+    (connected, store.json)
+}
+
+fn connected(
+    arguments: &StoreArguments,
+    mut variables: Vec<(String, String)>,
+    command: impl AsyncFnOnce(Connection) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    if let Some(table) = &arguments.table {
+        // The last value of a variable counts.
+        variables.push(("IDEMPOTENCY_TABLE".to_owned(), table.clone()));
+    }
+    let variables: Variables = variables.into_iter().collect();
+    let others = [&[FUNCTIONS_STORE], TableConfig::VARIABLES].concat();
+    for unknown in variables.unknown(&others) {
+        eprintln!("warning: {unknown}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("the async runtime cannot be started", &error))?;
+    runtime.block_on(async { command(Connection::open(&variables).await?).await })
+}
+
+/// Prints an error: with `--json` to standard output, otherwise to standard error.
+fn report(failure: &Failure, as_json: bool) {
+    if failure.message.is_empty() {
+        return;
+    }
+    let reported = as_json
+        && json::write(
+            &mut std::io::stdout().lock(),
+            &json::error(&failure.message),
+        )
+        .is_ok();
+    if !reported {
+        // If this fails as well, there is no output left.
+        let _ = writeln!(std::io::stderr(), "error: {}", failure.message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn a_command_on_a_record_without_a_table_is_wrong_usage() {
+        let arguments = Arguments::parse_from(["idempotency", "get", &format!("shop#{:032}", 7)]);
+        assert_eq!(perform(&arguments, Vec::new()), Exit::Usage);
+    }
 }

@@ -1,7 +1,6 @@
 //! `idempotency plan`: what it costs to keep the keys of updates in the item that they update.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -69,13 +68,7 @@ pub(crate) fn print_plan(arguments: &PlanArguments) -> Result<Exit, Failure> {
     let estimate = plan
         .estimate()
         .map_err(|error| Failure::new(Exit::Usage, error))?;
-    let mut output = std::io::stdout().lock();
-    let written = if arguments.json {
-        json::write(&mut output, &to_json(&estimate))
-    } else {
-        output.write_all(to_text(&estimate).as_bytes())
-    };
-    written.map_err(Failure::output)?;
+    json::print(arguments.json, || to_json(&estimate), to_text(&estimate))?;
     Ok(if estimate.holds() {
         Exit::Done
     } else {

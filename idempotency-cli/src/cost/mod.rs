@@ -1,18 +1,17 @@
 //! `idempotency cost`: what each path of a call costs, in units and in money, as Markdown tables or as JSON.
 
 mod capacity;
-mod figures;
-mod table;
 
-use std::io::Write;
+use std::fmt;
 
+use idempotency_core::key::Json;
 use idempotency_core::protocol::policy::Lookup;
 
 use crate::arguments::CostArguments;
 use crate::exit::{Exit, Failure};
 use crate::json;
+use crate::json::{object, text};
 use capacity::{Capacity, Path, Prices, RecordSize};
-use table::Table;
 
 /// The sizes of responses without `--response`, in bytes.
 const RESPONSES: [usize; 5] = [500, 1_000, 4_000, 40_000, 400_000];
@@ -29,16 +28,11 @@ pub(crate) fn print_cost(arguments: &CostArguments) -> Result<Exit, Failure> {
         [] => RESPONSES.as_slice(),
         given => given,
     };
-    let mut output = std::io::stdout().lock();
-    let written = if arguments.json {
+    let json = || {
         let (lookup, duplicates) = (arguments.lookup, &arguments.duplicates);
-        let figures = figures::figures(responses, lookup, duplicates, prices(arguments));
-        json::write(&mut output, &figures)
-    } else {
-        let text = tables(arguments, responses);
-        write!(output, "{text}").and_then(|()| output.flush())
+        figures(responses, lookup, duplicates, prices(arguments))
     };
-    written.map_err(Failure::output)?;
+    json::print(arguments.json, json, tables(arguments, responses))?;
     Ok(Exit::Done)
 }
 
@@ -160,6 +154,130 @@ fn amount(money: f64) -> String {
         0
     };
     format!("{money:.digits$}")
+}
+
+/// Returns the figures of these sizes of responses. `duplicates` are shares in percent.
+fn figures(
+    responses: &[usize],
+    lookup: Lookup,
+    duplicates: &[f64],
+    prices: Option<Prices>,
+) -> Json {
+    let responses = responses.iter().map(|bytes| {
+        let size = RecordSize::of_response(*bytes);
+        let paths = Path::ALL.into_iter();
+        let paths = paths.map(|path| of_path(path, lookup, size, prices));
+        let shares = prices.map(|prices| {
+            let averages = duplicates
+                .iter()
+                .flat_map(|percent| LOOKUPS.map(|lookup| of_share(*percent, lookup, size, prices)));
+            Json::Array(averages.collect())
+        });
+        let pays_above = prices.map(|prices| match prices.read_first_pays_above(size) {
+            Some(share) => Json::Float((share * 100.0).into()),
+            None => Json::Null,
+        });
+        object([
+            ("bytes", Some(count(*bytes))),
+            ("paths", Some(Json::Array(paths.collect()))),
+            ("duplicates", shares),
+            ("read_first_pays_above_percent", pays_above),
+        ])
+    });
+    object([
+        ("lookup", Some(text(lookup_name(lookup)))),
+        (
+            "money_is_for_calls",
+            prices.map(|_| Json::Float(CALLS.into())),
+        ),
+        ("responses", Some(Json::Array(responses.collect()))),
+    ])
+}
+
+fn of_path(path: Path, lookup: Lookup, size: RecordSize, prices: Option<Prices>) -> Json {
+    let capacity = path.capacity(lookup, size);
+    let requests = path.requests(lookup).into_iter().map(request);
+    let money = prices.map(|prices| Json::Float((CALLS * prices.of(capacity)).into()));
+    object([
+        ("path", Some(text(json_name(path)))),
+        ("requests", Some(Json::Array(requests.collect()))),
+        ("write_units", Some(Json::Float(capacity.write.into()))),
+        ("read_units", Some(Json::Float(capacity.read.into()))),
+        ("money", money),
+    ])
+}
+
+/// Returns a request of [`Path::requests`]. `!` marks one that is refused.
+fn request(request: &str) -> Json {
+    let refused = request.strip_suffix('!');
+    object([
+        ("action", Some(text(refused.unwrap_or(request)))),
+        ("refused", Some(Json::Bool(refused.is_some()))),
+    ])
+}
+
+fn of_share(percent: f64, lookup: Lookup, size: RecordSize, prices: Prices) -> Json {
+    let money = CALLS * prices.average(lookup, size, percent / 100.0);
+    object([
+        ("percent", Some(Json::Float(percent.into()))),
+        ("lookup", Some(text(lookup_name(lookup)))),
+        ("money", Some(Json::Float(money.into()))),
+    ])
+}
+
+/// Returns the name of a path, which stays the same in every release.
+fn json_name(path: Path) -> &'static str {
+    match path {
+        Path::FirstRun => "first_run",
+        Path::Duplicate => "duplicate",
+        Path::InProgress => "in_progress",
+        Path::Waited => "waited",
+        Path::Released => "released",
+        Path::Recorded => "recorded",
+        Path::WarmUp => "warm_up",
+    }
+}
+
+fn count(count: usize) -> Json {
+    crate::json::number(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// A header and rows of the same length.
+struct Table(Vec<Vec<String>>);
+
+impl Table {
+    /// Returns a table without rows. `first` are the headers of the first columns, `others` those of the others.
+    fn new(first: impl Iterator<Item = String>, others: &[String]) -> Self {
+        Self(vec![first.chain(others.iter().cloned()).collect()])
+    }
+
+    /// Adds a row.
+    fn row<const N: usize>(&mut self, first: [String; N], others: impl Iterator<Item = String>) {
+        self.0.push(first.into_iter().chain(others).collect());
+    }
+
+    fn width(&self, column: usize) -> usize {
+        let cells = self.0.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, row) in self.0.iter().enumerate() {
+            for (column, cell) in row.iter().enumerate() {
+                write!(f, "| {cell:<width$} ", width = self.width(column))?;
+            }
+            writeln!(f, "|")?;
+            if number == 0 {
+                for column in 0..row.len() {
+                    write!(f, "|{}", "-".repeat(self.width(column) + 2))?;
+                }
+                writeln!(f, "|")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::{Value, json};
 
 use super::capacity::{Capacity, Path, RecordSize, write_units};
-use super::{amount, kilobytes};
+use super::{Table, amount, kilobytes};
 
 /// The time at which tests start, in milliseconds since the epoch.
 const START: i64 = 1_700_000_000_500;
@@ -542,4 +542,15 @@ fn sizes_and_amounts_have_the_digits_that_they_need() {
     assert_eq!(shown, ["0.5 KB", "1 KB", "4.096 KB", "40 KB"]);
     let shown: Vec<_> = [0.0625, 1.25, 99.994, 250.4].map(amount).into();
     assert_eq!(shown, ["0.0625", "1.250", "99.99", "250"]);
+}
+
+#[test]
+fn columns_are_as_wide_as_their_longest_cell() {
+    let text = |text: &str| text.to_owned();
+    let mut table = Table::new([text("call")].into_iter(), &[text("1 KB")]);
+    table.row([text("a long name")], [text("3")].into_iter());
+    assert_eq!(
+        table.to_string(),
+        "| call        | 1 KB |\n|-------------|------|\n| a long name | 3    |\n"
+    );
 }

@@ -1,20 +1,25 @@
 //! `idempotency key`: prints the key of one event, or of one event per line.
 
-mod lines;
 mod query;
-mod request;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufWriter, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use idempotency_core::config::Variables;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Request;
+use http::request::Parts;
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::key::{Json, Text};
+use idempotency_http::{HttpOperation, Reason, ReceivedRequest};
+use serde_json::Value;
 
 use crate::arguments::KeyArguments;
 use crate::exit::{Exit, Failure};
 use crate::json;
-use query::{KeyResult, Query};
-use request::RequestQuery;
+use query::{KeyResult, Query, checked_prefix, compiled};
 
 /// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.
 const MAX_BYTES: usize = 16 << 20;
@@ -27,7 +32,7 @@ pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Resu
         let query = Query::new(arguments, variables)?;
         if arguments.jsonl {
             let mut output = BufWriter::new(io::stdout().lock());
-            lines::print_keys(io::stdin().lock(), &mut output, &query, MAX_BYTES)?;
+            print_keys(io::stdin().lock(), &mut output, &query, MAX_BYTES)?;
             return Ok(Exit::Done);
         }
         query.run(&event(arguments.file.as_deref())?.into())
@@ -94,4 +99,281 @@ fn event(file: Option<&Path>) -> Result<String, Failure> {
             format_args!("{name} is not UTF-8 at byte {at}"),
         )
     })
+}
+
+/// The longest expression, in bytes. The same limit holds for the other settings, because errors quote them.
+const MAX_SETTING_BYTES: usize = 4096;
+
+/// Prints the result of each line before it reads the next one. A bad line gets an error. A line of more than `longest` bytes
+/// is one of them; it is skipped, so that memory is bounded.
+fn print_keys(
+    mut input: impl BufRead,
+    output: &mut impl Write,
+    defaults: &Query,
+    longest: usize,
+) -> Result<(), Failure> {
+    let mut line = Vec::new();
+    loop {
+        let read = next(&mut input, &mut line, longest)
+            .map_err(|error| Failure::io("the input cannot be read", &error))?;
+        let result = match read {
+            Line::End => return Ok(()),
+            Line::TooLong => KeyResult::Error(format!("the line has more than {longest} bytes")),
+            // A panic on one line must not stop the other lines.
+            Line::Read => {
+                catch_unwind(AssertUnwindSafe(|| one(&line, defaults))).unwrap_or_else(|_| {
+                    KeyResult::Error("internal error on this line: please report it".to_owned())
+                })
+            }
+        };
+        json::write(output, &result.to_json()).map_err(Failure::output)?;
+    }
+}
+
+enum Line {
+    Read,
+    TooLong,
+    End,
+}
+
+/// Reads one line without its newline. At most `longest` bytes of it are kept.
+fn next(input: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<Line> {
+    line.clear();
+    let (mut any, mut too_long) = (false, false);
+    loop {
+        let chunk = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            chunk => chunk?,
+        };
+        let newline = chunk.iter().position(|&byte| byte == b'\n');
+        let part = &chunk[..newline.unwrap_or(chunk.len())];
+        any |= !chunk.is_empty();
+        too_long |= line.len() + part.len() > longest;
+        if !too_long {
+            line.extend_from_slice(part);
+        }
+        let (end, used) = (
+            chunk.is_empty(),
+            part.len() + usize::from(newline.is_some()),
+        );
+        input.consume(used);
+        if newline.is_some() || end {
+            return Ok(match (any, too_long) {
+                (false, _) => Line::End,
+                (true, true) => Line::TooLong,
+                (true, false) => Line::Read,
+            });
+        }
+    }
+}
+
+/// Computes the result of one line.
+fn one(line: &[u8], defaults: &Query) -> KeyResult {
+    parse(line, defaults).map_or_else(KeyResult::Error, |(event, query)| query.run(&event))
+}
+
+/// Parses a line: the event, and the query with the settings of the line. Other members are ignored.
+fn parse(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
+    let line = str::from_utf8(line)
+        .map_err(|error| format!("the line is not UTF-8 at byte {}", error.valid_up_to()))?;
+    if line.trim().is_empty() {
+        return Err("the line is empty".to_owned());
+    }
+    let line = Json::parse(line).map_err(|error| format!("the line: {error}"))?;
+    let Json::Object(mut members) = line else {
+        return Err(format!(
+            "the line is not an object but of type {}",
+            line.type_name()
+        ));
+    };
+    let event = match members.remove(b"event") {
+        Some(Json::Str(event)) => event,
+        None => return Err("`event` is missing: write the event as JSON text".to_owned()),
+        Some(other) => {
+            let found = other.type_name();
+            return Err(format!(
+                "`event` is of type {found}: write the event as JSON text in a string"
+            ));
+        }
+    };
+    let mut text = |name: &str| match members.remove(name.as_bytes()) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Str(text)) if text.as_bytes().len() > MAX_SETTING_BYTES => {
+            Err(format!("`{name}` has more than {MAX_SETTING_BYTES} bytes"))
+        }
+        Some(Json::Str(text)) => match text.as_str() {
+            Some(text) => Ok(Some(text.to_owned())),
+            None => Err(format!("`{name}` contains half of a surrogate pair")),
+        },
+        Some(other) => Err(format!(
+            "`{name}` is of type {}: write a string",
+            other.type_name()
+        )),
+    };
+    let mut query = defaults.clone();
+    if let Some(expression) = text("expression")? {
+        query.expression =
+            compiled("expression", &expression).map_err(|error| error.to_string())?;
+    }
+    if let Some(prefix) = text("prefix")? {
+        query.prefix = checked_prefix(&prefix).map_err(|error| error.to_string())?;
+    }
+    if let Some(validate) = text("validate")? {
+        query.validate = compiled("validate", &validate).map_err(|error| error.to_string())?;
+    }
+    if let Some(hash) = text("hash")?.filter(|hash| !hash.is_empty()) {
+        query.hash = hash.parse().map_err(|error| format!("`hash`: {error}"))?;
+    }
+    Ok((event, query))
+}
+
+/// The rules of an HTTP operation.
+struct RequestQuery {
+    operation: HttpOperation,
+    tenant: Option<String>,
+    /// False if only the digest is printed.
+    has_prefix: bool,
+}
+
+/// The request inside an event.
+struct EventRequest {
+    parts: Parts,
+    body: Vec<u8>,
+    /// True if method, path and query are as the client sent them, so that the fingerprint can be computed.
+    is_whole: bool,
+}
+
+impl RequestQuery {
+    /// Creates the query from the options, and from the variables for options that are not set.
+    fn new(arguments: &KeyArguments, variables: &Variables) -> Result<Self, ConfigurationError> {
+        let expression = |text: &str| (!text.is_empty()).then(|| text.to_owned().into());
+        let settings = Settings {
+            key: expression(&arguments.expression),
+            validate: expression(&arguments.validate),
+            key_prefix: arguments.prefix.clone().map(Into::into),
+            hash: arguments.hash,
+            ..Settings::default()
+        };
+        let path = arguments.operation.as_deref().unwrap_or("operation");
+        let mut rules = HttpOperation::builder(path)
+            .settings(settings)
+            .key_required(true)
+            .variables(variables.clone());
+        if let Some(header) = &arguments.key_header {
+            rules = rules.key_header(header);
+        }
+        if let Some(expression) = &arguments.caller {
+            rules = rules.caller(expression);
+        }
+        if let Some(header) = &arguments.caller_header {
+            rules = rules.caller_header(header);
+        }
+        if let Some(caller) = arguments.caller_value.clone() {
+            rules = rules.caller_from(move |_| Some(caller.clone()));
+        }
+        if arguments.shared_by_all_callers {
+            rules = rules.shared_by_all_callers();
+        }
+        Ok(Self {
+            operation: rules.build()?,
+            tenant: arguments.tenant.clone(),
+            has_prefix: arguments.prefix.is_some() || arguments.operation.is_some(),
+        })
+    }
+
+    /// Computes the key of the request in this event.
+    fn run(&self, event: &str) -> KeyResult {
+        let EventRequest {
+            parts,
+            body,
+            is_whole,
+        } = match request(event) {
+            Ok(request) => request,
+            Err(why) => return KeyResult::Error(format!("`event`: {why}")),
+        };
+        let event = self.operation.event_of_text(event);
+        let request = ReceivedRequest::new(&parts, &body).with_event(&event);
+        let identity = match self.operation.identity(&request, self.tenant.as_deref()) {
+            Ok(identity) => identity,
+            Err(problem) => {
+                let why = problem.error().to_string();
+                return match problem.reason() {
+                    Reason::KeyMissing => KeyResult::NoKey(problem.detail().to_owned()),
+                    Reason::CallerUnknown => KeyResult::NoKey(why),
+                    _ => KeyResult::Error(why),
+                };
+            }
+        };
+        let Some(key) = identity.key() else {
+            let why = "the protection is switched off: unset IDEMPOTENCY_DISABLED";
+            return KeyResult::Error(why.to_owned());
+        };
+        let digest = key.as_str().rsplit_once('#').map(|(_, digest)| digest);
+        let key = digest.filter(|_| !self.has_prefix).unwrap_or(key.as_str());
+        KeyResult::Key {
+            key: key.to_owned(),
+            text: None,
+            validation: identity
+                .validation()
+                .filter(|_| is_whole)
+                .map(str::to_owned),
+            missing: Vec::new(),
+        }
+    }
+}
+
+/// Reads the request in an event of API Gateway, a load balancer or a function URL. All but its headers may be missing.
+fn request(event: &str) -> Result<EventRequest, String> {
+    let event: Value = serde_json::from_str(event).map_err(|error| error.to_string())?;
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
+    let method = text("/requestContext/http/method");
+    // Only payload format 2.0 has path and query as they were sent.
+    let uri = text("/rawPath").map(|path| match text("/rawQueryString") {
+        None | Some("") => path.to_owned(),
+        Some(query) => format!("{path}?{query}"),
+    });
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/%!$&'()*+,;=:@?".contains(&byte);
+    let uri = uri.filter(|uri| uri.starts_with('/') && uri.bytes().all(is_plain));
+    let is_whole = method.is_some() && uri.is_some();
+    let mut request = Request::builder()
+        .method(method.unwrap_or("POST"))
+        .uri(uri.as_deref().unwrap_or("/"));
+    let of_all = |values: &Value| values.as_array().cloned().unwrap_or_default();
+    let all = headers(&event, "multiValueHeaders", of_all);
+    let single = headers(&event, "headers", |value| vec![value.clone()]);
+    // A header that is in both has the values of the field with all values.
+    let is_in_all = |name: &str| {
+        all.iter()
+            .any(|(other, _)| other.eq_ignore_ascii_case(name))
+    };
+    let single = single.iter().filter(|(name, _)| !is_in_all(name));
+    for (name, value) in all.iter().chain(single) {
+        request = request.header(name, value);
+    }
+    let body = text("/body").unwrap_or_default();
+    let is_base64 = event["isBase64Encoded"] == true;
+    let decoded = is_base64.then(|| STANDARD.decode(body).ok()).flatten();
+    let request = request.body(decoded.unwrap_or_else(|| body.as_bytes().to_vec()));
+    let (parts, body) = request.map_err(|error| error.to_string())?.into_parts();
+    Ok(EventRequest {
+        parts,
+        body,
+        is_whole,
+    })
+}
+
+/// Returns the headers in a member of the event, each with its text.
+fn headers(
+    event: &Value,
+    member: &str,
+    values: impl Fn(&Value) -> Vec<Value>,
+) -> Vec<(String, String)> {
+    let members = event[member].as_object().into_iter().flatten();
+    let pairs = members.flat_map(|(name, value)| {
+        let texts = values(value).into_iter();
+        let texts = texts.filter_map(|value| value.as_str().map(str::to_owned));
+        texts.map(|text| (name.clone(), text)).collect::<Vec<_>>()
+    });
+    pairs.collect()
 }

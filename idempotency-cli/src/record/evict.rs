@@ -1,13 +1,11 @@
 //! `idempotency evict`: shows a record, and deletes it if it has not changed.
 
-use std::io::{self, Write as _};
-
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::unchanged;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 
-use super::confirm::confirm;
+use super::confirm;
 use super::shown::{Shown, State};
 use super::{StoredRecord, missing, read};
 use crate::arguments::EvictArguments;
@@ -22,14 +20,7 @@ pub(crate) async fn evict(
     let id = &arguments.key;
     let found = read(id, connection).await?;
     let StoredRecord { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
-    let shown = Shown {
-        id,
-        record: &record,
-        unreadable: unreadable.as_deref(),
-        now: time::now(),
-        with_data: false,
-        event: None,
-    };
+    let shown = Shown::of(id, &record, unreadable.as_deref(), time::now());
     if State::of(&record, shown.now) == State::Live && !arguments.force {
         return Err(Failure::new(
             Exit::Refused,
@@ -42,21 +33,16 @@ pub(crate) async fn evict(
     let question = "Evict this record?";
     confirm(arguments.yes, &shown, question, "not evicted", connection).await?;
     delete(id, &record, connection).await?;
-    let mut output = io::stdout().lock();
-    let written = if arguments.store.json {
-        let evicted = [
-            ("evicted", Some(Json::Bool(true))),
-            ("key", Some(json::text(id.as_str()))),
-        ];
-        json::write(&mut output, &json::object(evicted))
-    } else {
-        writeln!(
-            output,
-            "evicted {id}: the next call runs the handler; local caches of running functions may still replay the response, and pieces \
-             of a large response stay until they expire"
-        )
-    };
-    written.map_err(Failure::output)?;
+    let evicted = [
+        ("evicted", Some(Json::Bool(true))),
+        ("key", Some(json::text(id.as_str()))),
+    ];
+    let text = format_args!(
+        "evicted {id}: the next call runs the handler; local caches of running functions may still replay the response, and pieces \
+         of a large response stay until they expire
+"
+    );
+    json::print(arguments.store.json, || json::object(evicted), text)?;
     Ok(Exit::Done)
 }
 

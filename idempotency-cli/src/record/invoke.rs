@@ -3,19 +3,17 @@
 //! The function decides by its own rules whether its handler runs. The command refuses what would surely be wrong: an event that is
 //! not whole, a call that still runs, and a call that has completed.
 
-use std::io::Write as _;
-
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::error::BoxError;
 use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId, Status, StoredEvent};
 
-use super::confirm::confirm;
+use super::confirm;
 use super::shown::{Shown, State};
 use super::{StoredRecord, read};
 use crate::arguments::ReplayArguments;
+use crate::connection::Service;
 use crate::connection::{Connection, chain};
-use crate::endpoint::Service;
 use crate::exit::{Exit, Failure};
 use crate::lambda::{self, Invoked, member};
 use crate::{json, time};
@@ -28,14 +26,7 @@ pub(super) async fn invoke(
     event: &StoredEvent,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let shown = Shown {
-        id,
-        record: &found.record,
-        unreadable: found.unreadable.as_deref(),
-        now: time::now(),
-        with_data: false,
-        event: None,
-    };
+    let shown = Shown::of(id, &found.record, found.unreadable.as_deref(), time::now());
     if let Some(why) = refused(&found.record, event, State::of(&found.record, shown.now)) {
         return Err(Failure::new(
             Exit::Refused,
@@ -66,13 +57,7 @@ pub(super) async fn invoke(
         with_data: arguments.show_data,
     };
     result.warn();
-    let mut output = std::io::stdout().lock();
-    let written = if arguments.store.json {
-        json::write(&mut output, &result.to_json())
-    } else {
-        write!(output, "{}", result.text()).and_then(|()| output.flush())
-    };
-    written.map_err(Failure::output)?;
+    json::print(arguments.store.json, || result.to_json(), result.text())?;
     Ok(match result.invoked.function_error {
         Some(_) => Exit::FunctionError,
         None => Exit::Done,

@@ -1,14 +1,13 @@
 //! `idempotency list --held`: reads the table for claims whose run did not report its end.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
 use idempotency_core::key::Json;
 use idempotency_core::record::{Field, Record, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use super::confirm::confirm;
+use super::confirm;
 use super::shown::State;
 use crate::arguments::ListArguments;
 use crate::connection::Connection;
@@ -62,13 +61,7 @@ pub(crate) async fn list(
             Ok(()) => {}
         }
     };
-    let mut output = std::io::stdout().lock();
-    let written = if arguments.store.json {
-        json::write(&mut output, &listed.to_json())
-    } else {
-        write!(output, "{}", listed.text()).and_then(|()| output.flush())
-    };
-    written.map_err(Failure::output)?;
+    json::print(arguments.store.json, || listed.to_json(), listed.text())?;
     let Listed {
         items, read_units, ..
     } = listed;

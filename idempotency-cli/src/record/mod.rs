@@ -1,28 +1,27 @@
 //! `idempotency get`, `list`, `replay`, `resolve` and `evict`: records.
 
-mod confirm;
 mod evict;
 mod invoke;
 mod list;
-mod replay;
 mod resolve;
 mod shown;
 
 pub(crate) use evict::evict;
 pub(crate) use list::list;
-pub(crate) use replay::replay;
 pub(crate) use resolve::resolve;
 
-use std::io::Write;
+use std::fmt;
+use std::io::{self, BufRead, IsTerminal, Write};
 
 use idempotency_core::key::Json;
-use idempotency_core::record::{Record, RecordId};
+use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{Consistency, SendLog, Store, StoreReply, StoreRequest};
 
-use crate::arguments::GetArguments;
-use crate::connection::Connection;
+use crate::arguments::{GetArguments, ReplayArguments};
+use crate::connection::{Connection, chain};
 use crate::exit::{Exit, Failure};
 use crate::{json, time};
+use invoke::invoke;
 use shown::Shown;
 
 pub(crate) async fn get(
@@ -30,7 +29,6 @@ pub(crate) async fn get(
     connection: &Connection,
 ) -> Result<Exit, Failure> {
     let id = &arguments.key;
-    let mut output = std::io::stdout().lock();
     let Some(found) = read(id, connection).await? else {
         if !arguments.store.json {
             return Err(missing(id, connection));
@@ -39,28 +37,20 @@ pub(crate) async fn get(
             ("found", Some(Json::Bool(false))),
             ("key", Some(json::text(id.as_str()))),
         ]);
-        json::write(&mut output, &nothing).map_err(Failure::output)?;
+        json::print(true, || nothing, "")?;
         return Ok(Exit::NoRecord);
     };
     let event = if arguments.event {
-        replay::stored_event(id, connection).await?
+        stored_event(id, connection).await?
     } else {
         None
     };
     let shown = Shown {
-        id,
-        record: &found.record,
-        unreadable: found.unreadable.as_deref(),
-        now: time::now(),
         with_data: arguments.show_data,
         event: event.as_ref(),
+        ..Shown::of(id, &found.record, found.unreadable.as_deref(), time::now())
     };
-    let written = if arguments.store.json {
-        json::write(&mut output, &shown.to_json())
-    } else {
-        write!(output, "{shown}").and_then(|()| output.flush())
-    };
-    written.map_err(Failure::output)?;
+    json::print(arguments.store.json, || shown.to_json(), &shown)?;
     Ok(Exit::Done)
 }
 
@@ -90,4 +80,106 @@ async fn read(id: &RecordId, connection: &Connection) -> Result<Option<StoredRec
 fn missing(id: &RecordId, connection: &Connection) -> Failure {
     let message = format!("there is no record `{id}` in {}", connection.store.name());
     Failure::new(Exit::NoRecord, message)
+}
+
+pub(crate) async fn replay(
+    arguments: &ReplayArguments,
+    connection: &Connection,
+) -> Result<Exit, Failure> {
+    let id = &arguments.key;
+    let found = read(id, connection).await?;
+    let found = found.ok_or_else(|| missing(id, connection))?;
+    let Some(event) = stored_event(id, connection).await? else {
+        let message = format!(
+            "the record `{id}` keeps no event: its operation has no `store_event`, or the event was left out (the outcome event \
+             says why)"
+        );
+        return Err(Failure::new(Exit::Failed, message));
+    };
+    if let Some(function) = &arguments.invoke {
+        return invoke(function, arguments, id, &found, &event, connection).await;
+    }
+    let found = [
+        ("key", Some(json::text(id.as_str()))),
+        ("event", Some(json::text(event.as_str()))),
+        ("event_is_whole", Some(Json::Bool(event.is_whole()))),
+    ];
+    let text = format_args!("{}\n", event.as_str());
+    json::print(arguments.store.json, || json::object(found), text)?;
+    Ok(Exit::Done)
+}
+
+/// Reads what a record keeps of its event.
+async fn stored_event(
+    id: &RecordId,
+    connection: &Connection,
+) -> Result<Option<StoredEvent>, Failure> {
+    let event = connection.records()?.stored_event(id).await;
+    event.map_err(|error| Failure::new(Exit::Failed, chain(&error)))
+}
+
+/// Asks the question below `shown` and the table that it is about, unless `yes` is set.
+///
+/// # Errors
+///
+/// If the reply is not yes, or if the input is no terminal. `refused` is the text of a reply that is not yes.
+async fn confirm(
+    yes: bool,
+    shown: &impl fmt::Display,
+    question: &str,
+    refused: &str,
+    connection: &Connection,
+) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    let place = connection.place().await;
+    // Not on standard output, which a program may read.
+    let shown = format!("{shown}{:<12} {place}\n", "table");
+    let written = io::stderr().write_all(shown.as_bytes());
+    written.map_err(Failure::output)?;
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        let message =
+            "cannot ask for confirmation, because the input is not a terminal: add `--yes`";
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    let question = format!("\n{question} [y/N] ");
+    if confirmed(stdin.lock(), io::stderr(), &question).map_err(Failure::output)? {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Refused, refused))
+}
+
+/// Asks the question. Returns true if the reply is yes.
+fn confirmed(mut input: impl BufRead, mut output: impl Write, question: &str) -> io::Result<bool> {
+    output.write_all(question.as_bytes())?;
+    output.flush()?;
+    let mut reply = String::new();
+    input.read_line(&mut reply)?;
+    Ok(matches!(reply.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_yes_confirms() {
+        for (typed, yes) in [
+            ("y\n", true),
+            ("YES\n", true),
+            ("\n", false),
+            ("", false),
+            ("yep", false),
+        ] {
+            let mut asked = Vec::new();
+            assert_eq!(
+                confirmed(typed.as_bytes(), &mut asked, "sure? ").unwrap(),
+                yes,
+                "{typed}"
+            );
+            assert_eq!(asked, b"sure? ");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `idempotency resolve`: shows a held or failed record, and writes an operator's decision about it.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 
 use idempotency_core::key::Json;
 use idempotency_core::owner::OwnerToken;
@@ -9,7 +9,7 @@ use idempotency_core::record::{Data, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use super::confirm::confirm;
+use super::confirm;
 use super::shown::Shown;
 use super::{StoredRecord, missing, read};
 use crate::arguments::ResolveArguments;
@@ -30,14 +30,7 @@ pub(crate) async fn resolve(
     };
     let found = read(id, connection).await?;
     let StoredRecord { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
-    let shown = Shown {
-        id,
-        record: &record,
-        unreadable: unreadable.as_deref(),
-        now,
-        with_data: false,
-        event: None,
-    };
+    let shown = Shown::of(id, &record, unreadable.as_deref(), now);
     if let Some(owner) = &arguments.owner
         && record.owner.value().map(OwnerToken::as_str) != Some(owner.as_str())
     {
@@ -63,13 +56,13 @@ pub(crate) async fn resolve(
         }
         Ending::Rerun => None,
     };
-    let mut output = io::stdout().lock();
-    let written = if arguments.store.json {
-        json::write(&mut output, &reported(id, &decision, now, until))
-    } else {
-        writeln!(output, "resolved {id}: {}", explained(until, now))
-    };
-    written.map_err(Failure::output)?;
+    let text = format_args!(
+        "resolved {id}: {}
+",
+        explained(until, now)
+    );
+    let json = || reported(id, &decision, now, until);
+    json::print(arguments.store.json, json, text)?;
     Ok(Exit::Done)
 }
 

@@ -1,14 +1,12 @@
 //! Formats a record, as text and as JSON.
 
-mod steps;
-
 use std::fmt;
 
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::decision::{FREED, Trace, is_held};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Field, Record, RecordId, Status, StoredEvent};
+use idempotency_core::record::{Data, Field, Record, RecordId, RecordedSteps, Status, StoredEvent};
 use idempotency_core::time::EpochMillis;
 
 use crate::json;
@@ -25,6 +23,25 @@ pub(super) struct Shown<'a> {
     pub(super) with_data: bool,
     /// What the record keeps of its event, if it is shown. It can contain personal data.
     pub(super) event: Option<&'a StoredEvent>,
+}
+
+impl<'a> Shown<'a> {
+    /// Returns the form without the response, the results of steps and the event.
+    pub(super) fn of(
+        id: &'a RecordId,
+        record: &'a Record,
+        unreadable: Option<&'a str>,
+        now: EpochMillis,
+    ) -> Self {
+        Self {
+            id,
+            record,
+            unreadable,
+            now,
+            with_data: false,
+            event: None,
+        }
+    }
 }
 
 /// The state of a record now, by the clock of this machine.
@@ -155,7 +172,7 @@ impl Shown<'_> {
                 "decision",
                 member(&record.decision, |trace| decision_json(trace)),
             ),
-            ("steps", steps::to_json(&record.steps, self.with_data)),
+            ("steps", steps_json(&record.steps, self.with_data)),
             (
                 "data_bytes",
                 bytes
@@ -239,7 +256,7 @@ impl fmt::Display for Shown<'_> {
                 "decision",
                 described(&record.decision, |trace| self.decision(trace)),
             ),
-            ("steps", steps::line(&record.steps, self.with_data)),
+            ("steps", steps_line(&record.steps, self.with_data)),
             ("data", self.data()),
             (
                 match self.event {
@@ -302,6 +319,39 @@ fn described<T>(field: &Field<T>, text: impl FnOnce(&T) -> String) -> Option<Str
         .then(|| field.value().map_or_else(unreadable, text))
 }
 
+/// Returns the names of the steps in one line, each with the length of its result, or with the result itself.
+fn steps_line(steps: &Field<RecordedSteps>, with_data: bool) -> Option<String> {
+    described(steps, |steps| {
+        if steps.is_empty() {
+            return "none recorded".to_owned();
+        }
+        let named = steps.iter().map(|(name, result)| {
+            let (name, result) = (one_line(name), result.as_str());
+            if with_data {
+                format!("{name} = {}", one_line(result))
+            } else {
+                format!("{name} ({} bytes)", result.len())
+            }
+        });
+        named.collect::<Vec<_>>().join(", ")
+    })
+}
+
+/// Returns the JSON form: an array of objects. Null if the steps cannot be read.
+fn steps_json(steps: &Field<RecordedSteps>, with_data: bool) -> Option<Json> {
+    let step = |(name, result): (&str, &Data)| {
+        json::object([
+            ("name", Some(json::text(name))),
+            (
+                "bytes",
+                i64::try_from(result.as_str().len()).ok().map(json::number),
+            ),
+            ("result", with_data.then(|| json::text(result.as_str()))),
+        ])
+    };
+    member(steps, |steps| Json::Array(steps.iter().map(step).collect()))
+}
+
 #[cfg(test)]
 mod tests {
     use idempotency_core::record::Data;
@@ -360,12 +410,8 @@ mod tests {
         let (id, record) = (RecordId::new("a#b"), record(Status::Completed, i64::MAX, 1));
         let shown = |with_data| {
             let shown = Shown {
-                id: &id,
-                record: &record,
-                unreadable: None,
-                now: NOW,
                 with_data,
-                event: None,
+                ..Shown::of(&id, &record, None, NOW)
             };
             format!("{shown}{}", shown.to_json().to_canonical())
         };
@@ -379,14 +425,13 @@ mod tests {
             data: Field::Unreadable,
             ..record(Status::Completed, i64::MAX, 1)
         };
-        let shown = Shown {
-            id: &RecordId::new("a#b"),
-            record: &record,
-            unreadable: Some("piece 2 of 3 of its response is missing"),
-            now: NOW,
-            with_data: false,
-            event: None,
-        };
+        let id = RecordId::new("a#b");
+        let shown = Shown::of(
+            &id,
+            &record,
+            Some("piece 2 of 3 of its response is missing"),
+            NOW,
+        );
         let text = shown.to_string();
         let line = "data         present, but piece 2 of 3 of its response is missing";
         assert!(text.contains(line), "{text}");
@@ -395,5 +440,40 @@ mod tests {
             json.contains(r#""data_unreadable": "piece 2 of 3"#),
             "{json}"
         );
+    }
+
+    fn steps(steps: &[(&str, &str)]) -> Field<RecordedSteps> {
+        let steps = steps.iter();
+        let steps = steps.map(|(name, result)| ((*name).to_owned(), Data::new(*result)));
+        Field::Value(steps.collect())
+    }
+
+    fn shown(steps: &Field<RecordedSteps>, with_data: bool) -> (String, String) {
+        let json = steps_json(steps, with_data).unwrap().to_canonical();
+        (steps_line(steps, with_data).unwrap(), json.to_string())
+    }
+
+    #[test]
+    fn the_names_of_steps_are_shown_and_their_results_only_on_request() {
+        let two = steps(&[("charge\u{1b}", "\"s3cr3t\""), ("reserve", "7")]);
+        let (line, json) = shown(&two, false);
+        assert_eq!(line, "charge  (8 bytes), reserve (1 bytes)");
+        assert!(json.contains(r#""name": "reserve""#), "{json}");
+        assert!(!json.contains("s3cr3t"), "{json}");
+        let (line, json) = shown(&two, true);
+        assert_eq!(line, "charge  = \"s3cr3t\", reserve = 7");
+        assert!(json.contains("s3cr3t"), "{json}");
+    }
+
+    #[test]
+    fn a_claim_without_a_recorded_step_differs_from_one_that_cannot_be_read() {
+        assert_eq!(
+            shown(&steps(&[]), false),
+            ("none recorded".into(), "[]".into())
+        );
+        let (line, json) = shown(&Field::Unreadable, false);
+        assert!(line.contains("cannot be read"), "{line}");
+        assert_eq!(json, "null");
+        assert_eq!(steps_line(&Field::Absent, true), None);
     }
 }

@@ -130,13 +130,13 @@ async fn the_event_of_a_failed_call_is_sent_to_its_function_again() {
     let key = shop.key().await;
 
     let ran = shop.replay(&key, "charge", &[]).await;
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stderr.contains("add `--yes`"), "{ran:?}");
+    ran.exits(4);
+    ran.complains("add `--yes`");
 
     let ran = shop
         .replay(&key, "charge:live", &["--yes", "--show-data"])
         .await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     let expected = "invoked `charge:live`: status 200, version $LATEST\nresponse  \"charged 7\"\nrecord    completed: duplicates get its \
                     response\n";
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), (expected, ""));
@@ -145,8 +145,8 @@ async fn the_event_of_a_failed_call_is_sent_to_its_function_again() {
     // A completed call is not replayed, and its function is not invoked.
     let invocations = shop.lambda.processes().len();
     let ran = shop.replay(&key, "charge", &["--yes"]).await;
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stderr.contains("is completed"), "{ran:?}");
+    ran.exits(4);
+    ran.complains("is completed");
     assert_eq!(shop.lambda.processes().len(), invocations);
 }
 
@@ -157,7 +157,7 @@ async fn the_error_of_a_function_has_an_exit_code_and_its_text_is_shown_only_on_
     let key = shop.key().await;
     std::fs::remove_file(&shop.mark).unwrap();
     let ran = shop.replay(&key, "charge", &["--yes", "--json"]).await;
-    assert_eq!(ran.code, Some(6), "{ran:?}");
+    ran.exits(6);
     let json = ran.json();
     assert_eq!(json["status"], 200);
     assert!(json["error_type"].is_string(), "{json}");
@@ -166,8 +166,8 @@ async fn the_error_of_a_function_has_an_exit_code_and_its_text_is_shown_only_on_
     assert!(!ran.stdout.contains("4242"), "{ran:?}");
     std::fs::remove_file(&shop.mark).unwrap();
     let ran = shop.replay(&key, "charge", &["--yes", "--show-data"]).await;
-    assert_eq!(ran.code, Some(6), "{ran:?}");
-    assert!(ran.stdout.contains("declined: 4242"), "{ran:?}");
+    ran.exits(6);
+    ran.prints("declined: 4242");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,11 +184,8 @@ async fn a_held_key_stays_held_until_it_is_resolved_and_then_its_event_runs() {
     shop.database.put("idempotency", item).await.unwrap();
 
     let ran = shop.replay(&key, "charge", &["--yes"]).await;
-    assert_eq!(ran.code, Some(6), "{ran:?}");
-    assert!(
-        ran.stdout.contains("error     IdempotencyUnresolved: "),
-        "{ran:?}"
-    );
+    ran.exits(6);
+    ran.prints("error     IdempotencyUnresolved: ");
     let decision = [
         "resolve",
         &key,
@@ -201,8 +198,8 @@ async fn a_held_key_stays_held_until_it_is_resolved_and_then_its_event_runs() {
     ];
     assert_eq!(run_on_table(&shop.database, &decision).code, Some(0));
     let ran = shop.replay(&key, "charge", &["--yes", "--show-data"]).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.contains("charged 7"), "{ran:?}");
+    ran.exits(0);
+    ran.prints("charged 7");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,9 +208,9 @@ async fn a_function_that_is_not_there_or_not_reached_was_not_invoked() {
     shop.is_declined().await;
     let key = shop.key().await;
     let ran = shop.replay(&key, "refund", &["--yes"]).await;
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    ran.exits(1);
     let expected = "the function `refund` was not invoked: Lambda responded with status 404, ResourceNotFoundException: ";
-    assert!(ran.stderr.contains(expected), "{ran:?}");
+    ran.complains(expected);
 
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = unused.local_addr().unwrap();
@@ -224,12 +221,8 @@ async fn a_function_that_is_not_there_or_not_reached_was_not_invoked() {
     );
     command.env("AWS_ENDPOINT_URL_LAMBDA", format!("http://{address}"));
     let ran = run(command);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.stderr
-            .contains("the function `charge` was not invoked: "),
-        "{ran:?}"
-    );
+    ran.exits(1);
+    ran.complains("the function `charge` was not invoked: ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -251,8 +244,8 @@ async fn a_function_that_breaks_off_may_have_run() {
     command.env("AWS_ENDPOINT_URL_LAMBDA", format!("http://{address}"));
     let ran = run(command);
     server.join().unwrap();
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("and it may have run"), "{ran:?}");
+    ran.exits(1);
+    ran.complains("and it may have run");
     assert!(!ran.stderr.contains("4242"), "{ran:?}");
 }
 
@@ -274,8 +267,8 @@ async fn a_part_of_an_event_and_a_live_claim_are_refused_before_anything_is_sent
         // No Lambda is there.
         command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
         let ran = run(command);
-        assert_eq!(ran.code, Some(4), "{ran:?}");
-        assert!(ran.stderr.contains(why), "{ran:?}");
+        ran.exits(4);
+        ran.complains(why);
     }
 }
 
@@ -286,11 +279,8 @@ async fn the_function_of_a_local_table_is_not_invoked_on_aws() {
     item.insert("event".to_owned(), text("{\"all\":{}}"));
     database.put("idempotency", item).await.unwrap();
     let ran = run_on_table(&database, &["replay", KEY, "--invoke", "charge", "--yes"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(
-        ran.stderr.contains("set AWS_ENDPOINT_URL_LAMBDA"),
-        "{ran:?}"
-    );
+    ran.exits(2);
+    ran.complains("set AWS_ENDPOINT_URL_LAMBDA");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,10 +293,7 @@ async fn a_function_that_leaves_the_record_as_it_was_causes_a_warning() {
     item.insert("id".to_owned(), text(OTHER));
     shop.database.put("idempotency", item).await.unwrap();
     let ran = shop.replay(OTHER, "charge", &["--yes"]).await;
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stdout.contains("bytes; --show-data shows them"),
-        "{ran:?}"
-    );
-    assert!(ran.stderr.contains("did not change"), "{ran:?}");
+    ran.exits(0);
+    ran.prints("bytes; --show-data shows them");
+    ran.complains("did not change");
 }

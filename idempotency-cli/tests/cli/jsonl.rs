@@ -17,7 +17,7 @@ fn jsonl(options: &[&str], input: impl Into<Vec<u8>>) -> Ran {
 
 /// Returns the results, one per line. They are ASCII, so lone surrogates are escaped and our JSON reader accepts them.
 fn results(ran: &Ran) -> Vec<Json> {
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    ran.exits(0);
     assert!(ran.stdout.is_ascii());
     ran.stdout
         .lines()

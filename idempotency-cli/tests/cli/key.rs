@@ -27,7 +27,7 @@ fn key(options: &[&str], event: &str) -> Ran {
 #[test]
 fn only_the_key_is_printed_so_that_another_command_can_use_it() {
     let ran = key(&[], EVENT);
-    assert_eq!(ran.code, Some(0));
+    ran.exits(0);
     assert_eq!(
         ran.stdout,
         "payments.app.handler#e31b8b84a9be62e9ae878d3fb2b80004\n"
@@ -65,13 +65,8 @@ fn the_event_can_be_a_file() {
         "{ran:?}"
     );
     let nothing = key(&["no/such/file.json"], "");
-    assert_eq!(nothing.code, Some(1));
-    assert!(
-        nothing
-            .stderr
-            .contains("`no/such/file.json` cannot be read"),
-        "{nothing:?}"
-    );
+    nothing.exits(1);
+    nothing.complains("`no/such/file.json` cannot be read");
 }
 
 #[test]
@@ -86,10 +81,10 @@ fn an_event_without_a_key_has_its_own_exit_code() {
 #[test]
 fn an_input_that_is_not_an_event_is_an_error() {
     let ran = key(&[], "{");
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("invalid JSON"), "{ran:?}");
+    ran.exits(1);
+    ran.complains("invalid JSON");
     let ran = run_on(command(&["key"]), vec![0xff]);
-    assert!(ran.stderr.contains("not UTF-8 at byte 0"), "{ran:?}");
+    ran.complains("not UTF-8 at byte 0");
 }
 
 #[test]
@@ -227,13 +222,13 @@ fn the_key_of_a_request_needs_no_more_of_the_event_than_the_layer_looks_at() {
     ] {
         let ran = key(&[], event);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""));
-        assert!(ran.stderr.contains(why), "{ran:?}");
+        ran.complains(why);
     }
     let repeated =
         json!({"multiValueHeaders": {"Idempotency-Key": ["a", "b"]}, "requestContext": context});
     let ran = key(&[], repeated);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("more than once"), "{ran:?}");
+    ran.exits(1);
+    ran.complains("more than once");
 }
 
 #[test]

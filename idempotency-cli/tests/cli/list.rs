@@ -86,7 +86,7 @@ async fn held_keys_are_found_and_nothing_else() {
     for is_composite in [false, true] {
         let database = with_held(2, is_composite).await;
         let ran = list(&database, is_composite, &["--json"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.exits(0);
         let found = ran.json();
         assert_eq!(keys(&found), [id(0), id(1)]);
         let first = &found["keys"][0];
@@ -98,7 +98,7 @@ async fn held_keys_are_found_and_nothing_else() {
         let lines: Vec<_> = ran.stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{ran:?}");
         assert!(lines.iter().all(|line| line.starts_with("shop.charge#")));
-        assert!(ran.stderr.contains("read units"), "{ran:?}");
+        ran.complains("read units");
     }
 }
 
@@ -132,11 +132,11 @@ async fn a_scan_ends_at_its_bound_and_goes_on_where_it_ended() {
 async fn the_cost_is_shown_and_confirmed_before_anything_is_read() {
     let database = with_held(1, false).await;
     let ran = run_on_table(&database, &["list", "--held"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
+    ran.exits(4);
     assert_eq!(ran.stdout, "");
     for shown in ["read units", "4 items", "add `--yes`"] {
-        assert!(ran.stderr.contains(shown), "{ran:?}");
+        ran.complains(shown);
     }
     let ran = run_on_table(&database, &["list", "--yes"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    ran.exits(2);
 }

@@ -2,12 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod cost;
-mod events;
 mod invoke;
 mod jsonl;
 mod key;
 mod list;
-mod plan;
 mod records;
 mod resolve;
 mod table;
@@ -79,6 +77,24 @@ struct Ran {
 }
 
 impl Ran {
+    /// Checks the exit code.
+    #[track_caller]
+    fn exits(&self, code: i32) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+    }
+
+    /// Checks that the standard output has this text.
+    #[track_caller]
+    fn prints(&self, text: &str) {
+        assert!(self.stdout.contains(text), "{self:?}");
+    }
+
+    /// Checks that the standard error has this text.
+    #[track_caller]
+    fn complains(&self, text: &str) {
+        assert!(self.stderr.contains(text), "{self:?}");
+    }
+
     fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -97,10 +113,10 @@ impl From<Output> for Ran {
 #[test]
 fn help_lists_the_exit_codes_and_wrong_usage_has_its_own() {
     let help = run(command(&["--help"]));
-    assert_eq!(help.code, Some(0));
-    assert!(help.stdout.contains("4  not evicted"), "{}", help.stdout);
+    help.exits(0);
+    help.prints("4  not evicted");
     assert_eq!(run(command(&["key", "--hash", "md6"])).code, Some(2));
     let nowhere = run(command(&["get", records::KEY]));
-    assert_eq!(nowhere.code, Some(2));
-    assert!(nowhere.stderr.contains("add `--table NAME`"), "{nowhere:?}");
+    nowhere.exits(2);
+    nowhere.complains("add `--table NAME`");
 }

@@ -1,4 +1,4 @@
-//! `idempotency get` and `idempotency evict`.
+//! `idempotency get`, with `--event` too, `replay` and `evict`.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
@@ -49,7 +49,7 @@ pub(crate) async fn records(database: &EmbeddedDynamoDb) -> usize {
 async fn get_shows_everything_except_the_response() {
     let database = with("COMPLETED", LATE, EARLY).await;
     let ran = run_on_table(&database, &["get", KEY]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     for shown in [
         "completed: duplicates get its response",
         "3000-01-01T00:00:00Z, in ",
@@ -92,7 +92,7 @@ async fn a_missing_record_has_its_own_exit_code() {
     let database = with("COMPLETED", LATE, EARLY).await;
     for arguments in [["get", NO_RECORD], ["evict", NO_RECORD]] {
         let ran = run_on_table(&database, &arguments);
-        assert_eq!(ran.code, Some(3), "{ran:?}");
+        ran.exits(3);
         assert!(
             ran.stderr
                 .contains(&format!("there is no record `{NO_RECORD}`")),
@@ -111,8 +111,8 @@ async fn evict_deletes_a_response_or_an_orphan_only_after_confirmation() {
     for status in ["COMPLETED", "INPROGRESS"] {
         let database = with(status, LATE, EARLY).await;
         let ran = run_on_table(&database, &["evict", KEY]);
-        assert_eq!(ran.code, Some(4), "{ran:?}");
-        assert!(ran.stderr.contains("add `--yes`"), "{ran:?}");
+        ran.exits(4);
+        ran.complains("add `--yes`");
         assert_eq!(records(&database).await, 1);
         let ran = run_on_table(&database, &["evict", KEY, "--yes", "--json"]);
         assert_eq!(
@@ -127,11 +127,11 @@ async fn evict_deletes_a_response_or_an_orphan_only_after_confirmation() {
 async fn evict_rejects_a_live_claim_without_force() {
     let database = with("INPROGRESS", LATE, LATE).await;
     let ran = run_on_table(&database, &["evict", KEY, "--yes"]);
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stderr.contains("is a live claim"), "{ran:?}");
+    ran.exits(4);
+    ran.complains("is a live claim");
     assert_eq!(records(&database).await, 1);
     let ran = run_on_table(&database, &["evict", KEY, "--yes", "--force"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     assert_eq!(records(&database).await, 0);
 }
 
@@ -151,8 +151,8 @@ async fn a_record_that_changed_after_it_was_shown_is_not_evicted() {
     database.put("idempotency", item).await.unwrap();
     held.release().await;
     let ran = Ran::from(child.wait_with_output().unwrap());
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stderr.contains("changed after it was shown"), "{ran:?}");
+    ran.exits(4);
+    ran.complains("changed after it was shown");
     assert_eq!(records(&database).await, 1);
 }
 
@@ -161,7 +161,7 @@ async fn an_eviction_whose_reply_was_lost_succeeds() {
     let database = with("COMPLETED", LATE, EARLY).await;
     database.inject(Fault::on("DeleteItem").drop_reply());
     let ran = run_on_table(&database, &["evict", KEY, "--yes"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     assert_eq!(records(&database).await, 0);
 }
 
@@ -191,7 +191,7 @@ async fn a_composite_key_needs_the_value_of_its_partition_key() {
     assert_eq!(get(Some("shop")).json()["status"], "COMPLETED");
     assert_eq!(get(Some("other")).code, Some(3));
     let unknown = get(None);
-    assert_eq!(unknown.code, Some(2));
+    unknown.exits(2);
     let error = unknown.json()["error"].to_string();
     assert!(error.contains("IDEMPOTENCY_STATIC_PK_VALUE"), "{error}");
 }
@@ -200,12 +200,8 @@ async fn a_composite_key_needs_the_value_of_its_partition_key() {
 async fn a_missing_table_is_a_failure_and_not_a_missing_record() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let ran = run_on_table(&database, &["get", KEY]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.stderr
-            .contains("there is no DynamoDB table `idempotency`"),
-        "{ran:?}"
-    );
+    ran.exits(1);
+    ran.complains("there is no DynamoDB table `idempotency`");
 }
 
 #[tokio::test]
@@ -238,7 +234,7 @@ async fn a_text_that_can_be_no_key_is_refused_and_not_called_a_missing_record() 
     }
     // A table can have records of Powertools for TypeScript, whose digests are base64.
     let typescript = run_on_table(&database, &["get", "shop#hWAM/qKPJg9u2jTBUH5bRA=="]);
-    assert_eq!(typescript.code, Some(3), "{typescript:?}");
+    typescript.exits(3);
     assert_eq!(records(&database).await, 1);
 }
 
@@ -286,7 +282,7 @@ async fn what_is_asked_shows_table_region_account_and_endpoint() {
         let mut command = on_table(&database, arguments);
         command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
         let ran = run(command);
-        assert_eq!(ran.code, Some(4), "{ran:?}");
+        ran.exits(4);
         for shown in ["`idempotency`", "eu-central-1", "account 0000", endpoint] {
             assert!(ran.stderr.contains(shown), "{shown}: {ran:?}");
         }
@@ -294,4 +290,82 @@ async fn what_is_asked_shows_table_region_account_and_endpoint() {
         assert_eq!(of_lambda, arguments[0] == "replay", "{ran:?}");
         assert_eq!(ran.stdout, "");
     }
+}
+
+const EVENT: &str = r#"{"order_id": 7, "card": "4242"}"#;
+
+fn stored() -> Option<AttributeValue> {
+    Some(text(&format!("{{\"all\":{EVENT}}}")))
+}
+
+async fn keeping(event: Option<AttributeValue>) -> EmbeddedDynamoDb {
+    let database = with("INPROGRESS", LATE, EARLY).await;
+    let mut item = database.items("idempotency").await.unwrap().remove(0);
+    item.remove("data");
+    item.extend(event.map(|event| ("event".to_owned(), event)));
+    database.put("idempotency", item).await.unwrap();
+    database
+}
+
+#[tokio::test]
+async fn the_event_is_shown_only_on_request() {
+    let database = keeping(stored()).await;
+    let shown = |arguments: &[&str]| run_on_table(&database, arguments);
+    for arguments in [&["get", KEY][..], &["get", KEY, "--json"]] {
+        let ran = shown(arguments);
+        assert!(!ran.stdout.contains("4242"), "{ran:?}");
+    }
+    let ran = shown(&["get", KEY, "--event"]);
+    assert!(
+        ran.stdout.contains(&format!("event        {EVENT}\n")),
+        "{ran:?}"
+    );
+    let json = shown(&["get", KEY, "--event", "--json"]).json();
+    assert_eq!(json["event"], EVENT);
+    assert_eq!(json["event_is_whole"], true);
+}
+
+#[tokio::test]
+async fn a_part_of_an_event_is_marked_as_such() {
+    let database = keeping(Some(text("{\"selected\":[7,\"\u{9b}2J\"]}"))).await;
+    let ran = run_on_table(&database, &["get", KEY, "--event"]);
+    // A character that controls the terminal is not shown.
+    let line = "event part   [7,\" 2J\"]\n";
+    ran.prints(line);
+    for arguments in [
+        &["get", KEY, "--event", "--json"][..],
+        &["replay", KEY, "--json"],
+    ] {
+        let ran = run_on_table(&database, arguments);
+        assert_eq!(ran.json()["event_is_whole"], false);
+    }
+}
+
+#[tokio::test]
+async fn replay_prints_the_event_alone() {
+    let database = keeping(stored()).await;
+    let ran = run_on_table(&database, &["replay", KEY]);
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{EVENT}\n")));
+    let ran = run_on_table(&database, &["replay", KEY, "--json"]);
+    assert_eq!(ran.json()["event"], EVENT);
+}
+
+#[tokio::test]
+async fn a_record_without_an_event_and_a_missing_record_are_failures() {
+    let database = keeping(None).await;
+    let ran = run_on_table(&database, &["replay", KEY]);
+    ran.exits(1);
+    ran.complains("keeps no event");
+    assert_eq!(
+        run_on_table(&database, &["get", KEY, "--event"]).code,
+        Some(0)
+    );
+    assert_eq!(
+        run_on_table(&database, &["replay", NO_RECORD]).code,
+        Some(3)
+    );
+    let database = keeping(Some(AttributeValue::Bool(true))).await;
+    let ran = run_on_table(&database, &["replay", KEY]);
+    ran.exits(1);
+    ran.complains("cannot be read: it was not written by this framework");
 }

@@ -56,12 +56,8 @@ async fn a_held_key_is_completed_with_a_response_and_a_trace() {
     let database = held().await;
     let response = r#"{"paid":true}"#;
     let ran = run_on_table(&database, &arguments(&["--completed", response, "--yes"]));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.stdout
-            .contains("duplicates get the response until 3000-01-01T00:00:00Z"),
-        "{ran:?}"
-    );
+    ran.exits(0);
+    ran.prints("duplicates get the response until 3000-01-01T00:00:00Z");
     let expected = json!({
         "id": { "S": KEY },
         "status": { "S": "COMPLETED" },
@@ -73,11 +69,8 @@ async fn a_held_key_is_completed_with_a_response_and_a_trace() {
     });
     assert_eq!(stored(&database).await, expected);
     let shown = run_on_table(&database, &["get", KEY]);
-    assert!(
-        shown.stdout.contains("completed by ana@example.com, 2"),
-        "{shown:?}"
-    );
-    assert!(shown.stdout.contains(": pay-17 is paid\n"), "{shown:?}");
+    shown.prints("completed by ana@example.com, 2");
+    shown.prints(": pay-17 is paid\n");
     let shown = run_on_table(&database, &["get", KEY, "--json"]).json();
     assert_eq!(shown["decision"]["decided"], "completed");
     assert_eq!(shown["decision"]["by"], "ana@example.com");
@@ -88,8 +81,8 @@ async fn a_held_key_is_completed_with_a_response_and_a_trace() {
         ["--rerun", "--force", "--yes"],
     ] {
         let ran = run_on_table(&database, &arguments(&more));
-        assert_eq!(ran.code, Some(4), "{ran:?}");
-        assert!(ran.stderr.contains("is completed"), "{ran:?}");
+        ran.exits(4);
+        ran.complains("is completed");
     }
     assert_eq!(stored(&database).await, expected);
 }
@@ -105,19 +98,16 @@ async fn recorded_steps_are_shown_and_kept_for_a_rerun_and_deleted_with_a_respon
     database.put("idempotency", item).await.unwrap();
 
     let shown = run_on_table(&database, &["get", KEY]);
-    assert!(
-        shown.stdout.contains("charge (8 bytes), reserve (1 bytes)"),
-        "{shown:?}"
-    );
+    shown.prints("charge (8 bytes), reserve (1 bytes)");
     assert!(!shown.stdout.contains("s3cr3t"), "{shown:?}");
     let json = run_on_table(&database, &["get", KEY, "--json"]).json();
     assert_eq!(json["steps"][0], json!({ "name": "charge", "bytes": 8 }));
 
     let freed = run_on_table(&database, &arguments(&["--rerun", "--yes"]));
-    assert_eq!(freed.code, Some(0), "{freed:?}");
+    freed.exits(0);
     assert_eq!(stored(&database).await["steps"], json!({ "M": 2 }));
     let completed = run_on_table(&database, &arguments(&["--completed", "1", "--yes"]));
-    assert_eq!(completed.code, Some(0), "{completed:?}");
+    completed.exits(0);
     assert_eq!(stored(&database).await.get("steps"), None);
 }
 
@@ -125,7 +115,7 @@ async fn recorded_steps_are_shown_and_kept_for_a_rerun_and_deleted_with_a_respon
 async fn a_held_key_is_freed_with_a_trace() {
     let database = held().await;
     let ran = run_on_table(&database, &arguments(&["--rerun", "--yes", "--json"]));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     let mut reported = ran.json();
     assert!(reported["at"].take().as_i64().unwrap() > EARLY * 1_000);
     let expected = json!({
@@ -143,11 +133,11 @@ async fn a_held_key_is_freed_with_a_trace() {
     });
     assert_eq!(stored(&database).await, expected);
     let again = run_on_table(&database, &arguments(&["--rerun", "--yes"]));
-    assert_eq!(again.code, Some(4), "{again:?}");
-    assert!(again.stderr.contains("is free already"), "{again:?}");
+    again.exits(4);
+    again.complains("is free already");
     // Before a call runs, the operator can still find that the effect happened.
     let ran = run_on_table(&database, &arguments(&["--completed", "1", "--yes"]));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     assert_eq!(
         stored(&database).await["status"],
         json!({ "S": "COMPLETED" })
@@ -173,8 +163,8 @@ async fn a_decision_needs_an_ending_a_name_a_reason_and_a_confirmation() {
         assert_eq!(ran.code, Some(2), "{wrong:?}: {ran:?}");
     }
     let ran = run_on_table(&database, &arguments(&["--rerun"]));
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stderr.contains("add `--yes`"), "{ran:?}");
+    ran.exits(4);
+    ran.complains("add `--yes`");
     assert_eq!(stored(&database).await, before);
 }
 
@@ -198,7 +188,7 @@ async fn a_response_comes_from_the_command_line_a_file_or_the_input_and_no_error
     let database = held().await;
     for wrong in ["{\"card\": s3cr3t}", named.as_str()] {
         let ran = run_on_table(&database, &arguments(&["--completed", wrong, "--yes"]));
-        assert_eq!(ran.code, Some(2), "{ran:?}");
+        ran.exits(2);
         assert!(!ran.stderr.contains("s3cr3t"), "{ran:?}");
     }
 }
@@ -207,10 +197,10 @@ async fn a_response_comes_from_the_command_line_a_file_or_the_input_and_no_error
 async fn a_live_claim_is_resolved_only_with_force() {
     let database = with("INPROGRESS", LATE, LATE).await;
     let ran = run_on_table(&database, &arguments(&["--rerun", "--yes"]));
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stderr.contains("is a live claim"), "{ran:?}");
+    ran.exits(4);
+    ran.complains("is a live claim");
     let ran = run_on_table(&database, &arguments(&["--rerun", "--yes", "--force"]));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     let lease = &stored(&database).await["in_progress_expiration"]["N"];
     let lease: i64 = lease.as_str().unwrap().parse().unwrap();
     assert!(lease < LATE * 1_000, "the lease has ended: {lease}");
@@ -223,24 +213,24 @@ async fn another_owner_than_the_one_that_was_looked_at_is_refused() {
         &database,
         &arguments(&["--rerun", "--yes", "--owner", "0808"]),
     );
-    assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.stderr.contains("has another owner"), "{ran:?}");
+    ran.exits(4);
+    ran.complains("has another owner");
     let ran = run_on_table(
         &database,
         &arguments(&["--rerun", "--yes", "--owner", "0707"]),
     );
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
 }
 
 #[tokio::test]
 async fn a_window_is_set_and_one_that_has_expired_must_be() {
     let database = with("INPROGRESS", EARLY, EARLY).await;
     let ran = run_on_table(&database, &arguments(&["--completed", "1", "--yes"]));
-    assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("--expires-after"), "{ran:?}");
+    ran.exits(2);
+    ran.complains("--expires-after");
     let more = ["--completed", "1", "--yes", "--expires-after", "36h"];
     let ran = run_on_table(&database, &[&arguments(&more)[..], &["--json"]].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     let reported = ran.json();
     let seconds = reported["at"].as_i64().unwrap() / 1_000 + 36 * 3_600;
     assert_eq!(reported["expiration"], seconds);
@@ -268,12 +258,8 @@ async fn a_record_that_changed_after_it_was_shown_is_not_resolved() {
         let before = stored(&database).await;
         held.release().await;
         let ran = Ran::from(child.wait_with_output().unwrap());
-        assert_eq!(ran.code, Some(4), "{ran:?}");
-        assert!(
-            ran.stderr
-                .contains("changed after it was shown and was not resolved"),
-            "{ran:?}"
-        );
+        ran.exits(4);
+        ran.complains("changed after it was shown and was not resolved");
         assert_eq!(stored(&database).await, before);
     }
 }
@@ -284,7 +270,7 @@ async fn a_decision_whose_reply_was_lost_succeeds() {
         let database = held().await;
         database.inject(Fault::on("UpdateItem").drop_reply());
         let ran = run_on_table(&database, &arguments(more));
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.exits(0);
         assert!(stored(&database).await["decision"].is_object());
     }
 }
@@ -294,7 +280,7 @@ async fn a_key_without_a_record_cannot_be_resolved_and_gets_none() {
     let database = held().await;
     let wrong = [&["resolve", NO_RECORD, "--rerun", "--yes"][..], &WHO].concat();
     let ran = run_on_table(&database, &wrong);
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    ran.exits(3);
     assert_eq!(records(&database).await, 1);
 }
 
@@ -304,7 +290,7 @@ async fn a_large_response_is_stored_in_the_form_of_large_responses() {
     let response = format!("\"{}\"", "x".repeat(40_000));
     let command = on_table(&database, &arguments(&["--completed", "-", "--yes"]));
     let ran = run_on(command, response.clone().into_bytes());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     assert!(only_item(&database).await.contains_key("data_zstd"));
     let shown = run_on_table(&database, &["get", KEY, "--json", "--show-data"]);
     assert_eq!(shown.json()["data"], response.as_str());

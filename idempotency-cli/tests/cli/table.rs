@@ -25,15 +25,10 @@ fn passed(ran: &Ran, check: &str) -> bool {
 async fn a_table_that_was_created_passes_the_check_and_is_not_created_twice() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let created = run_on_table(&database, &["table", "create"]);
-    assert_eq!(created.code, Some(0), "{created:?}");
-    assert!(
-        created
-            .stdout
-            .contains("partition key `id`, on demand, TTL on `expiration`"),
-        "{created:?}"
-    );
+    created.exits(0);
+    created.prints("partition key `id`, on demand, TTL on `expiration`");
     let ran = run_on_table(&database, &["table", "check", "--json"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.exits(0);
     assert_eq!(ran.json()["ok"], true);
     for check in [
         "table",
@@ -52,7 +47,7 @@ async fn a_table_that_was_created_passes_the_check_and_is_not_created_twice() {
         "the check wrote something"
     );
     let again = run_on_table(&database, &["table", "create", "--json"]);
-    assert_eq!(again.code, Some(1));
+    again.exits(1);
     assert!(
         again.json()["error"]
             .as_str()
@@ -77,7 +72,7 @@ async fn a_table_with_a_sort_key_and_other_names_is_created_and_checked() {
     assert_eq!(created.json()["sort_key"], "sk", "{created:?}");
     assert_eq!(created.json()["ttl"], "ends");
     let checked = on_shared("check");
-    assert_eq!(checked.code, Some(0), "{checked:?}");
+    checked.exits(0);
     assert_eq!(
         result(&checked, "keys").1,
         "partition key `pk` (S), sort key `sk` (S)"
@@ -89,13 +84,8 @@ async fn a_table_with_a_sort_key_and_other_names_is_created_and_checked() {
 async fn every_fault_of_a_table_is_reported() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let missing = run_on_table(&database, &["table", "check"]);
-    assert_eq!(missing.code, Some(1));
-    assert!(
-        missing
-            .stdout
-            .contains("create it with `idempotency table create`"),
-        "{missing:?}"
-    );
+    missing.exits(1);
+    missing.prints("create it with `idempotency table create`");
 
     let other = TableSpec::new("idempotency")
         .partition_key("pk")
@@ -138,7 +128,7 @@ async fn a_denied_action_is_reported_without_the_others() {
         .unwrap();
     database.inject(Fault::on("UpdateItem").access_denied());
     let ran = run_on_table(&database, &["table", "check", "--json"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    ran.exits(1);
     assert_eq!(result(&ran, "dynamodb:UpdateItem").0, "wrong");
     assert!(passed(&ran, "dynamodb:DeleteItem"));
 }
