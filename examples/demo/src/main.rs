@@ -1,8 +1,7 @@
 //! Shows each promise of the framework at work: real function processes, events in AWS's form, and what each event cost.
 //!
-//! `steps.rs` sends the events, `steps.txt` says what each does, and `stage.rs` compares that with what is `observed`.
+//! `steps.rs` sends the events, `steps.txt` says what each does, and `stage.rs` compares that with what is observed.
 
-mod observed;
 mod stage;
 mod steps;
 

@@ -1,32 +1,29 @@
-//! Starts the embedded DynamoDB and the functions' processes, sends events, and compares what each did with `steps.txt`.
+//! Starts the embedded DynamoDB and the functions' processes, sends events, and compares with `steps.txt` what each did, seen from
+//! outside: its response, its log and the requests to DynamoDB.
 
 use std::collections::HashMap;
-use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda, Pending};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
+use idempotency_testkit::lambda::{
+    FunctionProcess, FunctionSpec, InvokeError, LocalLambda, Pending, Reply,
+};
 use serde_json::Value;
 
-use crate::observed::{Observed, calls};
-
 const TABLE: &str = "idempotency";
+/// The header of a replay.
+const REPLAYED: &str = "idempotent-replayed";
 /// The deadline of the events that need none.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
-const PLAIN: &str = "";
-const BOLD: &str = "\x1b[1m";
-const DIM: &str = "\x1b[2m";
 
 /// Everything that the steps use.
 pub(crate) struct Stage {
     pub(crate) db: EmbeddedDynamoDb,
     lambdas: Vec<LocalLambda>,
     script: std::str::Lines<'static>,
-    /// The owner token of the call that is in progress while another event is sent.
-    in_progress: Option<String>,
     /// The first response with each summary. A replay has the same bytes.
     responses: HashMap<String, Value>,
     events: usize,
@@ -41,14 +38,39 @@ pub(crate) struct Process {
     first_line: &'static str,
 }
 
-/// An event that was sent and has no outcome yet.
-pub(crate) struct InFlight<'a> {
-    number: usize,
-    process: &'a Process,
-    pending: Pending,
-    /// The owner token of its claim, if its handler has begun.
-    owner: Option<String>,
+/// Both processes of a function.
+pub(crate) type Two = [Process; 2];
+
+/// An event that was sent.
+pub(crate) struct Sent {
+    pub(crate) number: usize,
+    pub(crate) pending: Pending,
 }
+
+/// What was observed of one event.
+struct Observed {
+    /// The number of times that the handler began.
+    runs: usize,
+    action: &'static str,
+    /// The part of the response that a customer would look for.
+    summary: String,
+    /// The response without the header of a replay.
+    response: Value,
+}
+
+/// The requests of one call.
+pub(crate) struct Call {
+    /// The token of the call. It is in each of its requests.
+    owner: String,
+    /// The first characters of the key's digest.
+    key: String,
+    /// The requests in order, such as `Put Update`. A write whose condition failed is marked.
+    requests: String,
+    /// When the claim's lease ends, in ms since the epoch.
+    pub(crate) lease_ends: Option<u64>,
+}
+
+type Outcome = Result<Reply, InvokeError>;
 
 impl Stage {
     pub(crate) async fn build() -> Result<Self> {
@@ -58,7 +80,6 @@ impl Stage {
             db,
             lambdas: Vec::new(),
             script: include_str!("steps.txt").lines(),
-            in_progress: None,
             responses: HashMap::new(),
             events: 0,
             runs: Vec::new(),
@@ -70,7 +91,7 @@ impl Stage {
         &mut self,
         function: &'static str,
         first_line: &'static str,
-    ) -> Result<[Process; 2]> {
+    ) -> Result<Two> {
         // The link survives a rebuild during the run; the path does not.
         let link = Path::new("/proc/self/exe");
         let program = match link.exists() {
@@ -98,94 +119,73 @@ impl Stage {
     }
 
     /// Sends an event. Its number is its request id, which the examples put into their responses.
-    pub(crate) fn start<'a>(
-        &mut self,
-        process: &'a Process,
-        event: &str,
-        deadline: Duration,
-    ) -> InFlight<'a> {
+    pub(crate) fn start(&mut self, process: &Process, event: &str, deadline: Duration) -> Sent {
         self.events += 1;
         let number = self.events;
         let invocation = process.handle.invoke(event).request_id(number.to_string());
         let pending = invocation.deadline_in(deadline).start();
-        InFlight {
-            number,
-            process,
-            pending,
-            owner: None,
-        }
+        Sent { number, pending }
     }
 
     /// Waits until the handler has begun to process an event.
-    pub(crate) async fn wait_until_begun(&mut self, sent: &mut InFlight<'_>) -> Result<()> {
-        let Process {
-            handle, first_line, ..
-        } = sent.process;
-        let line = format!("{first_line} request_id=\"{}\"", sent.number);
+    pub(crate) async fn begun(&self, process: &Process, sent: &mut Sent) -> Result<()> {
+        let line = format!("{} request_id=\"{}\"", process.first_line, sent.number);
         tokio::select! {
             biased;
-            line = handle.wait_for_line(&line) => drop(line?),
-            outcome = &mut sent.pending => {
-                outcome?;
-                bail!("event {} ended before its handler began", sent.number);
-            }
+            line = process.handle.wait_for_line(&line) => drop(line?),
+            _ = &mut sent.pending => bail!("event {} ended before its handler began", sent.number),
         }
-        sent.owner = calls(&self.db.requests()).pop().map(|claim| claim.owner);
-        self.in_progress = sent.owner.clone();
         Ok(())
     }
 
-    /// Waits for the outcome of an event.
-    pub(crate) async fn finish(&mut self, sent: InFlight<'_>) -> Observed {
-        let outcome = sent.pending.await;
-        let mut calls = calls(&self.db.requests());
-        if let Some(owner) = sent.owner {
-            calls.retain(|call| call.owner == owner);
-            self.in_progress = None;
-        }
-        calls.retain(|call| Some(&call.owner) != self.in_progress.as_ref());
-        if self.in_progress.is_none() {
-            self.db.clear_requests();
-        }
-        let observed = Observed::new(sent.number, outcome, calls, sent.process.first_line);
-        self.runs.push((sent.process.function, observed.runs));
-        observed
+    /// Returns the calls since the last event that was shown.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        calls(&self.db.requests())
     }
 
     /// Sends an event, waits for its outcome and shows it.
     pub(crate) async fn send(&mut self, process: &Process, event: &str) -> Result<()> {
         let sent = self.start(process, event, LONG);
-        let observed = self.finish(sent).await;
-        self.show(&observed)
+        let outcome = sent.pending.await;
+        let calls = self.calls();
+        self.show(process, sent.number, outcome, &calls)
+    }
+
+    fn observe(&mut self, process: &Process, outcome: Outcome, calls: &[Call]) -> Result<Observed> {
+        self.text("")?;
+        self.db.clear_requests();
+        let observed = Observed::new(outcome, calls, process.first_line);
+        self.runs.push((process.function, observed.runs));
+        Ok(observed)
     }
 
     /// Shows an event that is not a batch.
-    pub(crate) fn show(&mut self, observed: &Observed) -> Result<()> {
-        self.text("")?;
-        let Observed {
-            number,
-            runs,
-            action,
-            summary,
-            response,
-            calls,
-        } = observed;
-        let key = calls.first().map_or("-", |call| &call.key);
-        let requests: Vec<&str> = calls.iter().map(|call| &*call.requests).collect();
-        let requests = if calls.is_empty() {
-            "none"
-        } else {
-            &requests.join(" ")
+    pub(crate) fn show(
+        &mut self,
+        process: &Process,
+        number: usize,
+        outcome: Outcome,
+        calls: &[Call],
+    ) -> Result<()> {
+        let seen = self.observe(process, outcome, calls)?;
+        let (key, requests) = match calls {
+            [] => ("-", "none"),
+            [call, ..] => (&*call.key, &*call.requests),
         };
-        self.row(&format!("{number:>2}"), [key, action, requests, summary])?;
+        self.row(
+            &format!("{number:>2}"),
+            [key, seen.action, requests, &seen.summary],
+        )?;
         ensure!(
-            *runs < 2,
-            "a promise was not kept at event {number}: {runs} runs"
+            seen.runs < 2 && calls.len() < 2,
+            "a promise was not kept at event {number}: {} runs, {} calls",
+            seen.runs,
+            calls.len()
         );
-        match *action {
-            "ran" => drop(self.responses.insert(summary.clone(), response.clone())),
+        match seen.action {
+            "ran" => drop(self.responses.insert(seen.summary, seen.response)),
             "stored response" | "cached response" => ensure!(
-                self.responses.get(summary) == Some(response),
+                self.responses.get(&seen.summary) == Some(&seen.response),
                 "a promise was not kept at event {number}: it is not the first response"
             ),
             _ => {}
@@ -196,16 +196,11 @@ impl Stage {
     /// Sends a batch, waits for its outcome, and shows it with each of its records.
     pub(crate) async fn send_batch(&mut self, process: &Process, event: &str) -> Result<()> {
         let sent = self.start(process, event, LONG);
-        let Observed {
-            number,
-            runs,
-            summary,
-            response,
-            mut calls,
-            ..
-        } = self.finish(sent).await;
-        self.text("")?;
-        self.row(&format!("{number:>2}"), ["", "", "", &summary])?;
+        let outcome = sent.pending.await;
+        let mut calls = self.calls();
+        let seen = self.observe(process, outcome, &calls)?;
+        let (number, runs, response) = (sent.number, seen.runs, seen.response);
+        self.row(&format!("{number:>2}"), ["", "", "", &seen.summary])?;
         let (mut begun, mut is_returned) = (0, false);
         let returned = response["batchItemFailures"][0]["itemIdentifier"].as_str();
         let event: Value = serde_json::from_str(event)?;
@@ -247,12 +242,7 @@ impl Stage {
     pub(crate) fn text(&mut self, value: &str) -> Result<()> {
         while !matches!(self.expected().as_bytes(), [_, b'0'..=b'9', ..]) {
             let line = self.script.next().context("the script has ended")?;
-            let colour = match line.as_bytes() {
-                [b' ', ..] => DIM,
-                [b'0'..=b'9', ..] => BOLD,
-                _ => PLAIN,
-            };
-            print(colour, &line.replace("{}", value))?;
+            println!("{}", line.replace("{}", value));
             if line.contains("{}") {
                 break;
             }
@@ -267,16 +257,9 @@ impl Stage {
     /// Prints a line of an event, or of a record of a batch, and compares it with the script.
     fn row(&mut self, number: &str, [key, action, requests, response]: [&str; 4]) -> Result<()> {
         let sent: String = self.expected().chars().skip(3).take(31).collect();
-        let colour = match action {
-            "ran" => "\x1b[32m",
-            "stored response" | "cached response" | "same batch" => "\x1b[36m",
-            "refused" | "not started" => "\x1b[33m",
-            "" => PLAIN,
-            _ => "\x1b[31m",
-        };
         let columns = format!("{key:<8} {action:<15} {requests:<11} {response}");
         let line = format!("{number} {sent:<31} {columns}");
-        print(colour, &line)?;
+        println!("{line}");
         self.compare(&line, "")
     }
 
@@ -290,11 +273,9 @@ impl Stage {
     /// Prints the summary. The functions' metrics are written to a file, if one is named.
     pub(crate) fn end(&mut self, metrics: Option<&str>, seconds: &str) -> Result<()> {
         let processes = self.lambdas.iter().flat_map(LocalLambda::processes);
-        let log = processes.flat_map(|process| process.log());
-        let lines = log
-            .map(|line| line.text)
-            .filter(|text| text.contains("\"_aws\""));
-        let lines: Vec<String> = lines.collect();
+        let lines = processes.flat_map(|process| process.log());
+        let lines = lines.map(|line| line.text);
+        let lines: Vec<String> = lines.filter(|text| text.contains("\"_aws\"")).collect();
         if let Some(file) = metrics {
             let written = std::fs::write(file, lines.join("\n") + "\n");
             written.with_context(|| format!("{file} was not written"))?;
@@ -305,49 +286,31 @@ impl Stage {
             let counts = values.iter().filter_map(|values| values[name].as_u64());
             format!("{name} {}", counts.sum::<u64>())
         };
-        let names = ["Executed", "Failed", "Replayed", "Refused"]
+        let outcomes = ["Executed", "Failed", "Replayed", "Refused"]
             .map(sum)
             .join(", ");
         let reasons = ["InProgress", "PayloadMismatch"].map(sum).join(", ");
-        let payments = self
-            .runs
-            .iter()
-            .filter(|(function, _)| *function == "payment");
-        let (events, charges) = payments.fold((0, 0), |(events, charges), (_, runs)| {
-            (events + 1, charges + runs)
-        });
         let all: usize = self.runs.iter().map(|(_, runs)| runs).sum();
-        let kept = format!(
-            "{} events sent, {all} handler runs, {seconds} s.",
-            self.events
-        );
-        let card = format!("{charges} of {events} payment events reached the card gateway");
-        let lines = [
-            (PLAIN, String::new()),
-            (BOLD, format!("Every promise was kept: {kept}")),
-            (PLAIN, card + "; without the attribute all of them would."),
-            (PLAIN, format!("In CloudWatch: {names} ({reasons}).")),
-        ];
-        for (_, line) in &lines {
-            self.compare(line, seconds)?;
+        let payments = self.runs.iter().filter(|(name, _)| *name == "payment");
+        let (events, charges) = (payments.clone().count(), payments.map(|(_, runs)| runs));
+        let charges: usize = charges.sum();
+        for line in [
+            String::new(),
+            format!(
+                "Every promise was kept: {} events sent, {all} handler runs, {seconds} s.",
+                self.events
+            ),
+            format!(
+                "{charges} of {events} payment events reached the card gateway; without the attribute all of them would."
+            ),
+            format!("In CloudWatch: {outcomes} ({reasons})."),
+        ] {
+            self.compare(&line, seconds)?;
+            println!("{line}");
         }
-        for (colour, line) in &lines {
-            print(colour, line)?;
-        }
-        print(PLAIN, self.expected())
+        println!("{}", self.expected());
+        Ok(())
     }
-}
-
-/// Prints a line, with colours on a terminal.
-fn print(colour: &str, line: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if colour == PLAIN || unwanted || !out.is_terminal() {
-        writeln!(out, "{line}")?;
-    } else {
-        writeln!(out, "{colour}{line}\x1b[0m")?;
-    }
-    Ok(out.flush()?)
 }
 
 fn compare(expected: &str, observed: &str) -> Result<()> {
@@ -356,6 +319,100 @@ fn compare(expected: &str, observed: &str) -> Result<()> {
         "a promise was not kept\n  expected  {expected}\n  observed  {observed}"
     );
     Ok(())
+}
+
+impl Observed {
+    /// Derives what happened from the outcome of an event. The handler logs `first_line` each time it begins.
+    fn new(outcome: Outcome, calls: &[Call], first_line: &str) -> Self {
+        let log = outcome
+            .as_ref()
+            .map_or_else(InvokeError::log, |reply| &reply.log);
+        let begins = log.iter().filter(|line| line.text.contains(first_line));
+        let runs = begins.count();
+        let reply = outcome.as_ref().ok();
+        let mut response = reply
+            .map(|reply| reply.json().unwrap_or_default())
+            .unwrap_or_default();
+        let is_replay = response["headers"][REPLAYED] == "true";
+        for headers in ["headers", "multiValueHeaders"] {
+            if let Some(Value::Object(headers)) = response.get_mut(headers) {
+                headers.remove(REPLAYED);
+            }
+        }
+        // Over HTTP, a refusal and a failure are responses too.
+        let is_error = response["statusCode"].as_u64() >= Some(400);
+        let action = match (&outcome, runs) {
+            (Ok(_), 0) if is_error && !is_replay => "refused",
+            (Ok(_), 0) if calls.is_empty() => "cached response",
+            (Ok(_), 0) => "stored response",
+            (Ok(_), _) if is_error => "ran, failed",
+            (Ok(_), _) if calls.is_empty() => "ran unprotected",
+            (Ok(_), _) => "ran",
+            (Err(_), 0) => "refused",
+            (Err(InvokeError::Function { .. }), _) => "ran, failed",
+            (Err(_), _) => "ran, killed",
+        };
+        let summary = match &outcome {
+            Ok(_) => summary(&response),
+            Err(InvokeError::Exited { .. }) => "none".to_owned(),
+            Err(error) => error.error_type().to_owned(),
+        };
+        Self {
+            runs,
+            action,
+            summary,
+            response,
+        }
+    }
+}
+
+fn summary(response: &Value) -> String {
+    if let Some(status) = response["statusCode"].as_u64() {
+        let text = response["body"].as_str().unwrap_or_default();
+        let body: Value = serde_json::from_str(text).unwrap_or_default();
+        let mut fields = ["payment_id", "refund_id", "error"].iter();
+        let field = fields.find_map(|field| body[field].as_str());
+        // The type of a problem ends with its name.
+        let problem = || body["type"].as_str()?.rsplit(':').next();
+        return format!("{status} {}", field.or_else(problem).unwrap_or(text));
+    }
+    match response["batchItemFailures"].as_array().map(Vec::len) {
+        Some(0) => "none to repeat".to_owned(),
+        Some(failures) => format!("{failures} to repeat"),
+        None => response["tracking"]
+            .as_str()
+            .unwrap_or("unknown form")
+            .to_owned(),
+    }
+}
+
+/// Puts the requests of each call together, in the order of the claims: the calls of a batch run at the same time.
+fn calls(requests: &[Request]) -> Vec<Call> {
+    let mut calls: Vec<Call> = Vec::new();
+    for request in requests {
+        let mark = if request.status == Some(200) {
+            ""
+        } else {
+            "✗"
+        };
+        let name = request.operation.replace("Item", "") + mark;
+        let body = request.body.to_string();
+        if let Some(call) = calls.iter_mut().find(|call| body.contains(&call.owner)) {
+            call.requests += &format!(" {name}");
+            continue;
+        }
+        let item = &request.body["Item"];
+        let lease_ends = item["in_progress_expiration"]["N"].as_str();
+        // The digest follows the key prefix.
+        let digest = request.key("id").and_then(|id| id.rsplit('#').next());
+        calls.push(Call {
+            owner: item["owner"]["S"].as_str().unwrap_or("no owner").to_owned(),
+            key: digest.unwrap_or("-").chars().take(8).collect(),
+            requests: name,
+            lease_ends: lease_ends.and_then(|ms| ms.parse().ok()),
+        });
+    }
+    calls
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use idempotency_testkit::dynamodb::Fault;
 use idempotency_testkit::events::{self, AwsRecord};
 use serde_json::json;
 
-use crate::stage::{LONG, Process, Stage};
+use crate::stage::{LONG, Stage, Two};
 
 /// Runs all steps and prints a summary. The functions' metrics are written to a file, if one is named.
 ///
@@ -63,10 +63,7 @@ fn paid(order_id: &str) -> String {
     events::event_bridge("shop.orders", "OrderPaid", &order).to_string()
 }
 
-async fn a_payment_and_its_duplicates(
-    stage: &mut Stage,
-    [here, elsewhere]: &[Process; 2],
-) -> Result<()> {
+async fn a_payment_and_its_duplicates(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
     let order = payment("u-1", "o-1001", 4_200, "good");
     stage.send(here, &order).await?;
     stage.send(here, &order).await?;
@@ -77,43 +74,44 @@ async fn a_payment_and_its_duplicates(
     stage.send(here, &theirs).await
 }
 
-async fn two_at_once(stage: &mut Stage, [here, elsewhere]: &[Process; 2]) -> Result<()> {
+async fn two_at_once(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
     let order = payment("u-1", "o-1002", 4_200, "slow");
     // On a busy machine the slow card may be too fast, so the completion is held until the second event has its response.
     let completion = stage.db.inject(Fault::on("UpdateItem").hold());
     let mut first = stage.start(here, &order, LONG);
-    stage.wait_until_begun(&mut first).await?;
+    stage.begun(here, &mut first).await?;
     let second = stage.start(elsewhere, &order, LONG);
-    let second = stage.finish(second).await;
+    let second_outcome = second.pending.await;
     completion.release().await;
-    let first = stage.finish(first).await;
-    stage.show(&first)?;
-    stage.show(&second)?;
+    let first_outcome = first.pending.await;
+    // In the order of their claims.
+    let calls = stage.calls();
+    let (of_first, of_second) = calls.split_at(1);
+    stage.show(here, first.number, first_outcome, of_first)?;
+    stage.show(elsewhere, second.number, second_outcome, of_second)?;
     stage.send(elsewhere, &order).await
 }
 
-async fn a_handler_that_fails(stage: &mut Stage, [here, _]: &[Process; 2]) -> Result<()> {
+async fn a_handler_that_fails(stage: &mut Stage, [here, _]: &Two) -> Result<()> {
     let order = payment("u-1", "o-1003", 4_200, "declined_once");
     stage.send(here, &order).await?;
     stage.send(here, &order).await
 }
 
-async fn a_process_that_is_killed(
-    stage: &mut Stage,
-    [here, elsewhere]: &[Process; 2],
-) -> Result<()> {
+async fn a_process_that_is_killed(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
     // Long enough for the retry on a busy machine, and short enough to wait for.
     let deadline = Duration::from_secs(3);
     let stuck = payment("u-1", "o-1004", 4_200, "stuck");
     let mut stuck = stage.start(here, &stuck, deadline);
-    stage.wait_until_begun(&mut stuck).await?;
+    stage.begun(here, &mut stuck).await?;
     here.handle.kill().await;
-    let killed = stage.finish(stuck).await;
-    stage.show(&killed)?;
+    let outcome = stuck.pending.await;
+    let calls = stage.calls();
+    stage.show(here, stuck.number, outcome, &calls)?;
     let order = payment("u-1", "o-1004", 4_200, "good");
     stage.send(elsewhere, &order).await?;
 
-    let claim = killed.calls.first();
+    let claim = calls.first();
     let lease_ends = claim.and_then(|claim| claim.lease_ends);
     let lease_ends = lease_ends.context("the claim has no lease end")?;
     // A lease has expired one millisecond after its end.
@@ -127,7 +125,7 @@ async fn a_process_that_is_killed(
 
 async fn requests_with_an_idempotency_key(
     stage: &mut Stage,
-    [here, elsewhere]: &[Process; 2],
+    [here, elsewhere]: &Two,
 ) -> Result<()> {
     let key = Some("8e03978e-40d5-43dd-bc93-6894a57f9324");
     let first = refund("u-1", key, 1_500);
@@ -138,10 +136,7 @@ async fn requests_with_an_idempotency_key(
     stage.send(here, &refund("u-1", None, 1_500)).await
 }
 
-async fn a_batch_and_its_redelivery(
-    stage: &mut Stage,
-    [here, elsewhere]: &[Process; 2],
-) -> Result<()> {
+async fn a_batch_and_its_redelivery(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
     let order = |order_id: &str, sku: &str| {
         let items = json!([{ "sku": sku, "quantity": 2 }]);
         json!({ "order_id": order_id, "user_id": "u-1", "items": items })
@@ -155,7 +150,7 @@ async fn a_batch_and_its_redelivery(
     stage.send_batch(elsewhere, &again.to_string()).await
 }
 
-async fn a_record_that_fails(stage: &mut Stage, [here, _]: &[Process; 2]) -> Result<()> {
+async fn a_record_that_fails(stage: &mut Stage, [here, _]: &Two) -> Result<()> {
     let record = |entry_id: &str, account: &str| {
         let entry = json!({ "entry_id": entry_id, "account": account, "amount": 5_000 });
         AwsRecord::json(&entry).partition_key(account)
@@ -170,10 +165,7 @@ async fn a_record_that_fails(stage: &mut Stage, [here, _]: &[Process; 2]) -> Res
     stage.send_batch(here, &rest.to_string()).await
 }
 
-async fn an_event_delivered_again(
-    stage: &mut Stage,
-    [here, elsewhere]: &[Process; 2],
-) -> Result<()> {
+async fn an_event_delivered_again(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
     let event = paid("o-1001");
     stage.send(here, &event).await?;
     stage.send(here, &event).await?;

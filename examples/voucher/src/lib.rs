@@ -33,4 +33,91 @@ pub struct Voucher {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use aws_sdk_dynamodb::Client;
+    use aws_sdk_dynamodb::types::AttributeValue::{N, S};
+    use idempotency_lambda::{BoxError, LambdaEvent};
+    use idempotency_testkit::dynamodb::TableSpec;
+    use idempotency_testkit::retry_safety::{SafetyReport, World, retry_safety};
+
+    use super::*;
+
+    /// The page with the code and the report of the careless function.
+    const PAGE: &str = include_str!("../../../docs/guide/retry-safety.md");
+
+    fn order(order_id: &str, price: u64) -> Order {
+        let order_id = order_id.to_owned();
+        let account = "account-1".to_owned();
+        Order {
+            order_id,
+            account,
+            price,
+        }
+    }
+
+    async fn open_account(world: World) {
+        let put = world.dynamodb().put_item().table_name(TABLE);
+        let put = put.item("id", S("account-1".to_owned()));
+        put.item("balance", N("1000".to_owned()))
+            .send()
+            .await
+            .unwrap();
+    }
+
+    /// Checks a function that sells vouchers.
+    async fn check(
+        sell: impl AsyncFn(LambdaEvent<Order>, &Client) -> Result<Voucher, BoxError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> SafetyReport {
+        retry_safety(order("o-1", 50), async move |world: World, order: Order| {
+            let event = LambdaEvent::new(order, world.context());
+            sell(event, &world.dynamodb()).await
+        })
+        .table(TableSpec::new(TABLE).without_ttl())
+        .prepare(open_account)
+        .another(order("o-2", 50))
+        .changed(order("o-1", 70))
+        .run()
+        .await
+    }
+
+    #[tokio::test]
+    async fn the_careful_function_is_safe_to_retry() {
+        check(async |event: LambdaEvent<Order>, client: &Client| {
+            careful::sell(event, client).await
+        })
+        .await
+        .assert_safe();
+    }
+
+    #[tokio::test]
+    async fn the_function_that_stages_its_writes_is_safe_to_retry() {
+        let sell = async |event: LambdaEvent<Order>, _: &Client| staged::sell(event).await;
+        check(sell).await.assert_safe();
+    }
+
+    #[tokio::test]
+    async fn the_report_of_the_careless_function_is_the_published_one() {
+        let report = check(async |event: LambdaEvent<Order>, client: &Client| {
+            careless::sell(event, client).await
+        })
+        .await;
+        assert!(!report.is_safe());
+        assert!(
+            PAGE.contains(&report.to_string()),
+            "docs/guide/retry-safety.md does not have this report:\n{report}"
+        );
+    }
+
+    #[test]
+    fn the_page_has_the_code_of_the_careless_function() {
+        let code = include_str!("careless.rs");
+        let (_, function) = code.split_once("#[idempotent(").unwrap();
+        assert!(
+            PAGE.contains(function),
+            "docs/guide/retry-safety.md has other code"
+        );
+    }
+}
