@@ -1,7 +1,7 @@
 //! Parses a text into a checked tree.
 //!
 //! It is the parser of the reference implementation, jmespath.py: each operator binds as strongly as there, and a projection ends where
-//! it ends there. So a key has the same value in both. `tests/tests/properties/expression.rs` compares the values with those of the crate
+//! it ends there. So a key has the same value in both. `tests/tests/lambda/properties/selection.rs` compares the values with those of the crate
 //! `jmespath`, on expressions that both projects read alike.
 
 use crate::tokens::{Kind, MAX_BYTES, Token, check_limits, tokenize};

@@ -1,11 +1,12 @@
 //! Shared set-up of the tests that cross crates: a store, a clock and a random source that the test controls.
 
 pub mod hostile;
+pub mod process;
 pub mod soak;
 mod table;
 mod table_factory;
 
-pub use table::{Table, has_lean_client, store_on};
+pub use table::{Table, has_lean_client, store_on, with_the_lean_client};
 pub use table_factory::TableFactory;
 
 use std::future::poll_fn;
@@ -22,9 +23,9 @@ use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::MemoryStore;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, Operation, OperationBuilder, Outcome, with_backend,
+    Backend, BoxError, Deadline, ErrorKind, Operation, OperationBuilder, Outcome, with_backend,
 };
-use idempotency_testkit::store::{FaultyStore, StoreOperation};
+use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::Value;
 
@@ -135,6 +136,30 @@ impl Harness {
         with_backend(backend, call).await
     }
 
+    /// Returns the kind of the error that refuses a call.
+    ///
+    /// # Panics
+    ///
+    /// If the call is not refused by the framework.
+    pub async fn refused(&self, operation: &Operation, payload: Value) -> ErrorKind {
+        kind_of(self.call(operation, payload).await)
+    }
+
+    /// As [`refused`](Self::refused), in another process.
+    pub async fn refused_elsewhere(&self, operation: &Operation, payload: Value) -> ErrorKind {
+        kind_of(self.call_elsewhere(operation, payload).await)
+    }
+
+    /// Runs a call in the process of this harness.
+    pub fn within<F: Future>(&self, call: F) -> impl Future<Output = F::Output> + use<F> {
+        with_backend(self.backend.clone(), call)
+    }
+
+    /// Makes the `nth` request of this kind from now on fail in this way.
+    pub fn inject(&self, operation: StoreOperation, nth: usize, fault: StoreFault) {
+        self.store.inject(operation, nth, fault);
+    }
+
     /// Returns how often a handler ran.
     pub fn runs(&self) -> usize {
         self.runs.load(Ordering::Relaxed)
@@ -198,6 +223,13 @@ pub fn ours(error: &BoxError) -> &idempotency_lambda::Error {
     match error.downcast_ref() {
         Some(error) => error,
         None => panic!("{error} is not the framework's"),
+    }
+}
+
+fn kind_of(result: Result<Outcome<usize>, BoxError>) -> ErrorKind {
+    match result {
+        Ok(outcome) => panic!("the call is not refused: {outcome:?}"),
+        Err(error) => ours(&error).kind(),
     }
 }
 

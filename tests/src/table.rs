@@ -1,5 +1,6 @@
 //! A table in the embedded DynamoDB, with a store on it.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +13,37 @@ use serde_json::Value;
 
 use crate::START;
 
-/// Returns true if this is the test program `lean`, which runs the tests of other programs with the lean client.
+/// The variable with the client of the store: `lean`, or the SDK if it is not set.
+const CLIENT: &str = "TESTS_CLIENT";
+
+/// Returns true if the tests of this process are about the lean client.
 pub fn has_lean_client() -> bool {
-    let program = std::env::current_exe().unwrap_or_default();
-    let name = program.file_stem().unwrap_or_default().to_string_lossy();
-    name.starts_with("lean-")
+    std::env::var(CLIENT).is_ok_and(|client| client == "lean")
 }
 
-/// Returns the builder of a store on a database, with the client that this test program tests.
+/// Runs tests of this program again, in a process with the lean client, so that no test is written twice. The arguments are
+/// those of a test program: which tests.
+///
+/// # Panics
+///
+/// If one of them fails, or if there is none.
+pub fn with_the_lean_client(arguments: &[&str]) {
+    let program = std::env::current_exe().unwrap_or_default();
+    let tests = Command::new(program)
+        .args(arguments)
+        .env(CLIENT, "lean")
+        .output();
+    let tests = match tests {
+        Ok(tests) => tests,
+        Err(error) => panic!("{error}"),
+    };
+    let text = String::from_utf8_lossy(&tests.stdout);
+    println!("{text}{}", String::from_utf8_lossy(&tests.stderr));
+    assert!(tests.status.success(), "a test fails with the lean client");
+    assert!(!text.contains("\ntest result: ok. 0 passed"), "no test ran");
+}
+
+/// Returns the builder of a store on a database, with the client that the tests are about.
 pub fn store_on(database: &EmbeddedDynamoDb) -> DynamoDbStoreBuilder {
     let config = database.sdk_config();
     if has_lean_client() {

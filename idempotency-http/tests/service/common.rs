@@ -15,8 +15,10 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::store::MemoryStore;
 use idempotency_core::system::SystemRandom;
 use idempotency_core::time::EpochMillis;
-use idempotency_http::{HttpOperation, HttpOperationBuilder, Variables};
-use tower::{Service, ServiceExt};
+use idempotency_http::{
+    Host, HttpIdempotencyLayer, HttpOperation, HttpOperationBuilder, ResponseBody, Variables,
+};
+use tower::{Layer, Service, ServiceExt};
 
 /// A clock that stands still.
 #[derive(Debug)]
@@ -77,6 +79,16 @@ where
     Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
 }
 
+/// Sends the request of [`post`].
+pub(crate) async fn pay<S, R>(service: &S) -> Response<Bytes>
+where
+    S: Service<Request<Body>, Response = Response<R>, Error = Infallible> + Clone,
+    R: http_body::Body<Data = Bytes>,
+    R::Error: std::fmt::Debug,
+{
+    send(service, post().body(body("{}")).unwrap()).await
+}
+
 /// Returns the problem's `type`, and checks that the response is a problem.
 #[track_caller]
 pub(crate) fn problem(response: &Response<Bytes>) -> String {
@@ -119,6 +131,7 @@ pub(crate) fn app<F, R>(
 ) -> impl Service<Request<Body>, Response = Response<R>, Error = Infallible, Future: Send + 'static>
 + Clone
 + Send
++ use<F, R>
 + 'static
 where
     F: Fn(usize) -> Response<R> + Clone + Send + 'static,
@@ -129,6 +142,30 @@ where
         let response = respond(runs.add());
         async move { Ok(response) }
     })
+}
+
+/// Returns a service in this layer that responds with `respond`, and the runs of its handler.
+pub(crate) fn serve<H, F, R>(
+    layer: HttpIdempotencyLayer<H>,
+    respond: F,
+) -> (
+    impl Service<
+        Request<Body>,
+        Response = Response<ResponseBody<R>>,
+        Error = Infallible,
+        Future: Send + 'static,
+    > + Clone
+    + Send
+    + 'static,
+    Runs,
+)
+where
+    H: Host,
+    F: Fn(usize) -> Response<R> + Clone + Send + 'static,
+    R: http_body::Body<Data = Bytes, Error: Send> + Send + 'static,
+{
+    let runs = Runs::default();
+    (layer.layer(app(&runs, respond)), runs)
 }
 
 /// Returns a response of this status with this text.

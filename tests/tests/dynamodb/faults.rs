@@ -1,10 +1,17 @@
 //! Whole calls on the embedded DynamoDB, through the AWS SDK, with faults on the wire.
+//!
+//! The requests of each path: the table in `docs/reference/cost.md`.
+//!
+//! A takeover is known: DynamoDB brings back the claim that a claim replaced.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotency_core::clock::Clock;
-use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_backend};
+use idempotency_lambda::{
+    BoxError, Deadline, ErrorKind, OnTimeout, Operation, observe, with_backend,
+};
 use idempotency_testkit::dynamodb::Fault;
 use idempotency_tests::{Table, operation, ours, store_on};
 use serde_json::{Value, json};
@@ -224,5 +231,139 @@ async fn errors_of_permissions_and_missing_tables_name_the_table_and_the_remedy(
         text.contains("elsewhere") && text.contains("IDEMPOTENCY_TABLE"),
         "{text}"
     );
+    Ok(())
+}
+
+/// Returns the operations that the table received. `!` marks a write whose condition failed.
+fn operations(table: &Table) -> Vec<String> {
+    let mark = |status| if status == Some(200) { "" } else { "!" };
+    table
+        .requests()
+        .into_iter()
+        .map(|(operation, status)| format!("{operation}{}", mark(status)))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_first_run_costs_two_writes_and_a_duplicate_one_refused_write() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let charge = operation().key("order_id").build()?;
+    table.call(&charge, &order(), async || Ok(1)).await?;
+    assert_eq!(operations(&table), ["PutItem", "UpdateItem"]);
+    assert!(
+        table
+            .call(&charge, &order(), async || Ok(2))
+            .await?
+            .is_replayed()
+    );
+    assert_eq!(operations(&table), ["PutItem!"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cached_duplicate_costs_nothing() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let charge = operation().key("order_id").local_cache(8).build()?;
+    table.call(&charge, &order(), async || Ok(1)).await?;
+    operations(&table);
+    assert!(
+        table
+            .call(&charge, &order(), async || Ok(2))
+            .await?
+            .is_replayed()
+    );
+    assert!(operations(&table).is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_response_read_from_the_table_is_cached_too() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let elsewhere = operation().key("order_id").build()?;
+    table.call(&elsewhere, &order(), async || Ok(1)).await?;
+    operations(&table);
+    let charge = operation().key("order_id").local_cache(8).build()?;
+    for costs in [vec!["PutItem!"], vec![]] {
+        let outcome = table.call(&charge, &order(), async || Ok(2)).await?;
+        assert!(outcome.is_replayed());
+        assert_eq!(operations(&table), costs);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failed_handler_costs_a_claim_and_a_release() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let charge = operation().key("order_id").build()?;
+    let failed = table
+        .call(&charge, &order(), async || Err::<(), _>("declined".into()))
+        .await;
+    assert_eq!(failed.unwrap_err().to_string(), "declined");
+    assert_eq!(operations(&table), ["PutItem", "DeleteItem"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_without_a_key_costs_nothing() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let charge = operation().key("receipt_id").key_required(false).build()?;
+    table.call(&charge, &order(), async || Ok(1)).await?;
+    assert!(operations(&table).is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_writes_of_a_first_run_are_conditional_and_request_the_old_record()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let charge = operation().key("order_id").build()?;
+    table.call(&charge, &order(), async || Ok(1)).await?;
+    for request in table.database.requests() {
+        assert_eq!(
+            request.body["ReturnValuesOnConditionCheckFailure"],
+            "ALL_OLD"
+        );
+        assert!(
+            request.body["ConditionExpression"].is_string(),
+            "{}",
+            request.operation
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_on_the_record_of_a_dropped_run_is_a_takeover_after_the_lease()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let charge = operation()
+        .key("order_id")
+        .key_prefix("takeovers")
+        .on_timeout(OnTimeout::Rerun)
+        .expires_after(Duration::from_secs(3_600))
+        .build()?;
+    let taken_over = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&taken_over);
+    observe(move |call| {
+        if call.operation() == "takeovers" {
+            seen.lock().unwrap().push(call.taken_over());
+        }
+    });
+    let order = json!({ "order_id": 7 });
+    // The first run is dropped in its handler, as a timeout does it. Its claim stays.
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let stuck = table.call(&charge, &order, async || {
+        let _ = begun.send(());
+        std::future::pending::<Result<u8, BoxError>>().await
+    });
+    tokio::select! { biased; _ = stuck => unreachable!("it is stuck"), _ = begins => {} }
+    table.clock.advance(Duration::from_secs(31));
+    let again = table.call(&charge, &order, async || Ok(1)).await?;
+    assert!(!again.is_replayed());
+    // The window of the completed record ends. A claim on it is no takeover.
+    table.clock.advance(Duration::from_secs(3_700));
+    let later = table.call(&charge, &order, async || Ok(2)).await?;
+    assert!(!later.is_replayed());
+    assert_eq!(*taken_over.lock().unwrap(), [false, true, false]);
     Ok(())
 }

@@ -1,13 +1,23 @@
-//! The whole framework on the embedded DynamoDB, through the AWS SDK: requests, faults on the wire, crashes.
-#![allow(clippy::unwrap_used)]
+//! The whole framework on the embedded DynamoDB, with each client of the store: requests, faults on the wire, crashes, transfers of
+//! money, and the conformance suite.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod costs;
+mod conformance;
 mod crash_matrix;
 mod events;
 mod faults;
 mod large;
-mod pieces;
 mod resolved;
 mod steps;
-mod takeovers;
-mod transactions;
+mod transfers;
+
+/// The tests of this program run again with the other client, except the transfers.
+#[test]
+fn each_test_passes_with_the_lean_client() {
+    idempotency_tests::with_the_lean_client(&[
+        "--skip",
+        "transfers::",
+        "--skip",
+        "each_test_passes",
+    ]);
+}

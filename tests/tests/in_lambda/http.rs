@@ -57,7 +57,7 @@ fn claims(harness: &Harness) -> Vec<(String, i64)> {
 async fn status(harness: &Harness, prefix: &str, request: Request) -> u16 {
     let pay = service_fn(async |_: Request| Ok::<_, BoxError>(Response::new(Body::Empty)));
     let call = layer(prefix).layer(pay).oneshot(request);
-    let response = with_backend(harness.backend.clone(), call).await;
+    let response = harness.within(call).await;
     response.unwrap().status().as_u16()
 }
 
@@ -95,7 +95,7 @@ async fn an_annotated_handler_has_the_lease_of_its_event_or_is_refused() {
     let request = events::api_gateway_v2("POST", "/").header("Idempotency-Key", "k-1");
     let call = async |context: Context| {
         let event = LambdaEvent::new(request.parse().unwrap(), context);
-        let response = with_backend(harness.backend.clone(), annotated(event)).await;
+        let response = harness.within(annotated(event)).await;
         response.unwrap().status_code
     };
     assert_eq!(call(Context::default()).await, 500);
@@ -134,7 +134,7 @@ async fn a_timeout_inside_of_the_layer_is_held_under_hold() {
             let call = service
                 .clone()
                 .oneshot(request().with_lambda_context(context()));
-            with_backend(harness.backend.clone(), call).await.unwrap();
+            harness.within(call).await.unwrap();
         }
         assert_eq!(runs.load(Ordering::Relaxed), expected, "{on_timeout:?}");
         // Held, or free with a mark.

@@ -1,4 +1,6 @@
 //! How a call finds its invocation.
+//!
+//! Tenants, and the invocation of a nested call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +10,13 @@ use idempotency_core::record::Field;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, idempotent,
-    in_current_invocation, time_left, with_backend, with_invocation,
+    in_current_invocation, service, time_left, with_backend, with_invocation,
 };
 use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START, operation, ours};
 use lambda_http::http;
+use lambda_runtime::Service;
+use serde_json::{Value, json};
 
 /// Returns a harness in a process that counts as a Lambda environment.
 fn harness() -> Harness {
@@ -152,7 +156,7 @@ async fn the_attribute_finds_the_context_in_every_form_of_parameter() {
     let harness = harness();
     macro_rules! finds {
         ($($call:expr),+ $(,)?) => {$(
-            let response = with_backend(harness.backend.clone(), $call).await;
+            let response = harness.within($call).await;
             assert_eq!(response.unwrap(), 1, stringify!($call));
             assert_eq!(claimed(&harness), blue(20), stringify!($call));
         )+};
@@ -182,7 +186,7 @@ async fn the_attribute_finds_the_context_in_every_form_of_parameter() {
 #[tokio::test]
 async fn a_call_without_an_invocation_is_refused_before_any_request() {
     let harness = harness();
-    let within = |call| with_backend(harness.backend.clone(), call);
+    let within = |call| harness.within(call);
     let refused = |result: Result<u32, BoxError>| {
         let error = result.unwrap_err();
         assert_eq!(ours(&error).kind(), ErrorKind::UnknownInvocation);
@@ -191,9 +195,9 @@ async fn a_call_without_an_invocation_is_refused_before_any_request() {
     };
     assert!(refused(within(without(1)).await).contains("in_current_invocation"));
     let by_hand = LambdaEvent::new(1, Context::default());
-    refused(with_backend(harness.backend.clone(), by_value(&App, by_hand)).await);
+    refused(harness.within(by_value(&App, by_hand)).await);
     let request = http_request(http::Request::new(1));
-    refused(with_backend(harness.backend.clone(), request).await);
+    refused(harness.within(request).await);
     let backend = harness.backend.clone();
     let spawned = with_invocation(&context("blue", 20), async {
         tokio::spawn(with_backend(backend, without(1))).await
@@ -219,7 +223,7 @@ async fn an_operation_with_only_a_deadline_is_refused_because_its_tenant_is_unkn
 #[tokio::test]
 async fn work_outside_of_invocations_has_the_configured_lease_and_no_tenant() {
     let harness = harness();
-    let call = with_backend(harness.backend.clone(), with_invocation(None, without(1)));
+    let call = harness.within(with_invocation(None, without(1)));
     assert_eq!(call.await.unwrap(), 1);
     assert_eq!(claimed(&harness), (None, 15 * 60));
 }
@@ -227,7 +231,7 @@ async fn work_outside_of_invocations_has_the_configured_lease_and_no_tenant() {
 #[tokio::test]
 async fn a_task_in_the_current_invocation_knows_it() {
     let harness = harness();
-    let task = with_backend(harness.backend.clone(), async {
+    let task = harness.within(async {
         with_invocation(&context("blue", 20), async {
             tokio::spawn(in_current_invocation(without(1)))
                 .await
@@ -249,7 +253,7 @@ async fn outer(event: LambdaEvent<u32>, inner: Context) -> Result<u32, BoxError>
 async fn a_nested_call_prefers_its_own_context_and_does_not_change_its_callers() {
     let harness = harness();
     let call = outer(event("blue"), context("green", 7));
-    let call = with_backend(harness.backend.clone(), call);
+    let call = harness.within(call);
     assert_eq!(call.await.unwrap(), 3);
     let claims: Vec<_> = harness.store.calls();
     let of = |tenant: &str, seconds: i64| {
@@ -285,7 +289,7 @@ async fn the_time_left_is_read_from_the_clock_of_the_backend() {
         (before, later, time_left())
     };
     let inside = async { with_invocation(&context("blue", 20), look()).await };
-    let seen = with_backend(harness.backend.clone(), inside).await;
+    let seen = harness.within(inside).await;
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(seen, (seconds(20), seconds(5), seconds(0)));
     let mut watch = context("blue", 20);
@@ -305,9 +309,136 @@ async fn an_identified_call_owns_its_identity_so_the_handler_can_take_the_payloa
     // The operation is not borrowed.
     drop(charge);
     let run = call.run(move || async move { Ok::<_, Error>(event.payload) });
-    let task = tokio::spawn(with_backend(harness.backend.clone(), run));
+    let task = tokio::spawn(harness.within(run));
     let outcome = task.await.unwrap().unwrap();
     assert_eq!(outcome.into_response()["order_id"], 1);
     assert!(harness.store.inner().record(&key).is_some());
     assert_eq!(claimed(&harness), blue(20));
+}
+
+fn context_of(tenant: &str) -> Context {
+    let mut context = Context::default();
+    context.deadline = START as u64 + 30_000;
+    context.tenant_id = Some(tenant.to_owned());
+    context
+}
+
+fn event_of(tenant: &str, amount: u32) -> LambdaEvent<Value> {
+    LambdaEvent::new(
+        json!({ "order_id": 1, "amount": amount }),
+        context_of(tenant),
+    )
+}
+
+#[idempotent(key = "order_id")]
+async fn annotated(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(event.payload["amount"].clone())
+}
+
+#[idempotent(payload = order_id, key_prefix = "inner")]
+async fn inner(order_id: u32, amount: Value) -> Result<Value, BoxError> {
+    Ok(amount)
+}
+
+/// A handler that is not annotated.
+async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    inner(1, event.payload["amount"].clone()).await
+}
+
+async fn spawning(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    let amount = event.payload["amount"].clone();
+    if event.payload["amount"] == 1 {
+        tokio::spawn(in_current_invocation(inner(1, amount))).await?
+    } else {
+        tokio::spawn(inner(1, amount)).await?
+    }
+}
+
+#[tokio::test]
+async fn two_tenants_with_the_same_payload_have_separate_records() {
+    let harness = harness();
+    let call = |tenant, amount| harness.within(annotated(event_of(tenant, amount)));
+    assert_eq!(call("blue", 1).await.unwrap(), 1);
+    assert_eq!(call("green", 2).await.unwrap(), 2);
+    assert_eq!(call("blue", 3).await.unwrap(), 1);
+    let ids = harness.store.calls();
+    assert!(matches!(&ids[0], StoreCall::Put { id, .. } if id.as_str().contains("#tenant=blue#")));
+}
+
+#[idempotent(key = "order_id", key_prefix = "cached", local_cache = 8)]
+async fn cached(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(event.payload["amount"].clone())
+}
+
+#[tokio::test]
+async fn two_tenants_with_the_same_payload_have_separate_cache_entries() {
+    let harness = harness();
+    let call = |tenant, amount| harness.within(cached(event_of(tenant, amount)));
+    assert_eq!(call("blue", 1).await.unwrap(), 1);
+    assert_eq!(call("green", 2).await.unwrap(), 2);
+    let asked = harness.requests();
+    assert_eq!(call("blue", 3).await.unwrap(), 1);
+    assert_eq!(
+        harness.requests(),
+        asked,
+        "the response came from the cache"
+    );
+}
+
+#[tokio::test]
+async fn an_operation_takes_the_tenant_from_its_context() {
+    let harness = harness();
+    let charge = operation().key("order_id").build().unwrap();
+    let call = async |tenant: &str, amount: u32| {
+        let order = json!({ "order_id": 1 });
+        let context = context_of(tenant);
+        let call = charge.run(
+            &order,
+            &context,
+            || async move { Ok::<_, BoxError>(amount) },
+        );
+        harness.within(call).await.unwrap().into_response()
+    };
+    assert_eq!(call("blue", 1).await, 1);
+    assert_eq!(call("green", 2).await, 2);
+    assert_eq!(call("blue", 3).await, 1);
+}
+
+#[tokio::test]
+async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant() {
+    let harness = harness();
+    let mut function = service(handler);
+    for (tenant, amount) in [("blue", 1), ("green", 2)] {
+        let call = harness.within(async { function.call(event_of(tenant, amount)).await });
+        assert!(call.await.is_ok());
+    }
+    for call in harness.store.calls() {
+        if let StoreCall::Put { id, record, .. } = call {
+            assert!(id.as_str().starts_with("inner#tenant="), "{id}");
+            assert_eq!(
+                record.in_progress_expiration,
+                Field::Value(EpochMillis::new(START + 30_000))
+            );
+        }
+    }
+    assert_eq!(harness.store.inner().len(), 2);
+}
+
+#[tokio::test]
+async fn a_spawned_call_outside_its_invocation_is_refused_because_its_tenant_is_unknown() {
+    let harness = harness();
+    let call = |amount| {
+        harness.within(async move {
+            let mut function = service(spawning);
+            function.call(event_of("blue", amount)).await.map(drop)
+        })
+    };
+    assert!(call(1).await.is_ok());
+    let error = call(2).await.unwrap_err();
+    assert_eq!(error.error_type, "IdempotencyUnknownInvocation");
+    assert!(
+        error.error_message.contains("in_current_invocation"),
+        "{}",
+        error.error_message
+    );
 }

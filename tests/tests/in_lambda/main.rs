@@ -5,4 +5,4 @@
 
 mod http;
 mod invocation;
-mod tenants;
+mod layer;

@@ -1,6 +1,9 @@
 //! Errors: what the caller, the record and duplicates get after a failure, whether the handler ran, and the cause.
+//!
+//! Functions that panic, under each policy, and calls that are dropped: the claim, retries, and duplicates in the same process.
 
 use std::error::Error as _;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 use idempotency_core::owner::OwnerToken;
@@ -8,14 +11,15 @@ use idempotency_core::record::{Data, Field, Record, Status};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{
-    BoxError, Error, ErrorKind, LambdaEvent, OnError, OnInProgress, Operation, idempotent,
-    with_backend,
+    BoxError, Deadline, Error, ErrorKind, LambdaEvent, OnError, OnInProgress, OnTimeout, Operation,
+    idempotent, with_backend,
 };
 use idempotency_testkit::ManualClock;
-use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{Harness, START, id, operation, ours};
+use idempotency_testkit::store::{StoreCall, StoreFault, StoreOperation};
+use idempotency_tests::{Harness, START, id, operation, ours, unless_it_panics};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use crate::{event, only_record};
 
@@ -31,7 +35,7 @@ fn order() -> Value {
 fn broken(faults: impl IntoIterator<Item = (StoreOperation, usize, StoreFault)>) -> Harness {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     for (operation, nth, fault) in faults {
-        harness.store.inject(operation, nth, fault);
+        harness.inject(operation, nth, fault);
     }
     harness
 }
@@ -84,13 +88,9 @@ async fn wait_beside_a_dead_process(harness: &Harness) -> BoxError {
 #[tokio::test]
 async fn a_wait_whose_last_read_failed_reports_that_failure() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    harness
-        .store
-        .inject(StoreOperation::Read, 1, StoreFault::LoseReply);
+    harness.inject(StoreOperation::Read, 1, StoreFault::LoseReply);
     for nth in 2..=1_000 {
-        harness
-            .store
-            .inject(StoreOperation::Read, nth, StoreFault::Throttle);
+        harness.inject(StoreOperation::Read, nth, StoreFault::Throttle);
     }
     let error = wait_beside_a_dead_process(&harness).await;
     assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
@@ -104,9 +104,7 @@ async fn a_wait_whose_last_read_failed_reports_that_failure() {
 #[tokio::test]
 async fn a_wait_whose_last_read_succeeded_does_not_report_an_earlier_failure() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    harness
-        .store
-        .inject(StoreOperation::Read, 2, StoreFault::Throttle);
+    harness.inject(StoreOperation::Read, 2, StoreFault::Throttle);
     let error = wait_beside_a_dead_process(&harness).await;
     assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
     assert!(harness.store.count(StoreOperation::Read) > 10);
@@ -273,9 +271,7 @@ async fn strict(event: LambdaEvent<Value>) -> Result<(), BoxError> {
 async fn bad_payloads_are_refused_before_the_handler_runs() {
     let harness = Harness::default();
     let kind = async |payload: Value| {
-        let error = with_backend(harness.backend.clone(), strict(event(payload)))
-            .await
-            .unwrap_err();
+        let error = harness.within(strict(event(payload))).await.unwrap_err();
         let error = ours(&error);
         assert!(!error.handler_ran());
         error.kind()
@@ -301,12 +297,10 @@ async fn bad_payloads_are_refused_before_the_handler_runs() {
 async fn a_clock_before_1970_is_refused() {
     let harness = Harness::default();
     harness.clock.set(-1);
-    let error = with_backend(
-        harness.backend.clone(),
-        charge_event(event(json!({ "order_id": 1 }))),
-    )
-    .await
-    .unwrap_err();
+    let error = harness
+        .within(charge_event(event(json!({ "order_id": 1 }))))
+        .await
+        .unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::Environment);
     assert!(error.to_string().contains("1970"), "{error}");
     assert_eq!(harness.requests(), [0; 4]);
@@ -330,12 +324,7 @@ async fn a_record_that_cannot_be_read_is_reported_with_its_key_and_the_handler_d
     ];
     for (status, data, what) in cases {
         let harness = Harness::default();
-        let call = || {
-            with_backend(
-                harness.backend.clone(),
-                charge_event(event(json!({ "order_id": 1 }))),
-            )
-        };
+        let call = || harness.within(charge_event(event(json!({ "order_id": 1 }))));
         call().await.unwrap();
         let (id, mut record) = only_record(&harness);
         record.status = Field::Value(status);
@@ -364,7 +353,7 @@ async fn typed(order: u32) -> Result<Receipt, BoxError> {
 #[tokio::test]
 async fn a_response_whose_type_changed_within_the_window_is_reported_without_its_text() {
     let harness = Harness::default();
-    let call = || with_backend(harness.backend.clone(), typed(1));
+    let call = || harness.within(typed(1));
     call().await.unwrap();
     let (id, mut record) = only_record(&harness);
     record.data = Field::Value(Data::new(r#"{"amount":"s3cr3t"}"#));
@@ -400,7 +389,7 @@ async fn with_anyhow(order: u32) -> anyhow::Result<u32> {
 #[tokio::test]
 async fn every_kind_of_error_type_keeps_the_handlers_error_and_ours() {
     let harness = Harness::default();
-    let within = |call| with_backend(harness.backend.clone(), call);
+    let within = |call| harness.within(call);
     assert!(matches!(
         within(with_enum(0)).await,
         Err(PaymentError::Declined)
@@ -414,12 +403,237 @@ async fn every_kind_of_error_type_keeps_the_handlers_error_and_ours() {
         idempotency_lambda::diagnostic(error).error_type,
         "IdempotencyEnvironment"
     );
-    let error = with_backend(harness.backend.clone(), with_anyhow(1))
-        .await
-        .unwrap_err();
+    let error = harness.within(with_anyhow(1)).await.unwrap_err();
     let error = error.context("while paying");
     assert_eq!(
         idempotency_lambda::diagnostic(error).error_type,
         "IdempotencyEnvironment"
     );
+}
+
+fn paid_order() -> LambdaEvent<Value> {
+    event(json!({ "order_id": 1 }))
+}
+
+#[idempotent(key = "order_id")]
+async fn charge_card(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    match event.payload["card"].as_str() {
+        Some("panics") => panic!("in the gateway"),
+        Some("stuck") => std::future::pending().await,
+        _ => Ok(json!({ "paid": event.payload["amount"] })),
+    }
+}
+
+#[idempotent(key = "order_id", on_timeout = "hold")]
+async fn charge_once(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    panic!("after the charge")
+}
+
+#[idempotent(key = "order_id", on_timeout = "hold", on_error = "record")]
+async fn charge_once_and_record(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    panic!("after the charge")
+}
+
+#[idempotent(key = "order_id", on_error = "record")]
+async fn charge_and_record(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    panic!("in the gateway")
+}
+
+#[idempotent(key = "order_id", on_timeout = "hold")]
+async fn declined_once(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Err("declined".into())
+}
+
+/// Returns the record of the harness's first claim, if it is still there.
+fn record(harness: &Harness) -> Option<Record> {
+    let id = harness
+        .store
+        .calls()
+        .into_iter()
+        .find_map(|call| match call {
+            StoreCall::Put { id, .. } => Some(id),
+            _ => None,
+        });
+    harness.store.inner().record(&id.unwrap())
+}
+
+/// Returns the message of a call's panic.
+async fn panic_of(call: impl Future<Output = Result<Value, BoxError>> + Send + 'static) -> String {
+    let panic = tokio::spawn(call).await.unwrap_err().into_panic();
+    panic.downcast_ref::<&str>().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_panic_releases_the_claim_and_propagates() {
+    let harness = Harness::default();
+    let call = harness.within(charge_card(event(
+        json!({ "order_id": 1, "card": "panics" }),
+    )));
+    let panic = tokio::spawn(call).await.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"in the gateway"));
+    assert_eq!(harness.requests(), [1, 1, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
+    let harness = Harness::default();
+    let stuck = harness.within(charge_card(event(
+        json!({ "order_id": 1, "card": "stuck" }),
+    )));
+    tokio::select! {
+        biased;
+        _ = stuck => unreachable!("it never returns"),
+        () = std::future::ready(()) => {}
+    }
+    let again = || harness.within(charge_card(event(json!({ "order_id": 1, "amount": 5 }))));
+    assert_eq!(
+        ours(&again().await.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    harness.clock.advance(Duration::from_millis(29_999));
+    assert_eq!(
+        ours(&again().await.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    // A retry by Lambda has a later deadline.
+    harness.clock.advance(Duration::from_millis(2));
+    let mut retry = event(json!({ "order_id": 1, "amount": 5 }));
+    retry.context.deadline += 60_000;
+    assert_eq!(harness.within(charge_card(retry)).await.unwrap()["paid"], 5);
+}
+
+#[tokio::test]
+async fn under_hold_a_panic_propagates_and_its_key_waits_for_an_operator() {
+    let harness = Harness::default();
+    let backend = || harness.backend.clone();
+    let panic = panic_of(with_backend(backend(), charge_once(paid_order()))).await;
+    assert_eq!(panic, "after the charge");
+    let claim = record(&harness).unwrap();
+    assert_eq!(claim.status, Field::Value(Status::InProgress));
+
+    let result = async || {
+        let call = with_backend(backend(), charge_once(paid_order()));
+        ours(&call.await.unwrap_err()).kind()
+    };
+    assert_eq!(result().await, ErrorKind::AlreadyInProgress);
+    harness.clock.advance(Duration::from_secs(30));
+    assert_eq!(result().await, ErrorKind::AlreadyInProgress);
+    harness.clock.advance(Duration::from_millis(1));
+    // This delivery has a later deadline.
+    let later = || {
+        let mut later = paid_order();
+        later.context.deadline += 60_000;
+        later
+    };
+    let call = with_backend(backend(), charge_once(later()));
+    let error = call.await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::Unresolved);
+    assert_eq!(record(&harness), Some(claim));
+}
+
+#[tokio::test]
+async fn under_hold_a_panic_is_not_recorded_as_a_failure() {
+    let harness = Harness::default();
+    let call = charge_once_and_record(paid_order());
+    panic_of(harness.within(call)).await;
+    let claim = record(&harness).unwrap();
+    assert_eq!(claim.failure, Field::Absent);
+    assert!(claim.owner.exists());
+    assert_eq!(harness.requests(), [1, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn under_rerun_a_panic_leaves_a_mark() {
+    let harness = Harness::default();
+    let call = charge_and_record(paid_order());
+    let panic = panic_of(harness.within(call)).await;
+    assert_eq!(panic, "in the gateway");
+    let record = record(&harness).unwrap();
+    let mark = Field::Value("unreported: panic".to_owned());
+    assert_eq!(record.failure, mark);
+}
+
+#[tokio::test]
+async fn under_hold_a_returned_error_frees_the_key() {
+    let harness = Harness::default();
+    for _ in 0..2 {
+        let call = harness.within(declined_once(paid_order()));
+        assert_eq!(call.await.unwrap_err().to_string(), "declined");
+    }
+    assert!(record(&harness).is_none());
+}
+
+/// Panics without the panic hook, which would print a trace.
+fn panics_silently() -> Result<u32, BoxError> {
+    resume_unwind(Box::new("after the charge"))
+}
+
+/// Makes a call that panics while a duplicate of its process follows it. Returns the duplicate's error and its time in
+/// milliseconds.
+async fn beside_a_panic(charge: &Operation, harness: &Harness) -> (ErrorKind, i64) {
+    let payload = json!({ "order_id": 1 });
+    let backend = || harness.backend.clone();
+    let deadline = |seconds| harness.deadline_in(Duration::from_secs(seconds));
+    let (panics, now) = oneshot::channel::<()>();
+    let first = async {
+        let run = charge.run(&payload, deadline(30), || async {
+            now.await?;
+            panics_silently()
+        });
+        let ended = unless_it_panics(with_backend(backend(), run)).await;
+        assert!(ended.is_err(), "the caller sees the panic");
+    };
+    let duplicate = async {
+        tokio::task::yield_now().await;
+        let run = charge.run(&payload, deadline(60), || async { Ok::<u32, BoxError>(1) });
+        let error = with_backend(backend(), run).await.unwrap_err();
+        (ours(&error).kind(), harness.now().get() - START)
+    };
+    let time = async {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+        panics.send(()).unwrap();
+        loop {
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            harness.clock.advance(Duration::from_millis(100));
+        }
+    };
+    let calls = async { tokio::join!(first, duplicate).1 };
+    tokio::select! {
+        biased;
+        result = calls => result,
+        () = time => unreachable!("time never ends"),
+    }
+}
+
+fn held() -> idempotency_lambda::OperationBuilder {
+    operation()
+        .key("order_id")
+        .local_cache(8)
+        .on_timeout(OnTimeout::Hold)
+}
+
+#[tokio::test]
+async fn under_hold_a_duplicate_that_follows_a_panicking_call_does_not_run_in_its_place() {
+    let (harness, charge) = (Harness::default(), held());
+    let charge = charge.on_in_progress(OnInProgress::Wait).build().unwrap();
+    let (result, after) = beside_a_panic(&charge, &harness).await;
+    assert_eq!(result, ErrorKind::Unresolved);
+    assert!((30_000..33_000).contains(&after), "{after} ms");
+    assert!(record(&harness).unwrap().owner.exists());
+}
+
+#[tokio::test]
+async fn under_hold_a_duplicate_in_the_process_of_a_panicking_call_gets_in_progress_at_once() {
+    let (harness, charge) = (Harness::default(), held().build().unwrap());
+    let (result, after) = beside_a_panic(&charge, &harness).await;
+    assert_eq!((result, after), (ErrorKind::AlreadyInProgress, 0));
+    let payload = json!({ "order_id": 1 });
+    let deadline = Deadline::At(harness.now());
+    let again = charge.run(&payload, deadline, || async { Ok::<u32, BoxError>(2) });
+    let error = harness.within(again).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
 }

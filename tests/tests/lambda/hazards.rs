@@ -133,7 +133,7 @@ async fn hazard_02_a_call_whose_claims_reply_was_lost_does_not_get_in_progress()
         StoreFault::LoseRequest,
     ] {
         let harness = Harness::default();
-        harness.store.inject(StoreOperation::Put, 1, fault);
+        harness.inject(StoreOperation::Put, 1, fault);
         let outcome = harness.call(&charge(), order()).await.unwrap();
         assert_eq!(
             (outcome.into_response(), harness.runs()),
@@ -146,9 +146,7 @@ async fn hazard_02_a_call_whose_claims_reply_was_lost_does_not_get_in_progress()
 #[tokio::test]
 async fn hazard_02_a_claim_without_a_reply_is_released_because_it_may_have_been_applied() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    harness
-        .store
-        .inject(StoreOperation::Put, 1, StoreFault::HangAfter);
+    harness.inject(StoreOperation::Put, 1, StoreFault::HangAfter);
     let error = harness.call(&charge(), order()).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
     assert!(!ours(&error).handler_ran());
@@ -198,8 +196,10 @@ async fn hazard_04_a_wrong_expression_or_hash_name_never_fails_once_and_then_pas
     ] {
         let charge = charge.build().unwrap();
         for _ in 0..2 {
-            let error = harness.call(&charge, order()).await.unwrap_err();
-            assert_eq!(ours(&error).kind(), ErrorKind::ExpressionFailed);
+            assert_eq!(
+                harness.refused(&charge, order()).await,
+                ErrorKind::ExpressionFailed
+            );
         }
     }
     assert_eq!(harness.runs(), 0);
@@ -244,15 +244,15 @@ impl serde::Serialize for Unwritable {
 async fn hazard_06_a_response_too_large_or_not_serialisable_never_runs_again() {
     let harness = Harness::default();
     let charge = charge();
-    harness
-        .store
-        .inject(StoreOperation::Update, 1, StoreFault::TooLarge);
+    harness.inject(StoreOperation::Update, 1, StoreFault::TooLarge);
     let own = harness.call(&charge, order()).await.unwrap();
     assert_eq!(own.into_response(), 1);
     // Long after the deadline, but within the window.
     harness.clock.advance(Duration::from_secs(60));
-    let error = harness.call(&charge, order()).await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+    assert_eq!(
+        harness.refused(&charge, order()).await,
+        ErrorKind::ResponseUnavailable
+    );
 
     let other = json!({ "order_id": 8 });
     let error = harness
@@ -308,8 +308,10 @@ async fn hazard_08_a_window_shorter_than_the_run_does_not_free_a_live_claim() {
     harness
         .call_with(&charge, order(), async |_| {
             harness.clock.advance(Duration::from_secs(10));
-            let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap_err();
-            assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
+            assert_eq!(
+                harness.refused_elsewhere(&charge, order()).await,
+                ErrorKind::AlreadyInProgress
+            );
             Ok(())
         })
         .await
@@ -329,8 +331,10 @@ async fn hazard_09_the_cache_validates_keeps_only_responses_and_ends_with_the_wi
     harness
         .call_with(&charge, order(), async |_| {
             // A run in progress is not in the cache.
-            let duplicate = harness.call(&charge, order()).await.unwrap_err();
-            assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
+            assert_eq!(
+                harness.refused(&charge, order()).await,
+                ErrorKind::AlreadyInProgress
+            );
             Ok(1)
         })
         .await
@@ -338,8 +342,10 @@ async fn hazard_09_the_cache_validates_keeps_only_responses_and_ends_with_the_wi
     let puts = harness.store.count(StoreOperation::Put);
     assert!(harness.call(&charge, order()).await.unwrap().is_replayed());
     let changed = json!({ "order_id": 7, "amount": 43 });
-    let error = harness.call(&charge, changed).await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::PayloadMismatch);
+    assert_eq!(
+        harness.refused(&charge, changed).await,
+        ErrorKind::PayloadMismatch
+    );
     assert_eq!(
         harness.store.count(StoreOperation::Put),
         puts,
@@ -351,7 +357,7 @@ async fn hazard_09_the_cache_validates_keeps_only_responses_and_ends_with_the_wi
 
 #[tokio::test]
 async fn hazard_10_without_a_deadline_a_claim_has_a_lease_and_an_expired_deadline_still_counts() {
-    use idempotency_lambda::{BoxError, Deadline, with_backend};
+    use idempotency_lambda::{BoxError, Deadline};
     let harness = Harness::default();
     let charge = charge();
     // No context: the configured lease protects the claim.
@@ -360,7 +366,7 @@ async fn hazard_10_without_a_deadline_a_claim_has_a_lease_and_an_expired_deadlin
         let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap_err();
         Ok::<_, BoxError>(ours(&duplicate).kind() == ErrorKind::AlreadyInProgress)
     });
-    let outcome = with_backend(harness.backend.clone(), call).await.unwrap();
+    let outcome = harness.within(call).await.unwrap();
     assert!(outcome.into_response());
     let record = harness.record(&charge, &json!(7));
     assert_eq!(
@@ -369,21 +375,19 @@ async fn hazard_10_without_a_deadline_a_claim_has_a_lease_and_an_expired_deadlin
     );
     // No time left: nothing is claimed and nothing runs.
     let expired = Deadline::At(EpochMillis::new(START - 1));
-    let error = with_backend(
-        harness.backend.clone(),
-        charge.run(&json!({ "order_id": 8 }), expired, || async {
+    let error = harness
+        .within(charge.run(&json!({ "order_id": 8 }), expired, || async {
             Ok::<_, BoxError>(())
-        }),
-    )
-    .await
-    .unwrap_err();
+        }))
+        .await
+        .unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::NoTimeLeft);
     assert_eq!(harness.store.inner().record(&id(&charge, &json!(8))), None);
 }
 
 #[tokio::test]
 async fn hazard_10_a_call_of_an_operation_takes_its_lease_from_its_context_or_its_caller() {
-    use idempotency_lambda::{BoxError, Context, Deadline, with_backend};
+    use idempotency_lambda::{BoxError, Context, Deadline};
     let harness = Harness::default();
     let charge = charge();
     let (outer, inner) = (order(), json!({ "order_id": 8 }));
@@ -397,7 +401,7 @@ async fn hazard_10_a_call_of_an_operation_takes_its_lease_from_its_context_or_it
             .await
             .map(drop)
     });
-    with_backend(harness.backend.clone(), call).await.unwrap();
+    harness.within(call).await.unwrap();
     for order_id in [7, 8] {
         let lease = harness.record(&charge, &json!(order_id));
         assert_eq!(
@@ -415,7 +419,7 @@ struct Order {
 
 #[tokio::test]
 async fn hazard_11_a_handler_that_changes_its_input_stores_its_response_under_the_original_key() {
-    use idempotency_lambda::{BoxError, Deadline, with_backend};
+    use idempotency_lambda::{BoxError, Deadline};
     let harness = Harness::default();
     let charge = charge();
     let order = Order {
@@ -427,7 +431,7 @@ async fn hazard_11_a_handler_that_changes_its_input_stores_its_response_under_th
     });
     // A change between the call and its first poll must not count either.
     order.order_id.store(8, Ordering::Relaxed);
-    let outcome = with_backend(harness.backend.clone(), call).await;
+    let outcome = harness.within(call).await;
     assert!(!outcome.unwrap().is_replayed());
     assert_eq!(order.order_id.load(Ordering::Relaxed), 9);
     assert_eq!(
@@ -485,8 +489,10 @@ async fn hazard_14_a_changed_payload_is_refused_while_the_first_call_still_runs(
     let changed = json!({ "order_id": 7, "amount": 43 });
     harness
         .call_with(&charge, order(), async |_| {
-            let error = harness.call(&charge, changed.clone()).await.unwrap_err();
-            assert_eq!(ours(&error).kind(), ErrorKind::PayloadMismatch);
+            assert_eq!(
+                harness.refused(&charge, changed.clone()).await,
+                ErrorKind::PayloadMismatch
+            );
             Ok(())
         })
         .await

@@ -3,15 +3,15 @@
 
 mod attribute;
 mod cache;
+mod compatibility;
 mod deploys;
 mod error_reporting;
 mod hazards;
-mod headers;
-mod lookup;
-mod panics;
+mod outcome_events;
+mod partial_keys;
+mod properties;
 mod single_flight;
 mod store_error;
-mod store_timeout;
 mod types;
 
 use idempotency_core::record::{Record, RecordId};

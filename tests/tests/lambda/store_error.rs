@@ -1,16 +1,20 @@
 //! A store that fails before the handler: `on_store_error` and the circuit breaker, as the caller sees them.
+//!
+//! A store that accepts requests and never replies: how soon the caller gets an error. The clock advances by itself.
 
 use std::time::Duration;
 
 use idempotency_core::config::Variables;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{
-    BoxError, Bypass, Circuit, Error, ErrorKind, LambdaEvent, OnInProgress, OnStoreError,
-    OnTimeout, Operation, Outcome, OutcomeKind, idempotent, with_backend,
+    BoxError, Bypass, Circuit, Context, Error, ErrorKind, LambdaEvent, Lookup, OnError,
+    OnInProgress, OnStoreError, OnTimeout, Operation, Outcome, OutcomeKind, idempotent,
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{Harness, START, operation, ours};
+use idempotency_tests::{Harness, START, id, operation, ours};
 use serde_json::{Value, json};
 
 use super::event;
@@ -34,7 +38,7 @@ fn with_breaker() -> Operation {
 
 /// Throttles the next `times` requests of this kind.
 fn throttle(harness: &Harness, kind: StoreOperation, times: usize) {
-    (1..=times).for_each(|nth| harness.store.inject(kind, nth, StoreFault::Throttle));
+    (1..=times).for_each(|nth| harness.inject(kind, nth, StoreFault::Throttle));
 }
 
 fn is_unprotected<R>(outcome: &Outcome<R>) -> bool {
@@ -46,8 +50,10 @@ async fn a_throttled_claim_refuses_the_call_or_runs_it_unprotected_by_policy() {
     let harness = Harness::default();
     throttle(&harness, StoreOperation::Put, 2);
     let fails = operation().key("order_id").build().unwrap();
-    let error = harness.call(&fails, order()).await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert_eq!(
+        harness.refused(&fails, order()).await,
+        ErrorKind::StoreFailed
+    );
     assert_eq!(harness.runs(), 0);
 
     let outcome = harness.call(&unprotected(), order()).await.unwrap();
@@ -93,7 +99,7 @@ async fn a_hanging_store_costs_store_timeout_and_then_the_handler_runs() {
         StoreOperation::Read,
         StoreOperation::Update,
     ] {
-        harness.store.inject(kind, 1, StoreFault::Hang);
+        harness.inject(kind, 1, StoreFault::Hang);
     }
     let outcome = harness.call(&unprotected(), order()).await.unwrap();
     assert!(is_unprotected(&outcome));
@@ -106,9 +112,7 @@ async fn a_hanging_store_costs_store_timeout_and_then_the_handler_runs() {
 #[tokio::test]
 async fn the_response_is_stored_if_the_claim_was_applied_although_its_reply_was_lost() {
     let harness = Harness::default();
-    harness
-        .store
-        .inject(StoreOperation::Put, 1, StoreFault::LoseReply);
+    harness.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
     throttle(&harness, StoreOperation::Read, 1);
     let charge = unprotected();
     let outcome = harness.call(&charge, order()).await.unwrap();
@@ -121,14 +125,14 @@ async fn the_response_is_stored_if_the_claim_was_applied_although_its_reply_was_
 #[tokio::test]
 async fn a_duplicate_is_refused_while_the_claim_of_an_unprotected_run_is_there() {
     let harness = Harness::default();
-    harness
-        .store
-        .inject(StoreOperation::Put, 1, StoreFault::LoseReply);
+    harness.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
     throttle(&harness, StoreOperation::Read, 1);
     let charge = unprotected();
     let outcome = harness.call_with(&charge, order(), async |run| {
-        let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap_err();
-        assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
+        assert_eq!(
+            harness.refused_elsewhere(&charge, order()).await,
+            ErrorKind::AlreadyInProgress
+        );
         Ok(run)
     });
     assert_eq!(outcome.await.unwrap().into_response(), 1);
@@ -139,9 +143,7 @@ async fn a_duplicate_is_refused_while_the_claim_of_an_unprotected_run_is_there()
 async fn the_response_of_an_unprotected_run_yields_to_a_stored_one() {
     let harness = Harness::default();
     // The claim is lost and never applied.
-    harness
-        .store
-        .inject(StoreOperation::Put, 1, StoreFault::LoseRequest);
+    harness.inject(StoreOperation::Put, 1, StoreFault::LoseRequest);
     throttle(&harness, StoreOperation::Read, 1);
     let charge = unprotected();
     let outcome = harness.call_with(&charge, order(), async |run| {
@@ -157,9 +159,7 @@ async fn the_response_of_an_unprotected_run_yields_to_a_stored_one() {
 #[tokio::test]
 async fn the_response_of_an_unprotected_run_is_returned_although_it_cannot_be_stored() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    harness
-        .store
-        .inject(StoreOperation::Put, 1, StoreFault::LoseReply);
+    harness.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
     throttle(&harness, StoreOperation::Read, 1);
     throttle(&harness, StoreOperation::Update, 4);
     let outcome = harness.call(&unprotected(), order()).await.unwrap();
@@ -185,12 +185,12 @@ async fn a_call_that_met_another_one_does_not_run_unprotected() {
         .build()
         .unwrap();
     let outcome = harness.call_with(&waits, order(), async |run| {
-        harness
-            .store
-            .inject(StoreOperation::Put, 1, StoreFault::OmitItem);
+        harness.inject(StoreOperation::Put, 1, StoreFault::OmitItem);
         throttle(&harness, StoreOperation::Read, 1);
-        let duplicate = harness.call_elsewhere(&waits, order()).await.unwrap_err();
-        assert_eq!(ours(&duplicate).kind(), ErrorKind::StoreFailed);
+        assert_eq!(
+            harness.refused_elsewhere(&waits, order()).await,
+            ErrorKind::StoreFailed
+        );
         Ok(run)
     });
     outcome.await.unwrap();
@@ -218,11 +218,11 @@ async fn duplicates_in_one_process_do_not_run_beside_an_unprotected_run() {
 #[tokio::test]
 async fn a_mistake_that_an_operator_must_correct_is_followed_by_no_run() {
     let harness = Harness::default();
-    harness
-        .store
-        .inject(StoreOperation::Put, 1, StoreFault::TooLarge);
-    let error = harness.call(&unprotected(), order()).await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    harness.inject(StoreOperation::Put, 1, StoreFault::TooLarge);
+    assert_eq!(
+        harness.refused(&unprotected(), order()).await,
+        ErrorKind::StoreFailed
+    );
     assert_eq!(harness.runs(), 0);
 }
 
@@ -264,7 +264,7 @@ async fn notify(event: LambdaEvent<Value>) -> Result<u64, Error> {
 async fn the_attribute_runs_the_handler_too() {
     let harness = Harness::default();
     throttle(&harness, StoreOperation::Put, 1);
-    let call = with_backend(harness.backend.clone(), notify(event(order())));
+    let call = harness.within(notify(event(order())));
     assert_eq!(call.await.unwrap(), 7);
     assert!(harness.store.inner().is_empty());
 }
@@ -310,8 +310,10 @@ async fn the_circuit_is_shared_by_the_operations_of_a_process_that_use_it() {
     for _ in 0..5 {
         harness.call(&with_breaker(), order()).await.unwrap_err();
     }
-    let refused = harness.call(&ships, order()).await.unwrap_err();
-    assert_eq!(ours(&refused).kind(), ErrorKind::StoreFailed);
+    assert_eq!(
+        harness.refused(&ships, order()).await,
+        ErrorKind::StoreFailed
+    );
     // An operation without the setting asks the store, and another process has a circuit of its own.
     assert!(harness.call(&plain, order()).await.is_ok());
     assert_eq!(harness.backend.circuit(), Circuit::Open);
@@ -326,7 +328,7 @@ async fn an_open_circuit_spares_the_deadline_when_the_store_hangs() {
         StoreOperation::Read,
         StoreOperation::Update,
     ] {
-        (1..=20).for_each(|nth| harness.store.inject(kind, nth, StoreFault::Hang));
+        (1..=20).for_each(|nth| harness.inject(kind, nth, StoreFault::Hang));
     }
     let charge = with_breaker();
     for _ in 0..5 {
@@ -399,9 +401,7 @@ async fn a_probe_that_is_dropped_gives_way_to_another_one() {
         harness.call(&charge, order()).await.unwrap_err();
     }
     harness.clock.advance(Duration::from_millis(1_001));
-    harness
-        .store
-        .inject(StoreOperation::Put, 1, StoreFault::Hang);
+    harness.inject(StoreOperation::Put, 1, StoreFault::Hang);
     let hung = harness.store.hung();
     tokio::select! {
         biased;
@@ -412,4 +412,205 @@ async fn a_probe_that_is_dropped_gives_way_to_another_one() {
     harness.call(&charge, order()).await.unwrap_err();
     harness.clock.advance(Duration::from_millis(3_001));
     assert!(harness.call(&charge, order()).await.is_ok());
+}
+
+/// Returns a harness on which every request of these kinds hangs.
+fn hanging(kinds: &[StoreOperation]) -> Harness {
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
+    for kind in kinds {
+        for nth in 1..=20 {
+            harness.inject(*kind, nth, StoreFault::Hang);
+        }
+    }
+    harness
+}
+
+const EVERY_KIND: &[StoreOperation] = &[
+    StoreOperation::Put,
+    StoreOperation::Update,
+    StoreOperation::Delete,
+    StoreOperation::Read,
+];
+
+/// Makes a call with this many milliseconds left. Returns its result and its duration in milliseconds.
+async fn call_with_left(
+    harness: &Harness,
+    charge: &Operation,
+    milliseconds: u64,
+) -> (Result<u32, BoxError>, i64) {
+    let deadline = harness.deadline_in(Duration::from_millis(milliseconds));
+    let payload = json!({ "order_id": 7 });
+    let call = charge.run(&payload, deadline, || async { Ok::<_, BoxError>(42) });
+    let outcome = harness.within(call).await;
+    let took = harness.now().get() - START;
+    (outcome.map(|outcome| outcome.into_response()), took)
+}
+
+fn charge() -> Operation {
+    operation().key("order_id").build().unwrap()
+}
+
+#[tokio::test]
+async fn with_ten_seconds_left_a_hanging_store_is_reported_within_three() {
+    let harness = hanging(EVERY_KIND);
+    let (result, took) = call_with_left(&harness, &charge(), 10_000).await;
+    let error = result.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert!(!ours(&error).handler_ran());
+    assert_eq!(took, 3_000);
+    // The claim, and a release because the claim may have been applied.
+    assert_eq!(harness.requests(), [1, 1, 0, 0]);
+    let text = error.to_string();
+    assert!(text.contains("gave no response"), "{text}");
+    assert!(text.contains("store_timeout"), "{text}");
+}
+
+#[tokio::test]
+async fn however_little_time_is_left_a_hanging_store_is_reported_before_the_deadline() {
+    for (left, expected) in [
+        (30_000, 3_000),
+        (6_000, 3_000),
+        (3_000, 1_500),
+        (1_000, 500),
+        (400, 300),
+        (100, 75),
+    ] {
+        let harness = hanging(EVERY_KIND);
+        let (result, took) = call_with_left(&harness, &charge(), left).await;
+        assert_eq!(ours(&result.unwrap_err()).kind(), ErrorKind::StoreFailed);
+        assert_eq!(took, expected, "with {left} ms left");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_reads_first_reports_a_hanging_store_as_soon() {
+    for (left, expected) in [
+        (30_000, 3_000),
+        (6_000, 3_000),
+        (3_000, 1_500),
+        (1_200, 600),
+        (1_000, 550),
+        (400, 325),
+        (300, 244),
+    ] {
+        let harness = hanging(EVERY_KIND);
+        let builder = operation().key("order_id").lookup(Lookup::ReadFirst);
+        let charge = builder.build().unwrap();
+        let (result, took) = call_with_left(&harness, &charge, left).await;
+        let error = result.unwrap_err();
+        assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+        assert_eq!(took, expected, "with {left} ms left");
+        assert!(took * 6 <= left as i64 * 5, "with {left} ms left");
+        // The read, the claim, and a release because the claim may have been applied.
+        assert_eq!(harness.requests(), [1, 1, 0, 1]);
+    }
+}
+
+#[tokio::test]
+async fn the_builder_and_the_variable_limit_the_time_of_the_claim() {
+    let variable = ("IDEMPOTENCY_STORE_TIMEOUT".to_owned(), "700ms".to_owned());
+    let of_variable = operation()
+        .key("order_id")
+        .variables(Variables::from_iter([variable]));
+    let of_builder = operation()
+        .key("order_id")
+        .store_timeout(Duration::from_millis(700));
+    for builder in [of_variable, of_builder] {
+        let harness = hanging(EVERY_KIND);
+        let (result, took) = call_with_left(&harness, &builder.build().unwrap(), 10_000).await;
+        assert_eq!(ours(&result.unwrap_err()).kind(), ErrorKind::StoreFailed);
+        assert_eq!(took, 700);
+    }
+}
+
+#[idempotent(key = "order_id", store_timeout = "600ms")]
+async fn charge_soon(_event: LambdaEvent<Value>) -> Result<u32, Error> {
+    Ok(42)
+}
+
+#[tokio::test]
+async fn the_attribute_limits_the_time_of_the_claim() {
+    let harness = hanging(EVERY_KIND);
+    let mut context = Context::default();
+    context.deadline = u64::try_from(START + 10_000).unwrap();
+    let event = LambdaEvent::new(json!({ "order_id": 7 }), context);
+    let call = harness.within(charge_soon(event));
+    assert_eq!(call.await.unwrap_err().kind(), ErrorKind::StoreFailed);
+    assert_eq!(harness.now().get() - START, 600);
+}
+
+#[tokio::test]
+async fn a_completion_may_take_until_the_deadline() {
+    let harness = hanging(&[StoreOperation::Update]);
+    let (result, took) = call_with_left(&harness, &charge(), 10_000).await;
+    let error = result.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    assert_eq!(took, 9_800);
+}
+
+#[tokio::test]
+async fn a_handlers_error_waits_for_a_hanging_release_no_longer_than_the_setting() {
+    for (on_error, kind) in [
+        (OnError::Release, StoreOperation::Delete),
+        (OnError::Record, StoreOperation::Update),
+    ] {
+        let harness = hanging(&[kind]);
+        let builder = operation().key("order_id").on_error(on_error);
+        let charge = builder.build().unwrap();
+        let deadline = harness.deadline_in(Duration::from_secs(30));
+        let payload = json!({ "order_id": 7 });
+        let call = charge.run(&payload, deadline, || async {
+            Err::<u32, BoxError>("declined".into())
+        });
+        let result = harness.within(call).await;
+        assert_eq!(result.unwrap_err().to_string(), "declined");
+        assert_eq!(harness.now().get() - START, 3_000);
+        assert_eq!(harness.store.count(kind), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_stored_waits_for_a_hanging_release_because_it_yields_to_a_stored_one()
+ {
+    let harness = hanging(&[StoreOperation::Delete]);
+    let builder = operation().key("order_id").store_when("`false`");
+    let (result, took) = call_with_left(&harness, &builder.build().unwrap(), 10_000).await;
+    assert_eq!(result.unwrap(), 42);
+    assert_eq!(took, 9_800);
+}
+
+#[tokio::test]
+async fn a_claim_that_was_applied_without_a_reply_is_released_so_that_a_retry_runs() {
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
+    harness.inject(StoreOperation::Put, 1, StoreFault::HangAfter);
+    let (result, took) = call_with_left(&harness, &charge(), 10_000).await;
+    assert_eq!(ours(&result.unwrap_err()).kind(), ErrorKind::StoreFailed);
+    assert_eq!(took, 2_800);
+    let (result, _) = call_with_left(&harness, &charge(), 10_000).await;
+    assert_eq!(result.unwrap(), 42);
+}
+
+#[tokio::test]
+async fn a_hanging_read_of_a_wait_takes_no_more_than_its_share_and_the_wait_continues() {
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
+    let charge = operation()
+        .key("order_id")
+        .on_in_progress(OnInProgress::Wait)
+        .build()
+        .unwrap();
+    let claim = Record {
+        expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
+        in_progress_expiration: Field::Value(EpochMillis::new(START + 9_000)),
+        status: Field::Value(Status::InProgress),
+        owner: Field::Value(OwnerToken::from_bytes([9; 16])),
+        ..Record::default()
+    };
+    harness.store.inner().insert(id(&charge, &json!(7)), claim);
+    for nth in 1..=3 {
+        harness.inject(StoreOperation::Read, nth, StoreFault::Hang);
+    }
+    // Three reads hang for 2.8 s each. Then the other's lease has expired, and this call runs.
+    let (result, took) = call_with_left(&harness, &charge, 30_000).await;
+    assert_eq!(result.unwrap(), 42);
+    assert!((9_000..10_500).contains(&took), "{took} ms");
 }

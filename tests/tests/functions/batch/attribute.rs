@@ -1,0 +1,224 @@
+//! `#[idempotent(sqs, ..)]`, `kinesis` and `dynamodb_stream`: a function of one record becomes the handler of the event.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
+use aws_lambda_events::kinesis::KinesisEvent;
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use idempotency_core::store::MemoryStore;
+use idempotency_lambda::batch::{DataRecord, ItemChange, Message};
+use idempotency_lambda::{BoxError, ErrorKind, LambdaEvent, Operation, idempotent};
+use idempotency_testkit::events;
+use idempotency_tests::ours;
+use serde_json::json;
+
+use super::shop::{Does, Shop, named, order, queue};
+use super::sqs::Order;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Counts its orders, and fails those of the amount 0.
+#[derive(Debug, Default)]
+struct App {
+    amount: AtomicU64,
+}
+
+impl App {
+    async fn add(&self, amount: f64) -> Result<u64, BoxError> {
+        if amount == 0.0 {
+            return Err("no amount".into());
+        }
+        Ok(self.amount.fetch_add(amount as u64, Ordering::Relaxed) + 1)
+    }
+
+    #[idempotent(sqs, key = "order_id", key_prefix = "batch.attribute.method")]
+    async fn handle(&self, order: Order) -> Result<u64, BoxError> {
+        self.add(order.amount).await
+    }
+}
+
+#[idempotent(
+    sqs,
+    key = "order_id",
+    key_required = "all",
+    key_prefix = "batch.attribute.sqs",
+    validate = "amount"
+)]
+async fn with_state(app: &App, mut order: Order) -> Result<u64, BoxError> {
+    order.amount += 0.0;
+    let added = app.add(order.amount).await?;
+    Ok(added)
+}
+
+#[idempotent(
+    sqs,
+    key = "order_id",
+    key_prefix = "batch.attribute.owned",
+    concurrency = 2
+)]
+async fn with_owned_state(app: Arc<App>, Order { amount, .. }: Order) -> Result<u64, BoxError> {
+    app.add(amount).await
+}
+
+#[idempotent(
+    sqs,
+    key = "[messageId, body.order_id]",
+    key_from = "record",
+    key_prefix = "batch.attribute.message",
+    log_errors = true,
+    reserve = "2s"
+)]
+async fn whole_message(message: Message<Order>) -> Result<String, BoxError> {
+    if message.id().is_empty() {
+        return Err("never".into());
+    }
+    Ok(message.body.order_id)
+}
+
+#[idempotent(
+    kinesis,
+    key_prefix = "batch.attribute.kinesis",
+    order = "partition_key",
+    concurrency = 4
+)]
+async fn post(shop: &Shop, data: DataRecord<Order>) -> Result<String, BoxError> {
+    shop.handle(data.body.order_id).await
+}
+
+#[idempotent(dynamodb_stream, key_prefix = "batch.attribute.stream")]
+async fn changed(shop: &Shop, change: ItemChange<Order>) -> Result<String, BoxError> {
+    let item = change.new.or(change.old).ok_or("no image")?;
+    shop.handle(item.order_id).await
+}
+
+#[idempotent(sqs, key_prefix = "batch.attribute.store", store = store.clone())]
+async fn with_store(store: Arc<MemoryStore>, order: Order) -> Result<String, BoxError> {
+    Ok(order.order_id)
+}
+
+#[tokio::test]
+async fn a_function_of_one_message_is_the_handler_of_the_event() {
+    let (shop, app) = (Shop::new(), App::default());
+    let event = || shop.event(queue(&["a", "b", "c"]), MINUTE);
+    for _ in 0..2 {
+        let handler = with_state(&app, event());
+        let response = shop.harness.within(handler).await.unwrap();
+        assert!(named(&response).is_empty());
+    }
+    assert_eq!(app.amount.load(Ordering::Relaxed), 3, "each order once");
+    let failing = events::sqs("orders")
+        .record(events::AwsRecord::json(&json!({ "order_id": "d", "amount": 0 })).id("m-d"))
+        .record(events::AwsRecord::json(&json!({ "order_id": "a", "amount": 7 })).id("m-a"))
+        .record(events::AwsRecord::text("no order").id("m-x"));
+    let handler = with_state(&app, shop.event(failing.parse().unwrap(), MINUTE));
+    let response = shop.harness.within(handler).await.unwrap();
+    assert_eq!(named(&response), ["m-d", "m-a", "m-x"]);
+}
+
+#[tokio::test]
+async fn methods_and_owned_state_share_the_state_between_the_records() {
+    let (shop, app) = (Shop::new(), Arc::new(App::default()));
+    let event = || shop.event(queue(&["a", "b"]), MINUTE);
+    let both = async {
+        let method = app.handle(event()).await?;
+        let owned = with_owned_state(app.clone(), event()).await?;
+        Ok::<_, BoxError>((method, owned))
+    };
+    let (method, owned) = shop.harness.within(both).await.unwrap();
+    assert!(named(&method).is_empty() && named(&owned).is_empty());
+    assert_eq!(app.amount.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
+async fn the_attribute_and_an_operation_with_its_key_have_one_record() {
+    let shop = Shop::new();
+    let app = App::default();
+    let handler = with_state(&app, shop.event(queue(&["a"]), MINUTE));
+    shop.harness.within(handler).await.unwrap();
+    let id = idempotency_tests::id(
+        &Operation::builder("x")
+            .key_prefix("batch.attribute.id")
+            .build()
+            .unwrap(),
+        &json!("a"),
+    );
+    let id = id
+        .as_str()
+        .replace("batch.attribute.id", "batch.attribute.sqs");
+    let record = shop
+        .harness
+        .store
+        .inner()
+        .record(&idempotency_core::record::RecordId::new(id));
+    assert!(record.is_some());
+}
+
+#[tokio::test]
+async fn a_function_can_take_the_whole_message() {
+    let shop = Shop::new();
+    let handler = whole_message(shop.event(queue(&["a"]), MINUTE));
+    let response = shop.harness.within(handler).await.unwrap();
+    assert!(named(&response).is_empty());
+    assert_eq!(shop.harness.store.inner().len(), 1);
+}
+
+#[tokio::test]
+async fn the_records_of_a_stream_keep_their_order() {
+    let shop = Shop::new();
+    shop.set("b1", Does::Fail);
+    let records =
+        ["a1", "b1", "a2"].map(|id| events::AwsRecord::json(&order(id)).partition_key(&id[..1]));
+    let event = events::kinesis("ledger").records(records);
+    let parsed: KinesisEvent = event.parse().unwrap();
+    let handler = post(&shop, shop.event(parsed, MINUTE));
+    let response = shop.harness.within(handler).await.unwrap();
+    assert_eq!(named(&response), [event.ids()[1].as_str()]);
+    let event = events::dynamodb_stream("orders").insert(&json!({ "order_id": "c" }), &order("c"));
+    let parsed: DynamoDbEvent = event.parse().unwrap();
+    let handler = changed(&shop, shop.event(parsed, MINUTE));
+    let response = shop.harness.within(handler).await.unwrap();
+    assert!(named(&response).is_empty());
+    assert_eq!(shop.ran().last().map(String::as_str), Some("c"));
+}
+
+#[tokio::test]
+async fn a_store_of_its_own_keeps_the_records() {
+    let (shop, store) = (Shop::new(), Arc::new(MemoryStore::new()));
+    // The operation has a store of its own, and so the clock of the system.
+    let event = LambdaEvent::new(queue(&["a"]), Default::default());
+    let response = with_store(store.clone(), event).await.unwrap();
+    assert!(named(&response).is_empty());
+    assert_eq!((store.len(), shop.harness.store.inner().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_batch_that_cannot_be_handled_is_an_error_of_the_function() {
+    let shop = Shop::new();
+    let mut event = queue(&["a"]);
+    event.records[0].message_id = None;
+    let handler = whole_message(shop.event(event, MINUTE));
+    let error = shop.harness.within(handler).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::InvalidPayload);
+}
+
+/// The future of the handler is `Send`, as `run_concurrent` demands.
+#[test]
+fn the_handlers_future_is_send() {
+    fn sends<T: Send>(_: T) {}
+    fn served<F>(_: impl Fn(LambdaEvent<SqsEvent>) -> F + Clone + Send + 'static)
+    where
+        F: Future<Output = Result<SqsBatchResponse, BoxError>> + Send,
+    {
+    }
+    let app: &'static App = Box::leak(Box::default());
+    sends(with_state(
+        app,
+        LambdaEvent::new(SqsEvent::default(), Default::default()),
+    ));
+    served(move |event| with_state(app, event));
+    served(whole_message);
+    let shared = Arc::new(App::default());
+    served(move |event| with_owned_state(shared.clone(), event));
+}

@@ -1,0 +1,213 @@
+//! Records and types that could stop a whole batch, or make two records one.
+
+use std::time::Duration;
+
+use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
+use aws_lambda_events::kinesis::KinesisEvent;
+use aws_lambda_events::sqs::SqsEvent;
+use idempotency_lambda::batch::{Batch, Body, ItemChange, KeyFrom, RecordOrder, Undecodable};
+use idempotency_lambda::{BoxError, LambdaEvent};
+use idempotency_testkit::events::{self, AwsRecord};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::shop::{Does, Shop, builder, named, queue};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A body whose own code panics on some texts.
+struct Fragile(String);
+
+impl Body for Fragile {
+    fn decode(bytes: &[u8]) -> Result<Self, Undecodable> {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        assert!(!text.contains("not read"), "the reader panics");
+        Ok(Self(text))
+    }
+}
+
+impl Serialize for Fragile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        assert!(!self.0.contains("not written"), "the writer panics");
+        serializer.serialize_str(&self.0)
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_makes_the_code_of_its_type_panic_is_returned_alone() {
+    let shop = Shop::new();
+    let operation = builder("batch.hostile.fragile").key("@").build().unwrap();
+    let event = ["a", "not read", "not written", "b"].map(|text| AwsRecord::text(text).id(text));
+    let event = events::sqs("orders").records(event).parse::<SqsEvent>();
+    let event = shop.event(event.unwrap(), MINUTE);
+    let batch = Batch::new(&operation).run(event, |Fragile(text)| shop.handle(text));
+    let response = shop.harness.within(batch).await;
+    assert_eq!(named(&response.unwrap()), ["not read", "not written"]);
+    assert_eq!(shop.ran(), ["a", "b"]);
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    id: String,
+    amount: u32,
+    entry: String,
+}
+
+#[tokio::test]
+async fn a_record_that_waited_for_its_key_does_not_start_after_the_checkpoint() {
+    let shop = Shop::new();
+    let operation = builder("batch.hostile.checkpoint")
+        .key("id")
+        .validate("amount")
+        .build()
+        .unwrap();
+    let record = |entry: &str, amount| {
+        AwsRecord::json(&json!({ "id": "k", "amount": amount, "entry": entry }))
+            .partition_key(entry)
+    };
+    // Both have the key `k`. The second waits for the first, and the first fails.
+    let event = events::kinesis("ledger").records([record("a", 1), record("b", 2)]);
+    shop.set("a", Does::Fail);
+    let batch = Batch::new(&operation)
+        .order(RecordOrder::PartitionKey)
+        .concurrency(2);
+    let payload = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
+    let batch = batch.run(payload, |entry: Entry| shop.handle(entry.entry));
+    let response = shop.harness.within(batch).await;
+    let numbers = event.ids();
+    assert_eq!(named(&response.unwrap()), [numbers[0].as_str()]);
+    assert_eq!(shop.ran(), ["a"]);
+}
+
+/// Returns a stream's event with one change for each key, with or without its image. They are as DynamoDB writes them.
+fn changes_of(keys: &[Value], has_images: bool) -> DynamoDbEvent {
+    let records = keys.iter().enumerate().map(|(at, key)| {
+        let mut change = json!({ "Keys": key, "SequenceNumber": at.to_string(), "SizeBytes": 1,
+            "StreamViewType": "NEW_IMAGE", "ApproximateCreationDateTime": 1_700_000_000 });
+        if has_images {
+            change["NewImage"] = key.clone();
+        }
+        json!({
+            "eventID": at.to_string(), "eventName": "INSERT", "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/t/stream/s",
+            "awsRegion": "eu-west-1", "dynamodb": change,
+        })
+    });
+    serde_json::from_value(json!({ "Records": records.collect::<Vec<_>>() })).unwrap()
+}
+
+#[tokio::test]
+async fn items_whose_keys_differ_in_binary_or_in_the_last_of_many_digits_are_not_one() {
+    let keys = [
+        json!({ "pk": { "B": "AAE=" } }),
+        json!({ "pk": { "B": "AAI=" } }),
+        json!({ "pk": { "N": "123456789012345678901234567890" } }),
+        json!({ "pk": { "N": "123456789012345678901234567891" } }),
+        json!({ "pk": { "N": "1700000000.1234567891" } }),
+        json!({ "pk": { "N": "1700000000.1234567892" } }),
+    ];
+    for (name, key, key_from, has_images) in [
+        ("batch.hostile.keys", "pk", KeyFrom::Body, false),
+        ("batch.hostile.images", "pk", KeyFrom::Body, true),
+        (
+            "batch.hostile.record",
+            "dynamodb.Keys.pk",
+            KeyFrom::Record,
+            false,
+        ),
+    ] {
+        let shop = Shop::new();
+        let operation = builder(name).key(key).key_required(true).build().unwrap();
+        for ran in [6, 0] {
+            let event = shop.event(changes_of(&keys, has_images), MINUTE);
+            let batch = Batch::new(&operation).key_from(key_from);
+            let batch = batch.run(event, |change: ItemChange<IgnoredAny>| {
+                shop.handle(change.record.event_id)
+            });
+            let response = shop.harness.within(batch).await;
+            assert!(named(&response.unwrap()).is_empty(), "{name}");
+            assert_eq!(shop.ran().len(), ran, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_of_the_largest_size_runs_each_record_once() {
+    let shop = Shop::new();
+    let operation = shop.operation("batch.hostile.large");
+    let orders: Vec<_> = (0..10_000).map(|n| format!("o-{}", n / 2)).collect();
+    let orders: Vec<_> = orders.iter().map(String::as_str).collect();
+    let mut event = queue(&orders);
+    for (at, message) in event.records.iter_mut().enumerate() {
+        message.message_id = Some(format!("m-{at}"));
+    }
+    assert!(shop.sqs(&operation, event).await.is_empty());
+    assert_eq!(shop.ran().len(), 5_000);
+}
+
+/// One key with an amount for each message: the sender of a queue chooses both.
+#[tokio::test]
+async fn a_hot_key_with_ten_thousand_amounts_ends_at_the_deadline_and_what_is_done_is_acknowledged()
+{
+    let shop = Shop::new();
+    let operation = builder("batch.hostile.hot")
+        .key("order_id")
+        .validate("amount")
+        .build()
+        .unwrap();
+    shop.set("hot", Does::TakeAndFail(Duration::from_secs(5)));
+    let message = |order: &str, amount: usize| {
+        AwsRecord::json(&json!({ "order_id": order, "amount": amount })).id(format!("m-{amount}"))
+    };
+    let hot = (1..10_000).map(|amount| message("hot", amount));
+    let event = events::sqs("orders")
+        .record(message("first", 0))
+        .records(hot);
+    let event: SqsEvent = event.parse().unwrap();
+    // A fourth call of the hot key would end at the deadline.
+    let batch = Batch::new(&operation);
+    let left = Duration::from_secs(20);
+    let response = shop.try_sqs(&batch, event, left).await.unwrap();
+    assert_eq!(shop.ran(), ["first", "hot", "hot", "hot"]);
+    let returned = named(&response);
+    assert_eq!((returned.len(), returned[0].as_str()), (9_999, "m-1"));
+}
+
+#[tokio::test]
+async fn a_response_without_failures_is_an_empty_list_for_every_source() -> Result<(), BoxError> {
+    let shop = Shop::new();
+    let operation = builder("batch.hostile.empty").build()?;
+    let nothing = |payload: &str| format!(r#"{{"Records":[{payload}]}}"#);
+    let sqs: SqsEvent = serde_json::from_str(&nothing(""))?;
+    let kinesis: KinesisEvent = serde_json::from_str(&nothing(""))?;
+    let stream: DynamoDbEvent = serde_json::from_str(&nothing(""))?;
+    let texts = [
+        serde_json::to_string(
+            &Batch::new(&operation)
+                .run(LambdaEvent::new(sqs, Default::default()), |text: String| {
+                    shop.handle(text)
+                })
+                .await?,
+        )?,
+        serde_json::to_string(
+            &Batch::new(&operation)
+                .run(
+                    LambdaEvent::new(kinesis, Default::default()),
+                    |text: String| shop.handle(text),
+                )
+                .await?,
+        )?,
+        serde_json::to_string(
+            &Batch::new(&operation)
+                .run(
+                    LambdaEvent::new(stream, Default::default()),
+                    |change: ItemChange<Value>| shop.handle(change.record.event_id),
+                )
+                .await?,
+        )?,
+    ];
+    for text in texts {
+        assert_eq!(text, r#"{"batchItemFailures":[]}"#);
+    }
+    Ok(())
+}

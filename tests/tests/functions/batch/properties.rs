@@ -1,0 +1,271 @@
+//! Random batches against a simple reference of the partial batch response.
+//!
+//! The handler's result depends on the order alone, so the expected response does not depend on the schedule.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use aws_lambda_events::kinesis::KinesisEvent;
+use aws_lambda_events::sqs::SqsEvent;
+use idempotency_lambda::batch::{Batch, RecordOrder};
+use idempotency_lambda::with_backend;
+use idempotency_testkit::events;
+use proptest::prelude::*;
+
+use super::shop::{Does, Shop, named, order};
+use super::sqs::Order as Body;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Which source a batch comes from, and which order it keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Standard,
+    Fifo,
+    Shard,
+    PartitionKey,
+}
+
+/// One record of a batch.
+#[derive(Clone, Debug)]
+struct Record {
+    group: u8,
+    /// The number of its order, or `None` for a body that cannot be read.
+    order: Option<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    source: Source,
+    records: Vec<Record>,
+    /// What the handler does with each order.
+    does: Vec<Does>,
+    concurrency: Option<usize>,
+}
+
+const ORDERS: u8 = 8;
+
+fn does() -> impl Strategy<Value = Does> {
+    prop_oneof![
+        4 => Just(Does::Succeed),
+        4 => Just(Does::Yield),
+        1 => Just(Does::Fail),
+        1 => Just(Does::Panic),
+    ]
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let source = prop_oneof![
+        Just(Source::Standard),
+        Just(Source::Fifo),
+        Just(Source::Shard),
+        Just(Source::PartitionKey),
+    ];
+    let number = prop_oneof![9 => (0..ORDERS).prop_map(Some), 1 => Just(None)];
+    let record = (0_u8..3, number).prop_map(|(group, order)| Record { group, order });
+    (
+        source,
+        proptest::collection::vec(record, 0..14),
+        proptest::collection::vec(does(), usize::from(ORDERS)),
+        prop_oneof![Just(None), (1_usize..6).prop_map(Some)],
+    )
+        .prop_map(|(source, records, does, concurrency)| Case {
+            source,
+            records,
+            does,
+            concurrency,
+        })
+}
+
+impl Case {
+    fn succeeds(&self, record: &Record) -> bool {
+        let does = record.order.map(|order| self.does[usize::from(order)]);
+        matches!(does, Some(Does::Succeed | Does::Yield))
+    }
+
+    /// Returns the places of the records that the response must name.
+    fn expected(&self) -> Vec<usize> {
+        let failed = |at: &usize| !self.succeeds(&self.records[*at]);
+        let all = 0..self.records.len();
+        match self.source {
+            Source::Standard => all.filter(failed).collect(),
+            // The first that fails, and all behind it in its group.
+            Source::Fifo => all
+                .filter(|at| {
+                    let group = self.records[*at].group;
+                    (0..=*at).any(|before| self.records[before].group == group && failed(&before))
+                })
+                .collect(),
+            Source::Shard | Source::PartitionKey => {
+                all.into_iter().find(failed).into_iter().collect()
+            }
+        }
+    }
+
+    /// Returns true if a record that comes later must not run before or beside this one.
+    fn are_ordered(&self, one: &Record, other: &Record) -> bool {
+        match self.source {
+            Source::Standard => false,
+            Source::Shard => true,
+            Source::Fifo | Source::PartitionKey => one.group == other.group,
+        }
+    }
+
+    fn most_at_once(&self) -> usize {
+        let default = if self.source == Source::Standard {
+            10
+        } else {
+            1
+        };
+        self.concurrency.unwrap_or(default)
+    }
+}
+
+/// Delivers the batch and returns the identifiers that the response names, and those of all records.
+async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
+    let mut batch = Batch::new(&shop.operation("batch.properties"));
+    if let Some(concurrency) = case.concurrency {
+        batch = batch.concurrency(concurrency);
+    }
+    let body = |record: &Record| match record.order {
+        Some(number) => order(&number.to_string()).to_string(),
+        None => "no order".to_owned(),
+    };
+    let handler = |order: Body| shop.handle(order.order_id);
+    let backend = shop.harness.backend.clone();
+    match case.source {
+        Source::Standard | Source::Fifo => {
+            let messages = case.records.iter().enumerate().map(|(at, record)| {
+                let message = events::AwsRecord::text(body(record)).id(format!("m-{at}"));
+                match case.source {
+                    Source::Fifo => message.group(record.group.to_string()),
+                    _ => message,
+                }
+            });
+            let name = match case.source {
+                Source::Fifo => "orders.fifo",
+                _ => "orders",
+            };
+            let event = events::sqs(name).records(messages);
+            let ids = event.ids();
+            let event = shop.event(event.parse::<SqsEvent>().unwrap(), MINUTE);
+            let response = with_backend(backend, batch.run(event, handler)).await;
+            (named(&response.unwrap()), ids)
+        }
+        Source::Shard | Source::PartitionKey => {
+            let records = case.records.iter().map(|record| {
+                let data = events::AwsRecord::bytes(body(record));
+                data.partition_key(record.group.to_string())
+            });
+            let event = events::kinesis("ledger").records(records);
+            let ids = event.ids();
+            let event = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
+            if case.source == Source::PartitionKey {
+                batch = batch.order(RecordOrder::PartitionKey);
+            }
+            let response = with_backend(backend, batch.run(event, handler)).await;
+            (named(&response.unwrap()), ids)
+        }
+    }
+}
+
+/// Checks the runs of one delivery.
+fn check_runs(case: &Case, ran: &[String], most: usize) {
+    assert!(most <= case.most_at_once(), "{most} at once");
+    let distinct: BTreeSet<_> = ran.iter().collect();
+    assert_eq!(distinct.len(), ran.len(), "a key ran twice: {ran:?}");
+    // The order of the first records of two keys, if a group has both in this order and neither is elsewhere.
+    let mut firsts = BTreeMap::new();
+    for (at, record) in case.records.iter().enumerate() {
+        if let Some(order) = record.order {
+            firsts.entry(order).or_insert_with(Vec::new).push(at);
+        }
+    }
+    let place = |order: u8| ran.iter().position(|ran| *ran == order.to_string());
+    for (one, one_at) in &firsts {
+        for (other, other_at) in &firsts {
+            if let ([first], [second]) = (&one_at[..], &other_at[..])
+                && first < second
+                && case.are_ordered(&case.records[*first], &case.records[*second])
+                && let Some(later) = place(*other)
+            {
+                let earlier = place(*one);
+                assert!(earlier.is_some_and(|earlier| earlier < later), "{ran:?}");
+                assert!(
+                    case.succeeds(&case.records[*first]),
+                    "a run behind a failure: {ran:?}"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn the_partial_response_is_that_of_the_reference(case in case()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let shop = Shop::new();
+            for (number, does) in case.does.iter().enumerate() {
+                shop.set(&number.to_string(), *does);
+            }
+            let (returned, ids) = deliver(&shop, &case).await;
+            let expected: Vec<_> = case.expected().into_iter().map(|at| ids[at].clone()).collect();
+            assert_eq!(returned, expected);
+            let first = shop.ran();
+            check_runs(&case, &first, shop.most_at_once());
+
+            // All is delivered again, and now every handler succeeds: what succeeded before is not run again.
+            let again = Case { does: vec![Does::Succeed; usize::from(ORDERS)], ..case.clone() };
+            for number in 0..ORDERS {
+                shop.set(&number.to_string(), Does::Succeed);
+            }
+            let (returned, _) = deliver(&shop, &again).await;
+            let expected: Vec<_> = again.expected().into_iter().map(|at| ids[at].clone()).collect();
+            assert_eq!(returned, expected);
+            for ran in shop.ran() {
+                let number: usize = ran.parse().unwrap();
+                let before = matches!(case.does[number], Does::Succeed | Does::Yield);
+                assert!(!(before && first.contains(&ran)), "{ran} succeeded before and ran again");
+            }
+        });
+    }
+
+    /// One at a time, each record with a time of its own.
+    #[test]
+    fn no_record_starts_that_would_not_end_before_the_deadline(
+        times in proptest::collection::vec(0_u64..15_000, 1..12),
+        left in 2_000_u64..60_000,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let shop = Shop::new();
+            let orders: Vec<_> = (0..times.len()).map(|number| number.to_string()).collect();
+            for (order, time) in orders.iter().zip(&times) {
+                shop.set(order, Does::Take(Duration::from_millis(*time)));
+            }
+            let orders: Vec<_> = orders.iter().map(String::as_str).collect();
+            let batch = Batch::new(&shop.operation("batch.properties.deadline")).concurrency(1);
+            let event = super::shop::queue(&orders);
+            let response = shop.try_sqs(&batch, event, Duration::from_millis(left)).await.unwrap();
+
+            let rest = 1_000.min(left / 10);
+            let (mut now, mut longest, mut started) = (0, 0, 0);
+            for time in &times {
+                if left.saturating_sub(now) <= rest + longest {
+                    break;
+                }
+                // The call of a record that starts after the deadline is not possible: `left` is above `rest`.
+                now += time;
+                longest = longest.max(*time);
+                started += 1;
+            }
+            assert_eq!(shop.ran(), orders[..started]);
+            let returned = named(&response);
+            let expected: Vec<_> = orders[started..].iter().map(|order| format!("m-{order}")).collect();
+            assert_eq!(returned, expected);
+        });
+    }
+}

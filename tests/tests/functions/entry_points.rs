@@ -1,0 +1,320 @@
+//! Every way to start a function: a nested call knows its deadline and tenant, or is refused.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use idempotency_lambda::{
+    BoxError, InvocationLayer, LambdaEvent, idempotent, in_current_invocation, init,
+    with_invocation,
+};
+use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
+use idempotency_testkit::lambda::{FunctionProcess, InvokeError, LocalLambda, Reply};
+use idempotency_tests::process::{self, Claim, now};
+use lambda_runtime::tower::{Layer, ServiceBuilder};
+use lambda_runtime::{Runtime, service_fn};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Order {
+    order_id: u32,
+    amount: u64,
+}
+
+/// Knows only its order, so its invocation must come from its caller. Returns the amount of the first call.
+#[idempotent(payload = order, key = "order_id", key_prefix = "charge", shared_key_prefix = true)]
+async fn charge(order: Order) -> Result<u64, BoxError> {
+    Ok(order.amount)
+}
+
+async fn handler(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
+    charge(event.payload).await
+}
+
+/// Waits until two invocations are in the handler at once.
+async fn meeting(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
+    static BOTH: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
+    BOTH.wait().await;
+    handler(event).await
+}
+
+async fn spawning(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
+    tokio::spawn(charge(event.payload)).await?
+}
+
+async fn carrying(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
+    tokio::spawn(in_current_invocation(charge(event.payload))).await?
+}
+
+struct App;
+
+#[idempotent(payload = event.payload, key = "order_id", key_prefix = "charge", shared_key_prefix = true)]
+async fn with_state(_app: &App, event: LambdaEvent<Order>) -> Result<u64, BoxError> {
+    Ok(event.payload.amount)
+}
+
+fn order(request: &lambda_http::Request) -> Result<Order, BoxError> {
+    Ok(serde_json::from_slice(request.body().as_ref())?)
+}
+
+async fn http(request: lambda_http::Request) -> Result<String, BoxError> {
+    Ok(charge(order(&request)?).await?.to_string())
+}
+
+#[idempotent(payload = order(&request).ok(), key = "order_id", key_prefix = "charge", shared_key_prefix = true)]
+async fn annotated_http(request: lambda_http::Request) -> Result<String, BoxError> {
+    Ok(order(&request)?.amount.to_string())
+}
+
+/// The `main` function of each role.
+pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
+    let layer = InvocationLayer::new();
+    match role {
+        "run" => return idempotency_lambda::run(handler).await,
+        "run, spawning" => return idempotency_lambda::run(spawning).await,
+        "run, carrying" => return idempotency_lambda::run(carrying).await,
+        _ => init().await?,
+    }
+    match role {
+        "lambda_runtime::run" => lambda_runtime::run(service_fn(handler)).await,
+        "lambda_runtime::run, layer" => lambda_runtime::run(layer.layer(service_fn(handler))).await,
+        "Runtime::layer" => Runtime::new(service_fn(handler)).layer(layer).run().await,
+        "lambda_runtime::run, state" => {
+            let app = &App;
+            lambda_runtime::run(service_fn(move |event| with_state(app, event))).await
+        }
+        "run_concurrent" => lambda_runtime::run_concurrent(service_fn(handler)).await,
+        "run_concurrent, layer" => {
+            lambda_runtime::run_concurrent(layer.layer(service_fn(meeting))).await
+        }
+        "run_concurrent, service" => {
+            lambda_runtime::run_concurrent(idempotency_lambda::service(meeting)).await
+        }
+        "lambda_http::run" => lambda_http::run(service_fn(http)).await,
+        "lambda_http::run, layer" => {
+            let service = ServiceBuilder::new().layer(layer).service_fn(http);
+            lambda_http::run(service).await
+        }
+        "lambda_http::run, attribute" => lambda_http::run(service_fn(annotated_http)).await,
+        "lambda_http::run_concurrent, layer" => {
+            lambda_http::run_concurrent(layer.layer(service_fn(http))).await
+        }
+        "before the first invocation" => {
+            let early = charge(Order {
+                order_id: 1,
+                amount: 1,
+            })
+            .await;
+            eprintln!("early: {early:?}");
+            let of_none = charge(Order {
+                order_id: 2,
+                amount: 2,
+            });
+            eprintln!("of none: {:?}", with_invocation(None, of_none).await);
+            idempotency_lambda::run(handler).await
+        }
+        other => Err(format!("there is no role {other}").into()),
+    }
+}
+
+/// A function of one role with its own table.
+struct Harness {
+    role: &'static str,
+    database: EmbeddedDynamoDb,
+    // Kills the processes on drop.
+    _lambda: LocalLambda,
+    process: FunctionProcess,
+}
+
+impl Harness {
+    async fn start(role: &'static str) -> Self {
+        let concurrency = if role.contains("concurrent") { 4 } else { 1 };
+        let started = process::start_with(format!("entry_points/{role}"), |function| {
+            function.concurrency(concurrency)
+        });
+        let (database, lambda) = started.await.unwrap();
+        let process = lambda.start_process().await.unwrap();
+        Self {
+            role,
+            database,
+            _lambda: lambda,
+            process,
+        }
+    }
+
+    fn event(&self, amount: u64) -> String {
+        let order = json!({ "order_id": 1, "amount": amount });
+        if !self.role.starts_with("lambda_http") {
+            return order.to_string();
+        }
+        let context = json!({ "http": { "method": "POST", "path": "/", "protocol": "HTTP/1.1", "sourceIp": "::1",
+                                        "userAgent": "test" },
+                              "accountId": "1", "apiId": "a", "stage": "$default", "requestId": "r", "timeEpoch": 0 });
+        json!({ "version": "2.0", "routeKey": "POST /", "rawPath": "/", "rawQueryString": "", "requestContext": context,
+                "headers": { "content-type": "application/json" }, "isBase64Encoded": false,
+                "body": order.to_string() })
+        .to_string()
+    }
+
+    fn response(&self, reply: Result<Reply, InvokeError>) -> u64 {
+        let reply: Value = match reply {
+            Ok(reply) => reply.json().unwrap(),
+            Err(error) => panic!("{}: {error}", self.role),
+        };
+        match &reply["body"] {
+            Value::String(body) => body.parse().unwrap(),
+            _ => reply.as_u64().unwrap(),
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        process::claims(&self.database)
+    }
+}
+
+/// Checks two tenants with one payload, one after the other: each has its own key, and its lease ends with its invocation.
+async fn knows(role: &'static str) {
+    let harness = Harness::start(role).await;
+    let mut expected = Vec::new();
+    for (tenant, amount, response) in [("blue", 1, 1), ("green", 2, 2), ("blue", 3, 1)] {
+        let deadline = now() + 20_000 + amount;
+        let event = harness.event(amount);
+        let invocation = harness
+            .process
+            .invoke(event)
+            .tenant(tenant)
+            .deadline(deadline);
+        assert_eq!(
+            harness.response(invocation.await),
+            response,
+            "{role}: {tenant}"
+        );
+        expected.push((format!("charge#tenant={tenant}#"), deadline));
+    }
+    let claims = harness.claims();
+    assert_eq!(claims.len(), expected.len(), "{role}: {claims:?}");
+    for (claim, (id, lease_ends)) in claims.iter().zip(expected) {
+        assert!(claim.id.starts_with(&id), "{role}: {claim:?}");
+        assert_eq!(claim.lease_ends, lease_ends, "{role}");
+    }
+}
+
+/// Checks that the call is refused without a request, and that the error names the remedies.
+async fn refuses(role: &'static str) {
+    let harness = Harness::start(role).await;
+    let invocation = harness.process.invoke(harness.event(1)).tenant("blue");
+    let error = match invocation.await {
+        Ok(reply) => panic!("{role}: {}", reply.payload),
+        Err(error) => error.to_string(),
+    };
+    for remedy in [
+        "InvocationLayer",
+        "context = event.context",
+        "in_current_invocation",
+        "with_invocation(None, ..)",
+    ] {
+        assert!(error.contains(remedy), "{role}: {error}");
+    }
+    assert!(error.contains("the handler did not run"), "{role}: {error}");
+    assert_eq!(harness.claims(), [], "{role}");
+}
+
+/// Checks two tenants with one payload at the same time in one process.
+async fn knows_both(role: &'static str) {
+    let harness = Harness::start(role).await;
+    let deadline = now() + 20_000;
+    let start = |tenant: &str, amount| {
+        let invocation = harness.process.invoke(harness.event(amount)).tenant(tenant);
+        invocation.deadline(deadline + amount).start()
+    };
+    let (blue, green) = (start("blue", 1), start("green", 2));
+    assert_eq!(harness.response(blue.await), 1, "{role}");
+    assert_eq!(harness.response(green.await), 2, "{role}");
+    let mut claims = harness.claims();
+    claims.sort_by(|one, other| one.id.cmp(&other.id));
+    assert_eq!(claims.len(), 2, "{role}: {claims:?}");
+    for (claim, (tenant, amount)) in claims.iter().zip([("blue", 1), ("green", 2)]) {
+        assert!(
+            claim.id.contains(&format!("#tenant={tenant}#")),
+            "{role}: {claim:?}"
+        );
+        assert_eq!(claim.lease_ends, deadline + amount, "{role}");
+    }
+}
+
+#[tokio::test]
+async fn our_run_knows_the_invocation() {
+    knows("run").await;
+}
+
+#[tokio::test]
+async fn a_handler_with_state_that_takes_the_event_knows_its_invocation() {
+    knows("lambda_runtime::run, state").await;
+}
+
+#[tokio::test]
+async fn under_lambda_runtime_calls_need_the_layer() {
+    knows("lambda_runtime::run, layer").await;
+    knows("Runtime::layer").await;
+    refuses("lambda_runtime::run").await;
+}
+
+#[tokio::test]
+async fn concurrent_invocations_are_kept_apart_by_the_layer_or_our_service_and_refused_without() {
+    knows_both("run_concurrent, layer").await;
+    knows_both("run_concurrent, service").await;
+    refuses("run_concurrent").await;
+}
+
+#[tokio::test]
+async fn under_lambda_http_calls_need_the_layer_or_a_parameter() {
+    knows("lambda_http::run, layer").await;
+    knows("lambda_http::run, attribute").await;
+    knows("lambda_http::run_concurrent, layer").await;
+    refuses("lambda_http::run").await;
+}
+
+#[tokio::test]
+async fn a_spawned_task_must_run_in_the_current_invocation() {
+    knows("run, carrying").await;
+    refuses("run, spawning").await;
+}
+
+#[tokio::test]
+async fn a_call_before_the_first_invocation_is_refused_unless_it_is_marked_as_outside_of_invocations()
+ {
+    let before = now();
+    let harness = Harness::start("before the first invocation").await;
+    let early = harness.process.wait_for_line("early: ").await.unwrap();
+    assert!(
+        early.text.contains("with_invocation(None, ..)"),
+        "{}",
+        early.text
+    );
+    let of_none = harness.process.wait_for_line("of none: ").await.unwrap();
+    assert!(of_none.text.contains("Ok(2)"), "{}", of_none.text);
+    let [claim] = &harness.claims()[..] else {
+        panic!("{:?}", harness.claims());
+    };
+    assert!(!claim.id.contains("#tenant="), "{claim:?}");
+    let lease_ends = claim.lease_ends;
+    let lease = Duration::from_secs(15 * 60);
+    assert!(lease_ends >= before + u64::try_from(lease.as_millis()).unwrap());
+    // The function still serves events.
+    let invocation = harness.process.invoke(harness.event(7)).tenant("blue");
+    assert_eq!(harness.response(invocation.await), 7);
+}
+
+#[tokio::test]
+async fn an_invocation_of_cargo_lambda_watch_has_the_configured_lease() {
+    let before = now();
+    let harness = Harness::start("lambda_runtime::run, layer").await;
+    let invocation = harness.process.invoke(harness.event(1)).deadline(600_000);
+    assert_eq!(
+        harness.response(invocation.enforce_deadline(false).await),
+        1
+    );
+    let lease_ends = harness.claims()[0].lease_ends;
+    assert!(lease_ends >= before + 15 * 60 * 1_000, "{lease_ends}");
+}

@@ -1,0 +1,268 @@
+//! The records of the attribute, of the layer and of a plain function with the same key.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use aws_lambda_events::apigw::{
+    ApiGatewayProxyRequest, ApiGatewayProxyResponse, ApiGatewayV2httpRequest,
+    ApiGatewayV2httpResponse,
+};
+use aws_lambda_events::http::header::ACCESS_CONTROL_ALLOW_ORIGIN;
+use aws_lambda_events::http::{HeaderMap, HeaderValue};
+use idempotency_core::record::RecordId;
+use idempotency_lambda::{BoxError, Context, LambdaEvent, Raw, idempotent};
+use idempotency_testkit::events;
+use idempotency_testkit::store::StoreCall;
+use idempotency_tests::Harness;
+use serde_json::json;
+
+type Request = LambdaEvent<ApiGatewayV2httpRequest>;
+type RawRequest = LambdaEvent<Raw<ApiGatewayV2httpRequest>>;
+
+fn paid() -> ApiGatewayV2httpResponse {
+    let mut response = ApiGatewayV2httpResponse::default();
+    response.status_code = 200;
+    response
+}
+
+#[idempotent(
+    http,
+    caller = "requestContext.authorizer.jwt.claims.sub",
+    key_prefix = "keys",
+    shared_key_prefix = true
+)]
+async fn typed(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
+/// Its error is of a type that cannot hold ours: with `http` none is needed.
+#[idempotent(
+    http,
+    caller = "requestContext.authorizer.jwt.claims.sub",
+    key_prefix = "keys",
+    shared_key_prefix = true
+)]
+async fn raw(_event: RawRequest) -> Result<ApiGatewayV2httpResponse, std::fmt::Error> {
+    Ok(paid())
+}
+
+#[idempotent(
+    http,
+    shared_by_all_callers,
+    key_header = "X-Request-Id",
+    key_prefix = "keys",
+    shared_key_prefix = true
+)]
+async fn shared(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
+#[idempotent(
+    key = "[requestContext.authorizer.jwt.claims.sub, header(@, 'Idempotency-Key')]",
+    key_prefix = "keys",
+    shared_key_prefix = true
+)]
+async fn plain(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
+/// What a handler needs besides the event.
+#[derive(Default)]
+struct App {
+    payments: AtomicU16,
+}
+
+#[idempotent(http, shared_by_all_callers, key_prefix = "keys.state")]
+async fn with_state(app: &App, event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    let mut response = paid();
+    let before = app.payments.fetch_add(1, Ordering::Relaxed);
+    response.body = Some(format!("payment {} of {}", before + 1, event.context.request_id).into());
+    Ok(response)
+}
+
+#[idempotent(
+    http,
+    caller = "iam_caller(@)",
+    key_prefix = "keys.iam",
+    shared_key_prefix = true
+)]
+async fn iam_of_http(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
+#[idempotent(
+    http,
+    caller = "iam_caller(@)",
+    key_prefix = "keys.iam",
+    shared_key_prefix = true
+)]
+async fn iam_of_rest(
+    _event: LambdaEvent<ApiGatewayProxyRequest>,
+) -> Result<ApiGatewayProxyResponse, BoxError> {
+    let mut response = ApiGatewayProxyResponse::default();
+    response.status_code = 200;
+    Ok(response)
+}
+
+/// Answers CORS for the origin of the request.
+fn cors(request: &HeaderMap) -> HeaderMap {
+    let origin = request.get("origin").cloned();
+    let headers = origin.map(|origin| (ACCESS_CONTROL_ALLOW_ORIGIN, origin));
+    headers.into_iter().collect()
+}
+
+#[idempotent(
+    http,
+    caller = "requestContext.authorizer.jwt.claims.sub",
+    key_prefix = "keys.cors",
+    add_headers = cors,
+    stored_headers = "x-receipt",
+    on_unstorable = "refuse",
+    fingerprint_also = "header(@, 'x-account')"
+)]
+async fn with_cors(event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    let mut response = paid();
+    response.headers = cors(&event.payload.headers);
+    response
+        .headers
+        .insert("x-receipt", HeaderValue::from_static("17"));
+    if event.payload.raw_path.as_deref() == Some("/large") {
+        response.body = Some("x".repeat(1024 * 1024 + 1).into());
+    }
+    Ok(response)
+}
+
+#[idempotent(
+    http,
+    shared_by_all_callers,
+    methods = "PUT, DELETE",
+    key_prefix = "keys.put"
+)]
+async fn put(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
+fn event() -> events::AwsEvent {
+    events::api_gateway_v2("POST", "/payments")
+        .header("Idempotency-Key", "k-1")
+        .header("X-Request-Id", "k-1")
+        .claim("sub", "u-1")
+}
+
+fn of_type<T: serde::de::DeserializeOwned>() -> LambdaEvent<T> {
+    LambdaEvent::new(event().parse().unwrap(), Context::default())
+}
+
+/// Returns the ids of the records that were claimed while a future ran.
+async fn claimed<T, E: std::fmt::Debug>(
+    future: impl Future<Output = Result<T, E>>,
+) -> Vec<RecordId> {
+    let harness = Harness::default();
+    harness.within(future).await.unwrap();
+    let calls = harness.store.calls().into_iter();
+    calls
+        .filter_map(|call| match call {
+            StoreCall::Put { id, .. } => Some(id),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_plain_function_with_caller_and_header_as_its_key_has_the_same_record() {
+    let typed = claimed(typed(of_type())).await;
+    assert_eq!(typed.len(), 1);
+    assert_eq!(typed, claimed(raw(of_type())).await);
+    assert_eq!(typed, claimed(plain(of_type())).await);
+}
+
+#[tokio::test]
+async fn without_a_caller_the_key_alone_is_hashed() {
+    let digest = idempotency_lambda::HashAlgorithm::Md5.hex("\"k-1\"");
+    assert_eq!(
+        claimed(shared(of_type())).await,
+        [RecordId::new(format!("keys#{digest}"))]
+    );
+}
+
+#[tokio::test]
+async fn a_handler_with_state_runs_once_for_a_key() {
+    let (harness, app) = (Harness::default(), App::default());
+    for _ in 0..2 {
+        let call = with_state(&app, of_type());
+        let response = harness.within(call).await.unwrap();
+        assert_eq!(response.body, Some("payment 1 of ".to_owned().into()));
+    }
+    assert_eq!(app.payments.into_inner(), 1);
+}
+
+#[tokio::test]
+async fn a_user_of_an_identity_pool_is_one_caller_through_an_http_api_and_a_rest_api() {
+    const ARN: &str = "arn:aws:sts::123456789012:assumed-role/PoolUser/CognitoIdentityCredentials";
+    let of = |identity: Option<&str>| {
+        let mut http = events::api_gateway_v2("POST", "/pay").iam_user("u");
+        let mut rest = events::api_gateway_v1("POST", "/pay").iam_user("u");
+        http = http.header("Idempotency-Key", "k-1");
+        rest = rest.header("Idempotency-Key", "k-1");
+        let (mut http, mut rest) = (http.to_value(), rest.to_value());
+        let iam = &mut http["requestContext"]["authorizer"]["iam"];
+        iam["userArn"] = ARN.into();
+        if let Some(id) = identity {
+            iam["cognitoIdentity"] = json!({"amr": [], "identityId": id, "identityPoolId": "p"});
+        }
+        rest["requestContext"]["identity"]["userArn"] = ARN.into();
+        rest["requestContext"]["identity"]["cognitoIdentityId"] = identity.into();
+        (http, rest)
+    };
+    let claims = async |identity| {
+        let (http, rest) = of(identity);
+        let http = LambdaEvent::new(serde_json::from_value(http).unwrap(), Context::default());
+        let rest = LambdaEvent::new(serde_json::from_value(rest).unwrap(), Context::default());
+        let claims = claimed(iam_of_http(http)).await;
+        assert_eq!(claims, claimed(iam_of_rest(rest)).await, "{identity:?}");
+        claims
+    };
+    let ann = claims(Some("eu-central-1:ann")).await;
+    assert_eq!(ann.len(), 1);
+    assert_ne!(ann, claims(Some("eu-central-1:bob")).await);
+    // The ARN alone is that of all users of the pool.
+    assert!(claims(None).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_function_that_answers_cors_marks_replays_and_refusals_too() {
+    let harness = Harness::default();
+    for (path, user, account, origin, status) in [
+        ("/pay", Some("u-1"), "a", "https://shop.example", 200),
+        ("/pay", Some("u-1"), "a", "https://shop.example", 200),
+        ("/pay", Some("u-1"), "a", "https://admin.example", 200),
+        ("/pay", Some("u-1"), "b", "https://shop.example", 422),
+        ("/pay", None, "a", "https://shop.example", 403),
+        ("/large", Some("u-2"), "a", "https://shop.example", 500),
+        ("/large", Some("u-2"), "a", "https://shop.example", 500),
+    ] {
+        let event = events::api_gateway_v2("POST", path).header("Idempotency-Key", "k-1");
+        let event = event.header("Origin", origin).header("X-Account", account);
+        let event = match user {
+            Some(user) => event.claim("sub", user),
+            None => event,
+        };
+        let event = LambdaEvent::new(event.parse().unwrap(), Context::default());
+        let call = harness.within(with_cors(event));
+        let response = call.await.unwrap();
+        assert_eq!(response.status_code, status, "{path} {user:?} {account}");
+        assert_eq!(
+            response.headers[ACCESS_CONTROL_ALLOW_ORIGIN], origin,
+            "{status}"
+        );
+        assert_eq!(response.headers.contains_key("x-receipt"), status == 200);
+    }
+}
+
+#[tokio::test]
+async fn an_attribute_names_the_methods_that_are_protected() {
+    for (method, claims) in [("PUT", 1), ("DELETE", 1), ("POST", 0)] {
+        let event = events::api_gateway_v2(method, "/payments").header("Idempotency-Key", "k-1");
+        let event = LambdaEvent::new(event.parse().unwrap(), Context::default());
+        assert_eq!(claimed(put(event)).await.len(), claims, "{method}");
+    }
+}

@@ -1,0 +1,352 @@
+//! A function whose processes are killed, or have faults, or are not set up correctly.
+
+mod steps;
+
+use std::time::Duration;
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
+use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda};
+use idempotency_tests::process::{self, after_the_lease, error_type};
+use idempotency_tests::{has_lean_client, with_the_lean_client};
+use serde_json::json;
+
+pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
+    tracing_subscriber::fmt().with_ansi(false).init();
+    match role {
+        "plain" => lambda_runtime::run(lambda_runtime::service_fn(payment::handler)).await,
+        "concurrent" => {
+            idempotency_lambda::init().await?;
+            let service = idempotency_lambda::service(payment::handler);
+            lambda_runtime::run_concurrent(service).await
+        }
+        "order" => idempotency_lambda::run(steps::handler).await,
+        _ => idempotency_lambda::run(payment::handler).await,
+    }
+}
+
+/// These tests, and the matrix of faults for an annotated function, run again with the other client.
+#[test]
+fn each_test_passes_with_the_lean_client() {
+    with_the_lean_client(&[
+        "processes::",
+        "an_annotated_function",
+        "--skip",
+        "each_test_passes",
+    ]);
+}
+
+/// Returns the function, without a store.
+fn function() -> FunctionSpec {
+    process::function("processes/payment").unwrap()
+}
+
+async fn start() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
+    process::start("processes/payment").await
+}
+
+fn order(card: &str, amount: u32) -> String {
+    let body = json!({ "order_id": "o-1", "amount": amount, "currency": "EUR", "card": card });
+    json!({ "version": "2.0", "routeKey": "POST /payments", "rawPath": "/payments", "headers": {},
+            "requestContext": { "http": { "method": "POST" }, "authorizer": { "jwt": { "claims": { "iss": "https://id.example.com/", "sub": "u-1" } } } }, "isBase64Encoded": false, "body": body.to_string() })
+    .to_string()
+}
+
+#[tokio::test]
+async fn a_duplicate_in_another_process_gets_the_first_response() -> Result<(), BoxError> {
+    let (database, lambda) = start().await?;
+    let first = lambda
+        .start_process()
+        .await?
+        .invoke(order("good", 1))
+        .await?;
+    let again = lambda
+        .start_process()
+        .await?
+        .invoke(order("good", 1))
+        .await?;
+    assert_eq!(first.json()?, again.json()?);
+    assert_eq!(
+        error_type(lambda.invoke(order("good", 2)).await),
+        "IdempotencyPayloadMismatch"
+    );
+    let requests = database.requests();
+    let writes = requests.iter();
+    let writes = writes.filter(|request| request.operation != "GetItem");
+    assert_eq!(writes.count(), 4);
+    // The lean client does not say which attempt a request is.
+    let is_lean = |request: &Request| request.attempt.is_none();
+    assert!(
+        requests
+            .iter()
+            .all(|request| is_lean(request) == has_lean_client())
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn concurrent_duplicates_in_one_process_are_refused_without_a_request_to_the_table()
+-> Result<(), BoxError> {
+    let (database, lambda) =
+        process::start_with("processes/concurrent", |function| function.concurrency(4)).await?;
+    let process = lambda.start_process().await?;
+    let first = process.invoke(order("stuck", 1)).start();
+    process.wait_for_line("charging the card").await?;
+    for _ in 0..3 {
+        assert_eq!(
+            error_type(process.invoke(order("stuck", 1)).await),
+            "IdempotencyAlreadyInProgress"
+        );
+    }
+    assert_eq!(
+        error_type(process.invoke(order("stuck", 2)).await),
+        "IdempotencyPayloadMismatch"
+    );
+    let claims = database
+        .requests()
+        .into_iter()
+        .filter(|request| request.operation == "PutItem");
+    assert_eq!(
+        claims.count(),
+        2,
+        "one of the first call and one of the other payload"
+    );
+    process.kill().await;
+    assert!(matches!(first.await, Err(InvokeError::Exited { .. })));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_is_reported_before_the_process_is_killed() -> Result<(), BoxError> {
+    let (database, lambda) = start().await?;
+    database.inject(Fault::on("PutItem").always().hold());
+    database.inject(Fault::on("GetItem").nth(2).always().hold());
+    database.inject(Fault::on("DeleteItem").always().hold());
+    let call = lambda.start_process().await?;
+    let result = call
+        .invoke(order("good", 1))
+        .deadline_in(Duration::from_secs(2))
+        .await;
+    assert_eq!(error_type(result), "IdempotencyStoreFailed");
+    Ok(())
+}
+
+/// Starts a function whose runs need no confirmed claim when the store fails.
+async fn start_unprotected() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
+    process::start_with("processes/payment", |function| {
+        function.env("IDEMPOTENCY_ON_STORE_ERROR", "run-unprotected")
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_in_a_run_without_a_claim_leaves_its_key_free()
+-> Result<(), BoxError> {
+    let (database, lambda) = start_unprotected().await?;
+    database.inject(Fault::on("PutItem").always().throttle());
+    let killed = lambda.start_process().await?;
+    let pending = killed.invoke(order("stuck", 1)).start();
+    killed.wait_for_line("charging the card").await?;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    let response = lambda.invoke(order("good", 1)).await?;
+    assert_eq!(response.json()?["statusCode"], 201);
+    assert!(database.items("idempotency").await?.is_empty());
+    database.clear_faults();
+    // Nothing is known of the two runs, so the next call runs too, and is protected.
+    let response = lambda.invoke(order("good", 1)).await?;
+    assert_eq!(response.json()?["statusCode"], 201);
+    assert_eq!(
+        error_type(lambda.invoke(order("good", 2)).await),
+        "IdempotencyPayloadMismatch"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_that_was_applied_before_an_unprotected_run_refuses_duplicates_after_a_kill()
+-> Result<(), BoxError> {
+    let (database, lambda) = start_unprotected().await?;
+    let killed = lambda.start_process().await?;
+    killed.ready().await?;
+    database.inject(Fault::on("PutItem").always().drop_reply());
+    database.inject(Fault::on("GetItem").always().throttle());
+    let pending = killed
+        .invoke(order("stuck", 1))
+        .deadline_in(Duration::from_secs(4))
+        .start();
+    killed.wait_for_line("charging the card").await?;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    database.clear_faults();
+    assert_eq!(
+        error_type(lambda.invoke(order("good", 1)).await),
+        "IdempotencyAlreadyInProgress"
+    );
+    let response = after_the_lease(&lambda, &order("good", 1)).await;
+    assert_eq!(response?.json()?["statusCode"], 201);
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_table_the_function_stops_at_start_and_names_the_variable() -> Result<(), BoxError>
+{
+    let lambda = LocalLambda::start(function().env("AWS_REGION", "eu-central-1")).await?;
+    let error = lambda.invoke(order("good", 1)).await.unwrap_err();
+    assert_eq!(error.error_type(), "IdempotencyConfiguration");
+    assert!(
+        error.to_string().contains("IDEMPOTENCY_TABLE is not set"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_misspelt_variable_causes_a_warning_with_the_nearest_name() -> Result<(), BoxError> {
+    let function = function()
+        .env("IDEMPOTENCY_STORE", "memory")
+        .env("IDEMPOTENCY_TABEL", "t");
+    let lambda = LocalLambda::start(function).await?;
+    let process = lambda.start_process().await?;
+    process
+        .wait_for_line(
+            "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
+        )
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_table_is_reported_at_start_and_at_every_event() -> Result<(), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    let function = function()
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "nowhere");
+    let lambda = LocalLambda::start(function).await?;
+    let process = lambda.start_process().await?;
+    for _ in 0..2 {
+        let error = process.invoke(order("good", 1)).await.unwrap_err();
+        assert_eq!(error.error_type(), "IdempotencyStoreFailed");
+        assert!(error.to_string().contains("nowhere"), "{error}");
+    }
+    let log: String = process
+        .log()
+        .iter()
+        .map(|line| format!("{}\n", line.text))
+        .collect();
+    assert!(
+        log.contains("the idempotency store cannot be used yet"),
+        "{log}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn events_that_are_not_orders_get_an_error_and_the_next_event_is_served()
+-> Result<(), BoxError> {
+    let (_database, lambda) = start().await?;
+    let process = lambda.start_process().await?;
+    let deep = format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000));
+    for event in ["null", "\"text\"", "{\"body\": 1}", "{}", &deep] {
+        assert_ne!(
+            error_type(process.invoke(event).await),
+            "a response",
+            "{event}"
+        );
+    }
+    assert_eq!(
+        process.invoke(order("good", 1)).await?.json()?["statusCode"],
+        201
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn plain_lambda_runtime_also_protects_and_a_wrong_setting_fails_every_event()
+-> Result<(), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let plain = || {
+        let function = process::function("processes/plain").unwrap();
+        function.envs(database.environment())
+    };
+    let lambda = LocalLambda::start(plain().env("IDEMPOTENCY_TABLE", "idempotency")).await?;
+    let first = lambda
+        .start_process()
+        .await?
+        .invoke(order("good", 1))
+        .await?;
+    let again = lambda
+        .start_process()
+        .await?
+        .invoke(order("good", 1))
+        .await?;
+    assert_eq!(first.json()?, again.json()?);
+
+    let lambda = LocalLambda::start(plain().env("IDEMPOTENCY_HASH", "md6")).await?;
+    let process = lambda.start_process().await?;
+    for _ in 0..2 {
+        let error = process.invoke(order("good", 1)).await.unwrap_err();
+        assert!(
+            error.to_string().contains("IDEMPOTENCY_HASH is `md6`"),
+            "{error}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sort_key_setting_for_a_table_without_one_stops_the_function_before_records_collide()
+-> Result<(), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    for role in ["processes/payment", "processes/plain"] {
+        let function = process::function(role)?
+            .envs(database.environment())
+            .env("IDEMPOTENCY_TABLE", "idempotency")
+            .env("IDEMPOTENCY_SORT_KEY_ATTR", "sk");
+        let error = LocalLambda::start(function)
+            .await?
+            .invoke(order("good", 1))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("sort key"), "{role}: {error}");
+    }
+    assert!(database.items("idempotency").await?.is_empty());
+    Ok(())
+}
+
+/// A function whose errors reach Lambda, which is what these tests look at.
+mod payment {
+    use std::time::Duration;
+
+    use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+    use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Order {
+        card: String,
+    }
+
+    #[idempotent(
+        key_prefix = "payment",
+        key = "[requestContext.authorizer.jwt.claims.sub, powertools_json(body).order_id]",
+        key_required = "all",
+        validate = "powertools_json(body).[amount, currency]",
+        expires_after = "24h"
+    )]
+    pub(super) async fn handler(
+        event: LambdaEvent<Raw<ApiGatewayV2httpRequest>>,
+    ) -> Result<ApiGatewayV2httpResponse, BoxError> {
+        let order: Order = serde_json::from_str(event.payload.body.as_deref().unwrap_or_default())?;
+        tracing::info!("charging the card");
+        if order.card == "stuck" {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        let mut response = ApiGatewayV2httpResponse::default();
+        response.status_code = 201;
+        response.body = Some(format!("pay-{}", event.context.request_id).into());
+        Ok(response)
+    }
+}

@@ -1,0 +1,82 @@
+//! A short soak: this test program, started again as [`the_function`], on a table with faulty requests.
+//!
+//! `tests/scripts/soak.sh` runs longer and compares us with the library for Python.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use idempotency_lambda::BoxError;
+use idempotency_tests::soak::{Broken, Plan, ROLE, Report, Side, check, run, serve};
+
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
+#[tokio::test]
+async fn the_function() {
+    if std::env::var_os(ROLE).is_some() {
+        serve().await.unwrap();
+    }
+}
+
+fn side(unprotected: bool) -> Side {
+    Side {
+        name: "ours",
+        command: Box::new(move || {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args(["soak::the_function", "--exact", "--nocapture"]);
+            if unprotected {
+                command.env("IDEMPOTENCY_DISABLED", "true");
+            }
+            command
+        }),
+        ours: true,
+    }
+}
+
+/// A short plan: few keys and short deadlines.
+fn plan(name: &str, keys: u64) -> Plan {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    Plan {
+        keys,
+        clients: 8,
+        processes: 1,
+        deadlines: vec![Duration::from_secs(1), Duration::from_secs(2)],
+        overruns: 40,
+        kill_every: Some(Duration::from_secs(1)),
+        stop_every: Some(Duration::from_secs(1)),
+        ..Plan::new(1, folder)
+    }
+}
+
+#[tokio::test]
+async fn no_promise_breaks_while_processes_die_and_requests_fail() -> Result<(), BoxError> {
+    let plan = plan("soak", 60);
+    let history = run(&side(false), &plan).await?;
+    let mut report = Report::default();
+    report.add(&history, plan.time);
+    println!("{report}");
+    assert_eq!(check(&history, true), []);
+    assert!(report.responses > 0, "{report}");
+    assert!(report.went_wrong() >= 10, "{report}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unprotected_function_breaks_the_promises() -> Result<(), BoxError> {
+    let calm = Plan {
+        faults: 0,
+        kill_every: None,
+        stop_every: None,
+        ..plan("soak-unprotected", 10)
+    };
+    let broken = check(&run(&side(true), &calm).await?, true);
+    let found = |wanted: fn(&Broken) -> bool| broken.iter().any(wanted);
+    assert!(found(|broken| matches!(broken, Broken::Responses { .. })));
+    assert!(found(|broken| matches!(broken, Broken::NotStored { .. })));
+    assert!(found(|broken| matches!(
+        broken,
+        Broken::RunWithoutClaim { .. }
+    )));
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Functions in processes of their own that reach the database through TLS, with both clients of the store.
+//!
+//! `server.pem` is a certificate for `localhost` that signed itself; `server.key` is its key. The key protects nothing. `other.pem`
+//! has another key.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::lambda::LocalLambda;
+use idempotency_tests::process::{self, TABLE};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// The values of `IDEMPOTENCY_CLIENT`.
+const CLIENTS: [&str; 2] = ["sdk", "lean"];
+
+#[idempotent(key = "order_id", key_prefix = "tls.charge")]
+async fn charge(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    println!("charging the card");
+    Ok(json!({ "charged": event.payload["amount"], "by": std::process::id() }))
+}
+
+pub(crate) async fn serve() -> Result<(), BoxError> {
+    idempotency_lambda::run(charge).await
+}
+
+/// A server that ends TLS in front of a database.
+struct Front {
+    endpoint: String,
+    /// The number of connections whose handshake was completed.
+    connections: Arc<AtomicUsize>,
+}
+
+impl Front {
+    async fn start(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("server.pem"))?;
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("server.key"))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let behind = database.endpoint().strip_prefix("http://");
+        let behind = behind.ok_or("the database has no TLS")?.to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let endpoint = format!("https://localhost:{}", listener.local_addr()?.port());
+        let connections = Arc::new(AtomicUsize::new(0));
+        let accepted = Arc::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (acceptor, behind) = (acceptor.clone(), behind.clone());
+                let accepted = Arc::clone(&accepted);
+                tokio::spawn(async move {
+                    // A client that does not trust the certificate ends the handshake.
+                    let Ok(mut client) = acceptor.accept(client).await else {
+                        return;
+                    };
+                    accepted.fetch_add(1, Ordering::Relaxed);
+                    let mut database = TcpStream::connect(behind).await.unwrap();
+                    let _ends = tokio::io::copy_bidirectional(&mut client, &mut database).await;
+                });
+            }
+        });
+        Ok(Self {
+            endpoint,
+            connections,
+        })
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts the function with this client, which trusts the certificate in `roots`.
+async fn start(
+    client: &str,
+    roots: &str,
+) -> Result<(EmbeddedDynamoDb, Front, LocalLambda), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new(TABLE)).await?;
+    let front = Front::start(&database).await?;
+    let roots = format!("{}/tests/functions/tls/{roots}", env!("CARGO_MANIFEST_DIR"));
+    let function = process::function("tls/charge")?
+        .envs(database.environment())
+        .env("AWS_ENDPOINT_URL_DYNAMODB", &front.endpoint)
+        .env("SSL_CERT_FILE", roots)
+        .env("IDEMPOTENCY_CLIENT", client)
+        .env("IDEMPOTENCY_TABLE", TABLE);
+    let lambda = LocalLambda::start(function).await?;
+    Ok((database, front, lambda))
+}
+
+fn order() -> String {
+    json!({ "order_id": "o-1", "amount": 4200 }).to_string()
+}
+
+#[tokio::test]
+async fn a_duplicate_in_another_process_gets_the_first_response_through_tls() -> Result<(), BoxError>
+{
+    for client in CLIENTS {
+        let (database, front, lambda) = start(client, "server.pem").await?;
+        let first = lambda.start_process().await?;
+        let response = first.invoke(order()).await?.json()?;
+        assert_eq!(response["charged"], 4200, "{client}");
+        assert_eq!(
+            front.connections(),
+            1,
+            "{client}: the connection of the warm-up serves the call too"
+        );
+        let again = lambda.start_process().await?;
+        assert_eq!(again.invoke(order()).await?.json()?, response, "{client}");
+        assert_eq!(front.connections(), 2, "{client}");
+        let is_lean = client == "lean";
+        let requests = database.requests();
+        let mut writes = requests
+            .iter()
+            .filter(|request| request.operation != "GetItem");
+        assert_eq!(writes.clone().count(), 3, "{client}");
+        // The lean client does not say which attempt a request is.
+        assert!(
+            writes.all(|request| request.attempt.is_none() == is_lean),
+            "{client}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_whose_certificate_is_not_trusted_gets_no_request() -> Result<(), BoxError> {
+    for client in CLIENTS {
+        let (database, front, lambda) = start(client, "other.pem").await?;
+        let error = lambda.invoke(order()).await.unwrap_err();
+        assert_eq!(
+            error.error_type(),
+            "IdempotencyStoreFailed",
+            "{client}: {error}"
+        );
+        assert_eq!(front.connections(), 0, "{client}");
+        // Only the test itself has asked the database, for its table.
+        let asked = database.requests();
+        assert!(
+            asked
+                .iter()
+                .all(|request| request.operation == "CreateTable"),
+            "{asked:?}"
+        );
+    }
+    Ok(())
+}

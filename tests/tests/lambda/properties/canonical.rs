@@ -1,0 +1,418 @@
+//! Canonical JSON: it reads back as itself, ignores order and spaces, keeps every digit, and equals a slow reference.
+//!
+//! Events: each gives a key of fixed length or an error, the same each time.
+//!
+//! Tokens: another id or name has another token, and the same one has the same in every run.
+
+use std::sync::Arc;
+
+use idempotency_core::config::{KeyRequired, Settings, Variables};
+use idempotency_core::engine::{Backend, Codec, Errors};
+use idempotency_core::error::Error;
+use idempotency_core::example::ready;
+use idempotency_core::key::{HashAlgorithm, Json, is_absent_key};
+use idempotency_core::operation::CompiledOperation;
+use idempotency_core::store::MemoryStore;
+use idempotency_testkit::{ManualClock, SeededRandom};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::cases;
+use super::strategies::{plain_tree, quoted, tree};
+
+/// More than any text here needs.
+const MEMORY: usize = 64 * 1024 * 1024;
+
+/// Checks that the digests which are made while a text is written are those of its canonical text.
+fn check_digests(text: &str) -> Result<(), TestCaseError> {
+    let json = Json::parse(text);
+    for hash in [
+        HashAlgorithm::Md5,
+        HashAlgorithm::Sha256,
+        HashAlgorithm::Sha512,
+    ] {
+        // With little memory a tree is made, with much none.
+        for memory in [MEMORY, 39 * text.len() + 4_096] {
+            let found = hash.hex_of_json(text, memory);
+            match &json {
+                Ok(json) => {
+                    let whole = hash.hex(&json.to_canonical());
+                    prop_assert_eq!(hash.hex_of(json), whole.clone());
+                    prop_assert_eq!(found, Some(whole));
+                }
+                Err(_) => prop_assert_eq!(found, None),
+            }
+        }
+    }
+    let settings = Settings {
+        key_required: Some(KeyRequired::No),
+        key_prefix: Some("shop".into()),
+        ..Settings::default()
+    };
+    let operation = CompiledOperation::new("charge", &settings, &Variables::default()).unwrap();
+    if let (Ok(json), Ok(identity)) = (&json, operation.identify(text, None)) {
+        let key = HashAlgorithm::Md5.hex(&json.to_canonical());
+        let expected = (!is_absent_key(json)).then(|| format!("shop#{key}"));
+        prop_assert_eq!(identity.key().map(|id| id.as_str().to_owned()), expected);
+    } else {
+        prop_assert!(json.is_err());
+    }
+    Ok(())
+}
+
+fn canonical(text: &str) -> String {
+    Json::parse(text).unwrap().to_canonical()
+}
+
+/// Returns the canonical text, in code that is simple enough to check by reading.
+fn reference(value: &Value) -> String {
+    match value {
+        Value::Array(elements) => {
+            let elements: Vec<_> = elements.iter().map(reference).collect();
+            format!("[{}]", elements.join(", "))
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| name.chars().map(u32::from).collect::<Vec<_>>());
+            let members: Vec<_> = members
+                .into_iter()
+                .map(|(name, value)| format!("{}: {}", escaped(name), reference(value)))
+                .collect();
+            format!("{{{}}}", members.join(", "))
+        }
+        Value::String(text) => escaped(text),
+        plain => plain.to_string(),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = "\"".to_owned();
+    for unit in text.encode_utf16() {
+        out += &match unit {
+            0x08 => "\\b".to_owned(),
+            0x09 => "\\t".to_owned(),
+            0x0a => "\\n".to_owned(),
+            0x0c => "\\f".to_owned(),
+            0x0d => "\\r".to_owned(),
+            0x22 => "\\\"".to_owned(),
+            0x5c => "\\\\".to_owned(),
+            0x20..=0x7e => char::from_u32(unit.into()).unwrap().to_string(),
+            _ => format!("\\u{unit:04x}"),
+        };
+    }
+    out + "\""
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn canonical_text_equals_that_of_a_slow_reference(tree in plain_tree(), seed: u64) {
+        let text = tree.text(seed);
+        let value: Value = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(canonical(&text), reference(&value));
+    }
+
+    #[test]
+    fn canonical_text_reads_back_as_itself(tree in tree(), seed: u64) {
+        let once = canonical(&tree.text(seed));
+        prop_assert!(once.is_ascii());
+        prop_assert_eq!(canonical(&once), once);
+    }
+
+    #[test]
+    fn a_digest_made_while_writing_is_that_of_the_canonical_text(tree in tree(), seed: u64) {
+        check_digests(&tree.text(seed))?;
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_canonical_text_with_members_of_one_name(
+        members in vec(("[a-c]", tree()), 0..30),
+        seed: u64,
+    ) {
+        let members = members.iter().map(|(name, tree)| format!("\"{name}\": {}", tree.text(seed)));
+        check_digests(&format!("{{{}}}", members.collect::<Vec<_>>().join(",")))?;
+    }
+
+    #[test]
+    fn a_damaged_text_has_no_digest(tree in tree(), seed: u64, at in any::<prop::sample::Index>(), byte in " -~") {
+        let mut text = tree.text(seed);
+        let mut at = at.index(text.len() + 1);
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        text.insert_str(at, &byte);
+        check_digests(&text)?;
+        text.truncate(at);
+        check_digests(&text)?;
+    }
+
+    #[test]
+    fn the_order_of_members_and_spaces_do_not_change_the_canonical_text(tree in tree(), one: u64, other: u64) {
+        prop_assert_eq!(canonical(&tree.text(one)), canonical(&tree.text(other)));
+    }
+
+    #[test]
+    fn different_integers_have_different_canonical_texts(
+        one in "-?(0|[1-9][0-9]{0,80})",
+        position in any::<prop::sample::Index>(),
+    ) {
+        // Similar numbers: one digit changed, one digit more, the other sign, the same number as a float.
+        let mut digits = one.clone().into_bytes();
+        let at = position.index(digits.len());
+        if digits[at] != b'-' {
+            digits[at] = b'1' + (digits[at] - b'0') % 9;
+        }
+        let changed = String::from_utf8(digits).unwrap();
+        let negated = one.strip_prefix('-').map_or_else(|| format!("-{one}"), str::to_owned);
+        for other in [changed, format!("{one}0"), negated, format!("{one}.0")] {
+            let zeros = ["0", "-0", "00", "-00"];
+            if other == one || zeros.contains(&other.as_str()) {
+                continue;
+            }
+            prop_assert_ne!(canonical(&one), canonical(&other), "{} and {}", one, other);
+        }
+    }
+
+    #[test]
+    fn a_number_with_a_fraction_keeps_its_digits_in_one_form(
+        sign in "-?",
+        digits in "[1-9][0-9]{0,40}",
+        exponent in prop_oneof![-30..30_i64, any::<i32>().prop_map(i64::from)],
+    ) {
+        let (first, others) = digits.split_at(1);
+        let one = canonical(&format!("{sign}{first}.{others}0E{exponent}"));
+        let behind = exponent - i64::try_from(others.len()).unwrap();
+        prop_assert_eq!(&canonical(&format!("{sign}{digits}e{behind}")), &one);
+        prop_assert_eq!(&canonical(&one), &one);
+        let mantissa = one.split('e').next().unwrap().replace(['-', '.'], "");
+        prop_assert_eq!(mantissa.trim_matches('0'), digits.trim_end_matches('0'));
+    }
+
+    #[test]
+    fn a_float_keeps_its_value(
+        // At powers of two the distance to the next float changes.
+        float in prop_oneof![
+            any::<f64>(),
+            (0..2_047_u64, 0..3_u64).prop_map(|(exponent, digits)| f64::from_bits(exponent << 52 | digits)),
+        ],
+    ) {
+        prop_assert_eq!(canonical(&format!("{float:e}")).parse(), Ok(float));
+    }
+
+    #[test]
+    fn any_integer_of_128_bits_keeps_its_digits(integer: i128) {
+        prop_assert_eq!(canonical(&integer.to_string()), integer.to_string());
+    }
+}
+
+/// `{prefix}#{32 hex digits}`.
+const KEY_BYTES: usize = "shop".len() + 1 + 32;
+
+fn operation(key: Option<&str>) -> CompiledOperation {
+    let settings = Settings {
+        key: key.map(|key| key.to_owned().into()),
+        validate: Some("@".into()),
+        key_required: Some(KeyRequired::No),
+        key_prefix: Some("shop".into()),
+        ..Settings::default()
+    };
+    CompiledOperation::new("charge", &settings, &Variables::default()).unwrap()
+}
+
+fn operations() -> Vec<CompiledOperation> {
+    [
+        None,
+        Some("a"),
+        Some("[a, b.c, *]"),
+        Some("powertools_json(body).[a, b]"),
+        Some("powertools_json(powertools_base64(body))"),
+        Some("powertools_json(powertools_base64_gzip(body))"),
+        Some("body[?a > `0`].b[] | sort(@)"),
+        Some("to_string(@)"),
+    ]
+    .map(operation)
+    .into()
+}
+
+/// Checks that an event causes no panic, gives the same identity twice, and gives a key of fixed length.
+fn check(event: &str) -> Result<(), TestCaseError> {
+    for operation in operations() {
+        match (
+            operation.identify(event, None),
+            operation.identify(event, None),
+        ) {
+            (Ok(one), Ok(two)) => {
+                prop_assert_eq!(&one, &two);
+                if let Some(key) = one.key() {
+                    prop_assert_eq!(key.as_str().len(), KEY_BYTES);
+                    prop_assert_eq!(one.validation().map(str::len), Some(32));
+                }
+            }
+            (Err(one), Err(two)) => {
+                prop_assert_eq!(one.to_string(), two.to_string());
+                prop_assert!(one.to_string().len() < 500);
+            }
+            (one, two) => prop_assert!(false, "{:?} and then {:?}", one, two),
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn any_bytes_give_a_key_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
+        let text = String::from_utf8_lossy(&bytes);
+        check(&text)?;
+        check(&format!("{{\"body\":{}}}", quoted(&text)))?;
+    }
+
+    #[test]
+    fn anything_that_looks_like_json_gives_a_key_or_an_error(
+        pieces in vec("[\\[\\]{},:\"\\\\]|null|true|-?[0-9.eE+-]{1,5}|\\\\u[0-9a-f]{0,4}|\"a\"|\"body\"| ", 0..40),
+    ) {
+        check(&pieces.concat())?;
+    }
+
+    #[test]
+    fn any_json_gives_a_key_or_an_error(tree in tree(), seed: u64) {
+        let text = tree.text(seed);
+        check(&text)?;
+        check(&format!("{{\"a\":{text},\"body\":{}}}", quoted(&text)))?;
+    }
+
+    #[test]
+    fn the_order_of_members_and_spaces_change_neither_key_nor_validation(tree in tree(), one: u64, other: u64) {
+        let operation = operation(None);
+        let identity = |seed| operation.identify(&tree.text(seed), None).unwrap();
+        prop_assert_eq!(identity(one), identity(other));
+    }
+
+    #[test]
+    fn a_truncated_or_damaged_event_gives_a_key_or_an_error(
+        tree in tree(),
+        seed: u64,
+        at in any::<prop::sample::Index>(),
+        byte: u8,
+    ) {
+        let mut bytes = tree.text(seed).into_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        check(&String::from_utf8_lossy(&bytes))?;
+        check(&String::from_utf8_lossy(&bytes[..at]))?;
+    }
+}
+
+#[test]
+fn deep_and_huge_events_do_not_overflow_the_stack() {
+    for event in [
+        "[".repeat(1_000_000),
+        "{\"a\":".repeat(1_000_000),
+        format!("{}{}", "[".repeat(128), "]".repeat(128)),
+        format!("{}{}", "[".repeat(129), "]".repeat(129)),
+        "9".repeat(1_000_000),
+        format!("0.{}", "9".repeat(100_000)),
+        format!("\"{}\"", "\\u0000".repeat(100_000)),
+        format!("[{}0]", "0,".repeat(20_000)),
+    ] {
+        check(&event).unwrap();
+    }
+    assert!(Json::parse(&format!("{}{}", "[".repeat(128), "]".repeat(128))).is_ok());
+    assert!(Json::parse(&format!("{}{}", "[".repeat(129), "]".repeat(129))).is_err());
+}
+
+/// What a token depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
+    prefix: String,
+    tenant: Option<String>,
+    key: String,
+    name: String,
+}
+
+/// Short texts of few letters, so that two of them often differ only in where one part ends.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![4 => "[a1.]{0,3}", 1 => "\\PC{0,8}"]
+}
+
+fn source() -> impl Strategy<Value = Source> {
+    let parts = ("[a1.]{1,3}", prop::option::of(text()), text(), text());
+    parts.prop_map(|(prefix, tenant, key, name)| Source {
+        prefix,
+        tenant,
+        key,
+        name,
+    })
+}
+
+/// Returns the token that a handler gets in a run on an empty store, and the id of its record.
+fn token(source: &Source, seed: u64) -> (String, String) {
+    let settings = Settings {
+        key_prefix: Some(source.prefix.clone().into()),
+        ..Settings::default()
+    };
+    let operation =
+        CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
+    let backend = Backend::new(
+        Arc::new(MemoryStore::new()),
+        Arc::new(ManualClock::at(1_700_000_000_000)),
+        Arc::new(SeededRandom::new(seed)),
+    );
+    let payload = [&source.key, "key"];
+    let identity = operation
+        .identify_value(&payload, source.tenant.as_deref())
+        .unwrap();
+    let run = operation.run(
+        &backend,
+        &identity,
+        None,
+        Codec::json(),
+        Errors::new(|error| error),
+        async |call| Ok::<_, Error>(call.token(&source.name).to_string()),
+    );
+    let token = ready(run).unwrap().into_response();
+    (token, identity.key().unwrap().as_str().to_owned())
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn two_tokens_are_equal_only_if_id_and_name_are(one in source(), other in source(), seeds in any::<(u64, u64)>()) {
+        let (first, first_id) = token(&one, seeds.0);
+        let (second, second_id) = token(&other, seeds.1);
+        let same = first_id == second_id && one.name == other.name;
+        prop_assert_eq!(first == second, same, "{:?} and {:?}", one, other);
+    }
+
+    #[test]
+    fn each_part_makes_another_token(source in source(), more in "[a1.]{1,3}", seeds in any::<(u64, u64)>()) {
+        let (first, _) = token(&source, seeds.0);
+        prop_assert_eq!(&token(&source, seeds.1).0, &first);
+        let tenant = format!("{}{more}", source.tenant.as_deref().unwrap_or_default());
+        for other in [
+            Source { prefix: format!("{}{more}", source.prefix), ..source.clone() },
+            Source { tenant: Some(tenant), ..source.clone() },
+            Source { key: format!("{}{more}", source.key), ..source.clone() },
+            Source { name: format!("{}{more}", source.name), ..source.clone() },
+        ] {
+            prop_assert_ne!(&token(&other, seeds.1).0, &first, "{:?}", other);
+        }
+    }
+
+    #[test]
+    fn a_part_that_moves_from_one_text_into_the_next_makes_another_token(
+        source in source(),
+        moved in "[a1.]{1,3}",
+        seed in any::<u64>(),
+    ) {
+        let (left, right) = (
+            Source { key: format!("{}{moved}", source.key), ..source.clone() },
+            Source { name: format!("{moved}{}", source.name), ..source },
+        );
+        prop_assert_ne!(token(&left, seed).0, token(&right, seed).0);
+    }
+}

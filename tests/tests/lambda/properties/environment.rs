@@ -1,0 +1,395 @@
+//! Environment variables: any values give a configuration, or an error that names one of the variables.
+//!
+//! Time and its units: the ends of leases and windows, to the millisecond, at any time.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::{Client, Config};
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::operation::CompiledOperation;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::claimable;
+use idempotency_core::protocol::policy::{OnTimeout, Policy};
+use idempotency_core::protocol::{
+    Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, RecordState, Resolution,
+    WriteResult, classify,
+};
+use idempotency_core::record::{Data, Record, RecordId};
+use idempotency_core::store::{MemoryStore, StoreReply, Write};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_dynamodb::TableConfig;
+use idempotency_testkit::store::StoreExt;
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
+use super::cases;
+use super::item::ready;
+
+/// The variables that an operation reads.
+const OF_OPERATIONS: &[&str] = &[
+    "IDEMPOTENCY_CIRCUIT_BREAKER",
+    "IDEMPOTENCY_DISABLED",
+    "IDEMPOTENCY_EXPIRES_AFTER",
+    "IDEMPOTENCY_HASH",
+    "IDEMPOTENCY_KEY_PREFIX",
+    "IDEMPOTENCY_KEY_REQUIRED",
+    "IDEMPOTENCY_LEASE",
+    "IDEMPOTENCY_STORE_TIMEOUT",
+    "IDEMPOTENCY_LOCAL_CACHE",
+    "IDEMPOTENCY_LOOKUP",
+    "IDEMPOTENCY_ON_ERROR",
+    "IDEMPOTENCY_ON_IN_PROGRESS",
+    "IDEMPOTENCY_ON_STORE_ERROR",
+    "IDEMPOTENCY_ON_TIMEOUT",
+    "POWERTOOLS_IDEMPOTENCY_DISABLED",
+];
+
+/// The variables that a table's settings read.
+const OF_TABLES: &[&str] = &[
+    "AWS_LAMBDA_FUNCTION_NAME",
+    "IDEMPOTENCY_COMPRESS_ABOVE",
+    "IDEMPOTENCY_DATA_ATTR",
+    "IDEMPOTENCY_EXPIRY_ATTR",
+    "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
+    "IDEMPOTENCY_KEY_ATTR",
+    "IDEMPOTENCY_LARGE_RESPONSES",
+    "IDEMPOTENCY_SORT_KEY_ATTR",
+    "IDEMPOTENCY_STATIC_PK_VALUE",
+    "IDEMPOTENCY_STATUS_ATTR",
+    "IDEMPOTENCY_TABLE",
+    "IDEMPOTENCY_VALIDATION_ATTR",
+];
+
+/// Returns random values, and values that are nearly valid.
+fn value() -> impl Strategy<Value = String> {
+    let nearly = prop::sample::select(vec![
+        "",
+        " ",
+        "true",
+        "TRUE",
+        "yes ",
+        "0",
+        "1",
+        "-1",
+        "+1",
+        "1h",
+        "1 h",
+        "1ms",
+        "0s",
+        "1.5s",
+        "1s 1ns",
+        "-1s",
+        "99999999999999999999",
+        "18446744073709551615",
+        "18446744073709551615s",
+        "584542046090years",
+        "9999999999999y",
+        "md5",
+        "MD5",
+        "sha256",
+        "sha3",
+        "claim-first",
+        "read-first",
+        "reject",
+        "wait",
+        "rerun",
+        "hold",
+        "release",
+        "record",
+        "fail",
+        "run-unprotected",
+        "#tenant=",
+        "a#tenant=b",
+        "id",
+        "status",
+        "\u{0}",
+        "１",
+    ]);
+    prop_oneof![
+        2 => nearly.prop_map(str::to_owned),
+        1 => "[0-9]{1,30}(ns|us|ms|s|m|h|d|w|M|y|years)?",
+        1 => any::<String>(),
+        1 => vec(any::<char>(), 200..700).prop_map(String::from_iter),
+    ]
+}
+
+fn variables(known: &'static [&'static str]) -> impl Strategy<Value = Vec<(String, String)>> {
+    btree_map(prop::sample::select(known), value(), 0..4).prop_map(|variables| {
+        let owned = |(name, value): (&str, String)| (name.to_owned(), value);
+        variables.into_iter().map(owned).collect()
+    })
+}
+
+fn is_known(name: &str) -> bool {
+    Variables::is_known(name) || TableConfig::VARIABLES.contains(&name)
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn any_variables_make_an_operation_or_an_error_that_names_one_of_them(variables in variables(OF_OPERATIONS)) {
+        let found = Variables::from_iter(variables.clone());
+        match CompiledOperation::new("shop::charge", &Settings::default(), &found) {
+            Ok(operation) => {
+                prop_assert!(operation.policy().lease.as_millis() >= 1);
+                prop_assert!(operation.policy().store_timeout.as_millis() >= 1);
+                prop_assert!(operation.policy().expires_after.as_secs() >= 1);
+                prop_assert_eq!(operation.policy().expires_after.subsec_nanos(), 0);
+                prop_assert!((1..=512).contains(&operation.key_prefix().len()));
+            }
+            Err(error) => {
+                let text = error.to_string();
+                prop_assert!(error.is_about_variable(), "{}", text);
+                let named = variables.iter().any(|(name, value)| {
+                    text.starts_with(&format!("{name} is `{value}`: "))
+                });
+                prop_assert!(named, "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_can_be_used_with_durations_of_any_length(variables in variables(OF_OPERATIONS)) {
+        let found = Variables::from_iter(variables);
+        if let Ok(operation) = CompiledOperation::new("shop::charge", &Settings::default(), &found) {
+            let identity = operation.identify("[1]", None);
+            prop_assert!(identity.is_ok(), "{:?}", identity);
+        }
+    }
+
+    #[test]
+    fn any_variables_make_a_store_or_an_error_that_names_the_mistake(
+        variables in variables(OF_TABLES),
+        table in prop::option::of(value()),
+    ) {
+        let mut found = variables;
+        found.extend(table.map(|table| ("IDEMPOTENCY_TABLE".to_owned(), table)));
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("eu-west-1"))
+            .build();
+        let made = TableConfig::from_variables(&Variables::from_iter(found))
+            .and_then(|table| table.store(Client::from_conf(config)));
+        if let Err(error) = made {
+            let text = error.to_string();
+            let named = text.starts_with("IDEMPOTENCY_") || text.contains("attribute") || text.contains("table");
+            prop_assert!(named, "{}", text);
+        }
+    }
+
+    #[test]
+    fn any_name_is_known_or_reported_with_a_known_name_or_ignored(name in "\\PC{0,40}") {
+        let found = Variables::from_iter([(name, "1".to_owned())]);
+        for unknown in found.unknown(TableConfig::VARIABLES) {
+            prop_assert!(is_known(unknown.nearest) && !is_known(&unknown.name));
+        }
+    }
+
+    #[test]
+    fn any_unknown_name_with_our_prefix_is_reported(name in "IDEMPOTENCY_\\PC{0,30}") {
+        let found = Variables::from_iter([(name.clone(), "1".to_owned())]);
+        for unknown in found.unknown(TableConfig::VARIABLES) {
+            prop_assert_eq!(&unknown.name, &name);
+            prop_assert!(is_known(unknown.nearest));
+        }
+    }
+}
+
+const HOUR: i64 = 60 * 60;
+
+/// The changes of daylight saving time in Europe in 2024: 01:00 UTC of the last Sundays of March and October.
+const CHANGES: [i64; 2] = [1_711_846_800, 1_729_990_800];
+
+fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> CallTerms {
+    CallTerms {
+        id: RecordId::new("shop#1"),
+        owner: OwnerToken::from_bytes([owner; 16]),
+        validation: None,
+        deadline: left.map(|left| EpochMillis::new(now).plus(Duration::from_millis(left))),
+        operation: None,
+        event: None,
+        policy,
+    }
+}
+
+/// Returns milliseconds since the epoch: around 2024, any time until 2096, and near the largest value.
+fn now() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => 1_700_000_000_000..1_800_000_000_000_i64,
+        2 => 0..4_000_000_000_000_i64,
+        2 => (0..4_000_000_000_i64, -1..=1_i64).prop_map(|(second, by)| (second * 1_000 + by).max(0)),
+        1 => i64::MAX - 2_000_000..=i64::MAX - 1_000_000,
+    ]
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let lease = prop_oneof![4 => 1_000..86_400_000_u64, 1 => any::<u64>().prop_map(|lease| lease.max(1_000))];
+    let window = prop_oneof![2 => 1..10_u64, 4 => 1..1_000_000_u64, 1 => any::<u64>().prop_map(|window| window.max(1))];
+    let on_timeout = prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)];
+    (lease, window, on_timeout).prop_map(|(lease, window, on_timeout)| {
+        let mut policy = Policy::default();
+        policy.lease = Duration::from_millis(lease);
+        policy.expires_after = Duration::from_secs(window);
+        policy.on_timeout = on_timeout;
+        policy
+    })
+}
+
+/// Returns the time left of a call in milliseconds; `None` if no deadline is known.
+fn left() -> impl Strategy<Value = Option<u64>> {
+    prop::option::of(1_000..900_000_u64)
+}
+
+/// Begins a call and applies its claim to `store`.
+fn claim(store: &MemoryStore, call: CallTerms, now: i64) -> Attempt {
+    let now = EpochMillis::new(now);
+    let id = call.id.clone();
+    let (attempt, effect) = Attempt::begin(call);
+    assert_eq!(effect, Effect::CheckLocal);
+    let (attempt, effect) = attempt.step(now, Input::Local(None));
+    let Effect::Write(Write::Put(record), condition) = effect else {
+        panic!("expected a claim, not {effect:?}");
+    };
+    assert!(matches!(
+        ready(store.put(&id, &record, &condition)),
+        StoreReply::Applied { .. }
+    ));
+    let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
+    assert_eq!(effect, Effect::Run);
+    attempt
+}
+
+/// Lets the handler return and applies the completion to `store`.
+fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
+    let id = attempt.call().id.clone();
+    let (attempt, effect) = attempt.step(
+        EpochMillis::new(now),
+        Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()),
+    );
+    let Effect::Write(Write::Update(change), condition) = effect else {
+        panic!("expected a completion, not {effect:?}");
+    };
+    assert!(matches!(
+        ready(store.update(&id, &change, &condition)),
+        StoreReply::Applied { .. }
+    ));
+    let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(WriteResult::APPLIED));
+    assert!(
+        matches!(&effect, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)),
+        "{effect:?}"
+    );
+}
+
+/// Returns what a duplicate does at `now` if its claim is refused by `existing`.
+fn duplicate(existing: &Record, now: i64, policy: Policy) -> Effect {
+    let at = EpochMillis::new(now);
+    let (attempt, _look) = Attempt::begin(call(2, now, None, policy));
+    let (attempt, effect) = attempt.step(at, Input::Local(None));
+    let Effect::Write(Write::Put(_), condition) = effect else {
+        panic!("expected a claim, not {effect:?}");
+    };
+    if condition.holds(Some(existing)) {
+        return attempt.step(at, Input::Written(WriteResult::APPLIED)).1;
+    }
+    let existing = Some(existing.clone());
+    attempt
+        .step(
+            at,
+            Input::Written(WriteResult::ConditionFailed {
+                existing,
+                maybe_applied: false,
+            }),
+        )
+        .1
+}
+
+fn only_record(store: &MemoryStore) -> Record {
+    store.record(&RecordId::new("shop#1")).unwrap()
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn a_claim_lives_through_its_lease_to_the_millisecond(now in now(), left in left(), policy in policy()) {
+        let store = MemoryStore::new();
+        claim(&store, call(1, now, left, policy.clone()), now);
+        let record = only_record(&store);
+        let lease_end = *record.in_progress_expiration.value().unwrap();
+        let expiration = *record.expiration.value().unwrap();
+        let lasts = left.map_or(policy.lease, Duration::from_millis);
+        prop_assert_eq!(lease_end, EpochMillis::new(now).plus(lasts));
+        // TTL deletes a record after its second has passed, so a claim must not expire before its lease.
+        prop_assert!(expiration >= lease_end.ceil_to_seconds());
+        prop_assert!(i128::from(expiration.get()) * 1_000 >= i128::from(lease_end.get()));
+
+        for at in [now, lease_end.get().saturating_sub(1).max(now), lease_end.get()] {
+            let at = EpochMillis::new(at);
+            prop_assert!(!claimable(at, policy.on_timeout).holds(Some(&record)), "at {}", at);
+        }
+        if let Some(after) = lease_end.get().checked_add(1) {
+            let judged = classify(&record, EpochMillis::new(after), &call(2, after, None, policy.clone()));
+            let expected = match policy.on_timeout {
+                OnTimeout::Hold => RecordState::Unresolved,
+                _ => RecordState::Claimable,
+            };
+            prop_assert_eq!(judged, expected);
+        }
+    }
+
+    #[test]
+    fn a_response_is_replayed_through_the_last_second_of_its_window_and_no_longer(
+        now in now(),
+        left in left(),
+        took in 0..900_000_i64,
+        policy in policy(),
+    ) {
+        let store = MemoryStore::new();
+        let attempt = claim(&store, call(1, now, left, policy.clone()), now);
+        let done = now + took;
+        complete(&store, attempt, done);
+        let record = only_record(&store);
+        let end = record.expiration.value().unwrap().get();
+        prop_assert_eq!(EpochSeconds::new(end), EpochMillis::new(done).floor_to_seconds().plus(policy.expires_after));
+
+        let last = end.saturating_mul(1_000).saturating_add(999);
+        for at in [done, done + (last - done) / 2, last] {
+            let outcome = duplicate(&record, at, policy.clone());
+            prop_assert!(matches!(outcome, Effect::Finish(CallEnd { resolution: Resolution::Replay { .. }, .. })), "{:?} at {}", outcome, at);
+        }
+        if let Some(after) = last.checked_add(1) {
+            prop_assert_eq!(duplicate(&record, after, policy), Effect::Run);
+        }
+    }
+
+    #[test]
+    fn an_hour_stays_an_hour_across_changes_of_daylight_saving_time(
+        change in prop::sample::select(&CHANGES[..]),
+        before in 0..3 * HOUR * 1_000,
+        window in 1..6 * HOUR,
+        on_timeout in prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)],
+    ) {
+        let now = change * 1_000 - before;
+        let mut policy = Policy::default();
+        policy.expires_after = Duration::from_secs(window.unsigned_abs());
+        policy.on_timeout = on_timeout;
+        let store = MemoryStore::new();
+        let attempt = claim(&store, call(1, now, Some(30_000), policy.clone()), now);
+        complete(&store, attempt, now);
+        let record = only_record(&store);
+        let last = (now.div_euclid(1_000) + window) * 1_000 + 999;
+        let outcome = duplicate(&record, last, policy.clone());
+        prop_assert!(matches!(outcome, Effect::Finish(CallEnd { resolution: Resolution::Replay { .. }, .. })), "{:?}", outcome);
+        prop_assert_eq!(duplicate(&record, last + 1, policy), Effect::Run);
+    }
+
+    #[test]
+    fn rounding_to_seconds_never_moves_a_time_by_a_second(at: i64) {
+        let (down, up) = (EpochMillis::new(at).floor_to_seconds(), EpochMillis::new(at).ceil_to_seconds());
+        let (down, up, at) = (i128::from(down.get()) * 1_000, i128::from(up.get()) * 1_000, i128::from(at));
+        prop_assert!(down <= at && at < down + 1_000);
+        prop_assert!(up >= at && at > up - 1_000);
+    }
+}

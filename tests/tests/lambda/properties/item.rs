@@ -1,0 +1,479 @@
+//! Items of a table, written by any program: the store reads each of them, and the table evaluates a claim's condition as
+//! we evaluate it on the record that we read.
+//!
+//! The memory store, which is the reference for all stores: a write is applied completely if its condition holds.
+//!
+//! The meaning of a record: `classify`, the condition of claims and a simple version of the rules agree on every record.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
+use idempotency_core::protocol::policy::{OnTimeout, Policy};
+use idempotency_core::protocol::{CallTerms, RecordState, classify};
+use idempotency_core::record::{Attribute, Field, Record, RecordId, Status, StoredEvent};
+use idempotency_core::store::{Change, MemoryStore, StoreReply};
+use idempotency_core::time::EpochMillis;
+use idempotency_dynamodb::DynamoDbStore;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::store::StoreExt;
+use proptest::collection::{btree_map, hash_map, vec};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::cases;
+use super::strategies::{NOW, attribute, condition, operand, owner, record};
+
+const TABLE: &str = "idempotency";
+
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => (NOW / 1_000 - 2..NOW / 1_000 + 2).prop_map(|seconds| seconds.to_string()),
+        4 => (NOW - 2..NOW + 2).prop_map(|millis| millis.to_string()),
+        2 => "1700000000500\\.[0-9]{1,6}|1\\.7[Ee]9|1699999999\\.9",
+        1 => "-?[1-9][0-9]{0,30}",
+        1 => "-?[1-9]e-?[1-9][0-9]",
+    ]
+}
+
+fn value() -> impl Strategy<Value = AttributeValue> {
+    let text = prop_oneof![
+        3 => prop_oneof![Just("INPROGRESS"), Just("COMPLETED"), Just("{\"a\":1}")].prop_map(str::to_owned),
+        1 => any::<String>(),
+    ];
+    let single = prop_oneof![
+        4 => text.prop_map(AttributeValue::S),
+        4 => number().prop_map(AttributeValue::N),
+        1 => any::<bool>().prop_map(AttributeValue::Bool),
+        1 => Just(AttributeValue::Null(true)),
+        1 => vec(any::<u8>(), 1..8).prop_map(|bytes| AttributeValue::B(Blob::new(bytes))),
+        1 => Just(AttributeValue::Ss(vec!["a".to_owned(), "b".to_owned()])),
+        1 => Just(AttributeValue::Ns(vec!["1".to_owned(), "2.5".to_owned()])),
+    ];
+    single.prop_recursive(4, 12, 3, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(AttributeValue::L),
+            hash_map("[a-c]{1,2}", inner, 0..3).prop_map(AttributeValue::M),
+        ]
+    })
+}
+
+fn item() -> impl Strategy<Value = HashMap<String, AttributeValue>> {
+    let name = prop::sample::select(vec![
+        Attribute::Expiration,
+        Attribute::InProgressExpiration,
+        Attribute::Status,
+        Attribute::Data,
+        Attribute::Validation,
+        Attribute::Owner,
+        Attribute::Failure,
+        Attribute::Operation,
+        Attribute::Decision,
+        Attribute::Event,
+        Attribute::Steps,
+    ]);
+    (
+        btree_map(name, value(), 0..10),
+        hash_map("other[a-c]", value(), 0..2),
+    )
+        .prop_map(|(known, mut item)| {
+            item.extend(
+                known
+                    .into_iter()
+                    .map(|(name, value)| (name.default_name().to_owned(), value)),
+            );
+            item
+        })
+}
+
+/// Returns true if a field fits the type of the attribute that it was read from.
+fn fits<T>(
+    field: &Field<T>,
+    value: Option<&AttributeValue>,
+    right: fn(&AttributeValue) -> bool,
+) -> bool {
+    match (field, value) {
+        (Field::Absent, found) => found.is_none(),
+        (Field::Value(_), found) => found.is_some_and(right),
+        (Field::Unreadable, found) => found.is_some_and(|value| !right(value)),
+    }
+}
+
+fn check(record: &Record, item: &HashMap<String, AttributeValue>) -> Result<(), TestCaseError> {
+    let of = |attribute: Attribute| item.get(attribute.default_name());
+    let lease = of(Attribute::InProgressExpiration);
+    prop_assert!(fits(
+        &record.expiration,
+        of(Attribute::Expiration),
+        AttributeValue::is_n
+    ));
+    prop_assert!(fits(
+        &record.in_progress_expiration,
+        lease,
+        AttributeValue::is_n
+    ));
+    prop_assert!(fits(
+        &record.status,
+        of(Attribute::Status),
+        AttributeValue::is_s
+    ));
+    prop_assert!(fits(
+        &record.validation,
+        of(Attribute::Validation),
+        AttributeValue::is_s
+    ));
+    prop_assert!(fits(
+        &record.owner,
+        of(Attribute::Owner),
+        AttributeValue::is_s
+    ));
+    prop_assert!(fits(
+        &record.failure,
+        of(Attribute::Failure),
+        AttributeValue::is_s
+    ));
+    prop_assert!(fits(
+        &record.operation,
+        of(Attribute::Operation),
+        AttributeValue::is_s
+    ));
+    prop_assert!(fits(
+        &record.decision,
+        of(Attribute::Decision),
+        AttributeValue::is_s
+    ));
+    let is_steps = |value: &AttributeValue| {
+        let steps = value.as_m();
+        steps.is_ok_and(|steps| steps.values().all(AttributeValue::is_s))
+    };
+    prop_assert!(fits(&record.steps, of(Attribute::Steps), is_steps));
+    prop_assert_eq!(record.data.exists(), of(Attribute::Data).is_some());
+    Ok(())
+}
+
+#[test]
+fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claimed() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let database = runtime.block_on(EmbeddedDynamoDb::start()).unwrap();
+    runtime
+        .block_on(database.create_table(TableSpec::new(TABLE)))
+        .unwrap();
+    let store = DynamoDbStore::builder()
+        .client(database.client())
+        .table(TABLE)
+        .build()
+        .unwrap();
+    let (id, now) = (RecordId::new("shop#1"), EpochMillis::new(NOW));
+    let tried = (
+        item(),
+        prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)],
+    );
+    let result = TestRunner::new(cases(150)).run(&tried, |(item, on_timeout)| {
+        runtime.block_on(async {
+            let key = ("id".to_owned(), AttributeValue::S(id.as_str().to_owned()));
+            let whole = item.clone().into_iter().chain([key]);
+            database
+                .put(TABLE, whole)
+                .await
+                .map_err(|error| TestCaseError::fail(error.to_string()))?;
+            let StoreReply::Found {
+                record: Some(record),
+                ..
+            } = store.get(&id).await
+            else {
+                return Err(TestCaseError::fail("the item was not read"));
+            };
+            check(&record, &item)?;
+            let owner = OwnerToken::from_bytes([1; 16]);
+            let mut policy = Policy::default();
+            policy.on_timeout = on_timeout;
+            let call = CallTerms {
+                id: id.clone(),
+                owner,
+                validation: None,
+                deadline: None,
+                operation: None,
+                event: None,
+                policy,
+            };
+            let _no_panic = classify(&record, now, &call);
+            let condition = claimable(now, on_timeout);
+            match store.put(&id, &Record::default(), &condition).await {
+                StoreReply::Applied { .. } => {
+                    prop_assert!(condition.holds(Some(&record)), "{:?}", record)
+                }
+                StoreReply::ConditionFailed { existing, .. } => {
+                    prop_assert!(!condition.holds(Some(&record)), "{:?}", record);
+                    prop_assert_eq!(existing, Some(record));
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+            Ok(())
+        })
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the store in memory is ready at once"),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Request {
+    Put(Record),
+    Update(Record, Vec<Attribute>),
+    Delete,
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        3 => record().prop_map(Request::Put),
+        3 => (record(), vec(attribute(), 0..3)).prop_map(|(set, remove)| Request::Update(set, remove)),
+        1 => Just(Request::Delete),
+    ]
+}
+
+/// Returns an attribute after an update.
+fn after<T: Clone>(old: &Field<T>, new: &Field<T>, removed: bool) -> Field<T> {
+    match new {
+        _ if removed => Field::Absent,
+        Field::Value(_) => new.clone(),
+        _ => old.clone(),
+    }
+}
+
+fn updated(old: &Record, set: &Record, remove: &[Attribute]) -> Record {
+    let gone = |attribute| remove.contains(&attribute);
+    Record {
+        expiration: after(
+            &old.expiration,
+            &set.expiration,
+            gone(Attribute::Expiration),
+        ),
+        in_progress_expiration: after(
+            &old.in_progress_expiration,
+            &set.in_progress_expiration,
+            gone(Attribute::InProgressExpiration),
+        ),
+        status: after(&old.status, &set.status, gone(Attribute::Status)),
+        data: after(&old.data, &set.data, gone(Attribute::Data)),
+        validation: after(
+            &old.validation,
+            &set.validation,
+            gone(Attribute::Validation),
+        ),
+        owner: after(&old.owner, &set.owner, gone(Attribute::Owner)),
+        failure: after(&old.failure, &set.failure, gone(Attribute::Failure)),
+        operation: after(&old.operation, &set.operation, gone(Attribute::Operation)),
+        decision: after(&old.decision, &set.decision, gone(Attribute::Decision)),
+        event: match &set.event {
+            _ if gone(Attribute::Event) => None,
+            Some(event) => Some(event.clone()),
+            None => old.event.clone(),
+        },
+        steps: after(&old.steps, &set.steps, gone(Attribute::Steps)),
+    }
+}
+
+fn written(
+    store: &MemoryStore,
+    id: &RecordId,
+    request: &Request,
+    condition: &Condition,
+) -> StoreReply {
+    match request {
+        Request::Put(record) => ready(store.put(id, record, condition)),
+        Request::Update(set, remove) => {
+            let change = Change {
+                set: set.clone(),
+                remove: remove.clone(),
+            };
+            ready(store.update(id, &change, condition))
+        }
+        Request::Delete => ready(store.delete(id, condition)),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn a_write_is_applied_completely_if_its_condition_holds_and_otherwise_returns_the_record(
+        requests in vec((0..2_u8, request(), condition()), 1..12),
+    ) {
+        let store = MemoryStore::new();
+        let mut expected: HashMap<RecordId, Record> = HashMap::new();
+        for (key, request, condition) in requests {
+            let id = RecordId::new(format!("shop#{key}"));
+            let before = expected.get(&id).cloned();
+            match written(&store, &id, &request, &condition) {
+                StoreReply::Applied { .. } => {
+                    prop_assert!(condition.holds(before.as_ref()));
+                    match &request {
+                        Request::Put(record) => drop(expected.insert(id.clone(), record.clone())),
+                        Request::Update(set, remove) => {
+                            let record = updated(&before.unwrap_or_default(), set, remove);
+                            expected.insert(id.clone(), record);
+                        }
+                        Request::Delete => drop(expected.remove(&id)),
+                    }
+                }
+                StoreReply::ConditionFailed { existing, maybe_applied, .. } => {
+                    prop_assert!(!condition.holds(before.as_ref()));
+                    prop_assert_eq!(existing, before);
+                    prop_assert!(!maybe_applied);
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+            let found = match ready(store.get(&id)) {
+                StoreReply::Found { record: Some(record), .. } => Some(record),
+                _ => None,
+            };
+            prop_assert_eq!(found.as_ref(), expected.get(&id));
+            prop_assert_eq!(store.len(), expected.len());
+        }
+    }
+
+    #[test]
+    fn an_event_reads_back_from_its_stored_text_and_any_other_text_is_no_event(
+        text in prop_oneof!["[0-9]{1,3}", "\\{\"[a-z]{1,8}\":[0-9]{1,3}\\}", any::<String>()],
+        foreign in prop_oneof!["\\{\"(all|selected|other)\":[0-9\\[\\]]{0,3}\\}{0,2}", any::<String>()],
+    ) {
+        let is_json = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+        for (event, is_whole) in [(StoredEvent::all(&text), true), (StoredEvent::selected(&text), false)] {
+            let event = event.unwrap();
+            prop_assert_eq!(event.as_str(), text.as_str());
+            prop_assert_eq!(event.is_whole(), is_whole);
+            let read = StoredEvent::from_stored(event.stored());
+            prop_assert_eq!(read, is_json.then_some(event));
+        }
+        if let Some(event) = StoredEvent::from_stored(&foreign) {
+            prop_assert_eq!(event.stored(), foreign.as_str());
+            let object: serde_json::Value = serde_json::from_str(&foreign).unwrap();
+            let member = if event.is_whole() { "all" } else { "selected" };
+            let value: serde_json::Value = serde_json::from_str(event.as_str()).unwrap();
+            prop_assert_eq!(&object[member], &value);
+        }
+    }
+}
+
+fn on_timeout() -> impl Strategy<Value = OnTimeout> {
+    prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)]
+}
+
+fn call(owner: OwnerToken, validation: Option<String>, on_timeout: OnTimeout) -> CallTerms {
+    let mut policy = Policy::default();
+    policy.on_timeout = on_timeout;
+    policy.expires_after = Duration::from_secs(60);
+    CallTerms {
+        id: RecordId::new("shop#1"),
+        owner,
+        validation,
+        deadline: None,
+        operation: None,
+        event: None,
+        policy,
+    }
+}
+
+fn in_progress(record: &Record) -> bool {
+    record.status == Field::Value(Status::InProgress)
+}
+
+/// Returns true if the record may be claimed. It states the rules again and shares no code with the code under test.
+fn may_be_claimed(record: &Record, now: i64, on_timeout: OnTimeout) -> bool {
+    let expired = record
+        .expiration
+        .value()
+        .is_some_and(|end| end.get() < now.div_euclid(1_000));
+    let lease_expired = record
+        .in_progress_expiration
+        .value()
+        .is_some_and(|end| end.get() < now);
+    let no_lease = record.in_progress_expiration == Field::Absent;
+    match on_timeout {
+        OnTimeout::Rerun if in_progress(record) => lease_expired || (expired && no_lease),
+        OnTimeout::Hold if in_progress(record) => record.failure.exists(),
+        _ => expired,
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    #[test]
+    fn a_record_can_be_claimed_exactly_when_the_rules_say_so(record in record(), on_timeout in on_timeout()) {
+        let condition = claimable(EpochMillis::new(NOW), on_timeout);
+        prop_assert_eq!(condition.holds(Some(&record)), may_be_claimed(&record, NOW, on_timeout));
+        prop_assert!(condition.holds(None));
+    }
+
+    #[test]
+    fn the_classification_and_the_condition_of_claims_agree(
+        record in record(),
+        mine in owner(),
+        validation in prop::option::of("[ab]"),
+        on_timeout in on_timeout(),
+    ) {
+        let now = EpochMillis::new(NOW);
+        let state = classify(&record, now, &call(mine.clone(), validation.clone(), on_timeout));
+        let own = held_by(&mine).holds(Some(&record));
+        let claimable = claimable(now, on_timeout).holds(Some(&record));
+        match state {
+            RecordState::OwnClaim | RecordState::OwnClaimExpired => prop_assert!(own),
+            RecordState::Claimable => prop_assert!(claimable),
+            _ => prop_assert!(!claimable, "{:?}", state),
+        }
+        if state == RecordState::OwnClaim {
+            let expired = record.in_progress_expiration.value().is_some_and(|end| *end < now);
+            prop_assert!(!expired, "an expired lease does not protect a claim");
+        }
+        if state == RecordState::Replay {
+            prop_assert_eq!(record.status, Field::Value(Status::Completed));
+            prop_assert!(validation.is_none() || record.validation == validation.into());
+        }
+    }
+
+    #[test]
+    fn another_calls_claim_is_never_classified_as_our_own(record in record(), on_timeout in on_timeout()) {
+        let stranger = OwnerToken::from_bytes([9; 16]);
+        let state = classify(&record, EpochMillis::new(NOW), &call(stranger, None, on_timeout));
+        let claimable = claimable(EpochMillis::new(NOW), on_timeout).holds(Some(&record));
+        prop_assert_eq!(state == RecordState::Claimable, claimable);
+        prop_assert!(!matches!(state, RecordState::OwnClaim | RecordState::OwnClaimExpired));
+    }
+
+    #[test]
+    fn an_operand_of_the_wrong_unit_or_type_never_compares(
+        record in record(),
+        attribute in attribute(),
+        operand in operand(),
+    ) {
+        let fits = matches!(
+            (attribute, &operand),
+            (Attribute::Expiration, Operand::Seconds(_)) | (Attribute::InProgressExpiration, Operand::Millis(_))
+        ) || (!matches!(attribute, Attribute::Expiration | Attribute::InProgressExpiration)
+            && matches!(operand, Operand::Text(_)));
+        let holds = |condition: Condition| condition.holds(Some(&record));
+        let equals = holds(Condition::Equals(attribute, operand.clone()));
+        let below = holds(Condition::Below(attribute, operand.clone()));
+        let differs = holds(Condition::Differs(attribute, operand));
+        prop_assert_eq!(differs, !equals);
+        prop_assert!(!(equals && below));
+        prop_assert!(fits || !(equals || below));
+    }
+}
