@@ -61,10 +61,13 @@ mod stored;
 
 pub use body::ResponseBody;
 pub use host::{Host, Place, backend};
-pub use idempotency_core::config::{ConfigurationError, Settings, Variables};
+pub use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 pub use idempotency_core::engine::Backend;
+pub use idempotency_core::error::Error;
 pub use idempotency_core::operation::{Call, Run, Token};
 pub use idempotency_core::store::MemoryStore;
+#[doc(hidden)]
+pub use operation::HttpTarget;
 pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder, RequestEvent};
 pub use problem::{Problem, Reason};
 pub use received::ReceivedRequest;

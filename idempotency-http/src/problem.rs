@@ -32,7 +32,7 @@ use idempotency_core::time::EpochMillis;
 ///     .caller_header("x-user-id")
 ///     .error_response(response)
 ///     .build()?;
-/// # Ok::<(), idempotency_http::ConfigurationError>(())
+/// # Ok::<(), idempotency_http::Error>(())
 /// ```
 pub struct Problem {
     reason: Reason,

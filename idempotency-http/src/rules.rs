@@ -28,7 +28,7 @@ use idempotency_core::config::ConfigurationError;
 ///     .caller_header("x-user-id")
 ///     .on_unstorable(Unstorable::Release)
 ///     .build()?;
-/// # Ok::<(), idempotency_http::ConfigurationError>(())
+/// # Ok::<(), idempotency_http::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

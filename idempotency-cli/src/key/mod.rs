@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +14,7 @@ use http::Request;
 use http::request::Parts;
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::key::{Json, Text};
+use idempotency_core::operation::CompiledOperation;
 use idempotency_http::{HttpOperation, Reason, ReceivedRequest};
 use serde_json::Value;
 
@@ -275,7 +277,9 @@ impl RequestQuery {
             rules = rules.shared_by_all_callers();
         }
         Ok(Self {
-            operation: rules.build()?,
+            operation: rules.build_with(|path, settings, variables| {
+                CompiledOperation::new(path, settings, variables).map(Arc::new)
+            })?,
             tenant: arguments.tenant.clone(),
             has_prefix: arguments.prefix.is_some() || arguments.operation.is_some(),
         })

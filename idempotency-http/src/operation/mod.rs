@@ -28,6 +28,7 @@ use http::header::{
     LINK, ORIGIN,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use idempotency_core::config::Settings;
 use idempotency_core::operation::CompiledOperation;
 
 use crate::host::Host;
@@ -35,7 +36,7 @@ use crate::problem::Problem;
 use crate::rules::Rules;
 use crate::service::HttpIdempotencyLayer;
 
-pub use builder::HttpOperationBuilder;
+pub use builder::{HttpOperationBuilder, HttpTarget};
 pub use call::HttpCall;
 pub(crate) use call::{TOO_LARGE, unprotected};
 pub(crate) use identify::Head;
@@ -69,7 +70,7 @@ type AddedHeaders = dyn Fn(&HeaderMap) -> HeaderMap + Send + Sync;
 ///
 /// let error = HttpOperation::builder("shop::payments").build().unwrap_err();
 /// assert!(error.to_string().contains("client B can send the key of client A and read A's response"));
-/// # Ok::<(), idempotency_http::ConfigurationError>(())
+/// # Ok::<(), idempotency_http::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct HttpOperation(Arc<Inner>);
@@ -125,7 +126,7 @@ impl HttpOperation {
     /// Returns a builder of the operation at `path`, such as `shop::payments`: the path names the operation in records, and its
     /// default key prefix is made from it.
     pub fn builder(path: impl Into<String>) -> HttpOperationBuilder {
-        HttpOperationBuilder::new(path.into())
+        HttpOperationBuilder::for_target(path, Settings::new(), ())
     }
 
     /// Returns the tower layer of this operation. `host` is a [`Backend`](crate::Backend), or what a platform provides.

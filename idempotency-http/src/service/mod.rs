@@ -53,7 +53,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// let app: Router = Router::new()
 ///     .route("/payments", post(pay))
 ///     .route_layer(idempotent); // `route_layer`: a request without a route gets 404 outside of it
-/// # Ok::<(), idempotency_http::ConfigurationError>(())
+/// # Ok::<(), idempotency_http::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct HttpIdempotencyLayer<H = Backend> {
@@ -101,7 +101,7 @@ impl<H> HttpIdempotencyLayer<H> {
     ///
     /// let idempotent = HttpOperation::builder("shop::payments").caller_header("x-user-id").build()?;
     /// let idempotent = idempotent.layer(backend(MemoryStore::new())).run_to_end();
-    /// # Ok::<(), idempotency_http::ConfigurationError>(())
+    /// # Ok::<(), idempotency_http::Error>(())
     /// ```
     #[must_use]
     pub fn run_to_end(mut self) -> Self {

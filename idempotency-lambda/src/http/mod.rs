@@ -37,7 +37,7 @@ pub mod handler;
 mod host;
 mod run;
 
-pub use builder::HttpLayerBuilder;
+pub use builder::{HttpLayerBuilder, OnLambda};
 pub use host::{HttpLayer, LambdaHost};
 pub use run::{run, run_concurrent, service};
 

@@ -164,7 +164,11 @@ impl OperationBuilder {
     /// ```
     #[cfg(feature = "http")]
     pub fn http(self) -> crate::http::HttpLayerBuilder {
-        crate::http::HttpLayerBuilder::new(self.path, self.settings, self.variables, self.store)
+        let target = crate::http::OnLambda {
+            variables: self.variables,
+            store: self.store,
+        };
+        crate::http::HttpLayerBuilder::for_target(self.path, self.settings, target)
     }
 
     /// Checks and compiles the settings.

@@ -1,11 +1,13 @@
 //! Checks the settings of a builder, and builds the operation.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use http::{HeaderName, HeaderValue};
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
+use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::Expression;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::policy::Steps;
@@ -24,19 +26,95 @@ const NO_CALLER: &str = "the caller is missing: a key belongs to one client. Wit
     `caller(\"requestContext.authorizer..\")` for a claim, or `caller_from(..)` for a value of your own; only where all \
     clients may see all responses, write `shared_by_all_callers()`";
 
-impl HttpOperationBuilder {
-    /// Builds the operation.
+/// What the rules of a builder are built for: an operation by itself, or the layer of a host.
+#[doc(hidden)]
+pub trait HttpTarget: Sized {
+    /// What is built.
+    type Built;
+
+    /// Builds the rules.
+    ///
+    /// # Errors
+    ///
+    /// If a setting or a variable cannot be used.
+    fn build(builder: HttpOperationBuilder<Self>) -> Result<Self::Built, Error>;
+}
+
+impl HttpTarget for () {
+    type Built = HttpOperation;
+
+    fn build(builder: HttpOperationBuilder<Self>) -> Result<HttpOperation, Error> {
+        let path = builder.path().to_owned();
+        let compile = |path: &str,
+                       settings: &Settings,
+                       variables: &Variables|
+         -> Result<_, ConfigurationError> {
+            CompiledOperation::new(path, settings, variables).map(Arc::new)
+        };
+        builder.build_with(compile).map_err(|error| {
+            Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
+        })
+    }
+}
+
+impl<T> HttpOperationBuilder<T> {
+    /// Checks and compiles the rules.
     ///
     /// # Errors
     ///
     /// If no rule for the caller is set and [`shared_by_all_callers`](Self::shared_by_all_callers) was not called, if several
-    /// are set, or if a setting or a variable cannot be used.
-    pub fn build(self) -> Result<HttpOperation, ConfigurationError> {
-        self.build_with(|path, settings, variables| {
-            CompiledOperation::new(path, settings, variables).map(Arc::new)
-        })
+    /// are set, or if a setting or a variable cannot be used. Its kind is
+    /// [`Configuration`](idempotency_core::error::ErrorKind::Configuration).
+    pub fn build(self) -> Result<T::Built, Error>
+    where
+        T: HttpTarget,
+    {
+        T::build(self)
     }
 
+    /// Returns what the rules are built for, and the rules without it.
+    #[doc(hidden)]
+    pub fn split_target(self) -> (T, HttpOperationBuilder) {
+        let rules = HttpOperationBuilder {
+            target: (),
+            rules: self.rules,
+        };
+        (self.target, rules)
+    }
+
+    /// Returns the path of the operation.
+    #[doc(hidden)]
+    pub fn path(&self) -> &str {
+        &self.rules.path
+    }
+
+    /// Returns the settings, with the rules that make two requests the same call in the key: for the comparison of two operations
+    /// under one prefix.
+    #[doc(hidden)]
+    pub fn identity(&self) -> Settings {
+        let rules = &self.rules;
+        let mut identity: Vec<String> = rules.caller.iter().map(Caller::to_string).collect();
+        identity.extend(
+            rules
+                .key_header
+                .as_ref()
+                .map(|name| format!("key_header {name}")),
+        );
+        if !rules.has_fingerprint {
+            identity.push("without_fingerprint".to_owned());
+        }
+        let also = rules.fingerprint_also.as_ref();
+        identity.extend(also.map(|part| format!("fingerprint_also {part}")));
+        let mut settings = rules.settings.clone();
+        if !identity.is_empty() {
+            let key = settings.key.unwrap_or_default();
+            settings.key = Some(format!("{key} {}", identity.join(", ")).into());
+        }
+        settings
+    }
+}
+
+impl HttpOperationBuilder {
     /// Builds the operation with `compile`, which compiles its settings: for a program that keeps a list of its operations.
     ///
     /// `compile` gets the path, the settings that the rules of HTTP need, and the variables.
@@ -52,20 +130,21 @@ impl HttpOperationBuilder {
             &Variables,
         ) -> Result<Arc<CompiledOperation>, ConfigurationError>,
     ) -> Result<HttpOperation, ConfigurationError> {
-        let variables = self.variables.unwrap_or_else(of_the_process);
-        let caller = caller_rule(self.caller)?;
-        let mut settings = self.settings;
+        let written = self.rules;
+        let variables = written.variables.unwrap_or_else(of_the_process);
+        let caller = caller_rule(written.caller)?;
+        let mut settings = written.settings;
         let key = match settings.key.take() {
             Some(expression) => KeyRule::Expression(compiled("key", &expression)?),
-            None => KeyRule::Header(match &self.key_header {
+            None => KeyRule::Header(match &written.key_header {
                 Some(name) => header_name("key_header", name)?,
                 None => HeaderName::from_static("idempotency-key"),
             }),
         };
         let part = settings.validate.take();
-        let fingerprint = match (part, &self.fingerprint_also) {
+        let fingerprint = match (part, &written.fingerprint_also) {
             (Some(text), None) => FingerprintRule::Part(compiled("fingerprint", &text)?),
-            (None, also) if self.has_fingerprint => {
+            (None, also) if written.has_fingerprint => {
                 let also = also.as_ref().map(|text| compiled("fingerprint_also", text));
                 FingerprintRule::Request(also.transpose()?)
             }
@@ -103,11 +182,11 @@ impl HttpOperationBuilder {
         } else {
             KeyRequired::No
         });
-        let mut rules = self.rules;
-        for name in &self.stored_headers {
+        let mut rules = written.stored;
+        for name in &written.stored_headers {
             rules.more_headers.push(storable_header(name)?);
         }
-        let replayed_header = self.replayed_header.map(|name| {
+        let replayed_header = written.replayed_header.map(|name| {
             let parsed = header_name("replayed_header", &name)?;
             if is_never_stored(&parsed) {
                 let remedy = "write a name of your own, such as `idempotent-replayed`";
@@ -115,7 +194,7 @@ impl HttpOperationBuilder {
             }
             Ok(parsed)
         });
-        let documentation = self.documentation.map(|url| {
+        let documentation = written.documentation.map(|url| {
             let is_url = !url.is_empty() && url.bytes().all(|byte| byte.is_ascii_graphic());
             let link = HeaderValue::try_from(format!("<{url}>; rel=\"describedby\""));
             let link = link.ok().filter(|_| is_url && !url.contains(['<', '>']));
@@ -125,7 +204,7 @@ impl HttpOperationBuilder {
                 ConfigurationError::value("documentation", &url, remedy)
             })
         });
-        if self.methods.is_empty() {
+        if written.methods.is_empty() {
             return Err(ConfigurationError::new(
                 "`methods` is empty: no request would be protected; write at least one method",
             ));
@@ -136,20 +215,31 @@ impl HttpOperationBuilder {
             key,
             fingerprint,
             events,
-            methods: self.methods,
+            methods: written.methods,
             refuses_unstored: rules.on_unstorable == Unstorable::Refuse
                 && settings.store_when.is_none(),
             rules,
-            max_request_body: self.max_request_body,
+            max_request_body: written.max_request_body,
             replayed_header: replayed_header.transpose()?,
-            error_response: self.error_response,
-            added_headers: self.added_headers,
+            error_response: written.error_response,
+            added_headers: written.added_headers,
             has_warned: AtomicBool::new(false),
             key_required,
             documentation: documentation.transpose()?,
             memory_limit: Settings::memory_limit(&variables),
-            operation: compile(&self.path, &settings, &variables)?,
+            operation: compile(&written.path, &settings, &variables)?,
         })))
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expression(text) => write!(f, "caller {text}"),
+            Self::Header(name) => write!(f, "caller_header {name}"),
+            Self::Function(_) => f.write_str("caller_from"),
+            Self::Shared => f.write_str("shared_by_all_callers"),
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod build;
 
+pub use build::HttpTarget;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -33,10 +35,17 @@ use crate::rules::{Rules, Unstorable};
 ///     })
 ///     .stored_headers(["x-receipt"])
 ///     .build()?;
-/// # Ok::<(), idempotency_http::ConfigurationError>(())
+/// # Ok::<(), idempotency_http::Error>(())
 /// ```
 #[must_use = "call `build`"]
-pub struct HttpOperationBuilder {
+pub struct HttpOperationBuilder<T = ()> {
+    /// What the rules are built for.
+    target: T,
+    rules: HttpSettings,
+}
+
+/// The rules, before they are checked.
+struct HttpSettings {
     path: String,
     settings: Settings,
     variables: Option<Variables>,
@@ -46,7 +55,7 @@ pub struct HttpOperationBuilder {
     fingerprint_also: Option<String>,
     methods: Vec<Method>,
     stored_headers: Vec<String>,
-    rules: Rules,
+    stored: Rules,
     max_request_body: usize,
     replayed_header: Option<String>,
     error_response: Option<Arc<ErrorResponse>>,
@@ -63,51 +72,31 @@ enum Caller {
 }
 
 impl HttpOperationBuilder {
-    pub(super) fn new(path: String) -> Self {
-        Self {
-            path,
-            settings: Settings::new(),
-            variables: None,
-            caller: Vec::new(),
-            key_header: None,
-            has_fingerprint: true,
-            fingerprint_also: None,
-            methods: vec![Method::POST, Method::PATCH],
-            stored_headers: Vec::new(),
-            rules: Rules::default(),
-            max_request_body: 10 * 1024 * 1024,
-            replayed_header: Some("idempotent-replayed".to_owned()),
-            error_response: None,
-            added_headers: None,
-            documentation: None,
-        }
-    }
-
     /// Sets the settings that every operation has: window, lease, policies, prefix, hash.
     ///
     /// It replaces all settings of earlier calls, so call it first. Of these, `key`, `validate` and `key_required` are the same
     /// as [`key`](Self::key), [`fingerprint`](Self::fingerprint) and [`key_required`](Self::key_required). `store_when` is
     /// evaluated on the stored response, in addition to the statuses that are stored.
     pub fn settings(mut self, settings: Settings) -> Self {
-        self.settings = settings;
+        self.rules.settings = settings;
         self
     }
 
     /// Sets the environment variables that stand for missing settings. Default: the variables of the process.
     pub fn variables(mut self, variables: Variables) -> Self {
-        self.variables = Some(variables);
+        self.rules.variables = Some(variables);
         self
     }
 
     /// Sets the prefix of the keys. Default: the application's name and the path of the operation.
     pub fn key_prefix(mut self, prefix: impl Into<Cow<'static, str>>) -> Self {
-        self.settings.key_prefix = Some(prefix.into());
+        self.rules.settings.key_prefix = Some(prefix.into());
         self
     }
 
     /// Sets how long a response is replayed. Default: one hour.
     pub fn expires_after(mut self, window: Duration) -> Self {
-        self.settings.expires_after = Some(window);
+        self.rules.settings.expires_after = Some(window);
         self
     }
 
@@ -116,8 +105,33 @@ impl HttpOperationBuilder {
     /// Set it a little longer than the longest request. If a client disconnects, the server drops the request, and its key is
     /// refused with 409 until the lease ends.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.settings.lease = Some(lease);
+        self.rules.settings.lease = Some(lease);
         self
+    }
+}
+
+impl<T> HttpOperationBuilder<T> {
+    /// Starts the rules of the operation at `path`, for a sister crate that builds them into something else.
+    #[doc(hidden)]
+    pub fn for_target(path: impl Into<String>, settings: Settings, target: T) -> Self {
+        let rules = HttpSettings {
+            path: path.into(),
+            settings,
+            variables: None,
+            caller: Vec::new(),
+            key_header: None,
+            has_fingerprint: true,
+            fingerprint_also: None,
+            methods: vec![Method::POST, Method::PATCH],
+            stored_headers: Vec::new(),
+            stored: Rules::default(),
+            max_request_body: 10 * 1024 * 1024,
+            replayed_header: Some("idempotent-replayed".to_owned()),
+            error_response: None,
+            added_headers: None,
+            documentation: None,
+        };
+        Self { target, rules }
     }
 
     /// Takes the caller from an expression over the request as an event, such as
@@ -127,7 +141,9 @@ impl HttpOperationBuilder {
     /// every part of a list, is refused with 403. [`build`](Self::build) refuses an expression that selects the ARN or the id of an
     /// IAM session: clients share it, or it changes while they retry.
     pub fn caller(mut self, expression: impl Into<String>) -> Self {
-        self.caller.push(Caller::Expression(expression.into()));
+        self.rules
+            .caller
+            .push(Caller::Expression(expression.into()));
         self
     }
 
@@ -136,7 +152,7 @@ impl HttpOperationBuilder {
     /// The proxy must remove what a client sends in this header. A request without the header, or with several, is refused
     /// with 403.
     pub fn caller_header(mut self, name: impl Into<String>) -> Self {
-        self.caller.push(Caller::Header(name.into()));
+        self.rules.caller.push(Caller::Header(name.into()));
         self
     }
 
@@ -155,13 +171,13 @@ impl HttpOperationBuilder {
     /// let operation = HttpOperation::builder("shop::payments")
     ///     .caller_from(|parts| Some(parts.extensions.get::<User>()?.id.clone()))
     ///     .build()?;
-    /// # Ok::<(), idempotency_http::ConfigurationError>(())
+    /// # Ok::<(), idempotency_http::Error>(())
     /// ```
     pub fn caller_from(
         mut self,
         caller: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.caller.push(Caller::Function(Arc::new(caller)));
+        self.rules.caller.push(Caller::Function(Arc::new(caller)));
         self
     }
 
@@ -170,29 +186,29 @@ impl HttpOperationBuilder {
     ///
     /// It fits a service with one client, or responses that every client may see.
     pub fn shared_by_all_callers(mut self) -> Self {
-        self.caller.push(Caller::Shared);
+        self.rules.caller.push(Caller::Shared);
         self
     }
 
     /// Takes the key from another header than `Idempotency-Key`, by the same rules.
     pub fn key_header(mut self, name: impl Into<String>) -> Self {
-        self.key_header = Some(name.into());
-        self.settings.key = None;
+        self.rules.key_header = Some(name.into());
+        self.rules.settings.key = None;
         self
     }
 
     /// Takes the key from an expression over the request as an event, such as `powertools_json(body).order_id`.
     pub fn key(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
-        self.settings.key = Some(expression.into());
-        self.key_header = None;
+        self.rules.settings.key = Some(expression.into());
+        self.rules.key_header = None;
         self
     }
 
     /// Sets what must be equal in a duplicate instead of query and body, as an expression over the request as an event. Method and
     /// path are always compared. Default: method, path, query and body.
     pub fn fingerprint(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
-        self.settings.validate = Some(expression.into());
-        self.has_fingerprint = true;
+        self.rules.settings.validate = Some(expression.into());
+        self.rules.has_fingerprint = true;
         self
     }
 
@@ -201,7 +217,7 @@ impl HttpOperationBuilder {
     /// It is an expression over the request as an event, such as `header(@, 'host')` where one service answers for several
     /// hosts, or `header(@, 'x-account')` where a header changes what the request does.
     pub fn fingerprint_also(mut self, expression: impl Into<String>) -> Self {
-        self.fingerprint_also = Some(expression.into());
+        self.rules.fingerprint_also = Some(expression.into());
         self
     }
 
@@ -210,22 +226,22 @@ impl HttpOperationBuilder {
     /// It is for keys whose records another program writes without a fingerprint, such as a function in another language or an
     /// attribute without `validate`. Otherwise a client that uses a key twice by mistake gets the response of another request.
     pub fn without_fingerprint(mut self) -> Self {
-        self.settings.validate = None;
-        self.has_fingerprint = false;
+        self.rules.settings.validate = None;
+        self.rules.has_fingerprint = false;
         self
     }
 
     /// Sets whether a request must have a key. Default: true. With false, a request without a key runs unprotected, with a
     /// warning.
-    pub fn key_required(mut self, required: bool) -> Self {
-        self.settings.key_required = Some(KeyRequired::from(required));
+    pub fn key_required(mut self, required: impl Into<KeyRequired>) -> Self {
+        self.rules.settings.key_required = Some(required.into());
         self
     }
 
     /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged: the first one that
     /// has a key in the key's header is a warning.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
-        self.methods = methods.into_iter().collect();
+        self.rules.methods = methods.into_iter().collect();
         self
     }
 
@@ -234,7 +250,8 @@ impl HttpOperationBuilder {
     ///
     /// `Set-Cookie` and the headers of one connection are never stored: [`build`](Self::build) refuses them.
     pub fn stored_headers<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.stored_headers
+        self.rules
+            .stored_headers
             .extend(names.into_iter().map(Into::into));
         self
     }
@@ -247,13 +264,13 @@ impl HttpOperationBuilder {
         mut self,
         statuses: impl Fn(StatusCode) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.rules.statuses = Some(Arc::new(statuses));
+        self.rules.stored.statuses = Some(Arc::new(statuses));
         self
     }
 
     /// Sets what to do with a response that cannot be stored. Default: [`Unstorable::Complete`].
     pub fn on_unstorable(mut self, policy: Unstorable) -> Self {
-        self.rules.on_unstorable = policy;
+        self.rules.stored.on_unstorable = policy;
         self
     }
 
@@ -263,13 +280,13 @@ impl HttpOperationBuilder {
     /// With true, the client gets the first byte when the body has ended or the limit is reached. It is needed where a layer
     /// inside this one, such as compression, hides the length.
     pub fn collect_streams(mut self, collect: bool) -> Self {
-        self.rules.collects_streams = collect;
+        self.rules.stored.collects_streams = collect;
         self
     }
 
     /// Sets the most bytes of a request's body. Default: 10 MiB. A larger body is refused with 413.
     pub fn max_request_body(mut self, bytes: usize) -> Self {
-        self.max_request_body = bytes;
+        self.rules.max_request_body = bytes;
         self
     }
 
@@ -278,20 +295,20 @@ impl HttpOperationBuilder {
     /// A store can have a lower limit of its own, such as 6 MB in DynamoDB: a response that it refuses is completed
     /// as under [`Unstorable::Complete`], or refused under [`Unstorable::Refuse`] without `store_when`.
     pub fn max_response_body(mut self, bytes: usize) -> Self {
-        self.rules.max_body = bytes;
+        self.rules.stored.max_body = bytes;
         self
     }
 
     /// Sets the header of a replay, whose value is `true`. `None` switches it off. Default: `idempotent-replayed`.
     pub fn replayed_header<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
-        self.replayed_header = name.into().map(str::to_owned);
+        self.rules.replayed_header = name.into().map(str::to_owned);
         self
     }
 
     /// Sets the address of your documentation for clients: each error has it as `Link: <..>; rel="describedby"`. The draft asks
     /// for it.
     pub fn documentation(mut self, url: impl Into<String>) -> Self {
-        self.documentation = Some(url.into());
+        self.rules.documentation = Some(url.into());
         self
     }
 
@@ -320,13 +337,13 @@ impl HttpOperationBuilder {
     ///     .caller_header("x-user-id")
     ///     .add_headers(cors) // the handler calls `cors` for its own responses
     ///     .build()?;
-    /// # Ok::<(), idempotency_http::ConfigurationError>(())
+    /// # Ok::<(), idempotency_http::Error>(())
     /// ```
     pub fn add_headers(
         mut self,
         headers: impl Fn(&HeaderMap) -> HeaderMap + Send + Sync + 'static,
     ) -> Self {
-        self.added_headers = Some(Arc::new(headers));
+        self.rules.added_headers = Some(Arc::new(headers));
         self
     }
 
@@ -335,16 +352,16 @@ impl HttpOperationBuilder {
         mut self,
         response: impl Fn(&Problem) -> http::Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.error_response = Some(Arc::new(response));
+        self.rules.error_response = Some(Arc::new(response));
         self
     }
 }
 
-impl fmt::Debug for HttpOperationBuilder {
+impl<T> fmt::Debug for HttpOperationBuilder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpOperationBuilder")
-            .field("path", &self.path)
-            .field("settings", &self.settings)
+            .field("path", &self.rules.path)
+            .field("settings", &self.rules.settings)
             .finish_non_exhaustive()
     }
 }

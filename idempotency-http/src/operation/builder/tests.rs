@@ -1,4 +1,5 @@
 use idempotency_core::config::ConfigurationError;
+use idempotency_core::error::ErrorKind;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::policy::Steps;
 
@@ -11,7 +12,11 @@ fn builder() -> HttpOperationBuilder {
 
 #[track_caller]
 fn refused(builder: HttpOperationBuilder) -> String {
-    builder.build().unwrap_err().to_string()
+    let error = builder.build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    let text = error.to_string();
+    let (_, detail) = text.split_once("the configuration is wrong: ").unwrap();
+    detail.to_owned()
 }
 
 #[test]
@@ -141,7 +146,7 @@ fn variables_stand_for_settings_that_are_missing() {
         wrong
             .unwrap_err()
             .to_string()
-            .starts_with("IDEMPOTENCY_KEY_REQUIRED is `perhaps`")
+            .contains("IDEMPOTENCY_KEY_REQUIRED is `perhaps`")
     );
 }
 
