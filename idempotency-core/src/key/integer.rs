@@ -262,7 +262,7 @@ impl fmt::Debug for Integer {
 /// division of the whole number.
 ///
 /// Each limb has a sign and room for a carry, so numbers are added limb by limb, and carries wait for the total. So an addition
-/// takes as many steps as the number has limbs, whatever the sum is.
+/// takes as many steps as the number has limbs.
 #[derive(Default)]
 pub(crate) struct Sum(Vec<i128>);
 
