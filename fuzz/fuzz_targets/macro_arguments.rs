@@ -18,9 +18,7 @@ mod macros {
     pub mod values;
 }
 // The sources name each other by the root of their crate.
-use macros::{
-    arguments, attribute, bounds, expand, parameters, parse, runtime, validate, values,
-};
+use macros::{arguments, attribute, bounds, expand, parameters, parse, runtime, validate, values};
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{LazyLock, Mutex};
