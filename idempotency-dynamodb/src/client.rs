@@ -22,9 +22,6 @@ use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
 use aws_smithy_runtime_api::client::http::{HttpConnectorSettings, SharedHttpConnector};
 use idempotency_core::config::ConfigurationError;
 
-#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
-#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
-
 /// The timeout to open a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(1);
 
