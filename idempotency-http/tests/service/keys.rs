@@ -411,7 +411,7 @@ fn the_id_of_an_iam_session_is_refused_as_a_caller_with_what_to_write() {
         "[requestContext.accountId, requestContext.identity.caller]",
     ] {
         let error = builder().caller(caller).build().unwrap_err().to_string();
-        assert!(error.starts_with("`caller`: "), "{error}");
+        assert!(error.contains(": `caller`: "), "{error}");
         assert!(error.ends_with("write `iam_caller(@)`"), "{error}");
     }
 }
