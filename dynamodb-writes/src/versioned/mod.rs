@@ -185,7 +185,7 @@ fn new_token() -> Result<Token, VersionedError> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum VersionedError {
-    /// Another write was first: the item has another version, or is absent, or [`create`](create) found an item. Carries
+    /// Another write was first: the item has another version, or is absent, or [`create`] found an item. Carries
     /// the current item.
     Conflict(Conflict),
     /// The version is the expected one, and the condition of the caller does not hold. Carries the current item. Nothing was
