@@ -1,6 +1,5 @@
 //! A clock and a random source controlled by the test.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -27,9 +26,10 @@ const ROUND_UP: Duration = Duration::from_nanos(999_999);
 /// clock.advance(Duration::from_secs(1));
 /// assert_eq!(clock.now(), EpochMillis::new(1_700_000_001_000));
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<Inner>>);
 
+#[derive(Debug)]
 struct Inner {
     now: EpochMillis,
     /// True if a sleep moves the clock instead of waiting for the test.
@@ -121,12 +121,6 @@ impl Clock for ManualClock {
             inner.sleepers.push(context.waker().clone());
             Poll::Pending
         }))
-    }
-}
-
-impl fmt::Debug for ManualClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ManualClock({})", self.now())
     }
 }
 

@@ -1,81 +1,36 @@
 //! A store for tests that counts its requests and injects faults.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Data, Record, RecordId};
+use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    Change, Consistency, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind,
-    StoreReply, StoreRequest, TransactionRequest, Write,
+    Consistency, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind, StoreReply,
+    StoreRequest, TransactionRequest, Write,
 };
 
 pub use idempotency_core::example::StoreExt;
 
 /// A request to a store, as [`FaultyStore`] notes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum StoreCall {
-    /// A write of a whole record.
-    Put {
-        /// The record's id.
-        id: RecordId,
-        /// The record to write.
-        record: Record,
-        /// The condition of the write.
-        condition: Condition,
-    },
-    /// A change of some attributes.
-    Update {
-        /// The record's id.
-        id: RecordId,
-        /// The change.
-        change: Change,
-        /// The condition of the write.
-        condition: Condition,
-    },
-    /// A deletion.
-    Delete {
-        /// The record's id.
-        id: RecordId,
-        /// The condition of the write.
-        condition: Condition,
-    },
-    /// A write of the result of a step.
-    Step {
-        /// The record's id.
-        id: RecordId,
-        /// The name of the step.
-        name: String,
-        /// Its result.
-        result: Data,
-        /// The condition of the write.
-        condition: Condition,
-    },
-    /// A write of a record, and staged writes, in one transaction.
-    Transact {
-        /// The record's id; `None` for a run without protection.
-        id: Option<RecordId>,
-        /// The write of the record.
-        write: Option<Write>,
-        /// The condition of that write.
-        condition: Option<Condition>,
-        /// The number of staged writes.
-        staged: usize,
-        /// The token of the transaction.
-        token: String,
-    },
-    /// A read.
-    Read {
-        /// The record's id.
-        id: RecordId,
-        /// How current the record had to be.
-        consistency: Consistency,
-    },
+pub struct StoreCall {
+    /// The kind of the request.
+    pub operation: StoreOperation,
+    /// The record's id; `None` for the transaction of a run without protection.
+    pub id: Option<RecordId>,
+    /// The write of the record; `None` for a read.
+    pub write: Option<Write>,
+    /// The condition of the write.
+    pub condition: Option<Condition>,
+    /// How current the record of a read had to be.
+    pub consistency: Option<Consistency>,
+    /// The staged writes of a transaction, and its token.
+    staged: Option<(Staged, String)>,
 }
 
 /// The kinds of requests to a store.
@@ -97,58 +52,55 @@ pub enum StoreOperation {
 }
 
 impl StoreCall {
-    /// Returns the kind of the request.
-    pub fn operation(&self) -> StoreOperation {
-        match self {
-            Self::Put { .. } => StoreOperation::Put,
-            Self::Update { .. } => StoreOperation::Update,
-            Self::Delete { .. } => StoreOperation::Delete,
-            Self::Step { .. } => StoreOperation::Step,
-            Self::Transact { .. } => StoreOperation::Transact,
-            Self::Read { .. } => StoreOperation::Read,
-        }
-    }
-
     fn of(request: StoreRequest<'_>) -> Self {
-        let (write, id, condition) = match request {
+        let record = request.record();
+        let mut call = Self {
+            operation: StoreOperation::Read,
+            id: record.map(|record| record.id.clone()),
+            write: record.map(|record| record.write.clone()),
+            condition: record.map(|record| record.condition.clone()),
+            consistency: None,
+            staged: None,
+        };
+        match request {
             StoreRequest::Read(id, consistency) => {
-                let id = id.clone();
-                return Self::Read { id, consistency };
+                call.id = Some(id.clone());
+                call.consistency = Some(consistency);
             }
             StoreRequest::Transact(transaction) => {
-                let record = transaction.record;
-                return Self::Transact {
-                    id: record.map(|record| record.id.clone()),
-                    write: record.map(|record| record.write.clone()),
-                    condition: record.map(|record| record.condition.clone()),
-                    staged: transaction.staged.count(),
-                    token: transaction.token.to_owned(),
-                };
+                call.operation = StoreOperation::Transact;
+                call.staged = Some((transaction.staged.clone(), transaction.token.to_owned()));
             }
-            StoreRequest::Write(RecordWrite {
+            StoreRequest::Write(record) => {
+                call.operation = match record.write {
+                    Write::Put(_) => StoreOperation::Put,
+                    Write::Update(_) => StoreOperation::Update,
+                    Write::Delete => StoreOperation::Delete,
+                    Write::Step { .. } => StoreOperation::Step,
+                }
+            }
+        }
+        call
+    }
+
+    /// Returns the write that the call asks for; `None` for a read.
+    fn request(&self) -> Option<StoreRequest<'_>> {
+        let parts = (&self.id, &self.write, &self.condition);
+        let record = match parts {
+            (Some(id), Some(write), Some(condition)) => Some(RecordWrite {
                 id,
                 write,
                 condition,
-            }) => (write.clone(), id.clone(), condition.clone()),
+            }),
+            _ => None,
         };
-        match write {
-            Write::Put(record) => Self::Put {
-                id,
+        match &self.staged {
+            Some((staged, token)) => Some(StoreRequest::Transact(TransactionRequest {
                 record,
-                condition,
-            },
-            Write::Update(change) => Self::Update {
-                id,
-                change,
-                condition,
-            },
-            Write::Delete => Self::Delete { id, condition },
-            Write::Step { name, result } => Self::Step {
-                id,
-                name,
-                result,
-                condition,
-            },
+                staged,
+                token,
+            })),
+            None => record.map(StoreRequest::Write),
         }
     }
 }
@@ -213,8 +165,10 @@ pub struct FaultyStore<S> {
 #[derive(Default)]
 struct State {
     calls: Vec<StoreCall>,
+    /// The number of calls of each kind.
+    counts: HashMap<StoreOperation, usize>,
     faults: Vec<(StoreOperation, usize, StoreFault)>,
-    delayed: Vec<Delayed>,
+    delayed: Vec<StoreCall>,
     history: History,
     hung: usize,
     watchers: Vec<Waker>,
@@ -237,7 +191,7 @@ impl<S: Store> FaultyStore<S> {
     /// Injects a fault into the `nth` request of this kind from now on, counted from 1.
     pub fn inject(&self, operation: StoreOperation, nth: usize, fault: StoreFault) {
         let mut state = self.state();
-        let before = count(&state.calls, operation);
+        let before = state.count(operation);
         state.faults.push((operation, before + nth, fault));
     }
 
@@ -275,7 +229,7 @@ impl<S: Store> FaultyStore<S> {
 
     /// Returns the number of requests of this kind.
     pub fn count(&self, operation: StoreOperation) -> usize {
-        count(&self.state().calls, operation)
+        self.state().count(operation)
     }
 
     /// Waits until a request hangs after this call, so that a test can drop its caller at that point.
@@ -323,7 +277,7 @@ impl<S: Store> FaultyStore<S> {
     pub async fn deliver(&self) {
         let delayed = std::mem::take(&mut self.state().delayed);
         for delayed in &delayed {
-            if let Some(arrived) = delayed.arrives() {
+            if let Some(arrived) = delayed.request() {
                 self.forward(arrived, &SendLog::new()).await;
             }
         }
@@ -355,9 +309,10 @@ impl<S: Store> FaultyStore<S> {
     /// Notes a request and returns its fault.
     fn note(&self, call: StoreCall) -> Option<StoreFault> {
         let mut state = self.state();
-        let operation = call.operation();
+        let operation = call.operation;
         state.calls.push(call);
-        let nth = count(&state.calls, operation);
+        *state.counts.entry(operation).or_default() += 1;
+        let nth = state.count(operation);
         let at = state
             .faults
             .iter()
@@ -394,7 +349,7 @@ impl<S: Store> FaultyStore<S> {
                 lost(StoreErrorKind::Unreachable)
             }
             StoreFault::Delay if !is_read => {
-                self.state().delayed.push(Delayed::of(request));
+                self.state().delayed.push(StoreCall::of(request));
                 lost(StoreErrorKind::Unreachable)
             }
             StoreFault::Conflict if !is_read => {
@@ -425,11 +380,10 @@ impl<S: Store> FaultyStore<S> {
     }
 }
 
-fn count(calls: &[StoreCall], operation: StoreOperation) -> usize {
-    calls
-        .iter()
-        .filter(|call| call.operation() == operation)
-        .count()
+impl State {
+    fn count(&self, operation: StoreOperation) -> usize {
+        self.counts.get(&operation).copied().unwrap_or_default()
+    }
 }
 
 fn injected(kind: StoreErrorKind) -> StoreError {
@@ -447,12 +401,6 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn name(&self) -> String {
         self.inner.name()
-    }
-}
-
-impl<S> fmt::Debug for FaultyStore<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultyStore").finish_non_exhaustive()
     }
 }
 
@@ -492,48 +440,6 @@ impl History {
     /// Returns the oldest kept state of a record, or `None` if no write of it was noted.
     fn earlier(&self, id: &RecordId) -> Option<Option<Record>> {
         self.states.get(id)?.front().cloned()
-    }
-}
-
-/// A write that a fault holds back.
-struct Delayed {
-    record: Option<(RecordId, Write, Condition)>,
-    /// The staged writes, and the token.
-    staged: Option<(Staged, String)>,
-}
-
-impl Delayed {
-    /// Returns a copy of a write that can arrive later.
-    fn of(request: StoreRequest<'_>) -> Self {
-        let record = request.record().map(|record| {
-            let (id, write) = (record.id.clone(), record.write.clone());
-            (id, write, record.condition.clone())
-        });
-        let staged = match request {
-            StoreRequest::Transact(transaction) => {
-                Some((transaction.staged.clone(), transaction.token.to_owned()))
-            }
-            StoreRequest::Write(_) | StoreRequest::Read(..) => None,
-        };
-        Self { record, staged }
-    }
-
-    /// Returns the write that arrives now.
-    fn arrives(&self) -> Option<StoreRequest<'_>> {
-        let record = self.record.as_ref();
-        let record = record.map(|(id, write, condition)| RecordWrite {
-            id,
-            write,
-            condition,
-        });
-        match (&self.staged, record) {
-            (Some((staged, token)), record) => Some(StoreRequest::Transact(TransactionRequest {
-                record,
-                staged,
-                token,
-            })),
-            (None, record) => record.map(StoreRequest::Write),
-        }
     }
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use idempotency_core::clock::Clock;
 use idempotency_core::config::Variables;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::MemoryStore;
+use idempotency_core::store::{MemoryStore, Write};
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, Operation, OperationBuilder, Outcome, with_backend,
@@ -50,6 +50,17 @@ impl Default for Harness {
 }
 
 impl Harness {
+    /// Returns the records that the store was asked to put, each with its id: claims, in order.
+    pub fn puts(&self) -> Vec<(RecordId, Record)> {
+        let calls = self.store.calls().into_iter();
+        calls
+            .filter_map(|call| match (call.operation, call.id, call.write) {
+                (StoreOperation::Put, Some(id), Some(Write::Put(record))) => Some((id, record)),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// Returns a harness with this clock.
     pub fn with_clock(clock: ManualClock) -> Self {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));

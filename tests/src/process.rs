@@ -109,7 +109,7 @@ pub async fn start_with(
 pub fn error_type(result: Result<Reply, InvokeError>) -> String {
     match result {
         Ok(_) => "a response".to_owned(),
-        Err(error) => error.error_type().to_owned(),
+        Err(error) => error.error_type,
     }
 }
 
@@ -121,7 +121,7 @@ pub fn error_type(result: Result<Reply, InvokeError>) -> String {
 pub async fn after_the_lease(lambda: &LocalLambda, event: &str) -> Result<Reply, InvokeError> {
     loop {
         match lambda.invoke(event).await {
-            Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
+            Err(error) if error.error_type == "IdempotencyAlreadyInProgress" => {}
             other => return other,
         }
     }

@@ -152,7 +152,7 @@ impl Contestant {
             command.current_dir(directory);
         }
         FunctionSpec::new("charge", command)
-            .memory_size(1024)
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024")
             .env("IDEMPOTENCY_TABLE", crate::server::TABLE)
             .envs(environment.to_vec())
             .envs(self.env.clone())

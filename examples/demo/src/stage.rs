@@ -70,6 +70,9 @@ pub(crate) struct Call {
     pub(crate) lease_ends: Option<u64>,
 }
 
+/// The type of the error of an event whose process was killed.
+const EXITED: &str = "Runtime.ExitError";
+
 type Outcome = Result<Reply, InvokeError>;
 
 impl Stage {
@@ -326,7 +329,7 @@ impl Observed {
     fn new(outcome: Outcome, calls: &[Call], first_line: &str) -> Self {
         let log = outcome
             .as_ref()
-            .map_or_else(InvokeError::log, |reply| &reply.log);
+            .map_or_else(|error| &error.log, |reply| &reply.log);
         let begins = log.iter().filter(|line| line.text.contains(first_line));
         let runs = begins.count();
         let reply = outcome.as_ref().ok();
@@ -349,13 +352,13 @@ impl Observed {
             (Ok(_), _) if calls.is_empty() => "ran unprotected",
             (Ok(_), _) => "ran",
             (Err(_), 0) => "refused",
-            (Err(InvokeError::Function { .. }), _) => "ran, failed",
-            (Err(_), _) => "ran, killed",
+            (Err(error), _) if error.error_type == EXITED => "ran, killed",
+            (Err(_), _) => "ran, failed",
         };
         let summary = match &outcome {
             Ok(_) => summary(&response),
-            Err(InvokeError::Exited { .. }) => "none".to_owned(),
-            Err(error) => error.error_type().to_owned(),
+            Err(error) if error.error_type == EXITED => "none".to_owned(),
+            Err(error) => error.error_type.clone(),
         };
         Self {
             runs,

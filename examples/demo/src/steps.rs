@@ -146,14 +146,14 @@ async fn a_batch_and_its_redelivery(stage: &mut Stage, [here, elsewhere]: &Two) 
         .json(&order("o-1002", "cup-white"))
         .json(&order("o-1001", "tea-250"));
     stage.send_batch(here, &batch.to_string()).await?;
-    let again = batch.receive_count(2);
+    let again = batch.with("/Records/0/attributes/ApproximateReceiveCount", "2");
     stage.send_batch(elsewhere, &again.to_string()).await
 }
 
 async fn a_record_that_fails(stage: &mut Stage, [here, _]: &Two) -> Result<()> {
     let record = |entry_id: &str, account: &str| {
         let entry = json!({ "entry_id": entry_id, "account": account, "amount": 5_000 });
-        AwsRecord::json(&entry).partition_key(account)
+        AwsRecord::json(&entry).group(account)
     };
     let locked = || record("e-3", ledger::book::LOCKED_ONCE);
     let batch = events::kinesis("ledger")

@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use idempotency_lambda::{Context, MemoryStore, backend_over, with_backend};
-use idempotency_testkit::retry_safety::{Provider, ProviderReply, World, retry_safety};
+use idempotency_testkit::retry_safety::{Provider, World, retry_safety};
 use serde_json::Value;
 
 use super::*;
@@ -111,7 +111,7 @@ async fn an_order_is_charged_once_wherever_the_function_fails() {
     let payload = |user: &str, amount: u64| event("", Some(user), amount, "good").payload;
     let provider = Provider::new(|request| {
         let payment_id = format!("pay-{}", request.number);
-        ProviderReply::json(201, &json!({ "payment_id": payment_id }))
+        (201, json!({ "payment_id": payment_id }))
     });
     let report = retry_safety(payload("u-1", 4_200), async |world: World, payload| {
         let address = world.url().replace("http://", "");

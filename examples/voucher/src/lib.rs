@@ -75,7 +75,7 @@ mod tests {
             let event = LambdaEvent::new(order, world.context());
             sell(event, &world.dynamodb()).await
         })
-        .table(TableSpec::new(TABLE).without_ttl())
+        .table(TableSpec::new(TABLE).ttl(None))
         .prepare(open_account)
         .another(order("o-2", 50))
         .changed(order("o-1", 70))

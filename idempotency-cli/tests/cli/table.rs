@@ -87,9 +87,7 @@ async fn every_fault_of_a_table_is_reported() {
     missing.exits(1);
     missing.prints("create it with `idempotency table create`");
 
-    let other = TableSpec::new("idempotency")
-        .partition_key("pk")
-        .without_ttl();
+    let other = TableSpec::new("idempotency").partition_key("pk").ttl(None);
     database.create_table(other).await.unwrap();
     let ran = run_on_table(&database, &["table", "check", "--json"]);
     assert_eq!(
@@ -126,7 +124,7 @@ async fn a_denied_action_is_reported_without_the_others() {
         .create_table(TableSpec::new("idempotency"))
         .await
         .unwrap();
-    database.inject(Fault::on("UpdateItem").access_denied());
+    database.inject(Fault::on("UpdateItem").respond_with(400, "AccessDeniedException"));
     let ran = run_on_table(&database, &["table", "check", "--json"]);
     ran.exits(1);
     assert_eq!(result(&ran, "dynamodb:UpdateItem").0, "wrong");

@@ -13,8 +13,8 @@ use crate::store::StoreOperation;
 
 /// Creates the stores under test, and does to their records what the [`Store`] trait cannot.
 ///
-/// All stores of one factory share their records, as two processes share one table. A closure that returns an `Arc` of a
-/// store is a factory that offers nothing else.
+/// All stores of one factory share their records, as two processes share one table. [`sharing`] makes a factory that offers nothing
+/// else.
 ///
 /// # Examples
 ///
@@ -99,21 +99,18 @@ pub trait StoreFactory: Send + Sync {
     ) -> BoxFuture<'a, Result<u32, Box<dyn Error + Send + Sync>>> {
         Box::pin(async move { Err(format!("the factory does not know `{name}`").into()) })
     }
-
-    /// Returns true if a write whose condition failed returns the record. If not, the suite reads the record instead.
-    fn failed_conditions_return_the_record(&self) -> bool {
-        true
-    }
 }
 
-impl<F, S> StoreFactory for F
-where
-    F: Fn() -> Arc<S> + Send + Sync,
-    S: Store + 'static,
-{
+/// Returns a factory of this one store. Cases that need more than the [`Store`] trait are skipped.
+pub fn sharing(store: Arc<impl Store + 'static>) -> impl StoreFactory {
+    Shared(store)
+}
+
+struct Shared(Arc<dyn Store>);
+
+impl StoreFactory for Shared {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Box<dyn Error + Send + Sync>>> {
-        let store: Arc<dyn Store> = self();
-        Box::pin(async move { Ok(store) })
+        Box::pin(async { Ok(Arc::clone(&self.0)) })
     }
 }
 

@@ -174,7 +174,7 @@ impl Key<'_> {
         expected: Expected<'_>,
     ) -> Checked {
         let write = self.sends_put(record, condition).await;
-        self.check_outcome("put", write, expected).await
+        check_outcome("put", write, expected)
     }
 
     pub(super) async fn update(
@@ -184,12 +184,12 @@ impl Key<'_> {
         expected: Expected<'_>,
     ) -> Checked {
         let write = self.sends_update(change, condition).await;
-        self.check_outcome("update", write, expected).await
+        check_outcome("update", write, expected)
     }
 
     pub(super) async fn delete(&self, condition: &Condition, expected: Expected<'_>) -> Checked {
         let write = self.trial.store.delete(&self.id, condition).await;
-        self.check_outcome("delete", write, expected).await
+        check_outcome("delete", write, expected)
     }
 
     /// Writes the result of a step.
@@ -205,7 +205,7 @@ impl Key<'_> {
             result: Data::new(result),
         };
         let write = self.trial.store.write(&self.id, step, condition).await;
-        self.check_outcome("step", write, expected).await
+        check_outcome("step", write, expected)
     }
 
     /// Reads the record under the id.
@@ -223,70 +223,54 @@ impl Key<'_> {
     pub(super) async fn finds(&self, expected: Option<&Record>) -> Checked {
         same("a read", self.read().await?.as_ref(), expected)
     }
+}
 
-    /// Checks the outcome of a write.
-    pub(super) async fn check_outcome(
-        &self,
-        operation: &str,
-        write: StoreReply,
-        expected: Expected<'_>,
-    ) -> Checked {
-        match (write, expected) {
-            (StoreReply::Applied { .. }, Applied) => Ok(()),
-            (StoreReply::Applied { .. }, Refused(record)) => broken(format!(
-                "a {operation} was applied although its condition does not hold for {}",
-                shown(record)
-            )),
-            (
-                StoreReply::ConditionFailed {
-                    maybe_applied: true,
-                    ..
-                },
-                _,
-            ) => broken(format!(
-                "the condition of a {operation} failed, but an earlier send may have been applied, which proves nothing: run again"
-            )),
-            (StoreReply::ConditionFailed { existing, .. }, Applied) => broken(format!(
-                "the condition of a {operation} failed although it holds; it returned {}",
-                shown(existing.as_ref())
-            )),
-            (StoreReply::ConditionFailed { existing, .. }, Refused(record)) => {
-                self.check_existing(operation, existing, record).await
-            }
-            (
-                StoreReply::Failed {
-                    error,
-                    maybe_applied,
-                },
-                _,
-            ) => broken(format!(
-                "a {operation} failed (maybe applied: {maybe_applied}): {error}"
-            )),
-            (other, _) => broken(format!(
-                "a {operation} had an outcome that the suite does not know: {other:?}"
-            )),
+/// Checks the outcome of a write.
+pub(super) fn check_outcome(operation: &str, write: StoreReply, expected: Expected<'_>) -> Checked {
+    match (write, expected) {
+        (StoreReply::Applied { .. }, Applied) => Ok(()),
+        (StoreReply::Applied { .. }, Refused(record)) => broken(format!(
+            "a {operation} was applied although its condition does not hold for {}",
+            shown(record)
+        )),
+        (
+            StoreReply::ConditionFailed {
+                maybe_applied: true,
+                ..
+            },
+            _,
+        ) => broken(format!(
+            "the condition of a {operation} failed, but an earlier send may have been applied, which proves nothing: run again"
+        )),
+        (StoreReply::ConditionFailed { existing, .. }, Applied) => broken(format!(
+            "the condition of a {operation} failed although it holds; it returned {}",
+            shown(existing.as_ref())
+        )),
+        (StoreReply::ConditionFailed { existing, .. }, Refused(record)) => {
+            check_existing(operation, existing.as_ref(), record)
         }
+        (
+            StoreReply::Failed {
+                error,
+                maybe_applied,
+            },
+            _,
+        ) => broken(format!(
+            "a {operation} failed (maybe applied: {maybe_applied}): {error}"
+        )),
+        (other, _) => broken(format!(
+            "a {operation} had an outcome that the suite does not know: {other:?}"
+        )),
     }
-
-    /// Checks that a failed condition returned this record. If the store cannot return it, reads it instead.
-    pub(super) async fn check_existing(
-        &self,
-        operation: &str,
-        existing: Option<Record>,
-        expected: Option<&Record>,
-    ) -> Checked {
-        if existing.is_none()
-            && expected.is_some()
-            && !self.trial.factory.failed_conditions_return_the_record()
-        {
-            return self.finds(expected).await;
-        }
-        same(
-            &format!("a {operation} whose condition failed"),
-            existing.as_ref(),
-            expected,
-        )
-    }
+}
+/// Checks that a failed condition returned this record.
+pub(super) fn check_existing(
+    operation: &str,
+    existing: Option<&Record>,
+    expected: Option<&Record>,
+) -> Checked {
+    let write = format!("a {operation} whose condition failed");
+    same(&write, existing, expected)
 }
 
 /// Returns the flaw of a rule that does not hold.

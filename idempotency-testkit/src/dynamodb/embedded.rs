@@ -305,7 +305,7 @@ impl EmbeddedDynamoDb {
         &self,
         table: &str,
         key: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Option<Item>, DatabaseError>
+    ) -> Result<Option<HashMap<String, AttributeValue>>, DatabaseError>
     where
         K: Into<String>,
         V: Into<String>,
@@ -328,7 +328,10 @@ impl EmbeddedDynamoDb {
     /// # Errors
     ///
     /// If there is no such table.
-    pub async fn items(&self, table: &str) -> Result<Vec<Item>, DatabaseError> {
+    pub async fn items(
+        &self,
+        table: &str,
+    ) -> Result<Vec<HashMap<String, AttributeValue>>, DatabaseError> {
         let pages = self
             .direct
             .scan()
@@ -412,8 +415,7 @@ fn key((attribute, kind): &(String, KeyType)) -> Option<KeySchemaElement> {
         .ok()
 }
 
-/// An item as the SDK represents it: attribute names and values.
-pub type Item = HashMap<String, AttributeValue>;
+type Item = HashMap<String, AttributeValue>;
 
 /// A table to create. By default: partition key `id` (a string), on-demand billing, TTL on `expiration`.
 ///
@@ -423,7 +425,7 @@ pub type Item = HashMap<String, AttributeValue>;
 /// use idempotency_testkit::dynamodb::TableSpec;
 ///
 /// let plain = TableSpec::new("idempotency");
-/// let shared = TableSpec::new("everything").partition_key("pk").with_sort_key("sk").without_ttl();
+/// let shared = TableSpec::new("everything").partition_key("pk").with_sort_key("sk").ttl(None);
 /// # let _ = (plain, shared);
 /// ```
 #[derive(Clone, Debug)]
@@ -460,21 +462,15 @@ impl TableSpec {
         self
     }
 
-    /// Sets the TTL attribute (a number, in seconds since the epoch).
-    pub fn ttl(mut self, attribute: impl Into<String>) -> Self {
-        self.ttl = Some(attribute.into());
+    /// Sets the TTL attribute (a number, in seconds since the epoch); `None` leaves TTL off.
+    pub fn ttl<'a>(mut self, attribute: impl Into<Option<&'a str>>) -> Self {
+        self.ttl = attribute.into().map(str::to_owned);
         self
     }
 
     /// Encrypts the table with a key of KMS, as its description says it. The embedded database encrypts nothing.
     pub fn encrypted(mut self) -> Self {
         self.encrypted = true;
-        self
-    }
-
-    /// Leaves TTL off.
-    pub fn without_ttl(mut self) -> Self {
-        self.ttl = None;
         self
     }
 }

@@ -31,5 +31,5 @@ mod proxy;
 
 #[cfg(feature = "retry-safety")]
 pub(crate) use embedded::Cause;
-pub use embedded::{DatabaseError, EmbeddedDynamoDb, Item, TableSpec};
+pub use embedded::{DatabaseError, EmbeddedDynamoDb, TableSpec};
 pub use proxy::{Fault, FaultBuilder, Injected, Request};

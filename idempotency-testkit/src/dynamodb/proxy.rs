@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use crate::wire::{self, HangUp};
 
@@ -44,9 +44,6 @@ pub(super) enum Kind {
     LateArrival,
     Hold,
     HoldReply,
-    ArriveAfter(Duration),
-    Delay(Duration),
-    DelayReply(Duration),
     Respond {
         status: u16,
         error: String,
@@ -64,6 +61,7 @@ pub struct FaultBuilder {
     table: Option<String>,
     pub(super) first: usize,
     pub(super) times: usize,
+    release_after: Option<Duration>,
 }
 
 impl Fault {
@@ -82,6 +80,7 @@ impl Fault {
             table: None,
             first: 1,
             times: 1,
+            release_after: None,
         }
     }
 }
@@ -108,6 +107,13 @@ impl FaultBuilder {
     /// Applies to every request, starting with the [`nth`](Self::nth).
     pub fn always(self) -> Self {
         self.times(usize::MAX)
+    }
+
+    /// Releases each request that [`hold`](Self::hold), [`hold_reply`](Self::hold_reply) or [`late_arrival`](Self::late_arrival)
+    /// holds after this time, by the system clock: the test need not call [`Injected::release`].
+    pub fn release_after(mut self, time: Duration) -> Self {
+        self.release_after = Some(time);
+        self
     }
 
     /// Loses the request: the connection closes and nothing is applied.
@@ -157,17 +163,8 @@ impl FaultBuilder {
         self.respond_with(400, "ProvisionedThroughputExceededException")
     }
 
-    /// Responds with `InternalServerError` (500), which the SDK retries. Nothing is applied.
-    pub fn internal_error(self) -> Fault {
-        self.respond_with(500, "InternalServerError")
-    }
-
-    /// Responds with `AccessDeniedException` (400), which the SDK does not retry. Nothing is applied.
-    pub fn access_denied(self) -> Fault {
-        self.respond_with(400, "AccessDeniedException")
-    }
-
-    /// Responds with this HTTP status and error code, such as `(400, "RequestLimitExceeded")`. Nothing is applied.
+    /// Responds with this HTTP status and error code, such as `(400, "AccessDeniedException")`, which the SDK does not retry, or
+    /// `(500, "InternalServerError")`, which it retries. Nothing is applied.
     pub fn respond_with(self, status: u16, error: impl Into<String>) -> Fault {
         self.failed(status, error.into(), false)
     }
@@ -175,23 +172,6 @@ impl FaultBuilder {
     /// Applies the request and responds with `InternalServerError` (500): after a 500 a client cannot know the result.
     pub fn internal_error_although_applied(self) -> Fault {
         self.failed(500, "InternalServerError".to_owned(), true)
-    }
-
-    /// Delays the request by this long, by the system clock, then applies it and responds.
-    pub fn delay(self, delay: Duration) -> Fault {
-        self.kind(Kind::Delay(delay))
-    }
-
-    /// Applies the request at once, and sends its reply this much later, by the system clock.
-    pub fn delay_reply(self, delay: Duration) -> Fault {
-        self.kind(Kind::DelayReply(delay))
-    }
-
-    /// Closes the connection now, and applies the request this much later, by the system clock.
-    ///
-    /// As [`late_arrival`](Self::late_arrival), for a test that does not choose the moment.
-    pub fn arrive_after(self, delay: Duration) -> Fault {
-        self.kind(Kind::ArriveAfter(delay))
     }
 
     fn failed(self, status: u16, error: String, applied: bool) -> Fault {
@@ -223,6 +203,7 @@ impl FaultBuilder {
 #[derive(Clone, Debug)]
 pub struct Injected {
     state: Arc<State>,
+    release_after: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -233,8 +214,9 @@ struct State {
 }
 
 impl Injected {
-    pub(super) fn new() -> Self {
+    fn new(release_after: Option<Duration>) -> Self {
         Self {
+            release_after,
             state: Arc::new(State {
                 open: watch::Sender::new(false),
                 applied: watch::Sender::new(0),
@@ -253,14 +235,9 @@ impl Injected {
     ///
     /// If the fault holds the request, the request is held now. If it drops or holds the reply, the request has been applied.
     pub async fn reached(&self) {
-        self.reached_times(1).await;
-    }
-
-    /// Waits until the fault has applied to this many requests, for example to release two claims at once.
-    pub async fn reached_times(&self, times: usize) {
         let mut applied = self.state.applied.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
-        let _ = applied.wait_for(|applied| *applied >= times).await;
+        let _ = applied.wait_for(|applied| *applied > 0).await;
     }
 
     /// Releases the held requests, and waits until the database has processed each of them.
@@ -295,9 +272,11 @@ impl Injected {
         let _ = done.wait_for(|done| *done >= applied).await;
     }
 
+    /// Waits until the test releases the request, or its time to be held ends.
     pub(super) async fn released(&self) {
         let mut open = self.state.open.subscribe();
-        let _ = open.wait_for(|open| *open).await;
+        let time = self.release_after.unwrap_or(Duration::MAX);
+        let _ = timeout(time, open.wait_for(|open| *open)).await;
     }
 
     /// Counts the request as processed when the guard is dropped, however the processing ends.
@@ -337,7 +316,7 @@ struct Armed {
 
 impl Faults {
     pub(super) fn inject(&self, fault: Fault) -> Injected {
-        let injected = Injected::new();
+        let injected = Injected::new(fault.target.release_after);
         self.table().armed.push(Armed {
             fault,
             seen: 0,
@@ -372,7 +351,7 @@ impl Faults {
         }
         found.or_else(|| {
             let fault = table.choose.as_mut()?(request)?;
-            Some((fault.kind, Injected::new()))
+            Some((fault.kind, Injected::new(fault.target.release_after)))
         })
     }
 
@@ -476,26 +455,6 @@ impl Proxy {
                 injected.released().await;
                 reply
             }
-            Kind::ArriveAfter(delay) => {
-                let processing = injected.processing();
-                tokio::spawn(async move {
-                    sleep(delay).await;
-                    let _ = self.apply(number, parts, body).await;
-                    drop(processing);
-                });
-                Err(HangUp)
-            }
-            Kind::Delay(delay) => {
-                let _processing = injected.processing();
-                sleep(delay).await;
-                self.apply(number, parts, body).await
-            }
-            Kind::DelayReply(delay) => {
-                let reply = self.apply(number, parts, body).await;
-                let _processing = injected.processing();
-                sleep(delay).await;
-                reply
-            }
             Kind::Respond {
                 status,
                 error,
@@ -587,8 +546,6 @@ pub struct Request {
     pub body: Value,
     /// The number of this attempt of the SDK, counted from 1; `None` if the client did not send it.
     pub attempt: Option<u32>,
-    /// The SDK's id of the call, the same in each of its attempts.
-    pub call: Option<String>,
     /// When it arrived.
     pub at: SystemTime,
     /// The HTTP status of the database's response; `None` if the request has not reached the database.
@@ -614,7 +571,6 @@ impl Request {
             operation: target.rsplit('.').next().unwrap_or_default().to_owned(),
             table: body["TableName"].as_str().map(str::to_owned),
             attempt: header("amz-sdk-request").and_then(attempt),
-            call: header("amz-sdk-invocation-id").map(str::to_owned),
             at: SystemTime::now(),
             status: None,
             responded_at: None,

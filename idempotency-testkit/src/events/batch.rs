@@ -12,8 +12,6 @@ use super::{default, filled, hex32, json_value, md5, set_all, sha256, uuid};
 
 /// The time of every event, in milliseconds since the epoch.
 const TIME: u64 = 1_744_193_729_512;
-/// Where a message has its group.
-const GROUP: &str = "/attributes/MessageGroupId";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
@@ -47,8 +45,7 @@ pub struct AwsBatch {
 /// use serde_json::json;
 ///
 /// let event = events::sqs("orders.fifo")
-///     .record(AwsRecord::json(&json!({"order_id": "o-1"})).group("u-1"))
-///     .record(AwsRecord::json(&json!({"order_id": "o-2"})).group("u-1"))
+///     .records(["o-1", "o-2"].map(|id| AwsRecord::json(&json!({ "order_id": id })).group("u-1")))
 ///     .to_value();
 /// assert_eq!(event["Records"][1]["attributes"]["MessageGroupId"], "u-1");
 /// assert_eq!(event["Records"][1]["attributes"]["SequenceNumber"], "18849496460467696129");
@@ -67,7 +64,7 @@ pub fn sqs(queue: impl Into<String>) -> AwsBatch {
 ///
 /// let event = events::kinesis("ledger")
 ///     .json(&json!({"entry": 1}))
-///     .record(AwsRecord::json(&json!({"entry": 2})).partition_key("account-7"))
+///     .records([AwsRecord::json(&json!({"entry": 2})).group("account-7")])
 ///     .to_value();
 /// assert_eq!(event["Records"][1]["kinesis"]["partitionKey"], "account-7");
 /// assert_eq!(event["Records"][0]["kinesis"]["data"], "eyJlbnRyeSI6MX0=");
@@ -87,8 +84,8 @@ pub fn kinesis(stream: impl Into<String>) -> AwsBatch {
 /// use serde_json::json;
 ///
 /// let event = events::dynamodb_stream("orders")
-///     .insert(&json!({"id": "o-1"}), &json!({"id": "o-1", "amount": 42}))
-///     .remove(&json!({"id": "o-2"}), &json!({"id": "o-2"}))
+///     .change(&json!({"id": "o-1"}), None, Some(&json!({"id": "o-1", "amount": 42})))
+///     .change(&json!({"id": "o-2"}), Some(&json!({"id": "o-2"})), None)
 ///     .to_value();
 /// assert_eq!(event["Records"][0]["dynamodb"]["NewImage"]["amount"], json!({"N": "42"}));
 /// assert_eq!(event["Records"][1]["eventName"], "REMOVE");
@@ -115,106 +112,42 @@ impl AwsBatch {
     ///
     /// If the value cannot be written as JSON, or the batch is one of a DynamoDB stream.
     pub fn json<T: Serialize + ?Sized>(self, data: &T) -> Self {
-        self.record(AwsRecord::json(data))
+        self.records([AwsRecord::json(data)])
     }
 
-    /// Adds a message or a record with this text.
-    ///
-    /// # Panics
-    ///
-    /// If the batch is one of a DynamoDB stream.
-    pub fn text(self, data: impl Into<String>) -> Self {
-        self.record(AwsRecord::text(data))
-    }
-
-    /// Adds a message or a record.
-    ///
-    /// # Panics
-    ///
-    /// If the batch is one of a DynamoDB stream.
-    pub fn record(self, record: AwsRecord) -> Self {
-        self.records([record])
-    }
-
-    /// Adds several messages or records.
+    /// Adds messages or records.
     ///
     /// # Panics
     ///
     /// If the batch is one of a DynamoDB stream.
     pub fn records(mut self, records: impl IntoIterator<Item = AwsRecord>) -> Self {
         let is_stream = self.source == Source::DynamoDbStream;
-        assert!(
-            !is_stream,
-            "a DynamoDB stream has changes: `insert`, `modify`, `remove`"
-        );
+        assert!(!is_stream, "a DynamoDB stream has changes: `change`");
         self.records.extend(records);
         self
     }
 
-    /// Adds the change of a new item.
+    /// Adds the change of an item: a new one without `old`, a deletion without `new`.
     ///
     /// # Panics
     ///
-    /// If a value cannot be written as a JSON object, or the batch is not one of a DynamoDB stream.
-    pub fn insert<K, N>(self, keys: &K, new: &N) -> Self
-    where
-        K: Serialize + ?Sized,
-        N: Serialize + ?Sized,
-    {
-        self.change("INSERT", item(keys), [("NewImage", item(new))])
-    }
-
-    /// Adds the change of an item that existed.
-    ///
-    /// # Panics
-    ///
-    /// If a value cannot be written as a JSON object, or the batch is not one of a DynamoDB stream.
-    pub fn modify<K, O, N>(self, keys: &K, old: &O, new: &N) -> Self
-    where
-        K: Serialize + ?Sized,
-        O: Serialize + ?Sized,
-        N: Serialize + ?Sized,
-    {
-        let images = [("OldImage", item(old)), ("NewImage", item(new))];
-        self.change("MODIFY", item(keys), images)
-    }
-
-    /// Adds the deletion of an item.
-    ///
-    /// # Panics
-    ///
-    /// If a value cannot be written as a JSON object, or the batch is not one of a DynamoDB stream.
-    pub fn remove<K, O>(self, keys: &K, old: &O) -> Self
-    where
-        K: Serialize + ?Sized,
-        O: Serialize + ?Sized,
-    {
-        self.change("REMOVE", item(keys), [("OldImage", item(old))])
-    }
-
-    fn change<const N: usize>(
-        mut self,
-        name: &str,
-        keys: Value,
-        images: [(&str, Value); N],
-    ) -> Self {
+    /// If a value is not a JSON object, or the batch is not one of a DynamoDB stream.
+    pub fn change(mut self, keys: &Value, old: Option<&Value>, new: Option<&Value>) -> Self {
         let is_stream = self.source == Source::DynamoDbStream;
         assert!(is_stream, "only a DynamoDB stream has changes of items");
-        let record = AwsRecord::text("").with("/eventName", name);
-        let mut record = record.with("/dynamodb/Keys", keys);
-        for (image, item) in images {
-            record = record.with(format!("/dynamodb/{image}"), item);
+        let name = match (old, new) {
+            (None, _) => "INSERT",
+            (Some(_), Some(_)) => "MODIFY",
+            (Some(_), None) => "REMOVE",
+        };
+        let mut record = AwsRecord::new("").with("/eventName", name);
+        let images = [("Keys", Some(keys)), ("OldImage", old), ("NewImage", new)];
+        for (image, value) in images {
+            if let Some(value) = value {
+                record = record.with(format!("/dynamodb/{image}"), item(value));
+            }
         }
         self.records.push(record);
-        self
-    }
-
-    /// Sets how often all messages of SQS have been received, this time included.
-    pub fn receive_count(mut self, count: u32) -> Self {
-        let set = |message: AwsRecord| {
-            message.with("/attributes/ApproximateReceiveCount", count.to_string())
-        };
-        self.records = self.records.into_iter().map(set).collect();
         self
     }
 
@@ -278,11 +211,11 @@ impl AwsBatch {
         };
         let mut event = filled(template, &[("name", &self.name)]);
         set_all(&mut event, &record.changes);
-        if let Some(id) = &record.id {
-            set_all(
-                &mut event,
-                &[(self.source.id().to_owned(), id.as_str().into())],
-            );
+        let (id, group) = (self.source.id(), self.source.group());
+        for (pointer, value) in [(id, &record.id), (group, &record.group)] {
+            if let Some(value) = value {
+                set_all(&mut event, &[(pointer.to_owned(), value.as_str().into())]);
+            }
         }
         let position = self.position + at as u64;
         match self.source {
@@ -324,11 +257,10 @@ impl AwsBatch {
         };
         event["body"] = body.into();
         event["md5OfBody"] = md5(&message.data).into();
-        let same = |other: &&AwsRecord| {
-            other.data == message.data && other.message_group() == message.message_group()
-        };
+        let same = |other: &&AwsRecord| other.data == message.data && other.group == message.group;
         let copy = self.records[..at].iter().filter(same).count().to_string();
-        let id = || uuid(&[&self.name, body, message.message_group(), &copy]);
+        let group = message.group.as_deref().unwrap_or_default();
+        let id = || uuid(&[&self.name, body, group, &copy]);
         default(&mut event["messageId"], id);
         let attributes = &mut event["attributes"];
         if self.name.ends_with(".fifo") {
@@ -361,6 +293,14 @@ impl Source {
             Self::DynamoDbStream => "/dynamodb/SequenceNumber",
         }
     }
+
+    /// Returns where a record has its group.
+    fn group(self) -> &'static str {
+        match self {
+            Self::Sqs => "/attributes/MessageGroupId",
+            Self::Kinesis | Self::DynamoDbStream => "/kinesis/partitionKey",
+        }
+    }
 }
 
 /// Writes the event as JSON text.
@@ -370,18 +310,13 @@ impl fmt::Display for AwsBatch {
     }
 }
 
-impl From<AwsBatch> for String {
-    fn from(event: AwsBatch) -> Self {
-        event.to_string()
-    }
-}
-
 /// A message of SQS or a record of Kinesis.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct AwsRecord {
     data: Vec<u8>,
     id: Option<String>,
+    group: Option<String>,
     changes: Vec<(String, Value)>,
 }
 
@@ -392,19 +327,15 @@ impl AwsRecord {
     ///
     /// If the value cannot be written as JSON.
     pub fn json<T: Serialize + ?Sized>(data: &T) -> Self {
-        Self::bytes(json_value(data).to_string())
+        Self::new(json_value(data).to_string())
     }
 
-    /// Makes a record with this text.
-    pub fn text(data: impl Into<String>) -> Self {
-        Self::bytes(data.into())
-    }
-
-    /// Makes a record of Kinesis with these bytes. The body of a message of SQS is a text.
-    pub fn bytes(data: impl Into<Vec<u8>>) -> Self {
+    /// Makes a record with this text or these bytes. The body of a message of SQS is a text.
+    pub fn new(data: impl Into<Vec<u8>>) -> Self {
         Self {
             data: data.into(),
             id: None,
+            group: None,
             changes: Vec::new(),
         }
     }
@@ -415,14 +346,11 @@ impl AwsRecord {
         self
     }
 
-    /// Sets the group of a message of SQS. Messages of a FIFO queue are in the group `1` by default.
-    pub fn group(self, group: impl Into<String>) -> Self {
-        self.with(GROUP, group.into())
-    }
-
-    /// Sets the deduplication id of a message of SQS. For a FIFO queue it is the SHA-256 digest of the body by default.
-    pub fn deduplication_id(self, id: impl Into<String>) -> Self {
-        self.with("/attributes/MessageDeduplicationId", id.into())
+    /// Sets what keeps records in order: the group of a message of SQS, the partition key of a record of Kinesis. It is `1` by
+    /// default, for a message of a FIFO queue and for a record of Kinesis.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
     }
 
     /// Adds a message attribute of type `String`, which the sender of a message of SQS sets.
@@ -437,27 +365,10 @@ impl AwsRecord {
         self.with(format!("/messageAttributes/{name}"), value)
     }
 
-    /// Sets the partition key of a record of Kinesis. By default it is `1`.
-    pub fn partition_key(self, key: impl Into<String>) -> Self {
-        self.with("/kinesis/partitionKey", key.into())
-    }
-
     /// Sets the field at a JSON pointer, such as `/attributes/AWSTraceHeader`. Data and digests are set after it.
     pub fn with(mut self, pointer: impl Into<String>, value: impl Into<Value>) -> Self {
         self.changes.push((pointer.into(), value.into()));
         self
-    }
-
-    /// Returns the group, or an empty text if the test has set none.
-    fn message_group(&self) -> &str {
-        let mut groups = self
-            .changes
-            .iter()
-            .rev()
-            .filter(|(pointer, _)| pointer == GROUP);
-        groups
-            .find_map(|(_, group)| group.as_str())
-            .unwrap_or_default()
     }
 }
 
@@ -491,26 +402,26 @@ fn md5_of_attributes(attributes: &Value) -> Option<String> {
 ///
 /// # Panics
 ///
-/// If the value cannot be written as a JSON object.
-fn item<T: Serialize + ?Sized>(value: &T) -> Value {
-    let Value::Object(fields) = json_value(value) else {
+/// If the value is not a JSON object.
+fn item(value: &Value) -> Value {
+    let Value::Object(fields) = value else {
         panic!("keys and images are JSON objects");
     };
     let fields = fields
-        .into_iter()
-        .map(|(name, value)| (name, attribute(value)));
+        .iter()
+        .map(|(name, value)| (name.clone(), attribute(value)));
     Value::Object(fields.collect())
 }
 
 /// Turns a JSON value into an attribute value.
-fn attribute(value: Value) -> Value {
+fn attribute(value: &Value) -> Value {
     match value {
         Value::Null => json!({"NULL": true}),
         Value::Bool(value) => json!({ "BOOL": value }),
         Value::Number(value) => json!({"N": value.to_string()}),
         Value::String(value) => json!({ "S": value }),
-        Value::Array(values) => json!({"L": values.into_iter().map(attribute).collect::<Vec<_>>()}),
-        Value::Object(_) => json!({"M": item(&value)}),
+        Value::Array(values) => json!({"L": values.iter().map(attribute).collect::<Vec<_>>()}),
+        Value::Object(_) => json!({"M": item(value)}),
     }
 }
 

@@ -449,12 +449,6 @@ impl fmt::Display for AwsEvent {
     }
 }
 
-impl From<AwsEvent> for String {
-    fn from(event: AwsEvent) -> Self {
-        event.to_string()
-    }
-}
-
 /// The values of each name, in the order in which they were added.
 type Lists = Vec<(String, Vec<String>)>;
 

@@ -9,9 +9,10 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::runtime::Handle;
 
+use super::function::VERSION;
 use super::invocation::InvokeError;
 use super::local::Function;
-use super::state::{ProcessResult, Rejected, State, TakenEvent};
+use super::state::{Rejected, State, TakenEvent};
 use crate::wire::{self, HangUp, json};
 
 const JSON: &str = "application/json";
@@ -43,15 +44,14 @@ impl Api {
             (&Method::POST, ["invocation", request_id, "error"]) => {
                 let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
                 let (error_type, message) = error(&parts.headers, &body);
-                Ok(acknowledge(self.state.finish(
-                    request_id,
-                    ProcessResult::Error(error_type, message),
-                )))
+                let error = InvokeError::of_function(&error_type, message);
+                Ok(acknowledge(self.state.finish(request_id, Err(error))))
             }
             (&Method::POST, ["init", "error"]) => {
                 let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
                 let (error_type, message) = error(&parts.headers, &body);
-                self.state.init_error(error_type, message);
+                let error = InvokeError::of_init(&error_type, message);
+                self.state.init_error(error);
                 Ok(acknowledge(Ok(())))
             }
             _ => Ok(not_found()),
@@ -99,18 +99,15 @@ impl Api {
             let message = format!(
                 "Response payload size exceeded maximum allowed payload size ({LARGEST_RESPONSE} bytes)."
             );
-            let sent =
-                ProcessResult::Error("Function.ResponseSizeTooLarge".to_owned(), message.clone());
-            return match self.state.finish(request_id, sent) {
+            let error_type = "Function.ResponseSizeTooLarge";
+            let error = InvokeError::of_function(error_type, message.clone());
+            return match self.state.finish(request_id, Err(error)) {
                 Ok(()) => error_response(413, "RequestEntityTooLarge", &message),
                 rejected => acknowledge(rejected),
             };
         }
         let payload = String::from_utf8_lossy(body).into_owned();
-        acknowledge(
-            self.state
-                .finish(request_id, ProcessResult::Payload(payload)),
-        )
+        acknowledge(self.state.finish(request_id, Ok(payload)))
     }
 }
 
@@ -203,14 +200,16 @@ async fn invoke(function: Arc<Function>, request: wire::Request) -> Result<wire:
     }
     let (payload, error) = match function.invoke(event).await {
         Ok(reply) => (reply.payload, false),
-        Err(error) => (error_payload(&error), true),
+        Err(error) => {
+            let (kind, message) = (&error.error_type, &error.error_message);
+            let payload = serde_json::json!({ "errorType": kind, "errorMessage": message });
+            (payload.to_string(), true)
+        }
     };
     let mut response = json(StatusCode::OK.as_u16(), "application/json", payload);
     let headers = response.headers_mut();
-    let version = HeaderValue::from_str(&function.spec.version);
-    if let Ok(version) = version {
-        headers.insert(HeaderName::from_static("x-amz-executed-version"), version);
-    }
+    let version = HeaderValue::from_static(VERSION);
+    headers.insert(HeaderName::from_static("x-amz-executed-version"), version);
     if error {
         let name = HeaderName::from_static("x-amz-function-error");
         headers.insert(name, HeaderValue::from_static("Unhandled"));
@@ -226,16 +225,6 @@ fn is_name_of(segment: &str, name: &str) -> bool {
         ["arn", _, "lambda", _, _, "function", named, ..] | [named] | [named, _] => *named == name,
         _ => false,
     }
-}
-
-/// Returns the error of a function, as Lambda gives it to its caller.
-fn error_payload(error: &InvokeError) -> String {
-    let message = match error {
-        InvokeError::Function { error_message, .. } => error_message.clone(),
-        other => other.to_string(),
-    };
-    let error = serde_json::json!({ "errorType": error.error_type(), "errorMessage": message });
-    error.to_string()
 }
 
 fn refused(status: u16, error_type: &'static str, message: &str) -> wire::Response {

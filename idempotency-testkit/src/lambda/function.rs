@@ -34,6 +34,9 @@ const INHERITED: &[&str] = &[
     "SystemRoot",
 ];
 
+/// The version of every function.
+pub(super) const VERSION: &str = "$LATEST";
+
 /// A function: its name, its settings and the command that starts its processes.
 ///
 /// # Examples
@@ -44,7 +47,7 @@ const INHERITED: &[&str] = &[
 ///
 /// let function = FunctionSpec::new("payment", Command::new("target/debug/payment"))
 ///     .env("IDEMPOTENCY_TABLE", "idempotency")
-///     .memory_size(256)
+///     .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
 ///     .timeout(Duration::from_secs(10));
 /// # let _ = function;
 /// ```
@@ -56,8 +59,6 @@ pub struct FunctionSpec {
     args: Vec<OsString>,
     directory: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
-    pub(super) version: String,
-    memory_size: u32,
     pub(super) timeout: Duration,
     pub(super) concurrency: usize,
 }
@@ -77,8 +78,6 @@ impl FunctionSpec {
             args: command.get_args().map(OsStr::to_owned).collect(),
             directory: command.get_current_dir().map(Into::into),
             env: set.collect(),
-            version: "$LATEST".to_owned(),
-            memory_size: 128,
             timeout: Duration::from_secs(30),
             concurrency: 1,
         }
@@ -99,18 +98,6 @@ impl FunctionSpec {
         variables
             .into_iter()
             .fold(self, |function, (name, value)| function.env(name, value))
-    }
-
-    /// Sets the version; `$LATEST` by default.
-    pub fn version(mut self, version: impl Into<String>) -> Self {
-        self.version = version.into();
-        self
-    }
-
-    /// Sets the memory size, in MB, that the function reads from its environment; 128 by default. It is not enforced.
-    pub fn memory_size(mut self, megabytes: u32) -> Self {
-        self.memory_size = megabytes;
-        self
     }
 
     /// Sets the time after which an invocation without its own deadline is killed; 30 s by default (Lambda's default of 3 s
@@ -147,18 +134,15 @@ impl FunctionSpec {
         }
         command
             .env("AWS_LAMBDA_FUNCTION_NAME", &self.name)
-            .env("AWS_LAMBDA_FUNCTION_VERSION", &self.version)
-            .env(
-                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
-                self.memory_size.to_string(),
-            )
+            .env("AWS_LAMBDA_FUNCTION_VERSION", VERSION)
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
             .env(
                 "AWS_LAMBDA_LOG_GROUP_NAME",
                 format!("/aws/lambda/{}", self.name),
             )
             .env(
                 "AWS_LAMBDA_LOG_STREAM_NAME",
-                format!("local/[{}]{number:032x}", self.version),
+                format!("local/[{VERSION}]{number:032x}"),
             )
             .env("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
             .env("AWS_REGION", "eu-central-1")
@@ -199,15 +183,15 @@ impl FunctionProcess {
     ///
     /// Await the invocation, or [`start`](Invocation::start) it and await the outcome later. While the process is busy with
     /// another event, the invocation waits; a relative deadline starts when the process takes the event.
-    pub fn invoke(&self, event: impl Into<String>) -> Invocation<'_> {
-        Invocation::new(Target::Process(self), event.into(), self.inner.timeout)
+    pub fn invoke(&self, event: impl fmt::Display) -> Invocation<'_> {
+        Invocation::new(Target::Process(self), event.to_string(), self.inner.timeout)
     }
 
     /// Waits until the process has asked for its first event.
     ///
     /// # Errors
     ///
-    /// [`InvokeError::Init`] or [`InvokeError::Exited`] if the process ended before.
+    /// If the process ended before.
     pub async fn ready(&self) -> Result<(), InvokeError> {
         let mut phase = self.inner.state.phase.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
@@ -222,7 +206,7 @@ impl FunctionProcess {
     ///
     /// # Errors
     ///
-    /// [`InvokeError::Init`] or [`InvokeError::Exited`], with the log, if the process ends without such a line.
+    /// If the process ends without such a line. The error has its log.
     ///
     /// # Examples
     ///
@@ -243,22 +227,20 @@ impl FunctionProcess {
             return Ok(line);
         }
         self.ended().await;
-        Err(self.inner.state.end_error().unwrap_or(InvokeError::Exited {
-            status: None,
-            log: self.log(),
-        }))
+        let end = self.inner.state.end_error();
+        Err(end.unwrap_or_else(|| InvokeError::exited(None).with_log(self.log())))
     }
 
     /// Kills the process, as `kill -9` does, and returns when it has ended.
     ///
-    /// Pending invocations end with [`InvokeError::Exited`]. Has no effect on a process that has ended.
+    /// Pending invocations end with an error of the type `Runtime.ExitError`. Has no effect on a process that has ended.
     pub async fn kill(&self) {
         self.inner.state.kill();
         self.ended().await;
     }
 
     /// Waits until the process has ended.
-    pub async fn ended(&self) {
+    async fn ended(&self) {
         let mut phase = self.inner.state.phase.subscribe();
         let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
     }

@@ -1,18 +1,17 @@
 //! An invocation: its settings, and the future of its outcome, which is the reply of the function or an error.
 
+use std::fmt;
 use std::pin::Pin;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use std::{fmt, io};
 
 use hyper::HeaderMap;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::HeaderValue;
 use tokio::sync::oneshot;
 
-use super::function::FunctionProcess;
+use super::function::{FunctionProcess, FunctionSpec};
 use super::local::Function;
 use super::log::LogLine;
 use super::state::{Deadline, Event, Outcome};
@@ -21,7 +20,6 @@ static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 const REQUEST_ID: &str = "lambda-runtime-aws-request-id";
 const TENANT: &str = "lambda-runtime-aws-tenant-id";
-const TRACE: &str = "lambda-runtime-trace-id";
 
 /// An invocation that was not sent yet: await it, or [`start`](Self::start) it.
 ///
@@ -45,7 +43,7 @@ pub struct Invocation<'a> {
     target: Target<'a>,
     payload: String,
     request_id: String,
-    headers: Vec<(&'static str, String)>,
+    tenant: Option<String>,
     deadline: Deadline,
     enforce: bool,
 }
@@ -65,7 +63,7 @@ impl<'a> Invocation<'a> {
             target,
             payload,
             request_id,
-            headers: Vec::new(),
+            tenant: None,
             deadline: Deadline::In(timeout),
             enforce: true,
         }
@@ -104,13 +102,9 @@ impl<'a> Invocation<'a> {
     }
 
     /// Sets the tenant id.
-    pub fn tenant(self, tenant: impl Into<String>) -> Self {
-        self.header(TENANT, tenant.into())
-    }
-
-    /// Sets the X-Ray trace id.
-    pub fn trace_id(self, trace_id: impl Into<String>) -> Self {
-        self.header(TRACE, trace_id.into())
+    pub fn tenant(mut self, tenant: impl Into<String>) -> Self {
+        self.tenant = Some(tenant.into());
+        self
     }
 
     /// Sets the request id; unique by default. Lambda keeps the request id when it retries an asynchronous invocation.
@@ -122,11 +116,8 @@ impl<'a> Invocation<'a> {
     /// Sends the invocation and returns at once.
     pub fn start(self) -> Pending {
         let (reply, outcome) = oneshot::channel();
-        let pending = Pending {
-            request_id: self.request_id.clone(),
-            outcome,
-        };
-        let headers = match headers(&self.request_id, &self.headers) {
+        let pending = Pending(outcome);
+        let headers = match headers(&self.request_id, self.tenant.as_deref()) {
             Ok(headers) => headers,
             Err(error) => {
                 let _ = reply.send(Err(error));
@@ -147,11 +138,6 @@ impl<'a> Invocation<'a> {
         }
         pending
     }
-
-    fn header(mut self, name: &'static str, value: String) -> Self {
-        self.headers.push((name, value));
-        self
-    }
 }
 
 impl IntoFuture for Invocation<'_> {
@@ -168,48 +154,32 @@ impl IntoFuture for Invocation<'_> {
 /// Dropping it does not end the invocation: the function continues, as it does when a caller disconnects.
 #[must_use = "await it to learn the outcome"]
 #[derive(Debug)]
-pub struct Pending {
-    request_id: String,
-    outcome: oneshot::Receiver<Outcome>,
-}
-
-impl Pending {
-    /// Returns the request id of the invocation.
-    #[must_use]
-    pub fn request_id(&self) -> &str {
-        &self.request_id
-    }
-}
+pub struct Pending(oneshot::Receiver<Outcome>);
 
 impl Future for Pending {
     type Output = Result<Reply, InvokeError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let gone = || InvokeError::Exited {
-            status: None,
-            log: Vec::new(),
-        };
-        Poll::Ready(ready!(Pin::new(&mut self.outcome).poll(cx)).unwrap_or_else(|_| Err(gone())))
+        let outcome = ready!(Pin::new(&mut self.0).poll(cx));
+        Poll::Ready(outcome.unwrap_or_else(|_| Err(InvokeError::exited(None))))
     }
 }
 
-fn headers(request_id: &str, extra: &[(&'static str, String)]) -> Result<HeaderMap, InvokeError> {
+fn headers(request_id: &str, tenant: Option<&str>) -> Result<HeaderMap, InvokeError> {
     let mut headers = HeaderMap::new();
-    for (name, value) in extra
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .chain([(REQUEST_ID, request_id)])
-    {
-        let value = HeaderValue::from_str(value).map_err(|_| InvokeError::Invalid {
-            reason: "a request id, tenant or trace id contains a character that is not allowed in a header: \
-                     escape it",
+    for (name, value) in [(REQUEST_ID, Some(request_id)), (TENANT, tenant)] {
+        let Some(value) = value else { continue };
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            InvokeError::invalid(
+                "a request id or tenant contains a character that is not allowed in a header: escape it",
+            )
         })?;
-        headers.insert(HeaderName::from_static(name), value);
+        headers.insert(name, value);
     }
     if request_id.is_empty() || request_id.contains(['/', '?', '#', ' ', '%']) {
-        return Err(InvokeError::Invalid {
-            reason: "the request id is empty or contains a character that is not allowed in a path: use letters, digits and `-`",
-        });
+        return Err(InvokeError::invalid(
+            "the request id is empty or contains a character that is not allowed in a path: use letters, digits and `-`",
+        ));
     }
     Ok(headers)
 }
@@ -222,8 +192,6 @@ fn headers(request_id: &str, extra: &[(&'static str, String)]) -> Result<HeaderM
 pub struct Reply {
     /// The response as the process sent it: JSON text, unless the function streams.
     pub payload: String,
-    /// The request id of the invocation.
-    pub request_id: String,
     /// The lines that the process wrote between taking the event and responding.
     pub log: Vec<LogLine>,
 }
@@ -242,13 +210,12 @@ impl Reply {
 impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reply")
-            .field("request_id", &self.request_id)
             .field("payload_bytes", &self.payload.len())
             .finish_non_exhaustive()
     }
 }
 
-/// Why a process could not be started.
+/// Why an invocation has no response, or a process did not start.
 ///
 /// # Examples
 ///
@@ -258,128 +225,84 @@ impl fmt::Debug for Reply {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let function = FunctionSpec::new("payment", Command::new("no/such/program"));
-/// let error = LocalLambda::start(function).await?.start_process().await.unwrap_err();
+/// let error = LocalLambda::start(function).await?.invoke("{}").await.unwrap_err();
+/// assert_eq!(error.error_type, "Runtime.InvalidEntrypoint");
 /// assert!(error.to_string().contains("check that `no/such/program` is built"));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
-#[error(
-    "the process of function `{function}` could not be started: check that `{program}` is built and its path is right"
-)]
-pub struct StartError {
-    pub(super) function: String,
-    pub(super) program: String,
-    #[source]
-    pub(super) source: Arc<io::Error>,
-}
-
-/// Why an invocation has no response.
-///
-/// # Examples
-///
-/// ```no_run
-/// # use idempotency_testkit::lambda::*;
-/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-/// match lambda.invoke(r#"{"amount": -1}"#).await {
-///     Err(InvokeError::Function { error_type, .. }) => assert_eq!(error_type, "InvalidAmount"),
-///     other => panic!("expected an error of the function: {other:?}"),
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, thiserror::Error)]
+#[error("{what} `{error_type}`: {error_message}")]
 #[non_exhaustive]
-pub enum InvokeError {
-    /// The function returned an error.
-    #[error("the function returned an error of type `{error_type}`: {error_message}")]
-    #[non_exhaustive]
-    Function {
-        /// The `errorType` that it sent.
-        error_type: String,
-        /// The `errorMessage` that it sent.
-        error_message: String,
-        /// The request id of the invocation.
-        request_id: String,
-        /// The lines that the process wrote during the invocation.
-        log: Vec<LogLine>,
-    },
-
-    /// The process reported an error, or ended, before it asked for its first event.
-    #[error(
-        "the function did not start: `{error_type}`: {error_message}; see the log of this error"
-    )]
-    #[non_exhaustive]
-    Init {
-        /// The `errorType` that it sent; `Runtime.ExitError` if it ended without sending one.
-        error_type: String,
-        /// The `errorMessage` that it sent, or how the process ended.
-        error_message: String,
-        /// The lines that the process wrote.
-        log: Vec<LogLine>,
-    },
-
-    /// The process ended, or was killed, before it responded.
-    #[error("the function's process ended before it responded ({}); see the log of this error", ended(.status))]
-    #[non_exhaustive]
-    Exited {
-        /// How the process ended; `None` if its [`LocalLambda`](super::LocalLambda) was dropped.
-        status: Option<ExitStatus>,
-        /// The lines that the process wrote.
-        log: Vec<LogLine>,
-    },
-
-    /// The deadline has expired, and the process was killed.
-    #[error(
-        "the deadline has expired and the function's process was killed: set a later deadline with `deadline_in`, or see the log of this error"
-    )]
-    #[non_exhaustive]
-    TimedOut {
-        /// The lines that the process wrote during the invocation.
-        log: Vec<LogLine>,
-    },
-
-    /// No process could be started for the invocation.
-    #[error(transparent)]
-    Start(#[from] StartError),
-
-    /// A setting of the invocation is invalid, so it was not sent.
-    #[error("the invocation cannot be sent: {reason}")]
-    #[non_exhaustive]
-    Invalid {
-        /// What is wrong.
-        reason: &'static str,
-    },
+pub struct InvokeError {
+    /// What happened, before the type in the text of the error.
+    what: &'static str,
+    /// The `errorType` that Lambda would give to its caller: the one that the function sent, `Runtime.ExitError` if its process
+    /// ended or was killed, `Sandbox.Timedout` if it was killed at the deadline.
+    pub error_type: String,
+    /// The `errorMessage` that the function sent, or how its process ended.
+    pub error_message: String,
+    /// The lines that the process wrote during the invocation; empty if there was no process.
+    pub log: Vec<LogLine>,
 }
 
 impl InvokeError {
-    /// Returns the lines that the process wrote; empty if there was no process.
-    #[must_use]
-    pub fn log(&self) -> &[LogLine] {
-        match self {
-            Self::Function { log, .. }
-            | Self::Init { log, .. }
-            | Self::Exited { log, .. }
-            | Self::TimedOut { log } => log,
-            Self::Start(_) | Self::Invalid { .. } => &[],
+    fn new(what: &'static str, error_type: &str, error_message: String) -> Self {
+        Self {
+            what,
+            error_type: error_type.to_owned(),
+            error_message,
+            log: Vec::new(),
         }
     }
 
-    /// Returns the `errorType` that Lambda would give to its caller.
-    #[must_use]
-    pub fn error_type(&self) -> &str {
-        match self {
-            Self::Function { error_type, .. } | Self::Init { error_type, .. } => error_type,
-            Self::Exited { .. } => "Runtime.ExitError",
-            Self::TimedOut { .. } => "Sandbox.Timedout",
-            Self::Start(_) => "Runtime.InvalidEntrypoint",
-            Self::Invalid { .. } => "InvalidRequestContentException",
-        }
+    /// Returns the error that the function sent.
+    pub(super) fn of_function(error_type: &str, message: String) -> Self {
+        let what = "the function returned an error of type";
+        Self::new(what, error_type, message)
+    }
+
+    /// Returns the error of a process that sent it, or ended, before it asked for its first event.
+    pub(super) fn of_init(error_type: &str, message: String) -> Self {
+        let what = "the function did not start, see the log of this error:";
+        Self::new(what, error_type, message)
+    }
+
+    /// Returns the error of a process that has ended so; `None` if its local Lambda was dropped.
+    pub(super) fn exited(status: Option<ExitStatus>) -> Self {
+        let what = "the function's process ended before it responded, see the log of this error:";
+        Self::new(what, EXIT, ended(status))
+    }
+
+    pub(super) fn timed_out() -> Self {
+        let what = "the deadline has expired and the function's process was killed:";
+        let advice = "set a later deadline with `deadline_in`, or see the log of this error";
+        Self::new(what, "Sandbox.Timedout", advice.to_owned())
+    }
+
+    pub(super) fn not_started(function: &FunctionSpec, error: &std::io::Error) -> Self {
+        let program = function.program.to_string_lossy();
+        let message = format!("check that `{program}` is built and its path is right: {error}");
+        let what = "the process of the function could not be started:";
+        Self::new(what, "Runtime.InvalidEntrypoint", message)
+    }
+
+    pub(super) fn invalid(reason: &str) -> Self {
+        let what = "the invocation cannot be sent:";
+        Self::new(what, "InvalidRequestContentException", reason.to_owned())
+    }
+
+    pub(super) fn with_log(mut self, log: Vec<LogLine>) -> Self {
+        self.log = log;
+        self
     }
 }
 
+/// The type of the error of a process that has ended.
+pub(super) const EXIT: &str = "Runtime.ExitError";
+
 /// Describes the end of a process.
-pub(super) fn ended(status: &Option<ExitStatus>) -> String {
+pub(super) fn ended(status: Option<ExitStatus>) -> String {
     match status {
         Some(status) => status.to_string(),
         None => "its local Lambda was dropped".to_owned(),

@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use super::api::serve_invoke_api;
 use super::function::FunctionSpec;
 use super::function::{FunctionProcess, Inner, start_process};
+use super::invocation::InvokeError;
 use super::invocation::{Invocation, Target};
-use super::invocation::{InvokeError, StartError};
 use super::state::{Event, State};
 use crate::wire::Background;
 
@@ -36,10 +36,10 @@ impl LocalLambda {
     ///
     /// # Errors
     ///
-    /// [`StartError`] if no thread is available.
-    pub async fn start(function: FunctionSpec) -> Result<Self, StartError> {
-        let background =
-            Background::start("local-lambda").map_err(|error| start_error(&function, error))?;
+    /// If no thread is available.
+    pub async fn start(function: FunctionSpec) -> Result<Self, InvokeError> {
+        let background = Background::start("local-lambda")
+            .map_err(|error| InvokeError::not_started(&function, &error))?;
         Ok(Self {
             function: Arc::new(Function {
                 spec: function,
@@ -57,14 +57,14 @@ impl LocalLambda {
     ///
     /// # Errors
     ///
-    /// [`StartError`] if there is no such program, or it cannot be started.
-    pub async fn start_process(&self) -> Result<FunctionProcess, StartError> {
+    /// If there is no such program, or it cannot be started.
+    pub async fn start_process(&self) -> Result<FunctionProcess, InvokeError> {
         self.function.add(&mut lock(&self.function.processes))
     }
 
     /// Prepares an invocation in an idle process, or in a new one if every process is busy.
-    pub fn invoke(&self, event: impl Into<String>) -> Invocation<'_> {
-        self.function.invoke(event.into())
+    pub fn invoke(&self, event: impl fmt::Display) -> Invocation<'_> {
+        self.function.invoke(event.to_string())
     }
 
     /// Returns every process started so far, including those that have ended.
@@ -122,16 +122,16 @@ impl Function {
         match self.add(&mut processes) {
             Ok(process) => process.inner.state.push(event),
             Err(error) => {
-                let _ = event.reply.send(Err(InvokeError::Start(error)));
+                let _ = event.reply.send(Err(error));
             }
         }
     }
 
-    fn add(&self, processes: &mut Vec<FunctionProcess>) -> Result<FunctionProcess, StartError> {
+    fn add(&self, processes: &mut Vec<FunctionProcess>) -> Result<FunctionProcess, InvokeError> {
         let number = processes.len() + 1;
         let state = Arc::new(State::new());
         let process_id = start_process(&self.runtime, &self.spec, number, &state)
-            .map_err(|error| start_error(&self.spec, error))?;
+            .map_err(|error| InvokeError::not_started(&self.spec, &error))?;
         let process = FunctionProcess {
             inner: Arc::new(Inner {
                 state,
@@ -155,13 +155,5 @@ impl fmt::Debug for LocalLambda {
             .field("function", &self.function.spec.name)
             .field("processes", &lock(&self.function.processes).len())
             .finish_non_exhaustive()
-    }
-}
-
-fn start_error(function: &FunctionSpec, source: io::Error) -> StartError {
-    StartError {
-        function: function.name.clone(),
-        program: function.program.to_string_lossy().into_owned(),
-        source: Arc::new(source),
     }
 }

@@ -8,7 +8,7 @@
 //! # Examples
 //!
 //! ```no_run
-//! use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda};
+//! use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
 //! use std::process::Command;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -21,7 +21,7 @@
 //! let pending = process.invoke(r#"{"order_id": 1}"#).start();
 //! process.wait_for_line("charged").await?;
 //! process.kill().await;
-//! assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+//! assert_eq!(pending.await.unwrap_err().error_type, "Runtime.ExitError");
 //!
 //! let reply = lambda.invoke(r#"{"order_id": 1}"#).await?;
 //! println!("{}", reply.payload);
@@ -39,6 +39,6 @@ mod log;
 mod state;
 
 pub use function::{FunctionProcess, FunctionSpec};
-pub use invocation::{Invocation, InvokeError, Pending, Reply, StartError};
+pub use invocation::{Invocation, InvokeError, Pending, Reply};
 pub use local::LocalLambda;
 pub use log::{LogLine, LogSource};

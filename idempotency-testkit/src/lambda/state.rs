@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hyper::HeaderMap;
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::invocation::{InvokeError, Reply, ended};
+use super::invocation::{EXIT, InvokeError, Reply, ended};
 use super::log::Log;
 
 pub(super) type Outcome = Result<Reply, InvokeError>;
@@ -81,16 +81,11 @@ struct Tables {
     running: HashMap<String, Running>,
     finished: HashSet<String>,
     runs: u64,
-    init_error: Option<(String, String)>,
+    /// The error that the process sent before its first event.
+    init_error: Option<InvokeError>,
     killed: bool,
-    /// The error of all invocations after the end of the process.
-    end: Option<End>,
-}
-
-#[derive(Clone)]
-enum End {
-    Init(String, String),
-    Exited(Option<ExitStatus>),
+    /// The error of all invocations after the end of the process, without its log.
+    end: Option<InvokeError>,
 }
 
 impl State {
@@ -108,7 +103,7 @@ impl State {
     pub(super) fn push(&self, event: Event) {
         let mut tables = self.tables();
         if let Some(end) = &tables.end {
-            let error = end.error(&self.log, 0);
+            let error = end.clone().with_log(self.log.since(0));
             let _ = event.reply.send(Err(error));
             return;
         }
@@ -161,7 +156,7 @@ impl State {
                 break event;
             }
             let reason = "an invocation with this request id is running: choose another id";
-            let _ = event.reply.send(Err(InvokeError::Invalid { reason }));
+            let _ = event.reply.send(Err(InvokeError::invalid(reason)));
         };
         // One permit can stand for several events.
         if !tables.queue.is_empty() {
@@ -201,7 +196,11 @@ impl State {
     }
 
     /// Ends an invocation with what the process sent for it.
-    pub(super) fn finish(&self, request_id: &str, sent: ProcessResult) -> Result<(), Rejected> {
+    pub(super) fn finish(
+        &self,
+        request_id: &str,
+        sent: Result<String, InvokeError>,
+    ) -> Result<(), Rejected> {
         self.log.drain();
         let mut tables = self.tables();
         let Some(running) = tables.running.remove(request_id) else {
@@ -215,27 +214,17 @@ impl State {
         tables.finished.insert(request_id.to_owned());
         drop(tables);
         let log = self.log.since(running.log_from);
-        let request_id = request_id.to_owned();
         let outcome = match sent {
-            ProcessResult::Payload(payload) => Ok(Reply {
-                payload,
-                request_id,
-                log,
-            }),
-            ProcessResult::Error(error_type, error_message) => Err(InvokeError::Function {
-                error_type,
-                error_message,
-                request_id,
-                log,
-            }),
+            Ok(payload) => Ok(Reply { payload, log }),
+            Err(error) => Err(error.with_log(log)),
         };
         let _ = running.reply.send(outcome);
         Ok(())
     }
 
     /// Notes that the process reported an error of its start, and ends the process.
-    pub(super) fn init_error(&self, error_type: String, error_message: String) {
-        self.tables().init_error = Some((error_type, error_message));
+    pub(super) fn init_error(&self, error: InvokeError) {
+        self.tables().init_error = Some(error);
         self.kill.notify_one();
     }
 
@@ -269,34 +258,31 @@ impl State {
             return;
         }
         let end = match tables.init_error.take() {
-            Some((error_type, message)) => End::Init(error_type, message),
+            Some(error) => error,
             None if *self.phase.borrow() == Phase::Starting
                 && !tables.killed
                 && status.is_some() =>
             {
-                End::Init(
-                    "Runtime.ExitError".to_owned(),
-                    format!(
-                        "the process ended before it asked for an event ({})",
-                        ended(&status)
-                    ),
-                )
+                let how = ended(status);
+                let message = format!("the process ended before it asked for an event ({how})");
+                InvokeError::of_init(EXIT, message)
             }
-            None => End::Exited(status),
+            None => InvokeError::exited(status),
         };
         tables.end = Some(end.clone());
         // Before the invocations are notified, so that their callers see the phase.
         self.phase.send_replace(Phase::Ended);
         for event in tables.queue.drain(..) {
-            let _ = event.reply.send(Err(end.error(&self.log, 0)));
+            let _ = event
+                .reply
+                .send(Err(end.clone().with_log(self.log.since(0))));
         }
         for (_, running) in tables.running.drain() {
-            let error = if running.timed_out {
-                let log = self.log.since(running.log_from);
-                InvokeError::TimedOut { log }
-            } else {
-                end.error(&self.log, running.log_from)
+            let error = match running.timed_out {
+                true => InvokeError::timed_out(),
+                false => end.clone(),
             };
+            let error = error.with_log(self.log.since(running.log_from));
             let _ = running.reply.send(Err(error));
         }
     }
@@ -304,34 +290,10 @@ impl State {
     /// Returns the error of an invocation after the end of the process; `None` while it is alive.
     pub(super) fn end_error(&self) -> Option<InvokeError> {
         let end = self.tables().end.clone()?;
-        Some(end.error(&self.log, 0))
+        Some(end.with_log(self.log.since(0)))
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The result that the process sent for a request.
-pub(super) enum ProcessResult {
-    Payload(String),
-    /// Type and message.
-    Error(String, String),
-}
-
-impl End {
-    fn error(&self, log: &Log, log_from: usize) -> InvokeError {
-        let log = log.since(log_from);
-        match self {
-            Self::Init(error_type, error_message) => InvokeError::Init {
-                error_type: error_type.clone(),
-                error_message: error_message.clone(),
-                log,
-            },
-            Self::Exited(status) => InvokeError::Exited {
-                status: *status,
-                log,
-            },
-        }
     }
 }

@@ -33,7 +33,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every fault, in the order of the columns of a report.
-    pub const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::CrashBefore,
         Self::CrashAfter,
         Self::Refused,

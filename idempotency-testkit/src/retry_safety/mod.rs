@@ -76,9 +76,9 @@ mod world;
 
 pub use check::RetrySafety;
 pub use gate::FaultKind;
-pub use provider::{Provider, ProviderReply, ProviderRequest};
+pub use provider::{Provider, ProviderRequest};
 pub use report::{Row, SafetyReport, SafetyVerdict};
-pub use world::{FakeGuard, Mutex, World};
+pub use world::{Mutex, World};
 
 use idempotency_lambda::BoxError;
 use serde::Serialize;

@@ -25,18 +25,16 @@ use crate::wire::{self, HangUp};
 /// # Examples
 ///
 /// ```
-/// use idempotency_testkit::retry_safety::{Provider, ProviderReply};
+/// use idempotency_testkit::retry_safety::Provider;
 /// use serde_json::json;
 ///
-/// let bank = Provider::new(|request| {
-///     ProviderReply::json(201, &json!({ "payment_id": format!("pay-{}", request.number) }))
-/// })
-/// .honours("idempotency-key");
+/// let bank = Provider::new(|request| (201, json!({ "payment_id": format!("pay-{}", request.number) })))
+///     .honours("idempotency-key");
 /// # let _ = bank;
 /// ```
 #[derive(Clone)]
 pub struct Provider {
-    reply: Arc<dyn Fn(&ProviderRequest) -> ProviderReply + Send + Sync>,
+    reply: Arc<dyn Fn(&ProviderRequest) -> Reply + Send + Sync>,
     token_header: Option<String>,
 }
 
@@ -51,23 +49,19 @@ pub struct ProviderRequest {
     /// The query, without `?`.
     pub query: String,
     /// The headers, with names in lower case. One that is not text is left out.
-    pub headers: Vec<(String, String)>,
+    headers: Vec<(String, String)>,
     /// The body. One that is not JSON is a string.
     pub body: Value,
     /// The number of this effect in its scenario, from 1: what a provider makes its ids of.
     pub number: usize,
 }
 
-/// A reply of a [`Provider`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProviderReply {
-    status: u16,
-    body: String,
-}
+/// A reply of a [`Provider`]: status and body.
+type Reply = (u16, Value);
 
 impl Provider {
-    /// Returns a provider that makes its replies with `reply`.
-    pub fn new(reply: impl Fn(&ProviderRequest) -> ProviderReply + Send + Sync + 'static) -> Self {
+    /// Returns a provider that makes its replies, a status and a JSON body, with `reply`. `Null` is no body.
+    pub fn new(reply: impl Fn(&ProviderRequest) -> (u16, Value) + Send + Sync + 'static) -> Self {
         Self {
             reply: Arc::new(reply),
             token_header: None,
@@ -108,26 +102,6 @@ impl ProviderRequest {
     }
 }
 
-impl ProviderReply {
-    /// Returns a reply with a JSON body.
-    #[must_use]
-    pub fn json(status: u16, body: &Value) -> Self {
-        Self {
-            status,
-            body: body.to_string(),
-        }
-    }
-
-    /// Returns a reply without a body.
-    #[must_use]
-    pub fn empty(status: u16) -> Self {
-        Self {
-            status,
-            body: String::new(),
-        }
-    }
-}
-
 /// The address of the provider, which is the same in all scenarios of a check.
 pub(super) struct Listener {
     socket: std::net::TcpListener,
@@ -155,7 +129,7 @@ struct Log {
     /// The requests that changed something.
     applied: Vec<ProviderRequest>,
     /// For each token the first request and its reply.
-    tokens: HashMap<String, (ProviderRequest, ProviderReply)>,
+    tokens: HashMap<String, (ProviderRequest, Reply)>,
 }
 
 impl Http {
@@ -173,7 +147,7 @@ impl Http {
     }
 
     /// Applies a request.
-    fn apply(&self, mut request: ProviderRequest) -> ProviderReply {
+    fn apply(&self, mut request: ProviderRequest) -> Reply {
         let mut log = self.log();
         let header = self.provider.token_header.as_deref();
         let token = header
@@ -184,11 +158,11 @@ impl Http {
                 return reply.clone();
             }
             let title = "this token was used for another request";
-            return ProviderReply::json(422, &json!({ "title": title }));
+            return (422, json!({ "title": title }));
         }
         request.number = log.applied.len() + 1;
         let reply = (self.provider.reply)(&request);
-        if reply.status >= 400 {
+        if reply.0 >= 400 {
             return reply;
         }
         let changes = match request.method.as_str() {
@@ -248,7 +222,7 @@ async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::R
     if process.gate.is_dead() {
         return never().await;
     }
-    let reply = http.apply(request);
+    let (status, body) = http.apply(request);
     process.touch();
     match fault {
         Some(FaultKind::CrashAfter) => {
@@ -257,7 +231,14 @@ async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::R
         }
         Some(FaultKind::NoReply) => never().await,
         Some(FaultKind::LostReply) => Err(HangUp),
-        _ => Ok(wire::json(reply.status, "application/json", reply.body)),
+        _ => {
+            let body = if body.is_null() {
+                String::new()
+            } else {
+                body.to_string()
+            };
+            Ok(wire::json(status, "application/json", body))
+        }
     }
 }
 
@@ -305,7 +286,7 @@ mod tests {
     }
 
     fn numbered() -> Provider {
-        Provider::new(|request| ProviderReply::json(201, &json!(request.number)))
+        Provider::new(|request| (201, json!(request.number)))
     }
 
     #[test]
@@ -313,7 +294,7 @@ mod tests {
         let http = http(numbered().honours("Idempotency-Key"));
         let first = http.apply(request("POST", json!(1), Some("a")));
         assert_eq!(http.apply(request("POST", json!(1), Some("a"))), first);
-        assert_eq!(http.apply(request("POST", json!(2), Some("a"))).status, 422);
+        assert_eq!(http.apply(request("POST", json!(2), Some("a"))).0, 422);
         assert_eq!(http.applied().len(), 1);
         http.apply(request("POST", json!(1), Some("b")));
         http.apply(request("POST", json!(1), None));
@@ -344,13 +325,13 @@ mod tests {
         let http = http(
             Provider::new(move |_| {
                 let declined = std::mem::replace(&mut *declines_once.lock().unwrap(), false);
-                ProviderReply::empty(if declined { 402 } else { 201 })
+                (if declined { 402 } else { 201 }, Value::Null)
             })
             .honours("idempotency-key"),
         );
-        assert_eq!(http.apply(request("POST", json!(1), Some("a"))).status, 402);
+        assert_eq!(http.apply(request("POST", json!(1), Some("a"))).0, 402);
         assert!(http.applied().is_empty());
-        assert_eq!(http.apply(request("POST", json!(1), Some("a"))).status, 201);
+        assert_eq!(http.apply(request("POST", json!(1), Some("a"))).0, 201);
         assert_eq!(http.applied().len(), 1);
     }
 }

@@ -32,8 +32,7 @@ pub enum SafetyVerdict {
 impl SafetyVerdict {
     /// Returns true if a function with this verdict can be retried: no effect is lost, none happens twice, and every sender gets
     /// the same response in the end.
-    #[must_use]
-    pub fn is_safe(self) -> bool {
+    pub(super) fn is_safe(self) -> bool {
         matches!(self, Self::Ok | Self::Held)
     }
 }
@@ -69,13 +68,12 @@ pub struct Row {
     /// What was found, as sentences.
     pub findings: Vec<String>,
     /// How each delivery ended for its sender, in the order in which they started.
-    pub deliveries: Vec<String>,
+    pub(super) deliveries: Vec<String>,
 }
 
 impl Row {
     /// Returns the name of the case, such as `POST /charges, crash after`.
-    #[must_use]
-    pub fn case(&self) -> String {
+    pub(super) fn case(&self) -> String {
         match self.fault {
             Some(fault) => format!("{} {}, {fault}", self.number, self.point),
             None => self.point.clone(),
@@ -128,15 +126,6 @@ impl SafetyReport {
         rows
     }
 
-    /// Returns the cases with this verdict.
-    #[must_use]
-    pub fn with(&self, verdict: SafetyVerdict) -> Vec<&Row> {
-        self.rows
-            .iter()
-            .filter(|row| row.verdict == verdict)
-            .collect()
-    }
-
     /// Returns true if the check ran, every case was reached, and every case is safe. A held key is safe: the framework refuses to
     /// guess.
     ///
@@ -180,7 +169,8 @@ fn write(report: &SafetyReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     let bad = report.unsafe_rows();
     let cases = report.rows.len();
-    let not_reached = report.with(SafetyVerdict::NotReached).len();
+    let is_not_reached = |row: &&&Row| row.verdict == SafetyVerdict::NotReached;
+    let not_reached = bad.iter().filter(is_not_reached).count();
     write!(f, "retry safety: ")?;
     match (bad.len() - not_reached, not_reached) {
         (0, 0) => write!(f, "all {cases} cases are safe")?,

@@ -1,12 +1,13 @@
 //! What the function under test gets of its world. What a fake holds: a mutex whose locks are points, so that a fault falls between two
 //! uses of a fake that never waits.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{self, Arc, LockResult, PoisonError, TryLockError};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fmt, thread};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
@@ -137,14 +138,6 @@ impl World {
     }
 }
 
-impl fmt::Debug for World {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World")
-            .field("delivery", &self.process.delivery)
-            .finish_non_exhaustive()
-    }
-}
-
 /// How long a lock waits for a process that stands still, in real time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -181,9 +174,8 @@ pub struct Mutex<T> {
     aside: sync::Mutex<T>,
 }
 
-/// A locked [`Mutex`]. Dropping it unlocks.
-#[must_use = "the lock ends when this is dropped"]
-pub struct FakeGuard<'a, T> {
+/// A locked [`Mutex`].
+struct FakeGuard<'a, T> {
     // Fields are dropped in this order: unlocked first, then killed.
     value: sync::MutexGuard<'a, T>,
     _killed_after: KilledAfter,
@@ -203,7 +195,7 @@ impl<T: Default> Mutex<T> {
 }
 
 impl<T> Mutex<T> {
-    /// Locks the value.
+    /// Locks the value, until what it returns is dropped.
     ///
     /// # Errors
     ///
@@ -213,7 +205,7 @@ impl<T> Mutex<T> {
     ///
     /// If a process that stands still for a fault has it locked, and so would never unlock it.
     #[track_caller]
-    pub fn lock(&self) -> LockResult<FakeGuard<'_, T>> {
+    pub fn lock(&self) -> LockResult<impl DerefMut<Target = T>> {
         // The caller of `lock`: inside of a closure it would be the closure.
         let caller = Location::caller();
         let process = Process::current();

@@ -155,25 +155,26 @@ fn a_function_url_names_its_caller() {
 
 #[test]
 fn messages_are_as_sqs_sends_them() {
-    let message = AwsRecord::text("Test message.");
-    let message = message
+    let count = "/attributes/ApproximateReceiveCount";
+    let message = || AwsRecord::new("Test message.").with(count, "3");
+    let attributes = message()
         .attribute("tenant", "blue")
         .attribute("file", "a.csv");
-    let standard = events::sqs("orders").record(message).text("Test message.");
+    let json = AwsRecord::json(&json!({"amount": 42})).with(count, "3");
+    let standard = events::sqs("orders").records([attributes, message(), json]);
     let in_group = AwsRecord::json(&2).group("u-1");
-    let fifo = events::sqs("orders.fifo")
-        .json(&1)
-        .record(in_group.clone().deduplication_id("d-1"))
-        .record(AwsRecord::text("x").id("m-1").group("u-1"));
+    let fifo = events::sqs("orders.fifo").json(&1).records([
+        in_group
+            .clone()
+            .with("/attributes/MessageDeduplicationId", "d-1"),
+        AwsRecord::new("x").id("m-1").group("u-1"),
+    ]);
     for (name, event) in [
-        (
-            "sqs",
-            standard.json(&json!({"amount": 42})).receive_count(3),
-        ),
+        ("sqs", standard),
         ("sqs fifo", fifo),
         (
             "sqs groups on a standard queue",
-            events::sqs("orders").record(in_group),
+            events::sqs("orders").records([in_group]),
         ),
     ] {
         assert_eq!(lost::<SqsEvent>(name, &event.to_value()), [""; 0]);
@@ -182,21 +183,25 @@ fn messages_are_as_sqs_sends_them() {
 
 #[test]
 fn a_message_keeps_its_id_in_another_batch_and_a_second_copy_has_its_own() {
-    let first = events::sqs("orders").text("a").text("b").text("a").ids();
-    assert_eq!(events::sqs("orders").text("b").ids(), first[1..2]);
+    let ids = |queue: &str, texts: &[&str]| {
+        let messages = texts.iter().map(|text| AwsRecord::new(*text));
+        events::sqs(queue).records(messages).ids()
+    };
+    let first = ids("orders", &["a", "b", "a"]);
+    assert_eq!(ids("orders", &["b"]), first[1..2]);
     assert_ne!(first[0], first[2]);
-    assert_ne!(events::sqs("refunds").text("a").ids()[0], first[0]);
-    let named = AwsRecord::text("a").id("m-1");
-    assert_eq!(events::sqs("orders").record(named).ids(), ["m-1"]);
+    assert_ne!(ids("refunds", &["a"])[0], first[0]);
+    let named = AwsRecord::new("a").id("m-1");
+    assert_eq!(events::sqs("orders").records([named]).ids(), ["m-1"]);
 }
 
 #[test]
 fn records_of_a_stream_follow_each_other() {
     let batch = events::kinesis("ledger")
         .json(&json!({"entry": 1}))
-        .record(AwsRecord::bytes([255]).partition_key("account-7"))
+        .records([AwsRecord::new([255]).group("account-7")])
         .shard(6);
-    let numbered = events::kinesis("ledger").record(AwsRecord::bytes([255]).id("7"));
+    let numbered = events::kinesis("ledger").records([AwsRecord::new([255]).id("7")]);
     for (name, event) in [
         ("kinesis", batch.clone().starting_at(4)),
         ("kinesis with sequence number", numbered),
@@ -225,9 +230,9 @@ fn a_change_of_an_item_has_keys_and_images() {
     let keys = json!({"id": "o-1"});
     let new = json!({"id": "o-1", "tags": ["a", null, true], "at": {"n": 1.5}});
     let batch = events::dynamodb_stream("orders")
-        .insert(&keys, &new)
-        .modify(&keys, &keys, &json!({"id": "o-1", "n": 2}))
-        .remove(&keys, &keys);
+        .change(&keys, None, Some(&new))
+        .change(&keys, Some(&keys), Some(&json!({"id": "o-1", "n": 2})))
+        .change(&keys, Some(&keys), None);
     let event = batch.to_value();
     assert_eq!(lost::<DynamoDbEvent>("dynamodb_stream", &event), [""; 0]);
     let numbers = batch.ids();
@@ -251,8 +256,8 @@ fn an_event_of_a_bus_has_the_documented_fields() {
 
 #[test]
 fn any_field_can_be_set() {
-    let message = AwsRecord::text("a").with("/attributes/AWSTraceHeader", "Root=1");
-    let batch = events::sqs("orders").record(message);
+    let message = AwsRecord::new("a").with("/attributes/AWSTraceHeader", "Root=1");
+    let batch = events::sqs("orders").records([message]);
     let event = batch.with("/Records/0/awsRegion", "us-east-1").to_value();
     assert_eq!(event["Records"][0]["awsRegion"], "us-east-1");
     assert_eq!(
@@ -261,12 +266,12 @@ fn any_field_can_be_set() {
     );
     let text: String = events::event_bridge("a", "b", &1)
         .with("/replay-name", "r")
-        .into();
+        .to_string();
     assert!(text.contains(r#""replay-name":"r""#), "{text}");
 }
 
 #[test]
 #[should_panic(expected = "a DynamoDB stream has changes")]
 fn a_message_in_a_batch_of_changes_is_refused() {
-    let _ = events::dynamodb_stream("orders").text("a");
+    let _ = events::dynamodb_stream("orders").records([AwsRecord::new("a")]);
 }

@@ -2,7 +2,7 @@
 
 use idempotency_lambda::{BoxError, Call, Deadline, Outcome, Steps};
 use idempotency_testkit::retry_safety::{
-    FaultKind, Provider, ProviderReply, SafetyReport, SafetyVerdict, World, retry_safety,
+    FaultKind, Provider, SafetyReport, SafetyVerdict, World, retry_safety,
 };
 use serde_json::{Value, json};
 
@@ -10,8 +10,7 @@ use crate::http::send;
 use crate::{assert_found, operation};
 
 fn provider() -> Provider {
-    Provider::new(|request| ProviderReply::json(201, &json!({ "number": request.number })))
-        .honours("idempotency-key")
+    Provider::new(|request| (201, json!({ "number": request.number }))).honours("idempotency-key")
 }
 
 /// Places an order: a reservation, then a charge. Each is a step, with or without a token.

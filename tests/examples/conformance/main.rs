@@ -137,7 +137,7 @@ async fn differences(endpoint: &str) -> Result<(), BoxError> {
     create(&client, &table, None).await?;
     let database = EmbeddedDynamoDb::start().await?;
     database
-        .create_table(TableSpec::new("simple").without_ttl())
+        .create_table(TableSpec::new("simple").ttl(None))
         .await?;
     let embedded = database.client();
     let found = emulators::differences((&embedded, "simple"), (&client, &table)).await?;

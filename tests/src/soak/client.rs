@@ -1,10 +1,10 @@
 //! One client: it delivers the event of a key, with duplicates, until it receives a response.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_lambda::BoxError;
-use idempotency_testkit::lambda::InvokeError;
 
 use super::chance::Chance;
 use super::function::{Event, micros};
@@ -12,6 +12,9 @@ use super::processes::Processes;
 
 /// How often a client delivers one event before it gives up.
 const TRIES: u32 = 12;
+
+/// The number of the next delivery.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// The deadline of a delivery after the faults have ended.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -154,25 +157,25 @@ impl Counter {
     ) -> Result<DeliveryResult, BoxError> {
         let process = self.processes.take().await;
         let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let request_id = format!("delivery-{number}");
         let pending = process
             .environment
             .invoke(serde_json::to_string(event)?)
             .deadline_in(parameters.deadline)
             .enforce_deadline(!parameters.overruns)
+            .request_id(&request_id)
             .start();
-        let request_id = pending.request_id().to_owned();
         let ended = match pending.await {
             Ok(reply) => DeliveryResult::Response(reply.payload),
-            Err(InvokeError::Function {
-                error_type,
-                error_message,
-                ..
-            }) => DeliveryResult::Error(error_type, error_message),
-            Err(InvokeError::TimedOut { .. }) => {
-                DeliveryResult::Error("timed out".into(), String::new())
-            }
-            Err(InvokeError::Exited { .. }) => DeliveryResult::Killed,
-            Err(other) => return Err(other.into()),
+            Err(error) => match error.error_type.as_str() {
+                "Sandbox.Timedout" => DeliveryResult::Error("timed out".into(), String::new()),
+                "Runtime.ExitError" => DeliveryResult::Killed,
+                "Runtime.InvalidEntrypoint" | "InvalidRequestContentException" => {
+                    return Err(error.into());
+                }
+                _ => DeliveryResult::Error(error.error_type, error.error_message),
+            },
         };
         let took = began.elapsed();
         self.processes.done(process);

@@ -55,18 +55,20 @@ fn choose(chance: &mut Chance) -> (&'static str, Fault) {
     let fault = Fault::on_any();
     match chance.below(20) {
         0..=5 => ("throttled", fault.throttle()),
-        6..=7 => ("failed", fault.internal_error()),
+        6..=7 => ("failed", fault.respond_with(500, "InternalServerError")),
         8..=9 => (
             "failed although applied",
             fault.internal_error_although_applied(),
         ),
         10..=12 => ("request lost", fault.drop_request()),
         13..=15 => ("reply lost", fault.drop_reply()),
-        16 => ("late", fault.delay(chance.spread(20, 3_000))),
-        17..=18 => ("late reply", fault.delay_reply(chance.spread(20, 3_000))),
-        _ => (
-            "lost and applied later",
-            fault.arrive_after(chance.spread(20, 3_000)),
-        ),
+        late => {
+            let fault = fault.release_after(chance.spread(20, 3_000));
+            match late {
+                16 => ("late", fault.hold()),
+                17..=18 => ("late reply", fault.hold_reply()),
+                _ => ("lost and applied later", fault.late_arrival()),
+            }
+        }
     }
 }

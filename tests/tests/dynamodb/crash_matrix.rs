@@ -12,7 +12,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
 use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
-use idempotency_core::store::StoreReply;
+use idempotency_core::store::{StoreReply, Write};
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::dynamodb::once::{self, Once, OnceRefusal};
@@ -357,12 +357,8 @@ async fn a_write_of_a_dead_process_changes_nothing_when_it_arrives_late() {
     harness.clock.advance(Duration::from_secs(31));
     assert_eq!(harness.retry(&charge).await, "runs: run 2");
     // The completion of the dead process arrives.
-    let idempotency_testkit::store::StoreCall::Update {
-        id,
-        change,
-        condition,
-    } = completion
-    else {
+    let parts = (completion.id, completion.write, completion.condition);
+    let (Some(id), Some(Write::Update(change)), Some(condition)) = parts else {
         panic!("the last call was the completion");
     };
     let arrived = harness.store.inner().update(&id, &change, &condition).await;

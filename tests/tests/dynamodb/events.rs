@@ -194,7 +194,7 @@ async fn an_encrypted_table_is_asked_once() -> Result<(), BoxError> {
 #[tokio::test]
 async fn a_table_that_cannot_be_asked_gets_no_event() -> Result<(), BoxError> {
     let table = Table::start().await?;
-    let denied = Fault::on("DescribeTable").access_denied();
+    let denied = Fault::on("DescribeTable").respond_with(400, "AccessDeniedException");
     table.database.inject(denied);
     let refused = table
         .call(&keeping("all"), &order(), async || Ok(1))

@@ -202,7 +202,9 @@ async fn a_call_whose_claim_was_evicted_still_completes() -> Result<(), BoxError
 async fn errors_of_permissions_and_missing_tables_name_the_table_and_the_remedy()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
-    table.database.inject(Fault::on("PutItem").access_denied());
+    table
+        .database
+        .inject(Fault::on("PutItem").respond_with(400, "AccessDeniedException"));
     let error = table
         .call(&charge(), &order(), async || Ok(1))
         .await

@@ -377,7 +377,7 @@ async fn a_table_that_refuses_pieces_completes_the_key_without_the_response() ->
         let is_piece = request
             .key("id")
             .is_some_and(|id| id.matches('#').count() > 1);
-        is_piece.then(|| Fault::on("PutItem").access_denied())
+        is_piece.then(|| Fault::on("PutItem").respond_with(400, "AccessDeniedException"))
     });
     let text = of_three_pieces(12);
     let (own, is_replayed) = call(&table, &text).await?;
@@ -590,7 +590,9 @@ async fn pieces_leave_time_for_the_completion_without_the_response() -> Result<(
         id,
     } = Claimed::start().await?;
     on_each_piece(&database, || {
-        Fault::on("PutItem").delay(Duration::from_secs(60))
+        Fault::on("PutItem")
+            .release_after(Duration::from_secs(60))
+            .hold()
     });
     let limit = Duration::from_secs(4);
     let log = SendLog::with_limit(limit);

@@ -123,7 +123,7 @@ impl Shop {
 
     fn requests(&self) -> Vec<StoreOperation> {
         let calls = self.store.calls();
-        calls.iter().map(|call| call.operation()).collect()
+        calls.iter().map(|call| call.operation).collect()
     }
 }
 

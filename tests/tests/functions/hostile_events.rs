@@ -46,7 +46,6 @@ async fn start(role: &str) -> Result<LocalLambda, BoxError> {
     command.args(function.get_args());
     let function = process::function_by(command, format!("hostile_events/{role}"))
         .env("IDEMPOTENCY_STORE", "memory")
-        .memory_size(MEMORY)
         .timeout(Duration::from_secs(300));
     Ok(LocalLambda::start(function).await?)
 }
@@ -68,7 +67,7 @@ async fn survives(role: &str, events: Vec<(&str, String)>) -> Result<(), BoxErro
     for (name, event) in events.iter().chain(&events) {
         let response = match process.invoke(event.as_str()).await {
             Ok(reply) => reply.json()?.to_string(),
-            Err(error) => error.error_type().to_owned(),
+            Err(error) => error.error_type,
         };
         println!(
             "{role}: {name}: {response}; at most {} MiB",

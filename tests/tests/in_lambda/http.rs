@@ -11,7 +11,6 @@ use idempotency_lambda::{
     BoxError, Context, LambdaEvent, OnTimeout, Operation, http::HttpLayer, idempotent, with_backend,
 };
 use idempotency_testkit::events;
-use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START};
 use lambda_http::{Body, Request, RequestExt, Response, http, service_fn};
 use lambda_runtime::tower::{Layer, ServiceExt};
@@ -42,14 +41,11 @@ fn request() -> Request {
 
 /// Returns the ids that were claimed, each with the end of its lease.
 fn claims(harness: &Harness) -> Vec<(String, i64)> {
-    let calls = harness.store.calls().into_iter();
-    calls
-        .filter_map(|call| match call {
-            StoreCall::Put { id, record, .. } => match record.in_progress_expiration {
-                Field::Value(end) => Some((id.as_str().to_owned(), end.get())),
-                _ => panic!("{id} has no lease"),
-            },
-            _ => None,
+    let claims = harness.puts().into_iter();
+    claims
+        .map(|(id, record)| match record.in_progress_expiration {
+            Field::Value(end) => (id.as_str().to_owned(), end.get()),
+            _ => panic!("{id} has no lease"),
         })
         .collect()
 }

@@ -12,7 +12,6 @@ use idempotency_lambda::{
     BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, idempotent,
     in_current_invocation, service, time_left, with_backend, with_invocation,
 };
-use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START, operation, ours};
 use lambda_http::http;
 use lambda_runtime::Service;
@@ -38,16 +37,8 @@ fn event(tenant: &str) -> LambdaEvent<u32> {
 
 /// Returns the tenant in the key of the last claim, and the length of its lease in seconds.
 fn claimed(harness: &Harness) -> (Option<String>, i64) {
-    let claims = harness
-        .store
-        .calls()
-        .into_iter()
-        .filter_map(|call| match call {
-            StoreCall::Put { id, record, .. } => Some((id, record.in_progress_expiration)),
-            _ => None,
-        });
-    let (id, lease) = claims.last().unwrap();
-    let Field::Value(lease) = lease else {
+    let (id, claim) = harness.puts().pop().unwrap();
+    let Field::Value(lease) = claim.in_progress_expiration else {
         panic!("{id} has no lease");
     };
     let tenant = id.as_str().split("#tenant=").nth(1);
@@ -255,15 +246,14 @@ async fn a_nested_call_prefers_its_own_context_and_does_not_change_its_callers()
     let call = outer(event("blue"), context("green", 7));
     let call = harness.within(call);
     assert_eq!(call.await.unwrap(), 3);
-    let claims: Vec<_> = harness.store.calls();
+    let claims = harness.puts();
     let of = |tenant: &str, seconds: i64| {
         let lease = EpochMillis::new(START + seconds * 1_000);
         let marked = format!("#tenant={tenant}#");
-        let puts = claims.iter().filter(|call| {
-            matches!(call, StoreCall::Put { id, record, .. }
-                if id.as_str().contains(&marked) && record.in_progress_expiration == Field::Value(lease))
+        let of = claims.iter().filter(|(id, record)| {
+            id.as_str().contains(&marked) && record.in_progress_expiration == Field::Value(lease)
         });
-        puts.count()
+        of.count()
     };
     assert_eq!((of("blue", 20), of("green", 7)), (2, 1));
 }
@@ -361,8 +351,8 @@ async fn two_tenants_with_the_same_payload_have_separate_records() {
     assert_eq!(call("blue", 1).await.unwrap(), 1);
     assert_eq!(call("green", 2).await.unwrap(), 2);
     assert_eq!(call("blue", 3).await.unwrap(), 1);
-    let ids = harness.store.calls();
-    assert!(matches!(&ids[0], StoreCall::Put { id, .. } if id.as_str().contains("#tenant=blue#")));
+    let (id, _) = &harness.puts()[0];
+    assert!(id.as_str().contains("#tenant=blue#"), "{id}");
 }
 
 #[idempotent(key = "order_id", key_prefix = "cached", local_cache = 8)]
@@ -412,14 +402,10 @@ async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant()
         let call = harness.within(async { function.call(event_of(tenant, amount)).await });
         assert!(call.await.is_ok());
     }
-    for call in harness.store.calls() {
-        if let StoreCall::Put { id, record, .. } = call {
-            assert!(id.as_str().starts_with("inner#tenant="), "{id}");
-            assert_eq!(
-                record.in_progress_expiration,
-                Field::Value(EpochMillis::new(START + 30_000))
-            );
-        }
+    for (id, record) in harness.puts() {
+        assert!(id.as_str().starts_with("inner#tenant="), "{id}");
+        let lease = Field::Value(EpochMillis::new(START + 30_000));
+        assert_eq!(record.in_progress_expiration, lease);
     }
     assert_eq!(harness.store.inner().len(), 2);
 }

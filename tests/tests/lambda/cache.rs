@@ -13,7 +13,7 @@ use idempotency_lambda::{
     OperationBuilder, OutcomeKind, Source, idempotent, with_backend, with_invocation,
 };
 use idempotency_testkit::ManualClock;
-use idempotency_testkit::store::{StoreCall, StoreExt, StoreFault, StoreOperation};
+use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
 use idempotency_tests::{Harness, START, id, operation, ours};
 use serde_json::{Value, json};
 
@@ -164,12 +164,7 @@ fn read_order() -> Value {
 /// Returns how current each read had to be.
 fn reads(harness: &Harness) -> Vec<Consistency> {
     let calls = harness.store.calls().into_iter();
-    calls
-        .filter_map(|call| match call {
-            StoreCall::Read { consistency, .. } => Some(consistency),
-            _ => None,
-        })
-        .collect()
+    calls.filter_map(|call| call.consistency).collect()
 }
 
 #[tokio::test]

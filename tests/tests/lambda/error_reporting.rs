@@ -15,7 +15,7 @@ use idempotency_lambda::{
     idempotent, with_backend,
 };
 use idempotency_testkit::ManualClock;
-use idempotency_testkit::store::{StoreCall, StoreFault, StoreOperation};
+use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Harness, START, id, operation, ours, unless_it_panics};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -446,15 +446,7 @@ async fn declined_once(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 
 /// Returns the record of the harness's first claim, if it is still there.
 fn record(harness: &Harness) -> Option<Record> {
-    let id = harness
-        .store
-        .calls()
-        .into_iter()
-        .find_map(|call| match call {
-            StoreCall::Put { id, .. } => Some(id),
-            _ => None,
-        });
-    harness.store.inner().record(&id.unwrap())
+    harness.store.inner().record(&harness.puts()[0].0)
 }
 
 /// Returns the message of a call's panic.

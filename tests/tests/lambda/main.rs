@@ -16,7 +16,6 @@ mod types;
 
 use idempotency_core::record::{Record, RecordId};
 use idempotency_lambda::{Context, LambdaEvent};
-use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START};
 use serde_json::Value;
 
@@ -29,15 +28,7 @@ fn event(payload: Value) -> LambdaEvent<Value> {
 
 /// Returns the only record in the harness's store.
 fn only_record(harness: &Harness) -> (RecordId, Record) {
-    let call = harness
-        .store
-        .calls()
-        .into_iter()
-        .find_map(|call| match call {
-            StoreCall::Put { id, .. } => Some(id),
-            _ => None,
-        });
-    let id = call.unwrap();
+    let (id, _) = harness.puts().swap_remove(0);
     let record = harness.store.inner().record(&id).unwrap();
     (id, record)
 }

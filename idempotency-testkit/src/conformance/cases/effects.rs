@@ -194,7 +194,7 @@ async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Checked
         return broken("a second store of the factory does not read what the first one wrote");
     }
     let write = another.delete(&key.id, &always()).await;
-    key.check_outcome("delete", write, Applied).await?;
+    check_outcome("delete", write, Applied)?;
     key.finds(None).await
 }
 

@@ -115,7 +115,7 @@ async fn one_wins(trial: &Trial, key: &Key<'_>) -> Checked {
             ..
         } = write
         {
-            key.check_existing("put", existing, Some(&winner)).await?;
+            check_existing("put", existing.as_ref(), Some(&winner))?;
         }
     }
     if winners != 1 {

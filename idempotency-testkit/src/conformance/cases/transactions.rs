@@ -130,18 +130,13 @@ fn is_applied(outcome: &StoreReply) -> Checked {
 }
 
 /// Checks that the condition on the record failed, and that this record was returned.
-async fn is_refused(case: &Case<'_>, outcome: StoreReply, expected: &Record) -> Checked {
+fn is_refused(outcome: StoreReply, expected: &Record) -> Checked {
     match outcome {
         StoreReply::ConditionFailed {
             existing,
             maybe_applied: false,
             ..
-        } => {
-            let existing = case
-                .key
-                .check_existing("transaction", existing, Some(expected));
-            existing.await
-        }
+        } => check_existing("transaction", existing.as_ref(), Some(expected)),
         other => broken(format!(
             "the condition on the record does not hold, and the outcome was {other:?}"
         )),
@@ -162,7 +157,7 @@ async fn a_transaction_whose_record_refuses_it_applies_nothing_and_returns_the_r
 ) -> Checked {
     let case = Case::new(trial, "1").await?;
     let refused = case.sent_by(2, "t-2").await;
-    is_refused(&case, refused, &case.claim).await?;
+    is_refused(refused, &case.claim)?;
     case.key.finds(Some(&case.claim)).await?;
     case.was_taken(0).await
 }
@@ -197,7 +192,7 @@ async fn the_record_decides_before_a_staged_write(trial: &Trial) -> Checked {
     let case = Case::new(trial, "1").await?;
     case.exhaust().await?;
     let refused = case.sent_by(2, "t-4").await;
-    is_refused(&case, refused, &case.claim).await?;
+    is_refused(refused, &case.claim)?;
     case.was_taken(LIMIT).await
 }
 
@@ -207,11 +202,11 @@ async fn a_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Chec
     // By its token it counts as applied; by its condition it is refused.
     match case.sent_by(1, "t-5").await {
         StoreReply::Applied { .. } => {}
-        refused => is_refused(&case, refused, &case.completed()).await?,
+        refused => is_refused(refused, &case.completed())?,
     }
     // A store forgets tokens: with another one the condition alone protects.
     let refused = case.sent_by(1, "t-6").await;
-    is_refused(&case, refused, &case.completed()).await?;
+    is_refused(refused, &case.completed())?;
     case.was_taken(1).await
 }
 
@@ -220,10 +215,10 @@ async fn a_late_transaction_does_not_change_the_next_claim(trial: &Trial) -> Che
     let next = claim(&owner(2), trial.at(60_000));
     case.key.place(&next).await?;
     let late = case.sent_by(1, "t-7").await;
-    is_refused(&case, late, &next).await?;
+    is_refused(late, &next)?;
     let restored = Write::Put(case.completed());
     let late = case.send(&restored, &NoRecord, "t-8").await;
-    is_refused(&case, late, &next).await?;
+    is_refused(late, &next)?;
     case.key.finds(Some(&next)).await?;
     case.was_taken(0).await
 }
@@ -276,7 +271,7 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
     while let Some(sent) = sends.join_next().await {
         match sent {
             Ok(StoreReply::Applied { .. }) => applied += 1,
-            Ok(refused) => is_refused(&case, refused, &case.completed()).await?,
+            Ok(refused) => is_refused(refused, &case.completed())?,
             Err(error) => return broken(format!("a transaction did not end: {error}")),
         }
     }

@@ -15,7 +15,7 @@ use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites, Staged, St
 use idempotency_lambda::BoxError;
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::conformance::{
-    ForeignRecord, Report, StoreFactory, assert_conformance, check,
+    ForeignRecord, Report, StoreFactory, assert_conformance, check, sharing,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::StoreExt;
@@ -103,9 +103,9 @@ async fn a_store_whose_eventual_reads_are_stale_conforms() {
 }
 
 #[tokio::test]
-async fn a_closure_can_be_a_factory_and_one_thread_is_enough() {
+async fn a_store_alone_is_enough_and_so_is_one_thread() {
     let store = Arc::new(MemoryStore::new());
-    assert_conformance(move || Arc::clone(&store), &clock()).await;
+    assert_conformance(sharing(store), &clock()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

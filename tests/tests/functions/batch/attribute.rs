@@ -108,10 +108,11 @@ async fn a_function_of_one_message_is_the_handler_of_the_event() {
         assert!(named(&response).is_empty());
     }
     assert_eq!(app.amount.load(Ordering::Relaxed), 3, "each order once");
-    let failing = events::sqs("orders")
-        .record(events::AwsRecord::json(&json!({ "order_id": "d", "amount": 0 })).id("m-d"))
-        .record(events::AwsRecord::json(&json!({ "order_id": "a", "amount": 7 })).id("m-a"))
-        .record(events::AwsRecord::text("no order").id("m-x"));
+    let failing = events::sqs("orders").records([
+        events::AwsRecord::json(&json!({ "order_id": "d", "amount": 0 })).id("m-d"),
+        events::AwsRecord::json(&json!({ "order_id": "a", "amount": 7 })).id("m-a"),
+        events::AwsRecord::new("no order").id("m-x"),
+    ]);
     let handler = with_state(&app, shop.event(failing.parse().unwrap(), MINUTE));
     let response = shop.harness.within(handler).await.unwrap();
     assert_eq!(named(&response), ["m-d", "m-a", "m-x"]);
@@ -168,14 +169,17 @@ async fn a_function_can_take_the_whole_message() {
 async fn the_records_of_a_stream_keep_their_order() {
     let shop = Shop::new();
     shop.set("b1", Does::Fail);
-    let records =
-        ["a1", "b1", "a2"].map(|id| events::AwsRecord::json(&order(id)).partition_key(&id[..1]));
+    let records = ["a1", "b1", "a2"].map(|id| events::AwsRecord::json(&order(id)).group(&id[..1]));
     let event = events::kinesis("ledger").records(records);
     let parsed: KinesisEvent = event.parse().unwrap();
     let handler = post(&shop, shop.event(parsed, MINUTE));
     let response = shop.harness.within(handler).await.unwrap();
     assert_eq!(named(&response), [event.ids()[1].as_str()]);
-    let event = events::dynamodb_stream("orders").insert(&json!({ "order_id": "c" }), &order("c"));
+    let event = events::dynamodb_stream("orders").change(
+        &json!({ "order_id": "c" }),
+        None,
+        Some(&order("c")),
+    );
     let parsed: DynamoDbEvent = event.parse().unwrap();
     let handler = changed(&shop, shop.event(parsed, MINUTE));
     let response = shop.harness.within(handler).await.unwrap();

@@ -38,7 +38,7 @@ impl Serialize for Fragile {
 async fn a_body_that_makes_the_code_of_its_type_panic_is_returned_alone() {
     let shop = Shop::new();
     let operation = builder("batch.hostile.fragile").key("@").build().unwrap();
-    let event = ["a", "not read", "not written", "b"].map(|text| AwsRecord::text(text).id(text));
+    let event = ["a", "not read", "not written", "b"].map(|text| AwsRecord::new(text).id(text));
     let event = events::sqs("orders").records(event).parse::<SqsEvent>();
     let event = shop.event(event.unwrap(), MINUTE);
     let batch = Batch::new(&operation).run(event, |Fragile(text)| shop.handle(text));
@@ -63,8 +63,7 @@ async fn a_record_that_waited_for_its_key_does_not_start_after_the_checkpoint() 
         .build()
         .unwrap();
     let record = |entry: &str, amount| {
-        AwsRecord::json(&json!({ "id": "k", "amount": amount, "entry": entry }))
-            .partition_key(entry)
+        AwsRecord::json(&json!({ "id": "k", "amount": amount, "entry": entry })).group(entry)
     };
     // Both have the key `k`. The second waits for the first, and the first fails.
     let event = events::kinesis("ledger").records([record("a", 1), record("b", 2)]);
@@ -161,7 +160,7 @@ async fn a_hot_key_with_ten_thousand_amounts_ends_at_the_deadline_and_what_is_do
     };
     let hot = (1..10_000).map(|amount| message("hot", amount));
     let event = events::sqs("orders")
-        .record(message("first", 0))
+        .records([message("first", 0)])
         .records(hot);
     let event: SqsEvent = event.parse().unwrap();
     // A fourth call of the hot key would end at the deadline.

@@ -42,7 +42,7 @@ impl Shop {
 fn stream(orders: &[&str]) -> events::AwsBatch {
     let records = orders
         .iter()
-        .map(|id| events::AwsRecord::json(&order(id)).partition_key(&id[..1]));
+        .map(|id| events::AwsRecord::json(&order(id)).group(&id[..1]));
     events::kinesis("ledger").records(records)
 }
 
@@ -65,7 +65,7 @@ async fn a_record_that_cannot_be_read_is_the_checkpoint() {
     let shop = Shop::new();
     let batch = Batch::new(&shop.operation("batch.kinesis.undecodable"));
     let event = stream(&["a1"])
-        .record(events::AwsRecord::bytes([0xff, 0x00]))
+        .records([events::AwsRecord::new([0xff, 0x00])])
         .json(&order("a2"));
     let numbers = event.ids();
     assert_eq!(shop.kinesis(&batch, &event).await, [numbers[1].as_str()]);
@@ -220,7 +220,7 @@ async fn a_key_over_the_record_sees_data_that_is_not_json_as_text_or_base64() {
         .key("[kinesis.partitionKey, kinesis.data]")
         .build()
         .unwrap();
-    let datum = |bytes: &[u8]| events::AwsRecord::bytes(bytes).partition_key("a");
+    let datum = |bytes: &[u8]| events::AwsRecord::new(bytes).group("a");
     let event = events::kinesis("lines").records([datum(b"o-1,100"), datum(&[0xff, 0])]);
     let event = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
     let batch = Batch::new(&operation).key_from(KeyFrom::Record);
@@ -351,10 +351,10 @@ impl Shop {
 
 fn changes() -> events::AwsBatch {
     events::dynamodb_stream("orders")
-        .insert(&key("a"), &item("a", 1))
-        .modify(&key("a"), &item("a", 1), &item("a", 2))
-        .insert(&key("b"), &item("b", 1))
-        .remove(&key("a"), &item("a", 2))
+        .change(&key("a"), None, Some(&item("a", 1)))
+        .change(&key("a"), Some(&item("a", 1)), Some(&item("a", 2)))
+        .change(&key("b"), None, Some(&item("b", 1)))
+        .change(&key("a"), Some(&item("a", 2)), None)
 }
 
 #[tokio::test]
@@ -388,8 +388,12 @@ async fn an_image_that_does_not_fit_its_type_is_the_checkpoint() {
     let shop = Shop::new();
     let batch = Batch::new(&builder("batch.stream.undecodable").build().unwrap());
     let event = events::dynamodb_stream("orders")
-        .insert(&key("a"), &item("a", 1))
-        .insert(&key("b"), &json!({ "order_id": "b", "amount": "many" }));
+        .change(&key("a"), None, Some(&item("a", 1)))
+        .change(
+            &key("b"),
+            None,
+            Some(&json!({ "order_id": "b", "amount": "many" })),
+        );
     assert_eq!(
         shop.changes(&batch, &event).await,
         [event.ids()[1].as_str()]

@@ -136,7 +136,7 @@ async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
     match case.source {
         Source::Standard | Source::Fifo => {
             let messages = case.records.iter().enumerate().map(|(at, record)| {
-                let message = events::AwsRecord::text(body(record)).id(format!("m-{at}"));
+                let message = events::AwsRecord::new(body(record)).id(format!("m-{at}"));
                 match case.source {
                     Source::Fifo => message.group(record.group.to_string()),
                     _ => message,
@@ -154,8 +154,8 @@ async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
         }
         Source::Shard | Source::PartitionKey => {
             let records = case.records.iter().map(|record| {
-                let data = events::AwsRecord::bytes(body(record));
-                data.partition_key(record.group.to_string())
+                let data = events::AwsRecord::new(body(record));
+                data.group(record.group.to_string())
             });
             let event = events::kinesis("ledger").records(records);
             let ids = event.ids();

@@ -103,10 +103,10 @@ async fn a_body_that_is_no_order_is_returned_and_the_others_run() {
     let shop = Shop::new();
     let operation = shop.operation("batch.sqs.undecodable");
     let event = events::sqs("orders")
-        .text("not json")
+        .records([events::AwsRecord::new("not json")])
         .json(&json!({ "order_id": 7 }))
         .json(&order("a"))
-        .text("");
+        .records([events::AwsRecord::new("")]);
     let ids = event.ids();
     let returned = shop.sqs(&operation, event.parse().unwrap()).await;
     assert_eq!(returned, [ids[0].as_str(), &ids[1], &ids[3]]);
@@ -169,10 +169,8 @@ async fn a_message_with_the_key_of_another_and_another_amount_is_returned() {
         .unwrap();
     let message =
         |amount, id| events::AwsRecord::json(&json!({ "order_id": "a", "amount": amount })).id(id);
-    let event = events::sqs("orders")
-        .record(message(1, "m-1"))
-        .record(message(2, "m-2"))
-        .record(message(1, "m-3"));
+    let event =
+        events::sqs("orders").records([message(1, "m-1"), message(2, "m-2"), message(1, "m-3")]);
     let returned = shop.sqs(&operation, event.parse().unwrap()).await;
     assert_eq!(returned, ["m-2"]);
     assert_eq!(shop.ran(), ["a"]);
@@ -304,9 +302,12 @@ async fn a_key_over_the_record_sees_the_messages_attributes_and_the_parsed_body(
     let message = events::AwsRecord::json(&order("a"))
         .id("m-1")
         .group("g")
-        .deduplication_id("d-1")
+        .with("/attributes/MessageDeduplicationId", "d-1")
         .attribute("kind", "new");
-    let event: SqsEvent = events::sqs("orders.fifo").record(message).parse().unwrap();
+    let event: SqsEvent = events::sqs("orders.fifo")
+        .records([message])
+        .parse()
+        .unwrap();
     let response = shop.try_sqs(&batch, event, MINUTE).await.unwrap();
     assert!(named(&response).is_empty());
     shop.harness.record(&operation, &json!(["d-1", "a", "new"]));
@@ -321,7 +322,7 @@ async fn a_key_over_the_record_needs_no_json_in_the_body() {
         .build()
         .unwrap();
     let lines = |body, id| {
-        let message = events::AwsRecord::text(body).id(id);
+        let message = events::AwsRecord::new(body).id(id);
         message.attribute("file", "orders.csv")
     };
     let messages = [
@@ -486,9 +487,7 @@ async fn after_a_failure_only_its_own_group_is_returned() {
 async fn a_body_that_cannot_be_read_stops_its_group_alone() {
     let shop = Shop::new();
     let operation = shop.operation("batch.fifo.undecodable");
-    let poison = events::AwsRecord::text("no order")
-        .id("m-poison")
-        .group("a");
+    let poison = events::AwsRecord::new("no order").id("m-poison").group("a");
     let message = |id: &str| {
         events::AwsRecord::json(&order(id))
             .id(format!("m-{id}"))
@@ -581,7 +580,8 @@ async fn the_deadline_returns_the_rest_of_every_group() {
 async fn a_message_that_its_producer_sends_again_later_runs_again_unless_the_key_says_otherwise() {
     let sent = |id: &str| {
         let message = events::AwsRecord::json(&order("a")).id(id).group("g");
-        let event = events::sqs("orders.fifo").record(message.deduplication_id("d-1"));
+        let event = events::sqs("orders.fifo")
+            .records([message.with("/attributes/MessageDeduplicationId", "d-1")]);
         event.parse::<SqsEvent>().unwrap()
     };
     for (name, key, runs) in [

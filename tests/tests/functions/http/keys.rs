@@ -11,7 +11,6 @@ use aws_lambda_events::http::{HeaderMap, HeaderValue};
 use idempotency_core::record::RecordId;
 use idempotency_lambda::{BoxError, Context, LambdaEvent, Raw, idempotent};
 use idempotency_testkit::events;
-use idempotency_testkit::store::StoreCall;
 use idempotency_tests::Harness;
 use serde_json::json;
 
@@ -158,13 +157,7 @@ async fn claimed<T, E: std::fmt::Debug>(
 ) -> Vec<RecordId> {
     let harness = Harness::default();
     harness.within(future).await.unwrap();
-    let calls = harness.store.calls().into_iter();
-    calls
-        .filter_map(|call| match call {
-            StoreCall::Put { id, .. } => Some(id),
-            _ => None,
-        })
-        .collect()
+    harness.puts().into_iter().map(|(id, _)| id).collect()
 }
 
 #[tokio::test]

@@ -9,7 +9,6 @@
 //! Keys, callers, paths, bodies and responses never reach the log.
 
 use idempotency_testkit::dynamodb::Fault;
-use idempotency_testkit::lambda::InvokeError;
 use idempotency_tests::process::{Claim, now};
 use serde_json::Value;
 
@@ -227,9 +226,11 @@ async fn a_request_of_another_method_passes_unchanged_without_a_request_to_the_s
 async fn a_store_that_cannot_be_asked_is_503_with_a_time_to_wait_and_no_run() {
     for (role, sources) in FUNCTIONS {
         let harness = Harness::start(role).await;
-        harness
-            .database
-            .inject(Fault::on("PutItem").always().access_denied());
+        harness.database.inject(
+            Fault::on("PutItem")
+                .always()
+                .respond_with(400, "AccessDeniedException"),
+        );
         for &source in sources {
             let request = Request::post("/payments", "\"k-1\"");
             let received = harness.send(source, &request).await;
@@ -254,9 +255,11 @@ async fn a_store_that_cannot_be_asked_is_503_with_a_time_to_wait_and_no_run() {
 async fn a_completion_that_is_not_confirmed_is_500_with_what_to_do() {
     for (role, sources) in FUNCTIONS {
         let harness = Harness::start(role).await;
-        harness
-            .database
-            .inject(Fault::on("UpdateItem").always().access_denied());
+        harness.database.inject(
+            Fault::on("UpdateItem")
+                .always()
+                .respond_with(400, "AccessDeniedException"),
+        );
         let request = Request::post("/payments", "\"k-1\"");
         let received = harness.send(sources[0], &request).await;
         assert_eq!(received.status, 500, "{role}: {received:?}");
@@ -288,18 +291,13 @@ async fn an_error_of_the_handler_frees_the_key_and_keeps_its_own_way_to_the_clie
                     assert_eq!(received.status, 500, "{role}");
                     assert_eq!(received.body, b"the card was declined", "{role}");
                 }
-                Err(InvokeError::Function {
-                    error_type,
-                    error_message,
-                    ..
-                }) => {
+                Err(error) => {
                     assert_eq!(
-                        (&*error_type, &*error_message),
+                        (&*error.error_type, &*error.error_message),
                         ("Error", "the card was declined"),
                         "{role}"
                     );
                 }
-                Err(error) => panic!("{role}: {error}"),
             }
         }
         // Both have run: each claimed the free key.
@@ -344,20 +342,10 @@ async fn a_server_error_is_sent_as_it_is_and_never_stored() {
 async fn a_function_whose_settings_cannot_be_used_does_not_start() {
     let variables = [("IDEMPOTENCY_LEASE", "soon")];
     let harness = Harness::start_with("v2", &variables).await;
-    match harness.process.ready().await {
-        Err(InvokeError::Init {
-            error_type,
-            error_message,
-            ..
-        }) => {
-            assert_eq!(error_type, "IdempotencyConfiguration");
-            assert!(
-                error_message.contains("IDEMPOTENCY_LEASE is `soon`"),
-                "{error_message}"
-            );
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = harness.process.ready().await.unwrap_err();
+    assert_eq!(error.error_type, "IdempotencyConfiguration");
+    let message = error.error_message;
+    assert!(message.contains("IDEMPOTENCY_LEASE is `soon`"), "{message}");
 }
 
 #[tokio::test]

@@ -265,7 +265,10 @@ async fn a_call_without_a_scope_around_it_writes_its_own_line() -> Result<(), Bo
 #[tokio::test]
 async fn a_batch_writes_one_line_whether_or_not_the_function_starts_with_run()
 -> Result<(), BoxError> {
-    let event = events::sqs("numbers").json(&1).json(&2).text("s3cr3t");
+    let event = events::sqs("numbers")
+        .json(&1)
+        .json(&2)
+        .records([events::AwsRecord::new("s3cr3t")]);
     for role in ["batch", "batch under run"] {
         let (_lambda, process) = start(role).await?;
         let lines = invoked(&process, "r-1", event.to_value()).await;
@@ -320,7 +323,7 @@ async fn an_error_of_main_reaches_lambda_under_its_own_name() -> Result<(), BoxE
     ] {
         let (_lambda, process) = start(role).await?;
         let error = process.ready().await.unwrap_err();
-        assert_eq!(error.error_type(), "IdempotencyConfiguration", "{role}");
+        assert_eq!(error.error_type, "IdempotencyConfiguration", "{role}");
         assert!(error.to_string().contains(text), "{error}");
     }
     Ok(())

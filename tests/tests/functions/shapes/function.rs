@@ -104,13 +104,13 @@ impl Shape {
                 .header("x-card", serde_json::to_string(&order.card).unwrap())
                 .claim("sub", "u-1")
                 .json(&order.order_id)
-                .into(),
+                .to_string(),
             Self::Queue => {
                 let message = AwsRecord::json(order).id(format!("message-{}", order.order_id));
-                events::sqs("orders").record(message).into()
+                events::sqs("orders").records([message]).to_string()
             }
-            Self::Fifo => fifo([order.clone()]).into(),
-            Self::Kinesis => kinesis([order.clone()]).into(),
+            Self::Fifo => fifo([order.clone()]).to_string(),
+            Self::Kinesis => kinesis([order.clone()]).to_string(),
         }
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn fifo(orders: impl IntoIterator<Item = Order>) -> events::AwsBatch 
 }
 
 pub(crate) fn kinesis(orders: impl IntoIterator<Item = Order>) -> events::AwsBatch {
-    let record = |order: Order| AwsRecord::json(&order).partition_key("p-1");
+    let record = |order: Order| AwsRecord::json(&order).group("p-1");
     events::kinesis("ledger").records(orders.into_iter().map(record))
 }
 

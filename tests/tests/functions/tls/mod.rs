@@ -139,8 +139,7 @@ async fn a_server_whose_certificate_is_not_trusted_gets_no_request() -> Result<(
         let (database, front, lambda) = start(client, "other.pem").await?;
         let error = lambda.invoke(order()).await.unwrap_err();
         assert_eq!(
-            error.error_type(),
-            "IdempotencyStoreFailed",
+            error.error_type, "IdempotencyStoreFailed",
             "{client}: {error}"
         );
         assert_eq!(front.connections(), 0, "{client}");

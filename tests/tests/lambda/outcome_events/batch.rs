@@ -21,7 +21,7 @@ async fn lines(name: &str, log_errors: bool) -> Vec<String> {
     let event = events::sqs("orders").records([
         message("ok", 1),
         message("again", 1),
-        AwsRecord::text("s3cr3t").id("broken"),
+        AwsRecord::new("s3cr3t").id("broken"),
         message("fails", 2),
         message("late", 3),
     ]);

@@ -1,5 +1,6 @@
 //! Plays a situation with this framework: the real store on the embedded DynamoDB, and a clock that the test controls.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -246,7 +247,7 @@ pub(crate) fn attribute(value: &Value) -> AttributeValue {
     }
 }
 
-fn json_item(item: idempotency_testkit::dynamodb::Item) -> Item {
+fn json_item(item: HashMap<String, AttributeValue>) -> Item {
     item.into_iter()
         .map(|(name, value)| {
             let value = match value {
