@@ -1,9 +1,8 @@
 //! An axum API for refunds, behind an API Gateway HTTP API with a JWT authorizer. A retry with the same `Idempotency-Key` header
 //! pays once and gets the same response.
 
-pub mod bank;
-
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::extract::{Extension, Json, State};
@@ -12,8 +11,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{Router, post};
 use idempotency_lambda::{BoxError, Context, Operation};
 use serde::{Deserialize, Serialize};
-
-use bank::{Bank, Unreachable};
 
 /// How long a response is replayed: longer than a client of this API retries.
 const WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
@@ -104,6 +101,44 @@ impl IntoResponse for Refused {
             ),
         }
         .into_response()
+    }
+}
+
+/// A client of a simulated bank: the state that the handlers share. The bank pays on every request, without duplicate detection, so
+/// that the API must prevent duplicates.
+#[derive(Debug)]
+pub struct Bank {
+    reachable: AtomicBool,
+}
+
+/// The bank could not be reached. It has not paid.
+#[derive(Debug)]
+pub struct Unreachable;
+
+impl Bank {
+    /// Returns a client. A bank that is not `reachable` refuses its first request.
+    pub fn new(reachable: bool) -> Self {
+        Self {
+            reachable: AtomicBool::new(reachable),
+        }
+    }
+
+    /// Pays `amount` back and returns the id of the refund, a new one for each request.
+    ///
+    /// # Errors
+    ///
+    /// If the bank cannot be reached.
+    pub async fn refund(
+        &self,
+        payment_id: &str,
+        amount: u64,
+        request_id: &str,
+    ) -> Result<String, Unreachable> {
+        tracing::info!(request_id, payment_id, amount, "refunding the payment");
+        if !self.reachable.swap(true, Ordering::Relaxed) {
+            return Err(Unreachable);
+        }
+        Ok(format!("ref-{request_id}"))
     }
 }
 

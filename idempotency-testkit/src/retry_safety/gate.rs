@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
+
+use super::lock;
 
 /// What happens to the first delivery of an event at one point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -294,12 +296,12 @@ impl Gate {
     }
 
     fn send(&self, message: Message) {
-        let scenario = self.scenario.lock().unwrap_or_else(PoisonError::into_inner);
+        let scenario = lock(&self.scenario);
         let _ = scenario.send(message);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -9,11 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::lock;
 use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::time::EpochMillis;
@@ -236,30 +237,30 @@ impl Process {
 
     /// Refuses all sends of this call of the SDK.
     pub(super) fn refuse(&self, call: &str) {
-        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(call.to_owned());
+        *lock(&self.refused) = Some(call.to_owned());
     }
 
     /// Returns true if the sends of this call are refused.
     pub(super) fn refuses(&self, call: &str) -> bool {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = lock(&self.refused);
         refused.as_deref() == Some(call)
     }
 
     /// Makes a service refuse everything until the process ends.
     pub(super) fn break_down(&self, service: Service) {
-        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut down = lock(&self.down);
         down.push(service);
     }
 
     /// Returns true if the service refuses everything.
     pub(super) fn is_down(&self, service: Service) -> bool {
-        let down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        let down = lock(&self.down);
         down.contains(&service)
     }
 
     /// Notes that the process does something.
     pub(super) fn touch(&self) {
-        *self.active.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.active) = Instant::now();
     }
 
     /// Called before the runtime waits. Keeps it from moving virtual time while something can be on its way to a socket.
@@ -267,7 +268,7 @@ impl Process {
         if self.shared.settle.is_zero() {
             return;
         }
-        let active = *self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        let active = *lock(&self.active);
         if active.elapsed() < self.shared.settle {
             thread::sleep(LOOK);
             // The runtime then looks at its sockets, and does not wait.
@@ -283,13 +284,12 @@ pub(super) struct Epoch(Mutex<Option<(EpochMillis, tokio::time::Instant)>>);
 impl Epoch {
     /// Sets the time of the world that it is now.
     pub(super) fn set(&self, now: EpochMillis) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((now, tokio::time::Instant::now()));
+        *lock(&self.0) = Some((now, tokio::time::Instant::now()));
     }
 
     /// Returns the time of the world. `None` before the runtime has started.
     pub(super) fn now(&self) -> Option<EpochMillis> {
-        let (then, since) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let (then, since) = (*lock(&self.0))?;
         // Rounded up, as the timers of the runtime are.
         Some(
             then.plus(
@@ -335,10 +335,7 @@ impl Woken {
     }
 
     fn forward_to(&self, waker: &Waker) {
-        let mut supervisor = self
-            .supervisor
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut supervisor = lock(&self.supervisor);
         match &mut *supervisor {
             Some(known) => known.clone_from(waker),
             none => *none = Some(waker.clone()),
@@ -349,11 +346,7 @@ impl Woken {
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.work.store(true, Ordering::Release);
-        let supervisor = self
-            .supervisor
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let supervisor = lock(&self.supervisor).clone();
         if let Some(supervisor) = supervisor {
             supervisor.wake();
         }

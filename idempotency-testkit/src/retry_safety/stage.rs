@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotency_core::clock::Clock;
@@ -19,6 +19,7 @@ use super::connector::{Database, Items, Server};
 use super::effects::Snapshot;
 use super::ending::Ending;
 use super::gate::{Completions, FaultKind, Message, Point};
+use super::lock;
 use super::process::{End, Local, Process, TIMEOUT};
 use super::provider::{Http, Listener};
 use super::world::World;
@@ -313,7 +314,7 @@ type Fakes = Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 impl Shared {
     /// Returns the part of the world of this type. The first call makes it.
     pub(super) fn fake<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut fakes = self.fakes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fakes = lock(&self.fakes);
         let fake = fakes
             .entry(TypeId::of::<T>())
             .or_insert_with(|| Arc::new(T::default()));
@@ -338,13 +339,13 @@ impl Shared {
     /// Starts or ends the notes of the items in the course of a run.
     pub(super) fn watch(&self, watch: bool) -> Vec<Items> {
         let next = watch.then(Vec::new);
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = lock(&self.watched);
         std::mem::replace(&mut *watched, next).unwrap_or_default()
     }
 
     /// Notes the items, if they are watched. Called after each request.
     pub(super) fn note_items(&self) {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = lock(&self.watched);
         if let Some(watched) = &mut *watched
             && let Ok(items) = self.database.items(RECORDS)
         {

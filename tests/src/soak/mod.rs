@@ -13,14 +13,64 @@ mod check;
 mod client;
 mod faults;
 mod function;
-mod plan;
 mod processes;
 mod report;
 mod run;
 
 pub use check::{Broken, check};
 pub use function::{ROLE, serve};
-pub use plan::Plan;
 pub use processes::Side;
 pub use report::Report;
 pub use run::{History, run};
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The parameters of one run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed of all choices.
+    pub seed: u64,
+    /// The largest number of keys.
+    pub keys: u64,
+    /// No new key is delivered after this time.
+    pub time: Duration,
+    /// How many keys are delivered at the same time.
+    pub clients: u64,
+    /// The number of processes of each slowness.
+    pub processes: usize,
+    /// How many events one process takes at a time. Python takes one.
+    pub events: usize,
+    /// The possible timeouts of the function. Each key has one of them.
+    pub deadlines: Vec<Duration>,
+    /// How many of 1,000 deliveries overrun their deadline in a process that is not killed for it (a late owner).
+    pub overruns: u64,
+    /// How many of 1,000 requests to DynamoDB get a fault.
+    pub faults: u64,
+    /// The mean time between two kills of a process; `None` for no kills.
+    pub kill_every: Option<Duration>,
+    /// The mean time between two pauses (SIGSTOP) of a process; `None` for no pauses.
+    pub stop_every: Option<Duration>,
+    /// The folder in which the processes record their runs. It must be empty.
+    pub folder: PathBuf,
+}
+
+impl Plan {
+    /// Returns the parameters of a run of one minute with every kind of fault.
+    pub fn new(seed: u64, folder: PathBuf) -> Self {
+        Self {
+            seed,
+            keys: u64::MAX,
+            time: Duration::from_secs(60),
+            clients: 12,
+            processes: 2,
+            events: 1,
+            deadlines: [1, 2, 3, 10].map(Duration::from_secs).to_vec(),
+            overruns: 8,
+            faults: 100,
+            kill_every: Some(Duration::from_secs(4)),
+            stop_every: Some(Duration::from_secs(4)),
+            folder,
+        }
+    }
+}

@@ -10,9 +10,9 @@ use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda};
 use tokio::sync::Notify;
 
+use super::Plan;
 use super::chance::Chance;
 use super::function::{FOLDER, ROLE, SLOWNESS};
-use super::plan::Plan;
 
 /// The factors by which the processes are slower.
 const SLOWNESSES: [u64; 3] = [1, 2, 5];

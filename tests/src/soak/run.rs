@@ -9,10 +9,10 @@ use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
 use tokio::task::JoinSet;
 
+use super::Plan;
 use super::client::{Counter, Delivery, DeliveryResult};
 use super::faults::{Faults, Struck};
 use super::function::{Began, micros};
-use super::plan::Plan;
 use super::processes::{Processes, Side};
 
 /// How long a key may stay in progress after the faults have ended: more than the longest deadline.
