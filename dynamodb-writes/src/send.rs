@@ -1,17 +1,20 @@
-//! Sends one write with the SDK's client, and notes whether it may have been applied.
+//! Sends one write with the SDK's client, and notes whether it may have been applied. `idempotency-dynamodb` notes its sends by the
+//! same interceptor.
 //!
 //! The SDK sends again inside one call and reports only the last result. If the first send is applied and its reply is lost, the
 //! call ends with "the condition failed".
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::interceptors::{
-    BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
+    BeforeSerializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+    FinalizerInterceptorContextRef,
 };
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{
     Builder, ConfigBag, Intercept, RuntimeComponents, SharedInterceptor,
 };
@@ -23,6 +26,7 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, Update,
 };
 use aws_smithy_runtime_api::client::interceptors::context::Error;
+use idempotency_core::store::SendLog;
 
 use crate::error::RequestError;
 use crate::sdk_error::{CONDITION_FAILED, end};
@@ -143,27 +147,110 @@ pub(crate) async fn read(
     }
 }
 
+/// Notes the sends of the SDK's calls, by what [`interceptor`] tells it. An error ends the call: what is not noted must not be sent.
+pub trait SendNotes: fmt::Debug + Send + Sync + 'static {
+    /// Returns the timeout of each send of a call. `own` is that of the client.
+    fn timeout(&self, own: Duration) -> Result<Duration, BoxError> {
+        Ok(own)
+    }
+
+    /// Notes that a send to this URI starts.
+    fn starts(&self, uri: &str) -> Result<(), BoxError>;
+
+    /// Notes the end of a send. It may have ended before the request was sent: then [`starts`](Self::starts) was not called.
+    fn ends(&self, context: &FinalizerInterceptorContextRef<'_>) -> Result<(), BoxError>;
+}
+
+/// Returns the interceptor that tells these notes of each send.
+pub fn interceptor(notes: impl SendNotes) -> SharedInterceptor {
+    // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
+    SharedInterceptor::permanent(Interceptor(notes))
+}
+
+#[derive(Debug)]
+struct Interceptor<N>(N);
+
+impl<N: SendNotes> Intercept for Interceptor<N> {
+    fn name(&self) -> &'static str {
+        "idempotency sends"
+    }
+
+    /// Shortens the timeout of each send, so that a send that hangs is repeated while the caller still waits.
+    fn read_before_serialization(
+        &self,
+        _: &BeforeSerializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        // A client without a timeout keeps none: that is the user's choice.
+        let Some(timeouts) = config.load::<TimeoutConfig>() else {
+            return Ok(());
+        };
+        let Some(own) = timeouts.operation_attempt_timeout() else {
+            return Ok(());
+        };
+        let timeout = self.0.timeout(own)?;
+        if timeout != own {
+            let changed = timeouts.to_builder().operation_attempt_timeout(timeout);
+            config.interceptor_state().store_put(changed.build());
+        }
+        Ok(())
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        components: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        // The SDK looks for the HTTP client after this step. Without one it sends nothing.
+        match components.http_client() {
+            Some(_) => self.0.starts(context.request().uri()),
+            None => Ok(()),
+        }
+    }
+
+    fn read_after_attempt(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.ends(context)
+    }
+}
+
 /// Notes the sends of one SDK call.
 #[derive(Clone, Debug)]
 struct Notes {
-    state: Arc<State>,
+    log: SendLog,
     /// Returns code and message of an error of the call's operation.
     meta: fn(&Error) -> Option<&ErrorMetadata>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    /// True while a send has no result.
-    sending: AtomicBool,
-    /// True if a send that ended may have been applied.
-    maybe_applied: AtomicBool,
+impl SendNotes for Notes {
+    fn starts(&self, _: &str) -> Result<(), BoxError> {
+        self.log.sending();
+        Ok(())
+    }
+
+    fn ends(&self, context: &FinalizerInterceptorContextRef<'_>) -> Result<(), BoxError> {
+        // An error before the send, such as missing credentials, applies nothing.
+        if self.log.is_sending() {
+            let end = end(context, self.meta);
+            self.log.ended(!end.proves_not_applied(), None);
+        }
+        Ok(())
+    }
 }
 
 impl Notes {
     /// Returns the notes of a call whose operation has this error type.
     fn of<E: ProvideErrorMetadata + StdError + Send + Sync + 'static>() -> Self {
+        let log = SendLog::new();
+        log.preparing();
         Self {
-            state: Arc::default(),
+            log,
             meta: |error| error.downcast_ref::<E>().map(ProvideErrorMetadata::meta),
         }
     }
@@ -171,8 +258,7 @@ impl Notes {
     /// Returns a configuration that notes the sends of one call. The timeouts of the client stay: no deadline of a caller is known.
     fn config(&self) -> Builder {
         let mut config = Builder::new();
-        // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
-        config.push_interceptor(SharedInterceptor::permanent(self.clone()));
+        config.push_interceptor(interceptor(self.clone()));
         config
     }
 
@@ -187,9 +273,7 @@ impl Notes {
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
-        let state = &self.state;
-        let maybe_applied =
-            state.maybe_applied.load(Ordering::SeqCst) || state.sending.load(Ordering::SeqCst);
+        let maybe_applied = self.log.maybe_applied();
         match applied {
             Ok(item) => Ok(Reply::Applied(item)),
             Err(SdkError::ServiceError(failure))
@@ -202,41 +286,5 @@ impl Notes {
             }
             Err(error) => Err(RequestError::new(action, table, error, maybe_applied)),
         }
-    }
-}
-
-impl Intercept for Notes {
-    fn name(&self) -> &'static str {
-        "idempotency sends to business items"
-    }
-
-    fn read_before_transmit(
-        &self,
-        _: &BeforeTransmitInterceptorContextRef<'_>,
-        components: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        // The SDK looks for the HTTP client after this step. Without one it sends nothing.
-        if components.http_client().is_some() {
-            self.state.sending.store(true, Ordering::SeqCst);
-        }
-        Ok(())
-    }
-
-    fn read_after_attempt(
-        &self,
-        context: &FinalizerInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        // An error before the send, such as missing credentials, applies nothing.
-        if !self.state.sending.swap(false, Ordering::SeqCst) {
-            return Ok(());
-        }
-        let end = end(context, self.meta);
-        if !end.proves_not_applied() {
-            self.state.maybe_applied.store(true, Ordering::SeqCst);
-        }
-        Ok(())
     }
 }

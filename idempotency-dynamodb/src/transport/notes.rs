@@ -8,19 +8,14 @@ use std::cell::RefCell;
 use std::error::Error as StdError;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::interceptors::{
-    BeforeSerializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
-    FinalizerInterceptorContextRef,
-};
-use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{
-    Builder, ConfigBag, Intercept, RuntimeComponents, SharedInterceptor,
-};
+use aws_sdk_dynamodb::config::Builder;
+use aws_sdk_dynamodb::config::interceptors::FinalizerInterceptorContextRef;
 use aws_sdk_dynamodb::error::{BoxError, ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::interceptors::context::Error;
-use dynamodb_writes::__private::end;
+use dynamodb_writes::__private::{SendNotes, end, interceptor};
 
 use crate::sends::Sends;
 
@@ -43,20 +38,15 @@ pub(super) fn noting_client(client: &Client) -> Option<Client> {
     config.http_client()?;
     config.identity_cache()?;
     let mut builder = config.to_builder();
-    builder.push_interceptor(interceptor());
+    builder.push_interceptor(interceptor(CurrentNotes));
     Some(Client::from_conf(builder.build()))
 }
 
 /// Returns a configuration of one call, so that a call of any client is noted.
 pub(super) fn noting_call() -> Builder {
     let mut builder = Builder::new();
-    builder.push_interceptor(interceptor());
+    builder.push_interceptor(interceptor(CurrentNotes));
     builder
-}
-
-fn interceptor() -> SharedInterceptor {
-    // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
-    SharedInterceptor::permanent(Interceptor)
 }
 
 /// Performs a call, and notes its sends. The call must have the interceptor, from [`noting_client`] or from [`noting_call`].
@@ -92,56 +82,20 @@ impl Drop for CurrentCall {
     }
 }
 
-/// Notes each send of the current call.
+/// Notes each send in the current call.
 #[derive(Debug)]
-struct Interceptor;
+struct CurrentNotes;
 
-impl Intercept for Interceptor {
-    fn name(&self) -> &'static str {
-        "idempotency sends"
+impl SendNotes for CurrentNotes {
+    fn timeout(&self, own: Duration) -> Result<Duration, BoxError> {
+        current(|call| call.sends.timeout(own))
     }
 
-    /// Shortens the timeout of each send, so that a send that hangs is repeated while the caller still waits.
-    fn read_before_serialization(
-        &self,
-        _: &BeforeSerializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        config: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        // A client without a timeout keeps none: that is the user's choice.
-        let Some(timeouts) = config.load::<TimeoutConfig>() else {
-            return Ok(());
-        };
-        let Some(own) = timeouts.operation_attempt_timeout() else {
-            return Ok(());
-        };
-        let timeout = current(|call| call.sends.timeout(own))?;
-        if timeout != own {
-            let changed = timeouts.to_builder().operation_attempt_timeout(timeout);
-            config.interceptor_state().store_put(changed.build());
-        }
-        Ok(())
+    fn starts(&self, uri: &str) -> Result<(), BoxError> {
+        current(|call| call.sends.starts(uri))
     }
 
-    fn read_before_transmit(
-        &self,
-        context: &BeforeTransmitInterceptorContextRef<'_>,
-        components: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        // The SDK looks for the HTTP client after this step. Without one it sends nothing.
-        if components.http_client().is_some() {
-            current(|call| call.sends.starts(context.request().uri()))?;
-        }
-        Ok(())
-    }
-
-    fn read_after_attempt(
-        &self,
-        context: &FinalizerInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
+    fn ends(&self, context: &FinalizerInterceptorContextRef<'_>) -> Result<(), BoxError> {
         current(|call| call.sends.ends(end(context, call.meta)))
     }
 }
@@ -168,7 +122,7 @@ mod tests {
     use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
     use aws_sdk_dynamodb::config::retry::RetryConfig;
     use aws_sdk_dynamodb::config::{
-        self, BehaviorVersion, Credentials, HttpClient, IdentityCache, Region,
+        self, BehaviorVersion, Credentials, HttpClient, IdentityCache, Region, RuntimeComponents,
     };
     use aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder;
     use aws_sdk_dynamodb::types::AttributeValue;
