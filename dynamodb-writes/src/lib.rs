@@ -38,6 +38,8 @@ mod sdk_error;
 mod send;
 pub mod versioned;
 
+pub use error::{InvalidExpression, RequestError};
+
 /// What `idempotency-dynamodb` shares with this crate. It has no promise of stability: the two have the same version.
 #[doc(hidden)]
 pub mod __private {

@@ -57,7 +57,7 @@ pub use client::default_client;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use client::http_client;
 pub use config::{AttributeNames, DynamoDbStoreBuilder, TableConfig};
-pub use dynamodb_writes::{once, versioned};
+pub use dynamodb_writes::{InvalidExpression, RequestError, once, versioned};
 pub use large::record_of_piece;
 #[cfg(feature = "lean-client")]
 pub use lean::LeanClient;

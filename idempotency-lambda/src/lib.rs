@@ -123,7 +123,7 @@ pub mod dynamodb {
     pub use idempotency_dynamodb::transact::{
         self, LimitError, NotStaged, Transaction, Transactional,
     };
-    pub use idempotency_dynamodb::{once, versioned};
+    pub use idempotency_dynamodb::{InvalidExpression, RequestError, once, versioned};
 }
 
 /// What a record holds: for stores of your own, and for tests.

@@ -55,6 +55,7 @@ use idempotency_core::system::SystemClock;
 use idempotency_core::time::EpochMillis;
 use layout::Layout;
 
+use crate::error::{InvalidExpression, RequestError};
 use crate::expression::{self, UserExpressions};
 use crate::send::{self, Item, Reply};
 
@@ -64,8 +65,6 @@ mod prepared;
 
 pub use plan::{Estimate, Plan, PlanError, plan};
 pub use prepared::{OnceRefusal, PreparedUpdate};
-
-pub use crate::error::{InvalidExpression, RequestError};
 
 /// Makes updates that count once, by one plan. Clones are cheap.
 ///
@@ -260,12 +259,6 @@ impl OnceConditionFailed {
     #[must_use]
     pub fn item(&self) -> Option<&Item> {
         self.item.as_ref()
-    }
-
-    /// Returns the item, by value.
-    #[must_use]
-    pub fn into_item(self) -> Option<Item> {
-        self.item
     }
 
     /// Returns true if an earlier send of this call got no reply. It was not applied until now. If it arrives later and the

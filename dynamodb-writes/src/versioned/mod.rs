@@ -51,6 +51,7 @@ use idempotency_core::system::SystemRandom;
 use version::Layout;
 use version::Token;
 
+use crate::error::{InvalidExpression, RequestError};
 use crate::expression::{self, UserExpressions};
 use crate::send::Item;
 
@@ -62,8 +63,6 @@ pub use change::Create;
 pub use change::{Delete, Update};
 pub use prepared::{PreparedWrite, VersionedRefusal, WrittenItem};
 pub use version::{InvalidVersion, Version};
-
-pub use crate::error::{InvalidExpression, RequestError};
 
 /// Versioned items with a version attribute of another name than `version`.
 ///
@@ -215,12 +214,6 @@ impl Conflict {
         self.current.as_ref()
     }
 
-    /// Returns the current item, by value.
-    #[must_use]
-    pub fn into_current(self) -> Option<Item> {
-        self.current
-    }
-
     /// Returns the version of the current item: what the next try expects. `None` if there is no item, or if its version
     /// attribute is not a whole number.
     #[must_use]
@@ -260,12 +253,6 @@ impl VersionedConditionFailed {
     #[must_use]
     pub fn current(&self) -> &Item {
         &self.current
-    }
-
-    /// Returns the current item, by value.
-    #[must_use]
-    pub fn into_current(self) -> Item {
-        self.current
     }
 
     /// Returns true if an earlier send of this write got no reply. It was not applied until now. If it arrives later, and version

@@ -346,7 +346,7 @@ mod tests {
             panic!("a conflict is expected");
         };
         assert_eq!(conflict.version(), None);
-        assert!(conflict.into_current().is_some());
+        assert!(conflict.current().is_some());
     }
 
     #[test]
