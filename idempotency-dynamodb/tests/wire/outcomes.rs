@@ -10,7 +10,7 @@ use idempotency_core::record::{Data, Field};
 use idempotency_core::store::{
     Change, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest, Write,
 };
-use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
+use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 
 use super::script::{Reply, Wire};
@@ -35,13 +35,8 @@ async fn a_failed_condition_returns_the_record() {
 
 #[tokio::test]
 async fn every_write_reports_a_failed_condition_without_a_record() {
-    let failed_condition = || {
-        Reply::error(
-            "ConditionalCheckFailedException",
-            "The conditional request failed",
-        )
-    };
-    let wire = Wire::new([failed_condition(), failed_condition(), failed_condition()]);
+    let failed_condition = code("ConditionalCheckFailedException");
+    let wire = Wire::new(vec![failed_condition; 3]);
     let store = store(&wire);
     let fence = held_by(&OwnerToken::from_bytes([7; 16]));
     for write in [
@@ -150,97 +145,58 @@ async fn an_internal_error_followed_by_success_is_applied() {
     assert_eq!(wire.requests().len(), 2);
 }
 
+fn code(code: &str) -> Reply {
+    Reply::error(code, "slow down")
+}
+
 #[tokio::test]
-async fn a_write_that_is_always_throttled_is_not_applied() {
-    for code in [
-        "ThrottlingException",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
+async fn a_write_whose_sends_all_fail_in_one_way_may_have_been_applied_or_not() {
+    use StoreErrorKind::{Internal, Throttled, Unreachable};
+    let throughput = code("ProvisionedThroughputExceededException");
+    let internal = code("InternalServerError");
+    for (name, reply, maybe_applied, kind) in [
+        ("throttled", code("ThrottlingException"), false, Throttled),
+        ("above the throughput", throughput, false, Throttled),
+        ("limited", code("RequestLimitExceeded"), false, Throttled),
+        ("without a response", Reply::Silence, true, Unreachable),
+        ("refused connections", Reply::Refused, false, Unreachable),
+        ("broken connections", Reply::Reset, true, Unreachable),
+        ("internal errors", internal, true, Internal),
     ] {
-        let (maybe_applied, error) =
-            failed(std::iter::repeat_n(Reply::error(code, "slow down"), 3)).await;
-        assert!(!maybe_applied, "{code}");
-        assert_eq!(error.kind(), StoreErrorKind::Throttled);
+        let of =
+            "DynamoDB table `payments` in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: ";
+        let start = match reply {
+            Reply::Silence => format!("no response in time from {of}"),
+            Reply::Refused => format!("no connection to {of}"),
+            Reply::Reset => format!("the connection broke before a response from {of}"),
+            _ => String::new(),
+        };
+        let (reported, error) = failed(std::iter::repeat_n(reply, 3)).await;
+        assert_eq!((reported, error.kind()), (maybe_applied, kind), "{name}");
+        assert!(error.to_string().starts_with(&start), "{name}: {error}");
     }
 }
 
 #[tokio::test]
 async fn one_lost_send_among_throttled_ones_makes_the_write_maybe_applied() {
-    let throttled = || Reply::error("ThrottlingException", "slow down");
+    let throttled = || code("ThrottlingException");
     let (maybe_applied, error) = failed([Reply::Reset, throttled(), throttled()]).await;
     assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Throttled);
 }
 
-#[tokio::test]
-async fn a_send_without_a_response_may_have_been_applied() {
-    let (maybe_applied, error) = failed([Reply::Silence, Reply::Silence, Reply::Silence]).await;
-    assert!(maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-    assert!(
-        error
-            .to_string()
-            .starts_with("no response in time from DynamoDB table `payments` in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: ")
-    );
-}
-
-#[tokio::test]
-async fn a_write_whose_connection_was_refused_is_not_applied() {
-    let (maybe_applied, error) = failed([Reply::Refused, Reply::Refused, Reply::Refused]).await;
-    assert!(!maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-    assert!(
-        error
-            .to_string()
-            .starts_with("no connection to DynamoDB table `payments` in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: ")
-    );
-}
-
-#[tokio::test]
-async fn a_write_whose_connection_broke_may_have_been_applied() {
-    let (maybe_applied, error) = failed([Reply::Reset, Reply::Reset, Reply::Reset]).await;
-    assert!(maybe_applied);
-    assert!(
-        error
-            .to_string()
-            .starts_with("the connection broke before a response from DynamoDB table `payments`")
-    );
-}
-
-#[tokio::test]
-async fn a_write_with_only_internal_errors_may_have_been_applied() {
-    let (maybe_applied, error) = failed(std::iter::repeat_n(
-        Reply::error("InternalServerError", "internal"),
-        3,
-    ))
-    .await;
-    assert!(maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::Internal);
-}
-
 // What the send log knows about a request whose caller stopped waiting: before the first send, between two sends, or during
 // one.
 
-/// Returns what the log knows about a claim whose caller stops waiting after these replies.
-async fn given_up(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
-    of_table(|table| table, replies).await
-}
-
-/// Returns the same for a table with a sort key, on which the first claim is preceded by a read.
-async fn given_up_on_a_composite_table(
-    replies: impl IntoIterator<Item = Reply>,
-) -> (bool, StoreError) {
-    let composite = |table: DynamoDbStoreBuilder| table.composite_key("sk", "idempotency#charge");
-    of_table(composite, replies).await
-}
-
-async fn of_table(
-    keys: impl FnOnce(DynamoDbStoreBuilder) -> DynamoDbStoreBuilder,
-    replies: impl IntoIterator<Item = Reply>,
-) -> (bool, StoreError) {
+/// Returns what the log knows about a claim whose caller stops waiting after these replies. On a table with a sort key, the first
+/// claim is preceded by a read.
+async fn given_up(composite: bool, replies: Vec<Reply>) -> (bool, StoreError) {
     let wire = Wire::new(replies).with_endless_pauses();
-    let table = with_config(&wire.sdk_config("eu-central-1"));
-    let store = keys(table).build().unwrap();
+    let mut table = with_config(&wire.sdk_config("eu-central-1"));
+    if composite {
+        table = table.composite_key("sk", "idempotency#charge");
+    }
+    let store = table.build().unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::new());
     let put = Write::Put(claim);
     let put = store.send(StoreRequest::write(&id, &put, &Condition::NoRecord), &log);
@@ -259,63 +215,44 @@ async fn of_table(
 }
 
 #[tokio::test]
-async fn a_write_given_up_between_a_throttled_send_and_the_next_was_not_applied() {
-    let throttled = Reply::error("ProvisionedThroughputExceededException", "slow down");
-    let (maybe_applied, error) = given_up([throttled]).await;
-    assert!(!maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::Throttled);
-    let text = error.to_string();
-    assert!(
-        text.contains("raise its capacity") && text.contains("after one send"),
-        "{text}"
-    );
-}
-
-#[tokio::test]
-async fn a_write_given_up_after_a_send_without_a_response_may_have_been_applied() {
-    for (reply, kind) in [
-        (Reply::Reset, StoreErrorKind::Unreachable),
-        (
-            Reply::error("InternalServerError", "internal"),
-            StoreErrorKind::Internal,
-        ),
+async fn a_claim_that_is_given_up_after_or_during_a_send_may_be_applied_or_not() {
+    use StoreErrorKind::{Internal, Throttled, Unreachable};
+    let throttled = code("ProvisionedThroughputExceededException");
+    let internal = code("InternalServerError");
+    for (name, reply, maybe_applied, kind) in [
+        ("after a throttled send", throttled, false, Throttled),
+        ("after a reset", Reply::Reset, true, Unreachable),
+        ("after an internal error", internal, true, Internal),
+        ("after a refusal", Reply::Refused, false, Unreachable),
+        ("during a send", Reply::Silence, true, Unreachable),
     ] {
-        let (maybe_applied, error) = given_up([reply]).await;
-        assert!(maybe_applied, "{error}");
-        assert_eq!(error.kind(), kind);
+        let words = match reply {
+            Reply::Silence => ["gave no response", ""],
+            Reply::Refused => ["no connection to", ""],
+            _ if kind == Throttled => ["raise its capacity", "after one send"],
+            _ => ["", ""],
+        };
+        let (reported, error) = given_up(false, vec![reply]).await;
+        assert_eq!((reported, error.kind()), (maybe_applied, kind), "{name}");
+        let text = error.to_string();
+        let quoted = words.iter().all(|word| text.contains(word));
+        assert!(quoted, "{name}: {text}");
     }
 }
 
 #[tokio::test]
-async fn a_write_given_up_after_a_refused_connection_was_not_applied() {
-    let (maybe_applied, error) = given_up([Reply::Refused]).await;
-    assert!(!maybe_applied);
-    assert!(error.to_string().contains("no connection to"), "{error}");
-}
-
-#[tokio::test]
-async fn a_write_given_up_during_a_send_may_be_applied() {
-    let (maybe_applied, error) = given_up([Reply::Silence]).await;
-    assert!(maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-    assert!(error.to_string().contains("gave no response"), "{error}");
-}
-
-#[tokio::test]
-async fn a_claim_given_up_during_the_read_of_the_keys_was_not_applied() {
-    let (maybe_applied, error) = given_up_on_a_composite_table([Reply::Silence]).await;
-    assert!(!maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-}
-
-#[tokio::test]
-async fn a_claim_given_up_after_the_read_of_the_keys_counts_only_its_own_sends() {
-    let throttled = Reply::error("ProvisionedThroughputExceededException", "slow down");
-    let (maybe_applied, error) = given_up_on_a_composite_table([Reply::ok(), throttled]).await;
-    assert!(!maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::Throttled);
-    let (maybe_applied, _) = given_up_on_a_composite_table([Reply::ok(), Reply::Silence]).await;
-    assert!(maybe_applied);
+async fn of_a_claim_that_is_given_up_the_read_of_the_keys_does_not_count() {
+    use StoreErrorKind::{Throttled, Unreachable};
+    let throttled = code("ProvisionedThroughputExceededException");
+    let (read, silence) = (Reply::ok(), Reply::Silence);
+    for (name, replies, maybe_applied, kind) in [
+        ("in the read", vec![silence.clone()], false, Unreachable),
+        ("throttled", vec![read.clone(), throttled], false, Throttled),
+        ("in the write", vec![read, silence], true, Unreachable),
+    ] {
+        let (reported, error) = given_up(true, replies).await;
+        assert_eq!((reported, error.kind()), (maybe_applied, kind), "{name}");
+    }
 }
 
 // The pauses between the sends of a store, and the number of sends.
