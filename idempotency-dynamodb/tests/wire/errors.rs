@@ -16,7 +16,7 @@ use idempotency_dynamodb::once::{self, Once, OnceError};
 use idempotency_dynamodb::versioned::{self, Version};
 
 use super::script::{Reply, Wire};
-use super::{claim, failed, id, store, with_client};
+use super::{claim, failed, failure, id, store, with_client};
 
 #[tokio::test]
 async fn an_error_about_a_missing_table_names_table_and_region() {
@@ -60,13 +60,7 @@ async fn missing_credentials_are_an_error_before_any_request() {
     let wire = Wire::new([]);
     let client = wire.client_without_credentials();
     let store = with_client(client).build().unwrap();
-    let StoreReply::Failed {
-        maybe_applied,
-        error,
-    } = store.put(&id(), &claim(), &Condition::NoRecord).await
-    else {
-        panic!("the request did not fail")
-    };
+    let (maybe_applied, error) = failure(store.put(&id(), &claim(), &Condition::NoRecord).await);
     assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Credentials, "{error}");
     assert!(wire.requests().is_empty());
@@ -74,17 +68,9 @@ async fn missing_credentials_are_an_error_before_any_request() {
 
 #[tokio::test]
 async fn a_missing_http_client_is_an_error_before_any_request() {
-    let store = with_client(Wire::client_without_an_http_client()).build();
-    let StoreReply::Failed {
-        maybe_applied,
-        error,
-    } = store
-        .unwrap()
-        .put(&id(), &claim(), &Condition::NoRecord)
-        .await
-    else {
-        panic!("the request did not fail")
-    };
+    let client = Wire::client_without_an_http_client();
+    let store = with_client(client).build().unwrap();
+    let (maybe_applied, error) = failure(store.put(&id(), &claim(), &Condition::NoRecord).await);
     assert!(!maybe_applied, "{error}");
     let text = error.to_string();
     // A build of the whole workspace has the SDK's own HTTP client, because a crate of the tests needs it.
@@ -117,13 +103,8 @@ async fn a_response_of_more_than_400_kb_that_is_not_split_is_an_error_before_any
         store.put(&id(), &large, &Condition::NoRecord).await,
         store.update(&id(), &change, &Condition::NoRecord).await,
     ] {
-        let StoreReply::Failed {
-            maybe_applied: false,
-            error,
-        } = write
-        else {
-            panic!("{write:?}")
-        };
+        let (maybe_applied, error) = failure(write);
+        assert!(!maybe_applied, "{error}");
         assert_eq!(error.kind(), StoreErrorKind::TooLarge);
         assert!(
             error

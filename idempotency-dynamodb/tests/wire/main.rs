@@ -62,13 +62,24 @@ async fn claimed(wire: &Wire) -> StoreReply {
 /// Returns how a claim with these replies fails: whether it may have been applied, and the error.
 async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
     let wire = Wire::new(replies);
-    let StoreReply::Failed {
-        maybe_applied,
-        error,
-    } = claimed(&wire).await
-    else {
-        panic!("the claim did not fail")
-    };
+    let failed = failure(claimed(&wire).await);
     wire.requests();
-    (maybe_applied, error)
+    failed
+}
+
+/// Returns how a request failed: whether it may have been applied, and the error.
+#[track_caller]
+fn failure(reply: StoreReply) -> (bool, StoreError) {
+    match reply {
+        StoreReply::Failed {
+            maybe_applied,
+            error,
+        } => (maybe_applied, error),
+        other => panic!("the request did not fail: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn assert_applied(reply: &StoreReply) {
+    assert!(matches!(reply, StoreReply::Applied { .. }), "{reply:?}");
 }

@@ -14,7 +14,7 @@ use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 
 use super::script::{Reply, Wire};
-use super::{claim, claimed, failed, id, store, with_client, with_config};
+use super::{assert_applied, claim, claimed, failed, failure, id, store, with_client, with_config};
 
 #[tokio::test]
 async fn a_failed_condition_returns_the_record() {
@@ -141,7 +141,7 @@ async fn after_a_throttled_send_a_failed_condition_is_certain() {
 #[tokio::test]
 async fn an_internal_error_followed_by_success_is_applied() {
     let wire = Wire::new([Reply::error("InternalServerError", "internal"), Reply::ok()]);
-    assert!(matches!(claimed(&wire).await, StoreReply::Applied { .. }));
+    assert_applied(&claimed(&wire).await);
     assert_eq!(wire.requests().len(), 2);
 }
 
@@ -297,7 +297,7 @@ async fn four_failed_sends_have_random_pauses_of_at_most_375_ms() {
             let mut replies = vec![failure.clone(); 4];
             replies.push(Reply::ok());
             let (write, sends, pauses) = claimed_in_region(region, replies).await;
-            assert!(matches!(write, StoreReply::Applied { .. }), "{write:?}");
+            assert_applied(&write);
 
             assert_eq!((sends, pauses.len()), (5, 4));
             for (pause, ceiling) in pauses.iter().zip(ceilings) {
@@ -337,13 +337,8 @@ async fn under_lasting_overload_the_retry_quota_stops_the_repetitions() {
     for _ in 0..150 {
         tokio::task::yield_now().await;
         let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
-        let StoreReply::Failed {
-            maybe_applied: false,
-            error,
-        } = write
-        else {
-            panic!("{write:?}")
-        };
+        let (maybe_applied, error) = failure(write);
+        assert!(!maybe_applied, "{error}");
         assert_eq!(error.kind(), StoreErrorKind::Throttled);
         let sends = wire.sends() - before;
         assert!(sends <= last, "{sends} sends after a call with {last}");
@@ -374,7 +369,7 @@ async fn times_of_client(limit: Duration, cache: Option<SharedIdentityCache>) ->
     let write = store
         .send(StoreRequest::write(&id, &put, &Condition::NoRecord), &log)
         .await;
-    assert!(matches!(write, StoreReply::Applied { .. }), "{write:?}");
+    assert_applied(&write);
     assert_eq!(wire.requests().len(), 2);
     let mut times = wire.sleeps();
     // The others are the pause between the sends and the SDK's timeout for credentials.

@@ -13,12 +13,12 @@ use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
 use serde_json::{Value, json};
 
 use super::script::{Reply, Wire};
-use super::{claim, claimed, id, store, with_client};
+use super::{assert_applied, claim, claimed, failure, id, store, with_client};
 
 #[tokio::test]
 async fn a_put_is_one_request_that_replaces_the_whole_item() {
     let wire = Wire::new([Reply::ok()]);
-    assert!(matches!(claimed(&wire).await, StoreReply::Applied { .. }));
+    assert_applied(&claimed(&wire).await);
     let expected = json!({
         "TableName": "payments",
         "Item": {
@@ -64,10 +64,7 @@ async fn an_update_is_one_request_that_keeps_the_other_attributes() {
         remove: vec![Attribute::Owner],
     };
     let condition = held_by(&OwnerToken::from_bytes([7; 16]));
-    assert!(matches!(
-        store(&wire).update(&id(), &change, &condition).await,
-        StoreReply::Applied { .. }
-    ));
+    assert_applied(&store(&wire).update(&id(), &change, &condition).await);
     let expected = json!({
         "TableName": "payments",
         "Key": { "id": { "S": "charge#42" } },
@@ -94,10 +91,7 @@ async fn the_sort_key_of_a_composite_key_contains_the_id() {
         .composite_key("sk", "idempotency#charge")
         .build()
         .unwrap();
-    assert!(matches!(
-        store.delete(&id(), &Condition::NoRecord).await,
-        StoreReply::Applied { .. }
-    ));
+    assert_applied(&store.delete(&id(), &Condition::NoRecord).await);
     assert!(matches!(
         store.get(&id()).await,
         StoreReply::Found { record: None, .. }
@@ -168,7 +162,7 @@ async fn the_first_write_reads_the_keys_and_the_next_one_does_not() {
     let wire = Wire::new([Reply::ok(), Reply::ok(), Reply::ok()]);
     let store = composite(&wire);
     for _ in 0..2 {
-        assert!(matches!(put(&store).await, StoreReply::Applied { .. }));
+        assert_applied(&put(&store).await);
     }
     assert_eq!(actions(&wire), ["GetItem", "PutItem", "PutItem"]);
 }
@@ -178,7 +172,7 @@ async fn a_warm_up_replaces_the_read_before_the_first_write() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
     let store = composite(&wire);
     store.warm_up().await.unwrap();
-    assert!(matches!(put(&store).await, StoreReply::Applied { .. }));
+    assert_applied(&put(&store).await);
     assert_eq!(actions(&wire), ["GetItem", "PutItem"]);
 }
 
@@ -191,13 +185,8 @@ async fn a_table_with_other_keys_gets_no_write() {
     let wire = Wire::new([other(), other()]);
     let store = composite(&wire);
     for _ in 0..2 {
-        let StoreReply::Failed {
-            maybe_applied: false,
-            error,
-        } = put(&store).await
-        else {
-            panic!("the write was not rejected")
-        };
+        let (maybe_applied, error) = failure(put(&store).await);
+        assert!(!maybe_applied, "{error}");
         assert_eq!(error.kind(), StoreErrorKind::WrongSchema);
     }
     assert_eq!(actions(&wire), ["GetItem", "GetItem"]);
@@ -213,16 +202,11 @@ async fn a_read_that_fails_for_another_reason_is_repeated_before_the_first_write
     let store = composite(&wire);
     for kind in [StoreErrorKind::AccessDenied, StoreErrorKind::Unreachable] {
         // After a lost read nothing is maybe applied: the write was not sent.
-        let StoreReply::Failed {
-            maybe_applied: false,
-            error,
-        } = put(&store).await
-        else {
-            panic!("the write was sent")
-        };
+        let (maybe_applied, error) = failure(put(&store).await);
+        assert!(!maybe_applied, "{error}");
         assert_eq!(error.kind(), kind);
     }
-    assert!(matches!(put(&store).await, StoreReply::Applied { .. }));
+    assert_applied(&put(&store).await);
     let gets = vec!["GetItem"; 5];
     assert_eq!(actions(&wire), [gets, vec!["PutItem"]].concat());
 }
@@ -243,10 +227,7 @@ async fn the_read_of_the_keys_does_not_make_the_first_write_maybe_applied() {
 #[tokio::test]
 async fn a_table_without_a_sort_key_needs_no_read() {
     let wire = Wire::new([Reply::ok()]);
-    assert!(matches!(
-        put(&super::store(&wire)).await,
-        StoreReply::Applied { .. }
-    ));
+    assert_applied(&put(&super::store(&wire)).await);
     assert_eq!(actions(&wire), ["PutItem"]);
 }
 
@@ -271,7 +252,7 @@ async fn record(store: &impl Store, result: &str) -> StoreReply {
 async fn a_step_is_one_update_of_one_member_of_the_map() {
     let wire = Wire::new([Reply::ok()]);
     let written = record(&store(&wire), r#"{"seat":7}"#).await;
-    assert!(matches!(written, StoreReply::Applied { .. }));
+    assert_applied(&written);
     let expected = json!({
         "TableName": "payments",
         "Key": { "id": { "S": "charge#42" } },
@@ -424,13 +405,8 @@ async fn a_result_that_no_record_can_hold_is_not_sent() {
         .compress_above(None)
         .build()
         .unwrap();
-    let StoreReply::Failed {
-        maybe_applied: false,
-        error,
-    } = record(&store, &"7".repeat(410_000)).await
-    else {
-        panic!("it is too large");
-    };
+    let (maybe_applied, error) = failure(record(&store, &"7".repeat(410_000)).await);
+    assert!(!maybe_applied, "{error}");
     assert_eq!(error.kind(), StoreErrorKind::TooLarge);
     let text = error.to_string();
     assert!(text.contains("return less from the step"), "{text}");

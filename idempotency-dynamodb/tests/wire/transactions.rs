@@ -11,7 +11,7 @@ use idempotency_dynamodb::transact;
 use serde_json::{Value, json};
 
 use super::script::{Reply, Wire};
-use super::{id, store};
+use super::{assert_applied, failure, id, store};
 
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
 
@@ -92,10 +92,7 @@ async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreErrorKi
 #[tokio::test]
 async fn the_record_comes_first_under_its_fence_and_the_request_has_the_token() {
     let wire = Wire::new([Reply::ok()]);
-    assert!(matches!(
-        completed(&wire, &staged()).await,
-        StoreReply::Applied { .. }
-    ));
+    assert_applied(&completed(&wire, &staged()).await);
     let [(action, body)] = &wire.requests()[..] else {
         panic!("one request");
     };
@@ -298,7 +295,7 @@ async fn a_transaction_without_a_record_contains_the_staged_writes_alone() {
     let outcome = store(&wire)
         .send(StoreRequest::Transact(transaction), &SendLog::new())
         .await;
-    assert!(matches!(outcome, StoreReply::Applied { .. }));
+    assert_applied(&outcome);
     let [(_, body)] = &wire.requests()[..] else {
         panic!("one request");
     };
@@ -314,13 +311,8 @@ async fn a_transaction_that_cannot_be_sent_was_not_applied() {
         transact::staged([update("payments", "charge#42")]).unwrap(),
     ] {
         let outcome = completed(&wire, &staged).await;
-        let StoreReply::Failed {
-            maybe_applied: false,
-            error,
-        } = outcome
-        else {
-            panic!("{outcome:?}");
-        };
+        let (maybe_applied, error) = failure(outcome);
+        assert!(!maybe_applied, "{error}");
         assert_eq!(error.kind(), StoreErrorKind::Rejected);
     }
     assert!(wire.requests().is_empty());
