@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -18,11 +19,11 @@ use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::OnError;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
 use idempotency_core::store::MemoryStore;
-use idempotency_http::{HttpOperation, Unstorable};
+use idempotency_http::{HttpOperation, ResponseBody, Unstorable};
 use tower::{Service, ServiceExt};
 use tower_layer::Layer;
 
-use crate::common::*;
+use crate::*;
 
 /// A body of these frames, which counts how often it is polled.
 struct Frames {
@@ -89,13 +90,8 @@ fn response(
     })
 }
 
-fn with(policy: Unstorable) -> HttpOperation {
-    builder()
-        .caller_header("x-user-id")
-        .on_unstorable(policy)
-        .max_response_body(4)
-        .build()
-        .unwrap()
+fn unstorable(policy: Unstorable) -> HttpOperation {
+    with(|builder| builder.on_unstorable(policy).max_response_body(4))
 }
 
 /// Sends a request to a service whose responses are streams of `one two`. Returns status, body and problem.
@@ -117,7 +113,7 @@ async fn twice(operation: HttpOperation, length: Option<u64>) -> (Vec<(u16, Byte
 async fn a_response_that_cannot_be_stored_follows_the_policy() {
     // A stream of unknown length, and a body above the limit.
     for length in [None, Some(7)] {
-        let (sent, runs) = twice(with(Unstorable::Complete), length).await;
+        let (sent, runs) = twice(unstorable(Unstorable::Complete), length).await;
         assert_eq!((sent[0].0, &sent[0].1), (200, &"one two".into()));
         assert_eq!(sent[1].0, 500);
         assert!(
@@ -127,11 +123,11 @@ async fn a_response_that_cannot_be_stored_follows_the_policy() {
         );
         assert_eq!(runs, 1);
 
-        let (sent, runs) = twice(with(Unstorable::Release), length).await;
+        let (sent, runs) = twice(unstorable(Unstorable::Release), length).await;
         assert_eq!(sent[1], (200, "one two".into()));
         assert_eq!((&sent[0], runs), (&sent[1], 2));
 
-        let (sent, runs) = twice(with(Unstorable::Refuse), length).await;
+        let (sent, runs) = twice(unstorable(Unstorable::Refuse), length).await;
         assert_eq!((sent[0].0, sent[1].0, runs), (500, 500, 1));
         assert_eq!(sent[0].1, sent[1].1, "no client sees the response");
     }
@@ -139,7 +135,7 @@ async fn a_response_that_cannot_be_stored_follows_the_policy() {
 
 #[tokio::test]
 async fn an_empty_response_without_a_length_is_replayed() {
-    let operation = with(Unstorable::Complete);
+    let operation = unstorable(Unstorable::Complete);
     let (service, runs) = serve(operation.layer(backend()), |_| Response::new(EmptyBody));
     let first = pay(&service).await;
     assert!(!is_replayed(&first));
@@ -157,15 +153,12 @@ async fn a_stream_is_not_read_before_its_client_reads_it() {
     for length in [None, Some(7)] {
         let polls = Runs::default();
         let counted = polls.clone();
-        let service = with(Unstorable::Complete)
+        let service = unstorable(Unstorable::Complete)
             .layer(backend())
             .layer(app(&Runs::default(), move |_| {
                 response(&counted, length, [data("one "), data("two")])
             }));
-        let own = service
-            .oneshot(post().body(body("{}")).unwrap())
-            .await
-            .unwrap();
+        let own = service.oneshot(request()).await.unwrap();
         assert_eq!(polls.count(), 0);
         assert_eq!(own.body().size_hint().exact(), length);
         assert_eq!(
@@ -209,15 +202,12 @@ async fn a_stream_is_stored_if_streams_are_collected_and_it_is_short() {
 #[tokio::test]
 async fn trailers_reach_their_client_and_the_response_is_not_stored() {
     let (runs, polls) = (Runs::default(), Runs::default());
-    let service = with(Unstorable::Complete)
+    let service = unstorable(Unstorable::Complete)
         .layer(backend())
         .layer(app(&runs, move |_| {
             response(&polls, Some(2), [data("ok"), trailers()])
         }));
-    let own = service
-        .clone()
-        .oneshot(post().body(body("{}")).unwrap())
-        .await;
+    let own = service.clone().oneshot(request()).await;
     let collected = own.unwrap().into_body().collect().await.unwrap();
     assert_eq!(collected.trailers().unwrap()["grpc-status"], "14");
     assert_eq!(collected.to_bytes(), "ok");
@@ -231,7 +221,7 @@ async fn a_response_that_fails_half_way_reaches_its_client_as_it_is_and_is_a_fai
  {
     let runs = Runs::default();
     let polls = Runs::default();
-    let service = with(Unstorable::Complete)
+    let service = unstorable(Unstorable::Complete)
         .layer(backend())
         .layer(app(&runs, move |run| {
             let end = if run == 1 {
@@ -241,10 +231,7 @@ async fn a_response_that_fails_half_way_reaches_its_client_as_it_is_and_is_a_fai
             };
             response(&polls, Some(2), [data("a"), end])
         }));
-    let own = service
-        .clone()
-        .oneshot(post().body(body("{}")).unwrap())
-        .await;
+    let own = service.clone().oneshot(request()).await;
     let mut own = own.unwrap().into_body();
     assert_eq!(
         own.frame().await.unwrap().unwrap().into_data().unwrap(),
@@ -281,8 +268,8 @@ async fn the_handler_gets_the_body_of_the_request_unchanged() {
 
 #[tokio::test]
 async fn a_request_above_the_limit_is_413_and_its_key_is_free() {
-    let operation = builder().caller_header("x-user-id").max_request_body(4);
-    let service = operation.build().unwrap().layer(backend()).layer(echo());
+    let operation = with(|builder| builder.max_request_body(4));
+    let service = operation.layer(backend()).layer(echo());
     let polls = Runs::default();
     let streamed = response(&polls, None, [data("one "), data("two")]).into_body();
     for large in [
@@ -325,7 +312,7 @@ async fn a_client_that_disconnects_leaves_the_claim_to_its_lease() {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
     let mut service = operation().layer(backend_over(&store)).layer(never);
-    let mut running = Box::pin(service.call(post().body(body("{}")).unwrap()));
+    let mut running = Box::pin(service.call(request()));
     let mut context = Context::from_waker(Waker::noop());
     assert!(running.as_mut().poll(&mut context).is_pending());
     drop(running);
@@ -359,8 +346,7 @@ fn with_headers(_: usize) -> Response<Body> {
 #[tokio::test]
 async fn the_own_response_is_unchanged_and_a_replay_has_the_listed_headers() {
     let store = Arc::new(MemoryStore::new());
-    let operation = builder().caller_header("x-user-id");
-    let operation = operation.stored_headers(["X-Receipt"]).build().unwrap();
+    let operation = with(|builder| builder.stored_headers(["X-Receipt"]));
     let service = operation
         .layer(backend_over(&store))
         .layer(app(&Runs::default(), with_headers));
@@ -416,8 +402,8 @@ async fn a_binary_body_is_replayed_byte_for_byte() {
 
 #[tokio::test]
 async fn a_replay_of_head_names_no_length() {
-    let head = builder().caller_header("x-user-id").methods([Method::HEAD]);
-    let service = head.build().unwrap().layer(backend());
+    let head = with(|builder| builder.methods([Method::HEAD]));
+    let service = head.layer(backend());
     let service = service.layer(app(&Runs::default(), |_| {
         let mut response = text(200, "");
         response.headers_mut().insert("content-length", 4.into());
@@ -477,12 +463,11 @@ async fn a_policy_of_the_user_decides_on_statuses_and_the_body() {
         store_when: Some("powertools_json(body).state == 'done'".into()),
         ..Settings::new()
     };
-    let operation = builder()
-        .settings(settings)
-        .caller_header("x-user-id")
-        .stored_statuses(|status| status == StatusCode::ACCEPTED)
-        .build()
-        .unwrap();
+    let operation = with(|builder| {
+        builder
+            .settings(settings)
+            .stored_statuses(|status| status == StatusCode::ACCEPTED)
+    });
     for (status, response, is_stored) in [
         (202, r#"{"state":"done"}"#, true),
         (202, r#"{"state":"queued"}"#, false),
@@ -539,37 +524,44 @@ async fn an_error_of_the_service_stays_its_error_and_releases_the_claim() {
     });
     let service = operation().layer(backend()).layer(fails);
     for _ in 0..2 {
-        let request = post().body(body("{}")).unwrap();
+        let request = request();
         let error = service.clone().oneshot(request).await.err();
         assert_eq!(error, Some("the database is down"));
     }
     assert_eq!(runs.count(), 2);
 }
 
-/// Returns an operation for records that have no fingerprint.
-fn unvalidated() -> HttpOperation {
-    let operation = builder().caller_header("x-user-id").without_fingerprint();
-    operation.build().unwrap()
-}
-
-#[tokio::test]
-async fn a_response_that_a_function_in_python_stored_is_replayed() {
+/// Returns a service for whose request this response is stored, without a fingerprint, and the runs of its handler.
+fn with_stored(
+    text: &str,
+) -> (
+    impl Service<
+        Request<Body>,
+        Response = Response<ResponseBody<Body>>,
+        Error = Infallible,
+        Future: Send + 'static,
+    > + Clone,
+    Runs,
+) {
     let store = Arc::new(MemoryStore::new());
-    let text = r#"{"statusCode": 201, "body": "{\"id\": 1}", "isBase64Encoded": false, "multiValueHeaders": {"Content-Type": ["application/json"], "Set-Cookie": ["session=1"]}}"#;
+    let end = NOW.ceil_to_seconds().plus(Duration::from_secs(60));
     let record = Record {
         status: Field::Value(Status::Completed),
-        expiration: Field::Value(
-            NOW.ceil_to_seconds()
-                .plus(std::time::Duration::from_secs(60)),
-        ),
+        expiration: Field::Value(end),
         data: Field::Value(Data::new(text.to_owned())),
         ..Record::default()
     };
     store.insert(id(), record);
-    let (service, runs) = serve(
-        unvalidated().layer(backend_over(&store)),
-        |_| -> Response<Body> { Response::default() },
-    );
+    let operation = with(|builder| builder.without_fingerprint());
+    serve(operation.layer(backend_over(&store)), |_| {
+        Response::default()
+    })
+}
+
+#[tokio::test]
+async fn a_response_that_a_function_in_python_stored_is_replayed() {
+    let text = r#"{"statusCode": 201, "body": "{\"id\": 1}", "isBase64Encoded": false, "multiValueHeaders": {"Content-Type": ["application/json"], "Set-Cookie": ["session=1"]}}"#;
+    let (service, runs) = with_stored(text);
     let replay = pay(&service).await;
     assert_eq!(
         (replay.status().as_u16(), replay.body()),
@@ -582,21 +574,7 @@ async fn a_response_that_a_function_in_python_stored_is_replayed() {
 
 #[tokio::test]
 async fn a_record_that_is_no_response_is_an_error_and_the_handler_does_not_run() {
-    let store = Arc::new(MemoryStore::new());
-    let record = Record {
-        status: Field::Value(Status::Completed),
-        expiration: Field::Value(
-            NOW.ceil_to_seconds()
-                .plus(std::time::Duration::from_secs(60)),
-        ),
-        data: Field::Value(Data::new(r#"{"id": "secret"}"#.to_owned())),
-        ..Record::default()
-    };
-    store.insert(id(), record);
-    let (service, runs) = serve(
-        unvalidated().layer(backend_over(&store)),
-        |_| -> Response<Body> { Response::default() },
-    );
+    let (service, runs) = with_stored(r#"{"id": "secret"}"#);
     let response = pay(&service).await;
     assert_eq!(problem(&response), "urn:idempotency:response-unavailable");
     assert_eq!((response.status().as_u16(), runs.count()), (500, 0));

@@ -40,7 +40,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::map_request_body::MapRequestBodyLayer;
 use tower_http::timeout::{ResponseBodyTimeoutLayer, TimeoutLayer};
 
-use crate::common::*;
+use crate::*;
 
 /// A store that fails after its first writes. A failed write is not applied, and this is known.
 struct FailsAfter {
@@ -95,14 +95,13 @@ impl Store for FailsAfter {
 async fn a_request_in_progress_is_409_with_a_time_to_wait() {
     let store = Arc::new(MemoryStore::new());
     let lease = std::time::Duration::from_millis(20_500);
-    let operation = builder().caller_header("x-user-id").lease(lease);
-    let operation = operation.build().unwrap();
+    let operation = with(|builder| builder.lease(lease));
     let never = tower::service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
     // The first process is in the handler. The second has a backend of its own on the same store.
     let mut first = operation.layer(backend_over(&store)).layer(never);
-    let mut running = Box::pin(first.call(post().body(body("{}")).unwrap()));
+    let mut running = Box::pin(first.call(request()));
     assert!(futures_poll(&mut running).is_pending());
     let second = operation.layer(backend_over(&store)).layer(never);
     let response = pay(&second).await;
@@ -136,7 +135,7 @@ async fn the_time_to_wait_is_as_long_as_the_request_has_run_and_ends_with_its_le
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
     let mut first = operation.layer(backend.clone()).layer(never);
-    let mut running = Box::pin(first.call(post().body(body("{}")).unwrap()));
+    let mut running = Box::pin(first.call(request()));
     assert!(futures_poll(&mut running).is_pending());
     // Without a `lease`, the claim lasts 15 minutes.
     for (after, seconds) in [
@@ -190,8 +189,7 @@ async fn an_open_circuit_is_503_with_the_seconds_until_the_store_is_asked_again(
         circuit_breaker: Some(true),
         ..Settings::default()
     };
-    let operation = builder().settings(settings).caller_header("x-user-id");
-    let operation = operation.build().unwrap();
+    let operation = with(|builder| builder.settings(settings));
     let clock = Arc::new(SetClock::default());
     let store = FailsAfter {
         writes: AtomicUsize::new(0),
@@ -228,13 +226,12 @@ async fn a_store_that_fails_before_the_handler_is_no_error_for_a_service_that_ru
         Unstorable::Refuse,
     ] {
         // The body is above the limit, so it cannot be stored. Nothing is stored of this run anyway.
-        let operation = builder()
-            .settings(settings.clone())
-            .caller_header("x-user-id")
-            .on_unstorable(unstorable)
-            .max_response_body(3)
-            .build()
-            .unwrap();
+        let operation = with(|builder| {
+            builder
+                .settings(settings.clone())
+                .on_unstorable(unstorable)
+                .max_response_body(3)
+        });
         let service = operation
             .layer(fails_with(StoreErrorKind::Throttled, 0))
             .layer(app(&runs, |_| text(200, "paid")));
@@ -282,8 +279,7 @@ async fn a_request_without_a_place_is_500_and_does_not_run() {
 #[tokio::test]
 async fn the_switch_off_lets_every_request_pass() {
     let variables = || Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
-    let operation = builder().variables(variables()).caller_header("x-user-id");
-    let operation = operation.build().unwrap();
+    let operation = with(|builder| builder.variables(variables()));
     let request = || Request::post("/").header("idempotency-key", "a,b");
     let (service, runs) = serve(operation.layer(backend()), |run| text(200, run.to_string()));
     for run in ["1", "2"] {
@@ -332,8 +328,7 @@ async fn a_function_of_the_user_replaces_every_response() {
         *response.body_mut() = Bytes::from(problem.reason().type_uri());
         response
     }
-    let operation = builder().caller_header("x-user-id").error_response(own);
-    let operation = operation.build().unwrap();
+    let operation = with(|builder| builder.error_response(own));
     let (service, _) = serve(operation.layer(fails_after(0)), |_| text(200, "paid"));
     for (request, uri) in [
         (Request::post("/"), "urn:idempotency:key-missing"),
@@ -358,8 +353,7 @@ async fn a_function_of_the_user_replaces_every_response() {
 #[tokio::test]
 async fn the_header_of_a_replay_can_be_named_and_switched_off() {
     for (name, expected) in [(Some("x-replay"), Some("true")), (None, None)] {
-        let operation = builder().caller_header("x-user-id").replayed_header(name);
-        let operation = operation.build().unwrap();
+        let operation = with(|builder| builder.replayed_header(name));
         let (service, runs) = serve(operation.layer(backend()), |_| text(200, "paid"));
         pay(&service).await;
         let replay = pay(&service).await;
@@ -393,12 +387,7 @@ fn holding(on_timeout: OnTimeout) -> HttpOperation {
         on_timeout: Some(on_timeout),
         ..Settings::new()
     };
-    let operation = builder().settings(settings).caller_header("x-user-id");
-    operation.collect_streams(true).build().unwrap()
-}
-
-fn request() -> Request<Body> {
-    post().body(body("{}")).unwrap()
+    with(|builder| builder.settings(settings).collect_streams(true))
 }
 
 /// What the handler does after its effect, in its first run. Each further run responds with 200.
@@ -592,11 +581,7 @@ async fn what_the_handler_of_a_request_in_memory_returns_is_a_report() {
         let (runs, store) = (Runs::default(), Arc::new(MemoryStore::new()));
         let operation = holding(OnTimeout::Hold);
         for _ in 0..2 {
-            let place = Place {
-                backend: backend_over(&store),
-                deadline: None,
-                tenant: None,
-            };
+            let place = place(backend_over(&store));
             let (parts, _) = request().into_parts();
             let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
             let handler = async |_| {
@@ -621,11 +606,7 @@ async fn a_response_that_is_no_response_is_a_failure_and_no_report() {
         let (runs, store) = (Runs::default(), Arc::new(MemoryStore::new()));
         let operation = holding(on_timeout);
         for _ in 0..2 {
-            let place = Place {
-                backend: backend_over(&store),
-                deadline: None,
-                tenant: None,
-            };
+            let place = place(backend_over(&store));
             let (parts, _) = request().into_parts();
             let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
             let handler = async |_| Ok::<_, Infallible>(runs.add());

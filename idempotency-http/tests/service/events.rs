@@ -19,7 +19,7 @@ use idempotency_core::config::Settings;
 use idempotency_core::operation::{Call, Run};
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
 use idempotency_http::{
-    ClientReply, HttpOperation, HttpOperationBuilder, Place, ReceivedRequest, Unstorable,
+    ClientReply, HttpOperation, HttpOperationBuilder, ReceivedRequest, Unstorable,
 };
 use proptest::prelude::*;
 use tower::ServiceExt;
@@ -27,7 +27,7 @@ use tower_layer::Layer;
 use tracing::instrument::WithSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::common::*;
+use crate::*;
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -195,11 +195,8 @@ async fn a_response_that_is_not_stored_is_a_warning_that_says_why() {
         Unstorable::Release,
         Unstorable::Refuse,
     ] {
-        let operation = builder()
-            .caller_header("x-user-id")
-            .max_response_body(4)
-            .on_unstorable(policy);
-        let log = logged(operation.build().unwrap(), vec![with_key("k-1")]).await;
+        let operation = with(|builder| builder.max_response_body(4).on_unstorable(policy));
+        let log = logged(operation, vec![with_key("k-1")]).await;
         let events = log.events();
         assert_eq!(events.len(), 1, "{policy:?}");
         assert_eq!(events[0]["level"], "WARN", "{policy:?}");
@@ -217,19 +214,10 @@ fn stage(call: &Call) {
     staged.unwrap();
 }
 
-fn staging(change: impl FnOnce(HttpOperationBuilder) -> HttpOperationBuilder) -> HttpOperation {
-    let builder = builder().caller_header("x-user-id");
-    change(builder).build().unwrap()
-}
-
 /// Looks for the key in the body, where the requests of this module have none.
 fn key_in_event(builder: HttpOperationBuilder) -> HttpOperationBuilder {
     let builder = builder.key("powertools_json(body).order_id");
     builder.key_required(false)
-}
-
-fn staging_key() -> Request<Body> {
-    post().body(body("{}")).unwrap()
 }
 
 fn without_key() -> Request<Body> {
@@ -257,8 +245,8 @@ async fn sent(
 
 #[tokio::test]
 async fn a_response_has_the_same_verdict_on_staged_writes_with_and_without_a_key() {
-    let optional = staging(|builder| builder.key_required(false));
-    let in_event = staging(key_in_event);
+    let optional = with(|builder| builder.key_required(false));
+    let in_event = with(key_in_event);
     for (status, applied) in [
         (200, 1),
         (303, 1),
@@ -270,9 +258,9 @@ async fn a_response_has_the_same_verdict_on_staged_writes_with_and_without_a_key
         (503, 0),
     ] {
         for (operation, request) in [
-            (&optional, staging_key()),
+            (&optional, request()),
             (&optional, without_key()),
-            (&in_event, staging_key()),
+            (&in_event, request()),
         ] {
             let (response, balance) = sent(operation, request, move || text(status, "x")).await;
             assert_eq!((response.status().as_u16(), balance), (status, applied));
@@ -288,18 +276,18 @@ async fn staged_writes_of_a_response_that_cannot_be_stored_are_applied_under_eve
         Unstorable::Release,
         Unstorable::Refuse,
     ] {
-        let optional = staging(|builder| {
+        let optional = with(|builder| {
             let builder = builder.key_required(false);
             builder.on_unstorable(rule).max_response_body(3)
         });
-        for request in [staging_key(), without_key()] {
+        for request in [request(), without_key()] {
             let (_, balance) = sent(&optional, request, || text(200, "too long")).await;
             assert_eq!(balance, 1, "{rule:?}");
         }
     }
     // The key is completed, so a duplicate does not apply them again.
     let store = Arc::new(MemoryStore::new());
-    let released = staging(|builder| {
+    let released = with(|builder| {
         builder
             .on_unstorable(Unstorable::Release)
             .max_response_body(3)
@@ -310,12 +298,12 @@ async fn staged_writes_of_a_response_that_cannot_be_stored_are_applied_under_eve
             stage(request.extensions().get::<Call>().unwrap());
             async { Ok::<_, Infallible>(text(200, "too long")) }
         }));
-    let first = send(&service, staging_key()).await;
+    let first = send(&service, request()).await;
     assert_eq!(
         (first.status().as_u16(), &first.body()[..]),
         (200, &b"too long"[..])
     );
-    let second = send(&service, staging_key()).await;
+    let second = send(&service, request()).await;
     assert_eq!(problem(&second), "urn:idempotency:response-unavailable");
     assert_eq!(store.balance("shop"), 1);
 }
@@ -326,9 +314,9 @@ async fn store_when_has_the_same_verdict_on_staged_writes_with_and_without_a_key
         store_when: Some("statusCode != `200`".into()),
         ..Settings::default()
     };
-    let optional = staging(|builder| builder.settings(settings).key_required(false));
+    let optional = with(|builder| builder.settings(settings).key_required(false));
     for (status, applied) in [(200, 0), (201, 1)] {
-        for request in [staging_key(), without_key()] {
+        for request in [request(), without_key()] {
             let (response, balance) = sent(&optional, request, move || text(status, "x")).await;
             assert_eq!((response.status().as_u16(), balance), (status, applied));
         }
@@ -337,20 +325,16 @@ async fn store_when_has_the_same_verdict_on_staged_writes_with_and_without_a_key
 
 #[tokio::test]
 async fn a_request_in_memory_has_the_same_verdict_on_staged_writes_with_and_without_a_key() {
-    let optional = staging(|builder| builder.key_required(false));
-    let in_event = staging(key_in_event);
+    let optional = with(|builder| builder.key_required(false));
+    let in_event = with(key_in_event);
     for (status, applied) in [(200, 1), (409, 0), (500, 0)] {
         for (operation, request) in [
-            (&optional, staging_key()),
+            (&optional, request()),
             (&optional, without_key()),
-            (&in_event, staging_key()),
+            (&in_event, request()),
         ] {
             let store = Arc::new(MemoryStore::new());
-            let place = Place {
-                backend: backend_over(&store),
-                deadline: None,
-                tenant: None,
-            };
+            let place = place(backend_over(&store));
             let (parts, _) = request.into_parts();
             let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
             let response = Response::builder()
@@ -373,7 +357,7 @@ async fn a_request_in_memory_has_the_same_verdict_on_staged_writes_with_and_with
 
 #[tokio::test]
 async fn a_request_whose_event_has_no_key_runs_unprotected_and_its_stream_is_not_read() {
-    let in_event = staging(|builder| {
+    let in_event = with(|builder| {
         let builder = key_in_event(builder).collect_streams(true);
         builder.on_unstorable(Unstorable::Refuse)
     });
@@ -392,7 +376,7 @@ async fn a_request_whose_event_has_no_key_runs_unprotected_and_its_stream_is_not
             async { Ok::<_, Infallible>(Response::new(Body::from_stream(chunks))) }
         }));
     for run in 0..2 {
-        let response = service.clone().oneshot(staging_key()).await.unwrap();
+        let response = service.clone().oneshot(request()).await.unwrap();
         assert_eq!(read.count(), run, "nothing is stored of it");
         let body = response.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(body, "paid");
@@ -442,7 +426,6 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let made = expected.clone();
         let (service, runs) = serve(operation().layer(backend()), move |_| response(&made));
-        let request = || post().body(body("{}")).unwrap();
         let own = runtime.block_on(send(&service, request()));
         let replay = runtime.block_on(send(&service, request()));
         let first = response(&expected);

@@ -2,19 +2,16 @@
 //!
 //! The caller: a key belongs to one client.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::record::RecordId;
-use idempotency_core::store::MemoryStore;
-use idempotency_http::{Backend, HttpOperation, Place, ReceivedRequest};
+use idempotency_http::{Backend, HttpOperation, ReceivedRequest};
 use serde_json::{Value, json};
 use tower_layer::Layer;
 
-use crate::common::*;
+use crate::*;
 
 fn with_key(values: &[&[u8]]) -> Request<Body> {
     let mut request = Request::post("/payments").header("x-user-id", "u-1");
@@ -93,11 +90,7 @@ async fn another_request_under_the_same_key_is_refused_with_422() {
 
 #[tokio::test]
 async fn an_own_fingerprint_replaces_query_and_body_and_never_method_and_path() {
-    let operation = builder()
-        .caller_header("x-user-id")
-        .fingerprint("powertools_json(body).amount")
-        .build()
-        .unwrap();
+    let operation = with(|builder| builder.fingerprint("powertools_json(body).amount"));
     let (service, runs) = serve(operation.layer(backend()), |run| text(200, run.to_string()));
     let request = |uri: &str, body: &'static str| post().uri(uri).body(Body::from(body)).unwrap();
     send(&service, request("/a?t=1", r#"{"amount":1,"note":"x"}"#)).await;
@@ -118,11 +111,8 @@ async fn an_own_fingerprint_replaces_query_and_body_and_never_method_and_path() 
 
 #[tokio::test]
 async fn a_part_can_be_added_to_the_fingerprint() {
-    let operation = builder()
-        .caller_header("x-user-id")
-        .fingerprint_also("[header(@, 'host'), header(@, 'x-account')]")
-        .build()
-        .unwrap();
+    let operation =
+        with(|builder| builder.fingerprint_also("[header(@, 'host'), header(@, 'x-account')]"));
     let (service, runs) = serve(operation.layer(backend()), |_| text(200, "paid"));
     let request = |uri: &str, account: &str, body: &'static str| {
         let request = post().uri(uri).header("host", "pay.example");
@@ -149,9 +139,9 @@ async fn a_part_can_be_added_to_the_fingerprint() {
 #[tokio::test]
 async fn a_key_that_is_not_required_may_be_missing_but_not_wrong() {
     let runs = Runs::default();
-    let operation = builder().caller_header("x-user-id").key_required(false);
-    let service = operation.build().unwrap().layer(backend());
-    let service = service.layer(app(&runs, |run| text(200, run.to_string())));
+    let service = with(|builder| builder.key_required(false))
+        .layer(backend())
+        .layer(app(&runs, |run| text(200, run.to_string())));
     for run in ["1", "2"] {
         let response = send(&service, with_key(&[])).await;
         assert_eq!(response.body(), run);
@@ -230,11 +220,6 @@ async fn the_layer_and_an_attribute_with_the_same_parts_have_one_record() {
         .body(())
         .unwrap()
         .into_parts();
-    let place = || Place {
-        backend: backend_over(&Arc::new(MemoryStore::new())),
-        deadline: None,
-        tenant: None,
-    };
     let builder = || builder().key_prefix("payments");
     let sub = "requestContext.authorizer.jwt.claims.sub";
     let received = ReceivedRequest::new(&parts, b"{}").with_request_context(&context);
@@ -259,17 +244,15 @@ async fn the_layer_and_an_attribute_with_the_same_parts_have_one_record() {
         ),
     ] {
         let operation = operation.build().unwrap();
-        let call = operation.call(Ok(place()), &received);
+        let call = operation.call(Ok(place(backend())), &received);
         assert_eq!(call.key(), Some(&of_attribute(key, &event)), "{key}");
     }
 }
 
 #[tokio::test]
 async fn without_a_fingerprint_the_key_alone_decides() {
-    let operation = builder().caller_header("x-user-id").without_fingerprint();
-    let (service, _) = serve(operation.build().unwrap().layer(backend()), |_| {
-        text(200, "paid")
-    });
+    let operation = with(|builder| builder.without_fingerprint());
+    let (service, _) = serve(operation.layer(backend()), |_| text(200, "paid"));
     pay(&service).await;
     let other = post().uri("/refunds").body(body("other")).unwrap();
     assert!(is_replayed(&send(&service, other).await));
@@ -388,11 +371,7 @@ fn record(caller: &str, context: &Value) -> Option<RecordId> {
     let operation = builder().caller(caller).build().unwrap();
     let request = Request::post("/payments").header("idempotency-key", "k-1");
     let (parts, ()) = request.body(()).unwrap().into_parts();
-    let place = Place {
-        backend: backend(),
-        deadline: None,
-        tenant: None,
-    };
+    let place = place(backend());
     let event = operation.event(&json!({"requestContext": context}));
     let request = ReceivedRequest::new(&parts, b"{}").with_event(&event);
     let of_event = operation.call(Ok(place.clone()), &request).key().cloned();
@@ -411,7 +390,7 @@ fn the_id_of_an_iam_session_is_refused_as_a_caller_with_what_to_write() {
         "[requestContext.accountId, requestContext.identity.caller]",
     ] {
         let error = builder().caller(caller).build().unwrap_err().to_string();
-        assert!(error.contains(": `caller`: "), "{error}");
+        assert!(error.contains(" is wrong: `caller`: "), "{error}");
         assert!(error.ends_with("write `iam_caller(@)`"), "{error}");
     }
 }

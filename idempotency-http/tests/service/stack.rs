@@ -27,7 +27,7 @@ use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::TraceLayer;
 use tower_layer::Layer;
 
-use crate::common::*;
+use crate::*;
 
 #[derive(Clone)]
 struct User(String);
