@@ -1,4 +1,6 @@
-//! Key prefixes that two operations of one program share, by mistake or intentionally.
+//! Key prefixes that two operations of one program share, by mistake or intentionally. A mistake stops the start: no other test can
+//! start in a program with one.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +50,8 @@ async fn a_prefix_copied_from_one_method_to_the_next_is_refused_at_each_call() {
             let error = call.unwrap_err().to_string();
             for said in [
                 "share the key prefix `prefixes.charge`",
-                "prefixes::charge at",
-                "prefixes::ship at",
+                "start::charge at",
+                "start::ship at",
                 "`shared_key_prefix = true`",
             ] {
                 assert!(error.contains(said), "{error}");
@@ -74,7 +76,7 @@ async fn a_shared_prefix_stops_the_start_before_any_variable_is_read() {
         let again = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "prefixes::a_shared_prefix_stops_the_start_before_any_variable_is_read",
+                "a_shared_prefix_stops_the_start_before_any_variable_is_read",
             ])
             .env(UNUSABLE, "soon")
             .env("IDEMPOTENCY_STORE", "nothing")
@@ -159,7 +161,7 @@ fn operations_of_one_path_share_a_prefix_only_if_all_set_shared_key_prefix() {
 fn an_annotated_function_owns_its_prefix_before_any_operation_is_built() {
     let named = |prefix: &str| Operation::builder("shop::built").key_prefix(prefix);
     let error = named("prefixes.shared").build().unwrap_err().to_string();
-    assert!(error.contains("prefixes.rs:"), "{error}");
+    assert!(error.contains("start.rs:"), "{error}");
     assert!(
         named("prefixes.shared")
             .shared_key_prefix(true)
@@ -202,4 +204,43 @@ fn a_shared_prefix_must_be_set_explicitly() {
             .to_string()
             .contains("needs a `key_prefix`")
     );
+}
+
+mod one {
+    use super::*;
+
+    pub(super) async fn call() -> Result<u32, BoxError> {
+        #[idempotent(payload = order)]
+        async fn pay(order: u32) -> Result<u32, BoxError> {
+            Ok(order)
+        }
+        pay(1).await
+    }
+
+    pub(super) async fn another() -> Result<u32, BoxError> {
+        #[idempotent(payload = order)]
+        async fn pay(order: u32) -> Result<u32, BoxError> {
+            Ok(order + 1)
+        }
+        pay(1).await
+    }
+}
+
+#[tokio::test]
+async fn two_functions_with_one_default_prefix_fail_init_and_every_call_and_the_error_names_both() {
+    let at_start = idempotency_lambda::init().await.unwrap_err();
+    assert_eq!(at_start.kind(), ErrorKind::Configuration);
+    let text = at_start.to_string();
+    // Of several mistakes the error names one, with both places.
+    assert!(text.matches("tests/start.rs").count() >= 2, "{text}");
+    assert!(text.contains("key_prefix"), "{text}");
+    for _ in 0..2 {
+        for call in [one::call().await, one::another().await] {
+            let error = call.unwrap_err();
+            assert!(
+                error.to_string().contains("share the key prefix"),
+                "{error}"
+            );
+        }
+    }
 }
