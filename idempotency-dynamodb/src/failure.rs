@@ -477,16 +477,13 @@ pub(crate) mod tests {
 
     #[test]
     fn validation_errors_about_size_and_about_keys_have_their_own_kinds() {
-        let size = "Item size has exceeded the maximum allowed size";
-        assert_eq!(
-            kind_and_text("ValidationException", size).0,
-            StoreErrorKind::TooLarge
-        );
-        let size = "Item size to update has exceeded the maximum allowed size";
-        assert_eq!(
-            kind_and_text("ValidationException", size).0,
-            StoreErrorKind::TooLarge
-        );
+        for size in [
+            "Item size has exceeded the maximum allowed size",
+            "Item size to update has exceeded the maximum allowed size",
+        ] {
+            let (kind, _) = kind_and_text("ValidationException", size);
+            assert_eq!(kind, StoreErrorKind::TooLarge, "{size}");
+        }
         for keys in [
             "The provided key element does not match the schema",
             "One or more parameter values were invalid: Missing the key pk in the item",
@@ -525,14 +522,9 @@ pub(crate) mod tests {
         ] {
             assert_eq!(kind_and_text(code, "m").0, kind, "{code}");
         }
-        let unavailable =
-            table().classify_response("dynamodb:PutItem", 503, Some("ServiceUnavailable"), None);
-        assert_eq!(unavailable.0, Kind::Internal);
-        assert_eq!(
-            table()
-                .classify_response("dynamodb:PutItem", 502, None, None)
-                .0,
-            Kind::Internal
-        );
+        for (status, code) in [(503, Some("ServiceUnavailable")), (502, None)] {
+            let (kind, _) = table().classify_response("dynamodb:PutItem", status, code, None);
+            assert_eq!(kind, Kind::Internal, "{status}");
+        }
     }
 }

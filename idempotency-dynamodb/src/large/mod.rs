@@ -416,6 +416,16 @@ mod tests {
         Form::of(data, settings, &AttributeNames::default(), room, true)
     }
 
+    /// Returns the name of the form of a response in an item with this room.
+    fn kind(data: &Data, compress_above: Option<usize>, split: bool, room: usize) -> &'static str {
+        match form(data, settings(compress_above, split), room) {
+            Form::Plain => "plain",
+            Form::Compressed(_) => "compressed",
+            Form::Split(_) => "split",
+            Form::TooLong => "too long",
+        }
+    }
+
     fn text_of(form: &Form<'_>, further: &str) -> Item {
         let (_, value) = form.further().unwrap();
         let data = form.apply((Attribute::Data, Value::Text("the response"))).1;
@@ -431,33 +441,18 @@ mod tests {
     fn a_text_that_does_not_become_smaller_is_plain() {
         // Random text of 20 bits in four bytes becomes smaller; a short text does not, because of the text in `data`.
         let short = Data::new("x".repeat(COMPRESSED.len()));
-        assert!(matches!(
-            form(&short, settings(Some(0), true), ROOM),
-            Form::Plain
-        ));
+        assert_eq!(kind(&short, Some(0), true, ROOM), "plain");
         let digits = Data::new(r#"{"id":"9b2c6f0e-2f4e-4d0a-8a5e-0b7f9b1c2d3e","sum":1047}"#);
-        assert!(matches!(
-            form(&digits, settings(Some(0), true), ROOM),
-            Form::Plain
-        ));
+        assert_eq!(kind(&digits, Some(0), true, ROOM), "plain");
     }
 
     #[test]
     fn a_text_that_exceeds_the_room_by_one_byte_is_split() {
         let data = random(300_000);
         let plain = "data".len() + 300_000;
-        assert!(matches!(
-            form(&data, settings(None, true), plain),
-            Form::Plain
-        ));
-        assert!(matches!(
-            form(&data, settings(None, true), plain - 1),
-            Form::Split(_)
-        ));
-        assert!(matches!(
-            form(&data, settings(None, false), plain - 1),
-            Form::Plain
-        ));
+        assert_eq!(kind(&data, None, true, plain), "plain");
+        assert_eq!(kind(&data, None, true, plain - 1), "split");
+        assert_eq!(kind(&data, None, false, plain - 1), "plain");
         let no_ids = Form::of(
             &data,
             settings(None, true),
@@ -476,15 +471,11 @@ mod tests {
         let largest = Data::new("x".repeat(LARGEST_TEXT));
         let longer = Data::new("x".repeat(LARGEST_TEXT + 1));
         for compress_above in [None, Some(16_384)] {
-            let set = settings(compress_above, true);
-            assert!(!matches!(form(&largest, set, ROOM), Form::TooLong));
-            assert!(matches!(form(&longer, set, ROOM), Form::TooLong));
+            assert_ne!(kind(&largest, compress_above, true, ROOM), "too long");
+            assert_eq!(kind(&longer, compress_above, true, ROOM), "too long");
         }
         // As before: the item is too large, which the store finds out.
-        assert!(matches!(
-            form(&longer, settings(None, false), ROOM),
-            Form::Plain
-        ));
+        assert_eq!(kind(&longer, None, false, ROOM), "plain");
     }
 
     #[test]
@@ -556,33 +547,24 @@ mod tests {
     #[test]
     fn a_manifest_that_no_version_wrote_is_not_read() {
         let digest = "0".repeat(64);
-        let good = |bytes: u64, pieces: u64, text: u64, encoding: &str, digest: &str| {
+        let (short, no_hex) = (&"0".repeat(63), &"G".repeat(64));
+        for (name, is_read, bytes, pieces, text, encoding, sha256) in [
+            ("plain", true, 405_505, 2, 405_505, "text", &digest),
+            ("compressed", true, 405_505, 2, 6_291_556, "zstd", &digest),
+            ("its pieces", false, 405_505, 1, 405_505, "text", &digest),
+            ("over its text", false, 405_505, 2, 405_504, "text", &digest),
+            ("too long", false, 405_505, 2, 6_291_557, "zstd", &digest),
+            ("empty", false, 0, 0, 1, "text", &digest),
+            ("its encoding", false, 405_505, 2, 405_505, "gzip", &digest),
+            ("a short digest", false, 405_505, 2, 405_505, "text", short),
+            ("no digest", false, 405_505, 2, 405_505, "text", no_hex),
+        ] {
             let json = serde_json::json!({
-                "bytes": bytes, "pieces": pieces, "text": text, "encoding": encoding, "sha256": digest,
+                "bytes": bytes, "pieces": pieces, "text": text, "encoding": encoding, "sha256": sha256,
             });
-            Manifest::from_json(&json.to_string()).is_some()
-        };
-        assert!(good(405_505, 2, 405_505, "text", &digest));
-        assert!(good(405_505, 2, 6_291_556, "zstd", &digest));
-        assert!(!good(405_505, 1, 405_505, "text", &digest), "its pieces");
-        assert!(
-            !good(405_505, 2, 405_504, "text", &digest),
-            "longer than its text"
-        );
-        assert!(
-            !good(405_505, 2, 6_291_557, "zstd", &digest),
-            "longer than any text"
-        );
-        assert!(!good(0, 0, 1, "text", &digest), "empty");
-        assert!(!good(405_505, 2, 405_505, "gzip", &digest), "its encoding");
-        assert!(
-            !good(405_505, 2, 405_505, "text", &"0".repeat(63)),
-            "its digest"
-        );
-        assert!(
-            !good(405_505, 2, 405_505, "text", &"G".repeat(64)),
-            "its digest"
-        );
+            let manifest = Manifest::from_json(&json.to_string());
+            assert_eq!(manifest.is_some(), is_read, "{name}");
+        }
         for text in ["", "{}", "null", "[]", "{\"bytes\":-1}"] {
             assert_eq!(Manifest::from_json(text), None, "{text}");
         }
@@ -633,16 +615,12 @@ mod tests {
             for above in [0, 100, 16_384] {
                 let set = settings(Some(above), true);
                 let at = Data::new("x".repeat(above));
-                assert!(matches!(form(&at, set, ROOM), Form::Plain), "{above}");
+                assert_eq!(kind(&at, Some(above), true, ROOM), "plain", "{above}");
                 assert!(!set.concern(above) && set.concern(above + 1));
             }
             let more = Data::new("x".repeat(16_385));
-            let set = settings(Some(16_384), true);
-            assert!(matches!(form(&more, set, ROOM), Form::Compressed(_)));
-            assert!(matches!(
-                form(&more, settings(None, true), ROOM),
-                Form::Plain
-            ));
+            assert_eq!(kind(&more, Some(16_384), true, ROOM), "compressed");
+            assert_eq!(kind(&more, None, true, ROOM), "plain");
         }
 
         #[test]
@@ -664,12 +642,10 @@ mod tests {
         #[test]
         fn a_compressed_response_has_this_stored_form() {
             let data = Data::new(format!("[{}0]", "0,".repeat(50)));
-            let form = form(&data, settings(Some(100), true), ROOM);
-            let Form::Plain = form else {
-                panic!("the text in `data` takes more than compression saves");
-            };
+            // The text in `data` takes more than compression saves.
+            assert_eq!(kind(&data, Some(100), true, ROOM), "plain");
             let data = Data::new(format!("[{}0]", "0,".repeat(200)));
-            let form = self::form(&data, settings(Some(100), true), ROOM);
+            let form = form(&data, settings(Some(100), true), ROOM);
             let Form::Compressed(bytes) = &form else {
                 panic!("it is compressed");
             };
@@ -694,19 +670,10 @@ mod tests {
                 panic!("it fits");
             };
             let room = names + bytes.len();
-            assert!(matches!(
-                form(&data, settings(Some(16_384), true), room),
-                Form::Compressed(_)
-            ));
-            assert!(matches!(
-                form(&data, settings(Some(16_384), true), room - 1),
-                Form::Split(_)
-            ));
+            assert_eq!(kind(&data, Some(16_384), true, room), "compressed");
+            assert_eq!(kind(&data, Some(16_384), true, room - 1), "split");
             // Not split: it stays compressed, and is too large.
-            assert!(matches!(
-                form(&data, settings(Some(16_384), false), room - 1),
-                Form::Compressed(_)
-            ));
+            assert_eq!(kind(&data, Some(16_384), false, room - 1), "compressed");
         }
 
         #[test]
@@ -724,24 +691,20 @@ mod tests {
         #[test]
         fn bytes_that_are_no_frame_or_whose_text_is_too_long_are_refused() {
             let frame = |text: &[u8]| zstd::bulk::compress(text, 1).unwrap();
-            assert_eq!(
-                decompressed(&[]).unwrap_err(),
-                "its compressed response is damaged"
-            );
-            assert_eq!(
-                decompressed(b"{}").unwrap_err(),
-                "its compressed response is damaged"
-            );
             let mut cut = frame("x".repeat(1_000).as_bytes());
             cut.pop();
-            assert_eq!(
-                decompressed(&cut).unwrap_err(),
-                "its compressed response is damaged"
-            );
-            assert_eq!(
-                decompressed(&frame(&[0xff; 100])).unwrap_err(),
-                "its compressed response is not UTF-8"
-            );
+            // As a stream writes it.
+            let without_length = zstd::stream::encode_all(&b"xxxx"[..], 1).unwrap();
+            for (name, bytes, error) in [
+                ("nothing", Vec::new(), "damaged"),
+                ("no frame", b"{}".to_vec(), "damaged"),
+                ("a frame without its end", cut, "damaged"),
+                ("a frame without its length", without_length, "damaged"),
+                ("bytes that are no text", frame(&[0xff; 100]), "not UTF-8"),
+            ] {
+                let text = format!("its compressed response is {error}");
+                assert_eq!(decompressed(&bytes).unwrap_err(), text, "{name}");
+            }
             // A bomb: a few hundred bytes that would become more than any response.
             let bomb = frame(&vec![b' '; LARGEST_TEXT + 1]);
             assert!(bomb.len() < 1_000);
@@ -749,19 +712,8 @@ mod tests {
                 decompressed(&bomb).unwrap_err(),
                 "its compressed response is longer than any response can be"
             );
-            assert_eq!(
-                decompressed(&frame(&vec![b' '; LARGEST_TEXT]))
-                    .unwrap()
-                    .as_str()
-                    .len(),
-                LARGEST_TEXT
-            );
-            // A frame without its length, as a stream writes it.
-            let stream = zstd::stream::encode_all(&b"xxxx"[..], 1).unwrap();
-            assert_eq!(
-                decompressed(&stream).unwrap_err(),
-                "its compressed response is damaged"
-            );
+            let largest = decompressed(&frame(&vec![b' '; LARGEST_TEXT])).unwrap();
+            assert_eq!(largest.as_str().len(), LARGEST_TEXT);
         }
     }
 
