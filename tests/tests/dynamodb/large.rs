@@ -62,11 +62,11 @@ fn requests(table: &Table) -> Vec<(String, usize)> {
     counted
 }
 
-fn counted(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
-    let expected = expected.iter();
-    expected
-        .map(|(name, count)| ((*name).to_owned(), *count))
-        .collect()
+#[track_caller]
+fn assert_requests(table: &Table, expected: &[(&str, usize)]) {
+    let requests = requests(table);
+    let counted = requests.iter().map(|(name, count)| (name.as_str(), *count));
+    assert_eq!(counted.collect::<Vec<_>>(), expected);
 }
 
 /// Calls with this response. Returns the response that the caller gets, and whether it is replayed.
@@ -135,10 +135,7 @@ async fn a_response_of_one_byte_more_is_compressed() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let text = response(16_385, 1);
     call(&table, &text).await?;
-    assert_eq!(
-        requests(&table),
-        counted(&[("PutItem", 1), ("UpdateItem", 1)])
-    );
+    assert_requests(&table, &[("PutItem", 1), ("UpdateItem", 1)]);
     let (record, pieces) = stored(&table).await;
     assert!(record["data_zstd"].as_b().unwrap().as_ref().len() < 13_000);
     assert!(
@@ -149,7 +146,7 @@ async fn a_response_of_one_byte_more_is_compressed() -> Result<(), BoxError> {
     );
     assert_eq!((record.len(), pieces.len()), (8, 0));
     assert_replays(&table, &text).await;
-    assert_eq!(requests(&table), counted(&[("PutItem!", 1)]));
+    assert_requests(&table, &[("PutItem!", 1)]);
     Ok(())
 }
 
@@ -177,15 +174,9 @@ async fn each_piece_costs_one_put_and_one_get_of_a_duplicate() -> Result<(), Box
     let table = Table::start().await?;
     let text = of_three_pieces(15);
     call(&table, &text).await?;
-    assert_eq!(
-        requests(&table),
-        counted(&[("PutItem", 4), ("UpdateItem", 1)])
-    );
+    assert_requests(&table, &[("PutItem", 4), ("UpdateItem", 1)]);
     assert_replays(&table, &text).await;
-    assert_eq!(
-        requests(&table),
-        counted(&[("PutItem!", 1), ("GetItem", 3)])
-    );
+    assert_requests(&table, &[("PutItem!", 1), ("GetItem", 3)]);
     Ok(())
 }
 
@@ -411,10 +402,7 @@ async fn the_response_of_an_expired_record_is_not_fetched_by_the_claim_that_repl
     table.clock.advance(Duration::from_secs(3_700));
     let (own, is_replayed) = call(&table, "short").await?;
     assert!(!is_replayed && own == "short");
-    assert_eq!(
-        requests(&table),
-        counted(&[("PutItem", 1), ("UpdateItem", 1)])
-    );
+    assert_requests(&table, &[("PutItem", 1), ("UpdateItem", 1)]);
     Ok(())
 }
 
