@@ -4,10 +4,9 @@
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::classify;
-use idempotency_core::record::{Field, Record, RecordId, Status};
+use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::TableConfig;
 use libfuzzer_sys::fuzz_target;

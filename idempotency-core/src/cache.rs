@@ -181,20 +181,11 @@ fn weight(id: &RecordId, record: &Record) -> usize {
         + owner
 }
 
-impl std::fmt::Debug for LocalCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalCache")
-            .field("operations", &self.operations().len())
-            .finish()
-    }
-}
-
 /// The limits of the cache, and the order in which it drops records.
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owner::OwnerToken;
-    use crate::record::Data;
+    use crate::record::{Data, OwnerToken};
 
     const OPERATION: &str = "charge";
 

@@ -63,53 +63,10 @@ impl Error {
         }))
     }
 
-    /// Returns the same error with the key that it concerns, and the name of the store that holds the key.
-    #[must_use]
-    pub fn with_key(mut self, key: RecordId, store: impl Into<String>) -> Self {
-        self.0.key = Some(key);
-        self.0.store = Some(store.into());
-        self
-    }
-
     /// Returns the same error with a detail. The detail must not contain payload or response.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
-        self
-    }
-
-    /// Returns the same error with its cause.
-    #[must_use]
-    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.cause.source = Some(source.into());
-        self
-    }
-
-    /// Returns the same error, with `ran`: true if the handler ran.
-    #[must_use]
-    pub fn with_handler_ran(mut self, ran: bool) -> Self {
-        self.0.handler_ran = ran;
-        self
-    }
-
-    /// Returns the same error with the end of the lease that the call in progress has.
-    #[must_use]
-    pub fn with_lease_end(mut self, end: EpochMillis) -> Self {
-        self.0.lease_end = Some(end);
-        self
-    }
-
-    /// Returns the same error with the time until which the circuit breaker refuses calls.
-    #[must_use]
-    pub fn with_circuit_open_until(mut self, until: EpochMillis) -> Self {
-        self.0.circuit_open_until = Some(until);
-        self
-    }
-
-    /// Returns the same error, after a step of the handler found that the claim was gone.
-    #[must_use]
-    pub fn with_loss_in_a_step(mut self) -> Self {
-        self.0.lost_in_a_step = true;
         self
     }
 
@@ -186,17 +143,64 @@ impl Error {
         self.0.circuit_open_until
     }
 
+    /// Returns the operation's name.
+    pub fn operation(&self) -> &str {
+        &self.0.operation
+    }
+}
+
+/// What the other crates of this product add to an error, and ask of it.
+#[doc(hidden)]
+impl Error {
+    /// Returns the same error with its cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.cause.source = Some(source.into());
+        self
+    }
+
+    /// Returns the same error with the key that it concerns, and the name of the store that holds the key.
+    #[must_use]
+    pub fn with_key(mut self, key: RecordId, store: impl Into<String>) -> Self {
+        self.0.key = Some(key);
+        self.0.store = Some(store.into());
+        self
+    }
+
+    /// Returns the same error, with `ran`: true if the handler ran.
+    #[must_use]
+    pub fn with_handler_ran(mut self, ran: bool) -> Self {
+        self.0.handler_ran = ran;
+        self
+    }
+
+    /// Returns the same error with the end of the lease that the call in progress has.
+    #[must_use]
+    pub fn with_lease_end(mut self, end: EpochMillis) -> Self {
+        self.0.lease_end = Some(end);
+        self
+    }
+
+    /// Returns the same error with the time until which the circuit breaker refuses calls.
+    #[must_use]
+    pub fn with_circuit_open_until(mut self, until: EpochMillis) -> Self {
+        self.0.circuit_open_until = Some(until);
+        self
+    }
+
+    /// Returns the same error, after a step of the handler found that the claim was gone.
+    #[must_use]
+    pub fn with_loss_in_a_step(mut self) -> Self {
+        self.0.lost_in_a_step = true;
+        self
+    }
+
     /// Returns true if the error is [`LostOwnership`](ErrorKind::LostOwnership), and a step of the handler found that the claim was
     /// gone.
     ///
     /// The handler then got an error from that step, so its work is not done, also if it returned `Ok`.
     pub fn was_lost_in_a_step(&self) -> bool {
         self.0.lost_in_a_step
-    }
-
-    /// Returns the operation's name.
-    pub fn operation(&self) -> &str {
-        &self.0.operation
     }
 }
 
@@ -254,6 +258,7 @@ impl StdError for Error {
 /// let cause = error.source().unwrap().downcast_ref::<Cause>().unwrap();
 /// assert_eq!(cause.kind(), ErrorKind::Contended);
 /// ```
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Cause {
     kind: ErrorKind,

@@ -5,20 +5,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::engine::Backend;
 use crate::future::BoxFuture;
-use crate::owner::OwnerToken;
 use crate::protocol::CallTerms;
 use crate::protocol::condition::Condition;
 use crate::protocol::policy::Policy;
 use crate::random::{Random, RandomError};
-use crate::record::{Record, RecordId};
+use crate::record::{OwnerToken, Record, RecordId};
 use crate::store::{
     Change, Consistency, MemoryStore, SendLog, Store, StoreReply, StoreRequest, TransactionRequest,
     Write,
 };
-use crate::time::EpochMillis;
+use crate::time::{Clock, EpochMillis};
 
 /// A clock that stands still at the epoch, and a random source whose bytes are all 7.
 #[derive(Clone, Copy, Debug)]
@@ -152,3 +150,32 @@ pub trait StoreExt: Store {
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// What several tests of this crate share.
+#[cfg(test)]
+pub(crate) mod shared {
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+
+    use crate::engine::{Backend, Call, Codec, Errors};
+    use crate::error::Error;
+    use crate::operation::CompiledOperation;
+    use crate::outcome::Outcome;
+
+    /// Runs a call of this payload, whose caller gets the errors of this framework as they are.
+    pub(crate) async fn run<R, F>(
+        backend: &Backend,
+        operation: &CompiledOperation,
+        payload: &str,
+        handler: impl FnOnce(Call) -> F,
+    ) -> Result<Outcome<R>, Error>
+    where
+        R: Serialize + DeserializeOwned,
+        F: Future<Output = Result<R, Error>>,
+    {
+        let identity = operation.identify(payload, None)?;
+        let (codec, errors) = (Codec::json(), Errors::new(|error| error));
+        let call = operation.run(backend, &identity, None, codec, errors, handler);
+        call.await
+    }
+}

@@ -8,10 +8,10 @@
 //! | [`operation`] | the configuration of one protected function, the identity of its calls, and the call of a handler |
 //! | [`config`], [`policy`] | settings, environment variables, defaults |
 //! | [`store`] | the `Store` trait, and the store in memory that specifies it |
-//! | [`record`], [`owner`], [`time`] | the attributes of a record, its owner token, points in time |
+//! | [`record`], [`time`] | the attributes of a record, points in time, the clock |
 //! | [`outcome`], [`error`] | the result that the caller gets |
 //! | [`event`] | the outcome event and the span of every call, and observers |
-//! | [`clock`], [`random`], [`future`] | the traits through which time and randomness are supplied |
+//! | [`random`], [`future`] | the random source, and the future that the traits return |
 //! | `system` (feature `system`) | the clock and the random source of the operating system |
 //!
 //! Time, randomness and environment variables are arguments. Only the module `system` reads the clock and random bytes from the
@@ -32,7 +32,6 @@
 
 #[doc(hidden)]
 pub mod cache;
-pub mod clock;
 pub mod config;
 #[doc(hidden)]
 pub mod engine;
@@ -40,12 +39,12 @@ pub mod error;
 pub mod event;
 #[doc(hidden)]
 pub mod example;
+#[doc(hidden)]
 pub mod future;
 #[doc(hidden)]
 pub mod key;
 pub mod operation;
 pub mod outcome;
-pub mod owner;
 #[doc(hidden)]
 pub mod protocol;
 pub mod random;

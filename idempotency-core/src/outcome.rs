@@ -107,33 +107,6 @@ impl<E> Ending<E> {
 }
 
 impl<R> Outcome<R> {
-    /// Returns the outcome of a handler that ran under a claim.
-    pub fn executed(response: R, key: RecordId, stored: bool) -> Self {
-        Self {
-            response,
-            kind: OutcomeKind::Executed { key, stored },
-            dropped_writes: false,
-        }
-    }
-
-    /// Returns the outcome of a call that gets a stored response.
-    pub fn replayed(response: R, replay: Replay) -> Self {
-        Self {
-            response,
-            kind: OutcomeKind::Replayed(replay),
-            dropped_writes: false,
-        }
-    }
-
-    /// Returns the outcome of a handler that ran unprotected.
-    pub fn bypassed(response: R, why: Bypass) -> Self {
-        Self {
-            response,
-            kind: OutcomeKind::Bypassed(why),
-            dropped_writes: false,
-        }
-    }
-
     /// Returns the same outcome of a handler whose staged writes are dropped.
     pub(crate) fn with_dropped_writes(self) -> Self {
         Self {
@@ -193,6 +166,36 @@ impl<R> Outcome<R> {
     pub fn has_dropped_writes(&self) -> bool {
         self.dropped_writes
     }
+}
+
+#[doc(hidden)]
+impl<R> Outcome<R> {
+    /// Returns the outcome of a handler that ran under a claim.
+    pub fn executed(response: R, key: RecordId, stored: bool) -> Self {
+        Self {
+            response,
+            kind: OutcomeKind::Executed { key, stored },
+            dropped_writes: false,
+        }
+    }
+
+    /// Returns the outcome of a call that gets a stored response.
+    pub fn replayed(response: R, replay: Replay) -> Self {
+        Self {
+            response,
+            kind: OutcomeKind::Replayed(replay),
+            dropped_writes: false,
+        }
+    }
+
+    /// Returns the outcome of a handler that ran unprotected.
+    pub fn bypassed(response: R, why: Bypass) -> Self {
+        Self {
+            response,
+            kind: OutcomeKind::Bypassed(why),
+            dropped_writes: false,
+        }
+    }
 
     /// Returns the outcome with a replayed response passed through `hook`. Any other response stays as it is.
     ///
@@ -225,23 +228,6 @@ impl<R> std::fmt::Debug for Outcome<R> {
 }
 
 impl Replay {
-    /// Returns a replay of the response of `key`.
-    pub fn new(key: RecordId, source: Source, expires_at: Option<EpochSeconds>) -> Self {
-        Self {
-            key,
-            source,
-            expires_at,
-            operation: None,
-        }
-    }
-
-    /// Returns the same replay, with the path of the operation that claimed the key.
-    #[must_use]
-    pub fn claimed_by(mut self, operation: impl Into<String>) -> Self {
-        self.operation = Some(operation.into());
-        self
-    }
-
     /// Returns the path of the operation that claimed the key and stored the response, such as `shop::charge`: its first
     /// 128 bytes.
     ///
@@ -264,5 +250,25 @@ impl Replay {
     /// Returns when the window of the response ends, in seconds since the epoch.
     pub fn expires_at(&self) -> Option<EpochSeconds> {
         self.expires_at
+    }
+}
+
+#[doc(hidden)]
+impl Replay {
+    /// Returns a replay of the response of `key`.
+    pub fn new(key: RecordId, source: Source, expires_at: Option<EpochSeconds>) -> Self {
+        Self {
+            key,
+            source,
+            expires_at,
+            operation: None,
+        }
+    }
+
+    /// Returns the same replay, with the path of the operation that claimed the key.
+    #[must_use]
+    pub fn claimed_by(mut self, operation: impl Into<String>) -> Self {
+        self.operation = Some(operation.into());
+        self
     }
 }

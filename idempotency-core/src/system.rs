@@ -6,10 +6,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::clock::Clock;
 use crate::future::BoxFuture;
 use crate::random::{Random, RandomError};
-use crate::time::EpochMillis;
+use crate::time::{Clock, EpochMillis};
 
 /// The operating system's clock, with tokio's timers.
 #[derive(Clone, Copy, Debug, Default)]

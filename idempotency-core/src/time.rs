@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::future::BoxFuture;
+
 /// A point in time, in whole seconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochSeconds(i64);
@@ -36,11 +38,6 @@ impl EpochSeconds {
     pub const fn get(self) -> i64 {
         self.0
     }
-
-    /// Returns the point in time `duration` later, in whole seconds. Saturates at the last point.
-    pub fn plus(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add_unsigned(duration.as_secs()))
-    }
 }
 
 impl EpochMillis {
@@ -54,6 +51,28 @@ impl EpochMillis {
         self.0
     }
 
+    /// Returns the point in time `duration` later, in whole milliseconds. Saturates at the last point.
+    pub fn plus(self, duration: Duration) -> Self {
+        let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add_unsigned(milliseconds))
+    }
+
+    /// Returns the time from this point until `later`, or zero if `later` is not later.
+    pub fn until(self, later: Self) -> Duration {
+        Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
+    }
+}
+
+#[doc(hidden)]
+impl EpochSeconds {
+    /// Returns the point in time `duration` later, in whole seconds. Saturates at the last point.
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add_unsigned(duration.as_secs()))
+    }
+}
+
+#[doc(hidden)]
+impl EpochMillis {
     /// Returns the second that contains this point. The current time is rounded this way in every comparison with seconds.
     pub const fn floor_to_seconds(self) -> EpochSeconds {
         EpochSeconds(self.0.div_euclid(1_000))
@@ -70,12 +89,6 @@ impl EpochMillis {
         }
     }
 
-    /// Returns the point in time `duration` later, in whole milliseconds. Saturates at the last point.
-    pub fn plus(self, duration: Duration) -> Self {
-        let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add_unsigned(milliseconds))
-    }
-
     /// Returns the time in UTC as RFC 3339 has it, such as `2023-11-14T22:13:20.500Z`. `None` before 1970 and after 9999, which that form
     /// does not have.
     pub fn rfc3339(self) -> Option<String> {
@@ -84,17 +97,6 @@ impl EpochMillis {
         let milliseconds = u64::try_from(self.0).ok().filter(|at| *at < END)?;
         let at = UNIX_EPOCH + Duration::from_millis(milliseconds);
         Some(humantime::format_rfc3339_millis(at).to_string())
-    }
-
-    /// Returns the time from this point until `later`, or zero if `later` is not later.
-    pub fn until(self, later: Self) -> Duration {
-        Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
-    }
-}
-
-impl fmt::Display for EpochSeconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} s", self.0)
     }
 }
 
@@ -106,6 +108,36 @@ impl fmt::Display for EpochMillis {
             None => write!(f, "{} ms since 1970", self.0),
         }
     }
+}
+
+/// Tells the time and sleeps. The caller supplies it, so tests control it.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::future::BoxFuture;
+/// use idempotency_core::time::{Clock, EpochMillis};
+/// use std::time::Duration;
+///
+/// /// A clock that stands still.
+/// struct Still;
+///
+/// impl Clock for Still {
+///     fn now(&self) -> EpochMillis {
+///         EpochMillis::new(1_700_000_000_000)
+///     }
+///     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+///         Box::pin(std::future::pending())
+///     }
+/// }
+/// assert_eq!(Still.now().floor_to_seconds().get(), 1_700_000_000);
+/// ```
+pub trait Clock: Send + Sync {
+    /// Returns the current time. A clock that is set before 1970 returns a negative value, which the engine refuses.
+    fn now(&self) -> EpochMillis;
+
+    /// Returns a future that completes once `duration` has passed on this clock.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
 #[cfg(test)]

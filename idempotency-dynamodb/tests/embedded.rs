@@ -11,10 +11,9 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 use idempotency_core::example::StoreExt;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{Change, MemoryStore, Store, StoreErrorKind, StoreReply};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};

@@ -1,6 +1,5 @@
 //! The functions that the code of `#[idempotent]` calls. It is no public interface: it changes with the macro.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -21,8 +20,8 @@ pub use crate::http::Unstorable;
 #[cfg(feature = "http")]
 pub use crate::http::handler::{HttpForm, HttpSettings, PreparedHttp, RegisteredHttp};
 pub use crate::invocation::assume_lambda;
+pub use crate::operation::StoreHandle;
 pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
-pub use crate::store::StoreHandle;
 pub use idempotency_core::config::{KeyRequired, Settings};
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::operation::Call;
@@ -373,23 +372,5 @@ pub mod batch {
         run_batch(batch, event, reader, function)
             .await
             .map_err(convert)
-    }
-}
-
-impl fmt::Debug for ParameterDeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ParameterDeadline")
-    }
-}
-
-impl<T> fmt::Debug for Parameter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Parameter")
-    }
-}
-
-impl<T> fmt::Debug for CallSupplier<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CallSupplier")
     }
 }

@@ -80,8 +80,6 @@ mod operation;
 mod process;
 mod raw;
 mod start;
-pub mod store;
-mod warning;
 
 pub use diagnostic::diagnostic;
 pub use event::{Event, Payload};
@@ -90,11 +88,10 @@ pub use invocation::{
     time_left, with_backend, with_invocation,
 };
 pub use layer::{IdempotencyLayer, IdempotencyService, ServiceError};
-pub use operation::{Handler, IdentifiedCall, Operation, OperationBuilder};
+pub use operation::{Handler, IdentifiedCall, Operation, OperationBuilder, StoreHandle};
 pub use process::{backend_over, set_global_backend};
 pub use raw::{Raw, RawError};
 pub use start::{ClearCaches, init, run, service};
-pub use store::{MemoryStore, StoreHandle};
 
 pub use idempotency_core::config::{ConfigurationError, KeyRequired, Variables};
 pub use idempotency_core::engine::Backend;
@@ -106,10 +103,12 @@ pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::operation::{Call, Run, Step, StepRetry, Token};
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::policy::{
-    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps, UnknownPolicy,
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,
 };
 pub use idempotency_core::protocol::{Circuit, Source};
+pub use idempotency_core::store::MemoryStore;
 pub use idempotency_core::system::{SystemClock, SystemRandom};
+pub use idempotency_core::{random, record, store, time};
 #[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::DynamoDbStore;
 #[cfg(feature = "lean-client")]
@@ -124,25 +123,6 @@ pub mod dynamodb {
         self, LimitError, NotStaged, Transaction, Transactional,
     };
     pub use idempotency_dynamodb::{InvalidExpression, RequestError, once, versioned};
-}
-
-/// What a record holds: for stores of your own, and for tests.
-pub mod record {
-    pub use idempotency_core::owner::OwnerToken;
-    pub use idempotency_core::record::{
-        Attribute, Data, Field, Record, RecordId, RecordedSteps, Status, StoredEvent,
-    };
-}
-
-/// Points in time, and the clock that a [`Backend`] reads.
-pub mod time {
-    pub use idempotency_core::clock::Clock;
-    pub use idempotency_core::time::{EpochMillis, EpochSeconds};
-}
-
-/// The random source of a [`Backend`].
-pub mod random {
-    pub use idempotency_core::random::{Random, RandomError};
 }
 
 /// A boxed error: the one that `lambda_runtime` calls `Error`.

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::random::{Random, RandomError};
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 
 /// Added to a duration so that truncation to milliseconds rounds it up.
 const ROUND_UP: Duration = Duration::from_nanos(999_999);
@@ -18,7 +17,7 @@ const ROUND_UP: Duration = Duration::from_nanos(999_999);
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::clock::Clock;
+/// use idempotency_core::time::Clock;
 /// use idempotency_core::time::EpochMillis;
 /// use idempotency_testkit::ManualClock;
 /// use std::time::Duration;
@@ -55,7 +54,7 @@ impl ManualClock {
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::clock::Clock;
+    /// # use idempotency_core::time::Clock;
     /// # use idempotency_testkit::ManualClock;
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,14 +1,13 @@
 //! A call: steps the production protocol as the engine does, and records what the properties need.
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::policy::OnStoreError;
 use idempotency_core::protocol::{
     Admission, Attempt, CallEnd, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input, Refusal,
     RefusalDetail, Resolution, Run, Source, Stage, StepEnd, Write, WriteResult,
 };
-use idempotency_core::record::Record;
+use idempotency_core::record::{OwnerToken, Record};
 use idempotency_core::time::EpochMillis;
 
 use super::bounds::{Delivery, Ending};

@@ -4,12 +4,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{OnTimeout, Policy, Steps};
 use idempotency_core::protocol::{Attempt, Effect, Input, WriteErrorKind, WriteResult};
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
     self, Change, LedgerEntry, MemoryStore, MemoryWrites, RecordWrite, SendLog, Staged, Store,
     StoreRequest, TransactionRequest, Write,

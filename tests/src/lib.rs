@@ -17,11 +17,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
 use idempotency_core::config::Variables;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{MemoryStore, Write};
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, Operation, OperationBuilder, Outcome, with_backend,
 };
@@ -223,6 +222,16 @@ pub fn operation() -> OperationBuilder {
         .variables(Variables::default())
         .key_prefix("local.shop.charge")
         .shared_key_prefix(true)
+}
+
+/// Returns an operation as [`operation`] starts it, whose key is `order_id`, with these settings.
+///
+/// # Panics
+///
+/// If a setting is refused.
+#[allow(clippy::unwrap_used)]
+pub fn keyed(settings: impl FnOnce(OperationBuilder) -> OperationBuilder) -> Operation {
+    settings(operation().key("order_id")).build().unwrap()
 }
 
 /// Returns the framework's error inside a boxed one.

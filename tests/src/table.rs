@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
+use idempotency_core::time::Clock;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient};
 use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};

@@ -4,21 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use idempotency_core::clock::Clock;
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::{Backend, Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::CompiledOperation;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::policy::Policy;
 use idempotency_core::protocol::{
     Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, Resolution, WriteResult,
 };
 use idempotency_core::random::{Random, RandomError};
-use idempotency_core::record::{Data, RecordId};
+use idempotency_core::record::{Data, OwnerToken, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use serde_json::Value;
 

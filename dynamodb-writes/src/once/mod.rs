@@ -50,9 +50,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::clock::Clock;
 use idempotency_core::system::SystemClock;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use layout::Layout;
 
 use crate::error::{InvalidExpression, RequestError};

@@ -390,7 +390,7 @@ mod tests {
     /// The bucket of [`Still`], with the plan of [`update`].
     const BUCKET: i64 = 1_000;
 
-    impl idempotency_core::clock::Clock for Still {
+    impl idempotency_core::time::Clock for Still {
         fn now(&self) -> EpochMillis {
             EpochMillis::new(BUCKET * 900_000)
         }

@@ -20,14 +20,12 @@ use aws_sdk_dynamodb::operation::transact_write_items::{
 };
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity};
-use idempotency_core::clock::Clock;
 use idempotency_core::config::Variables;
 use idempotency_core::future::BoxFuture;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Data, Field, Record, RecordId, Status};
+use idempotency_core::record::{Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{Change, Consistency, SendLog, Store, StoreRequest, Write};
-use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::time::{Clock, EpochMillis, EpochSeconds};
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::{
     Backend, BoxError, Call, Deadline, DynamoDbStore, HashAlgorithm, Lookup, OnError, OnInProgress,

@@ -81,8 +81,7 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use idempotency_core::owner::OwnerToken;
-    use idempotency_core::record::{Field, Status};
+    use idempotency_core::record::{Field, OwnerToken, Status};
     use idempotency_core::time::{EpochMillis, EpochSeconds};
 
     use super::*;

@@ -3,9 +3,8 @@
 use std::io::{self, Read as _};
 
 use idempotency_core::key::Json;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::decision::{Decided, Decision, Ending, Undecided};
-use idempotency_core::record::{Data, RecordId};
+use idempotency_core::record::{Data, OwnerToken, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 

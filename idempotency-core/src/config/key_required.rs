@@ -40,6 +40,7 @@ impl From<bool> for KeyRequired {
     }
 }
 
+#[doc(hidden)]
 impl FromStr for KeyRequired {
     type Err = UnknownKeyRequired;
 
@@ -57,6 +58,7 @@ impl FromStr for KeyRequired {
 }
 
 /// The error for a text that is not a [`KeyRequired`]. Its text lists what is accepted.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownKeyRequired;

@@ -5,7 +5,7 @@ mod settings;
 mod value;
 mod variables;
 
-pub use crate::key::{HashAlgorithm, UnknownHashAlgorithm};
+pub use crate::key::HashAlgorithm;
 pub use key_required::{KeyRequired, UnknownKeyRequired};
 pub use settings::Settings;
 pub use variables::{UnknownVariable, Variables};
@@ -27,6 +27,7 @@ pub struct ConfigurationError {
     message: String,
 }
 
+#[doc(hidden)]
 impl ConfigurationError {
     /// Returns an error with this text.
     pub fn new(message: impl Into<String>) -> Self {

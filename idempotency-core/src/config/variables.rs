@@ -54,6 +54,7 @@ pub struct Variables(BTreeMap<String, String>);
 ///     "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
 /// );
 /// ```
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownVariable {
@@ -85,7 +86,10 @@ impl Variables {
             .map(String::as_str)
             .filter(|value| !value.is_empty())
     }
+}
 
+#[doc(hidden)]
+impl Variables {
     /// Returns true if this crate reads a variable of this name.
     pub fn is_known(name: &str) -> bool {
         [FUNCTION_NAME, MEMORY_SIZE, POWERTOOLS_DISABLED].contains(&name)

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::single_flight::SingleFlight;
 use crate::cache::LocalCache;
-use crate::clock::Clock;
-use crate::owner::OwnerToken;
 use crate::protocol::{Breaker, Circuit};
 use crate::random::{Random, RandomError};
+use crate::record::OwnerToken;
 use crate::store::Store;
+use crate::time::Clock;
 
 /// The store, clock, random source and local cache that operations work with, the leaders of their calls in progress, and the
 /// circuit breaker of the store.

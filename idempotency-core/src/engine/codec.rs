@@ -1,7 +1,5 @@
 //! What the engine must know of a handler's types: how a response becomes JSON text and back, and what an error means.
 
-use std::fmt;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -126,12 +124,6 @@ impl<E> Clone for Errors<E> {
 
 impl<E> Copy for Errors<E> {}
 
-impl<E> fmt::Debug for Errors<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Errors<{}>", std::any::type_name::<E>())
-    }
-}
-
 impl<R> Codec<R> {
     /// Returns the codec of these two functions.
     ///
@@ -192,9 +184,3 @@ impl<R> Clone for Read<R> {
 }
 
 impl<R> Copy for Read<R> {}
-
-impl<R> fmt::Debug for Codec<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Codec<{}>", std::any::type_name::<R>())
-    }
-}

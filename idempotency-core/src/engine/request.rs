@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::Backend;
-use crate::event::Report;
+use crate::event::Meter;
 use crate::future::BoxFuture;
 use crate::protocol::{Input, Resend, WriteErrorKind, WriteResult};
 use crate::record::RecordId;
@@ -21,22 +21,6 @@ pub(super) struct Reasons {
     pub(super) unreadable: Option<String>,
 }
 
-/// Counts requests and their time.
-pub(super) trait Meter {
-    fn started(&mut self);
-    fn ended(&mut self);
-}
-
-impl Meter for Report<'_> {
-    fn started(&mut self) {
-        self.store_request_started();
-    }
-
-    fn ended(&mut self) {
-        self.store_request_ended();
-    }
-}
-
 /// Sends a request, and waits for its reply for at most `limit`. Returns also whether the store noted that the condition failed.
 async fn send(
     backend: &Backend,
@@ -45,9 +29,9 @@ async fn send(
     meter: &mut impl Meter,
 ) -> (StoreReply, bool) {
     let (store, log) = (backend.store(), SendLog::with_limit(limit));
-    meter.started();
+    meter.request_started();
     let reply = timeout(store.send(request, &log), || backend.clock().sleep(limit)).await;
-    meter.ended();
+    meter.request_ended();
     let mut reply = reply.unwrap_or_else(|| {
         // Unless the sends are known, the write may have been applied, or may still be applied later.
         let (maybe_applied, error) = log.timed_out(&store.name());

@@ -114,12 +114,6 @@ impl Staging {
     }
 }
 
-impl fmt::Debug for Staging {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Staging")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

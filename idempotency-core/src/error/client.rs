@@ -17,6 +17,7 @@ impl ErrorKind {
     ///     "this request is still being processed: send it again later, unchanged and under the same key",
     /// );
     /// ```
+    #[doc(hidden)]
     pub const fn client_message(self) -> &'static str {
         match self {
             Self::AlreadyInProgress => {

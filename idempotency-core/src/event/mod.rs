@@ -26,16 +26,18 @@ mod summary;
 
 pub use crate::protocol::{Circuit, ClaimEnd, StagedEnd};
 pub use observer::observe;
-pub(crate) use report::Report;
+pub(crate) use report::{Meter, Report};
 pub use summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
 
 use crate::error::Error;
 use tracing::Span;
 
 /// The target of the outcome event and of the span.
+#[doc(hidden)]
 pub const TARGET: &str = "idempotency";
 
 /// The message of the outcome event, and the name of the span.
+#[doc(hidden)]
 pub const MESSAGE: &str = "idempotent call";
 
 /// Emits the outcome event of a call that ends with `error` before it reaches
@@ -52,6 +54,7 @@ pub const MESSAGE: &str = "idempotent call";
 /// let error = event::refused(error);
 /// assert_eq!(event::refused(error).kind(), ErrorKind::Configuration);
 /// ```
+#[doc(hidden)]
 #[must_use = "return the error to the caller"]
 pub fn refused(mut error: Error) -> Error {
     if error.mark_emitted() {

@@ -6,12 +6,11 @@ use tracing::Span;
 
 use super::span::span;
 use super::summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
-use crate::clock::Clock;
 use crate::outcome::{Bypass, Ending, Outcome, OutcomeKind};
 use crate::protocol::{CallEnd, StagedEnd};
 use crate::record::RecordId;
 use crate::store::{Staged, StoreError};
-use crate::time::EpochMillis;
+use crate::time::{Clock, EpochMillis};
 
 /// Collects the fields of a call's outcome event. If it is dropped before [`end`](Self::end), the event says that the call
 /// was abandoned.
@@ -31,6 +30,26 @@ pub(crate) struct Report<'a> {
 enum Work {
     Store,
     Handler,
+}
+
+/// Counts requests to the store, and their time.
+pub(crate) trait Meter {
+    /// Counts a request, and starts to measure its time.
+    fn request_started(&mut self);
+
+    /// Ends the time of a request: the store replied, or the request timed out.
+    fn request_ended(&mut self);
+}
+
+impl Meter for Report<'_> {
+    fn request_started(&mut self) {
+        self.summary.store_requests += 1;
+        self.begin(Work::Store);
+    }
+
+    fn request_ended(&mut self) {
+        self.pause();
+    }
 }
 
 impl<'a> Report<'a> {
@@ -106,17 +125,6 @@ impl<'a> Report<'a> {
     /// Records what the call learnt of the circuit, or did to it.
     pub(crate) fn circuit(&mut self, change: CircuitChange) {
         self.summary.circuit = Some(change);
-    }
-
-    /// Counts a request to the store, and starts to measure its time.
-    pub(crate) fn store_request_started(&mut self) {
-        self.summary.store_requests += 1;
-        self.begin(Work::Store);
-    }
-
-    /// Ends the time of a request: the store replied, or the request timed out.
-    pub(crate) fn store_request_ended(&mut self) {
-        self.pause();
     }
 
     /// Adds requests that the handler's steps sent. Their time is a part of the handler's time too.

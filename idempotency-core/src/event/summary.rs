@@ -187,19 +187,9 @@ impl<'a> CallSummary<'a> {
         self.handler
     }
 
-    /// Returns true if the handler was started in this call.
-    pub fn handler_ran(&self) -> bool {
-        self.handler.is_some()
-    }
-
     /// Returns how the call's own claim ended, if it had one and its end is known.
     pub fn claim(&self) -> Option<ClaimEnd> {
         self.claim
-    }
-
-    /// Returns whether the response is stored, for a run under a claim whose end is known.
-    pub fn stored(&self) -> Option<bool> {
-        self.claim.map(|claim| claim == ClaimEnd::Completed)
     }
 
     /// Returns true if the call's claim replaced the claim of another call, whose lease had expired without a result: the other
@@ -234,6 +224,16 @@ impl<'a> CallSummary<'a> {
     /// Returns how long the handler took, by the backend's clock.
     pub fn handler_time(&self) -> Duration {
         self.handler_time
+    }
+
+    /// Returns true if the handler was started in this call.
+    pub(super) fn handler_ran(&self) -> bool {
+        self.handler.is_some()
+    }
+
+    /// Returns whether the response is stored, for a run under a claim whose end is known.
+    pub(super) fn stored(&self) -> Option<bool> {
+        self.claim.map(|claim| claim == ClaimEnd::Completed)
     }
 
     pub(super) fn source_name(&self) -> Option<&'static str> {

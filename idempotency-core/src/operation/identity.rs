@@ -26,6 +26,7 @@ use crate::record::{RecordId, StoredEvent};
 /// let identity = operation.identify(r#"{"a": 1}"#, None).unwrap();
 /// assert_eq!(identity.key().unwrap().as_str(), "shop#42b7b4f2921788ea14dac5566e6f06d0");
 /// ```
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity(State);
 

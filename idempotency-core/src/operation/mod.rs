@@ -11,7 +11,9 @@ mod identity;
 mod stored_event;
 mod texts;
 
-pub use crate::engine::{Call, StageError, Step, Token, run_without_claim};
+#[doc(hidden)]
+pub use crate::engine::run_without_claim;
+pub use crate::engine::{Call, StageError, Step, Token};
 pub use crate::protocol::{Run, StepRetry};
 pub use identity::Identity;
 use stored_event::Keeps;
@@ -45,6 +47,7 @@ use crate::time::EpochMillis;
 /// let operation = CompiledOperation::new("shop::orders::place", &settings, &Variables::default()).unwrap();
 /// assert_eq!(operation.key_prefix(), "local.shop.orders.place");
 /// ```
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct CompiledOperation {
     key_prefix: String,

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::clock::Clock;
 use crate::engine::Written;
 use crate::example::{self, ready};
 use crate::future::BoxFuture;
@@ -16,6 +15,7 @@ use crate::record::RecordId;
 use crate::store::{
     MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
 };
+use crate::time::Clock;
 
 /// An operation whose calls share one record, and the store that holds it.
 struct Shop {
@@ -211,34 +211,20 @@ fn a_codec_that_stores_nothing_completes_the_key_without_a_response() {
 #[test]
 fn a_clone_of_a_backend_shares_the_calls_in_progress() {
     let shop = Shop::new(Settings::default());
-    let (identity, clone) = (
-        shop.operation.identify("1", None).unwrap(),
-        shop.backend.clone(),
-    );
+    let clone = shop.backend.clone();
     let first = |_| std::future::pending::<Result<String, Error>>();
-    let first = shop.operation.run(
+    let mut first = Box::pin(example::shared::run(
         &shop.backend,
-        &identity,
-        None,
-        Codec::json(),
-        Errors::new(|error| error),
+        &shop.operation,
+        "1",
         first,
-    );
-    let mut first = Box::pin(first);
+    ));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(first.as_mut().poll(&mut context).is_pending());
     // Without the call in progress, the store would not have the record, and the second call would run.
     shop.store.evict(&shop.id());
     let second = async |_| Ok("second".to_owned());
-    let second = shop.operation.run(
-        &clone,
-        &identity,
-        None,
-        Codec::json(),
-        Errors::new(|error| error),
-        second,
-    );
-    let Err(error) = ready(second) else {
+    let Err(error) = ready(example::shared::run(&clone, &shop.operation, "1", second)) else {
         panic!("the second call ran beside the first");
     };
     assert_eq!(error.kind(), ErrorKind::AlreadyInProgress);
@@ -314,16 +300,8 @@ fn call_over(store: &Arc<Failing>) -> Result<Outcome<String>, Error> {
     let operation =
         CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     let backend = example::backend_over(store.clone());
-    let identity = operation.identify("1", None).unwrap();
     let handler = async |_| Ok("placed".to_owned());
-    ready(operation.run(
-        &backend,
-        &identity,
-        None,
-        Codec::json(),
-        Errors::new(|error| error),
-        handler,
-    ))
+    ready(example::shared::run(&backend, &operation, "1", handler))
 }
 
 #[test]
@@ -423,20 +401,17 @@ impl Clock for At {
 #[test]
 fn a_clock_before_1970_is_refused_before_the_handler_runs() {
     let shop = Shop::new(Settings::default());
-    let identity = shop.operation.identify("1", None).unwrap();
     for (now, is_refused) in [(-1, true), (0, false), (1_700_000_000_000, false)] {
         let store = Arc::new(MemoryStore::new());
         let backend = Backend::new(store, Arc::new(At(now)), Arc::new(example::Fixed));
         let handler = async |_| Ok("placed".to_owned());
-        let call = shop.operation.run(
+        let error = ready(example::shared::run(
             &backend,
-            &identity,
-            None,
-            Codec::json(),
-            Errors::new(|error| error),
+            &shop.operation,
+            "1",
             handler,
-        );
-        let error = ready(call).err();
+        ))
+        .err();
         assert_eq!(error.is_some(), is_refused, "{now}");
         if let Some(error) = error {
             assert_eq!(

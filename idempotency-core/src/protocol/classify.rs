@@ -3,8 +3,7 @@
 use super::CallTerms;
 use super::condition::{claimable, replaceable, takeover};
 use super::policy::OnTimeout;
-use crate::owner::OwnerToken;
-use crate::record::{Field, Record, Status};
+use crate::record::{Field, OwnerToken, Record, Status};
 use crate::time::EpochMillis;
 
 /// What a record means to a call.

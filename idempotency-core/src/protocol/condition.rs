@@ -3,9 +3,8 @@
 //! The store in memory and [`classify`](super::classify()) evaluate them here. Every other store renders them in its own
 //! language. There is one definition, so a store and the protocol cannot disagree about what can be claimed.
 
-use crate::owner::OwnerToken;
 use crate::protocol::policy::OnTimeout;
-use crate::record::{Attribute, Field, Record, Status};
+use crate::record::{Attribute, Field, OwnerToken, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// A condition on the present record, or on the absence of one. A write is applied only if its condition holds.

@@ -2,8 +2,7 @@
 
 use super::CallTerms;
 use super::policy::Policy;
-use crate::owner::OwnerToken;
-use crate::record::{Data, Field, Record, RecordId, Status};
+use crate::record::{Data, Field, OwnerToken, Record, RecordId, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// The time of the tests.

@@ -53,7 +53,7 @@ pub enum Stage {
 ///
 /// ```
 /// use idempotency_core::protocol::{CallTerms, InFlightKey};
-/// # use idempotency_core::owner::OwnerToken;
+/// # use idempotency_core::record::OwnerToken;
 /// # let call = idempotency_core::example::call();
 /// let duplicate = CallTerms { owner: OwnerToken::from_bytes([2; 16]), ..call.clone() };
 /// assert_eq!(InFlightKey::of(&call), InFlightKey::of(&duplicate));

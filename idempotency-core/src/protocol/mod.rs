@@ -47,8 +47,7 @@ pub use run::Run;
 pub use step::Attempt;
 pub use steps::{StepLedger, StepRefusal, StepRetry, StepStart, StepWrite};
 
-use crate::owner::OwnerToken;
-use crate::record::{RecordId, StoredEvent};
+use crate::record::{OwnerToken, RecordId, StoredEvent};
 use crate::time::EpochMillis;
 use policy::Policy;
 
@@ -57,7 +56,7 @@ use policy::Policy;
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::owner::OwnerToken;
+/// use idempotency_core::record::OwnerToken;
 /// use idempotency_core::protocol::{CallTerms, policy::Policy};
 /// use idempotency_core::record::RecordId;
 /// let call = CallTerms {

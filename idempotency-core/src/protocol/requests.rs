@@ -7,8 +7,7 @@ use super::condition::{Condition, claimable, held_by, replaceable, takeover};
 use super::effect::Effect;
 use super::effect::{Change, Write};
 use super::policy::OnTimeout;
-use crate::owner::OwnerToken;
-use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
+use crate::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// How long after its lease a claim under `hold` is kept from the table's TTL: ten years.

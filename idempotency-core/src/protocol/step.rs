@@ -28,7 +28,7 @@ use state::{Completing, Releasing, State, finish, refuse};
 /// ```
 /// use idempotency_core::protocol::{Attempt, ClaimEnd, Effect, HandlerResult, Input, Write, WriteResult};
 /// use idempotency_core::protocol::{CallTerms, policy::Policy};
-/// use idempotency_core::{owner::OwnerToken, record::*, time::*};
+/// use idempotency_core::{record::*, time::*};
 /// let call = CallTerms {
 ///     id: RecordId::new("a#1"),
 ///     owner: OwnerToken::from_bytes([1; 16]),

@@ -13,8 +13,7 @@ use super::condition::{Condition, held_by};
 use super::effect::{Resend, Write, WriteErrorKind, WriteResult};
 use super::end::StepEnd;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
-use crate::owner::OwnerToken;
-use crate::record::{Data, RecordedSteps};
+use crate::record::{Data, OwnerToken, RecordedSteps};
 use crate::time::EpochMillis;
 
 /// The longest name of a step, in bytes.

@@ -16,7 +16,6 @@ use std::sync::{Arc, OnceLock};
 
 use serde::de::IgnoredAny;
 
-use crate::owner::OwnerToken;
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// Separates the prefix from the tenant in a record id. A prefix must not contain it.
@@ -40,6 +39,21 @@ impl RecordId {
         Self(text.into())
     }
 
+    /// Returns the text that the store holds.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the prefix: the name of the operation, without tenant and digest.
+    pub(crate) fn prefix(&self) -> &str {
+        let with_tenant = self.0.split_once(TENANT_MARK);
+        let parts = with_tenant.or_else(|| self.0.rsplit_once('#'));
+        parts.map_or(self.as_str(), |(prefix, _)| prefix)
+    }
+}
+
+#[doc(hidden)]
+impl RecordId {
     /// Returns the id of a digest under a prefix. Each tenant has ids of its own.
     ///
     /// # Examples
@@ -59,23 +73,44 @@ impl RecordId {
             }
         }
     }
-
-    /// Returns the text that the store holds.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the prefix: the name of the operation, without tenant and digest.
-    pub(crate) fn prefix(&self) -> &str {
-        let with_tenant = self.0.split_once(TENANT_MARK);
-        let parts = with_tenant.or_else(|| self.0.rsplit_once('#'));
-        parts.map_or(self.as_str(), |(prefix, _)| prefix)
-    }
 }
 
 impl fmt::Display for RecordId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// A token of one call: the same in all its tries and re-sends, never used for another call.
+///
+/// Completion and release have it as their condition. So a call whose claim was taken over cannot change the record of the
+/// call that took over.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::record::OwnerToken;
+/// let token = OwnerToken::from_bytes([7; 16]);
+/// assert_eq!(token.as_str(), "07070707070707070707070707070707");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnerToken(String);
+
+impl OwnerToken {
+    /// Returns the token of 128 random bits, as 32 lower-case hex digits.
+    #[doc(hidden)]
+    pub fn from_bytes(random: [u8; 16]) -> Self {
+        Self(format!("{:032x}", u128::from_be_bytes(random)))
+    }
+
+    /// Returns the token that was read from a record.
+    pub fn from_record(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Returns the text that the record holds.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -288,6 +323,7 @@ pub enum Attribute {
 
 impl Attribute {
     /// Returns the attribute's name in a table with the default configuration.
+    #[doc(hidden)]
     pub const fn default_name(self) -> &'static str {
         match self {
             Self::Expiration => "expiration",

@@ -20,16 +20,6 @@ use super::Data;
 pub struct RecordedSteps(Option<Arc<BTreeMap<String, Data>>>);
 
 impl RecordedSteps {
-    /// The longest results of one key, in bytes of JSON text, all together: as long as the largest response of Lambda.
-    ///
-    /// A store can compress results. What it reads back has to fit the memory of a function all the same.
-    pub const LONGEST: usize = 6_291_556;
-
-    /// Returns the recorded result of the step with this name.
-    pub fn get(&self, name: &str) -> Option<&Data> {
-        self.0.as_ref()?.get(name)
-    }
-
     /// Records the result of a step. A result of the same name is replaced.
     pub fn insert(&mut self, name: impl Into<String>, result: Data) {
         let steps = self.0.get_or_insert_default();
@@ -41,7 +31,10 @@ impl RecordedSteps {
         let steps = self.0.iter().flat_map(|steps| steps.iter());
         steps.map(|(name, result)| (name.as_str(), result))
     }
+}
 
+#[doc(hidden)]
+impl RecordedSteps {
     /// Returns the number of recorded steps.
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |steps| steps.len())
@@ -50,6 +43,16 @@ impl RecordedSteps {
     /// Returns true if no step is recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The longest results of one key, in bytes of JSON text, all together: as long as the largest response of Lambda.
+    ///
+    /// A store can compress results. What it reads back has to fit the memory of a function all the same.
+    pub const LONGEST: usize = 6_291_556;
+
+    /// Returns the recorded result of the step with this name.
+    pub fn get(&self, name: &str) -> Option<&Data> {
+        self.0.as_ref()?.get(name)
     }
 
     /// Returns the length of all results, in bytes of JSON text.

@@ -32,23 +32,6 @@ const SELECTED: &str = "{\"selected\":";
 const END: &str = "}";
 
 impl StoredEvent {
-    /// The longest text of an event, in bytes: 64 KiB. With a response that a record can have beside it, both fit one item of
-    /// DynamoDB.
-    pub const LONGEST: usize = 64 * 1024;
-
-    /// The longest stored text, in bytes.
-    pub const LONGEST_STORED: usize = Self::LONGEST + SELECTED.len() + END.len();
-
-    /// Returns a whole event with this JSON text, or `None` if the text is too long.
-    pub fn all(text: &str) -> Option<Self> {
-        Self::within(ALL, text)
-    }
-
-    /// Returns a part of an event with this JSON text, or `None` if the text is too long.
-    pub fn selected(text: &str) -> Option<Self> {
-        Self::within(SELECTED, text)
-    }
-
     fn within(start: &str, text: &str) -> Option<Self> {
         (text.len() <= Self::LONGEST).then(|| Self(Arc::new([start, text, END].concat())))
     }
@@ -71,11 +54,6 @@ impl StoredEvent {
         self.parts().map_or("", |(_, text)| text)
     }
 
-    /// Returns true if the event is whole: it can be sent to its function again.
-    pub fn is_whole(&self) -> bool {
-        self.parts().is_some_and(|(is_whole, _)| is_whole)
-    }
-
     /// Returns whether the event is whole, and its text.
     fn parts(&self) -> Option<(bool, &str)> {
         let stored = self.stored();
@@ -83,6 +61,31 @@ impl StoredEvent {
         let selected = || stored.strip_prefix(SELECTED).map(|rest| (false, rest));
         let (is_whole, rest) = all.or_else(selected)?;
         Some((is_whole, rest.strip_suffix(END)?))
+    }
+}
+
+#[doc(hidden)]
+impl StoredEvent {
+    /// The longest text of an event, in bytes: 64 KiB. With a response that a record can have beside it, both fit one item of
+    /// DynamoDB.
+    pub const LONGEST: usize = 64 * 1024;
+
+    /// The longest stored text, in bytes.
+    pub const LONGEST_STORED: usize = Self::LONGEST + SELECTED.len() + END.len();
+
+    /// Returns a whole event with this JSON text, or `None` if the text is too long.
+    pub fn all(text: &str) -> Option<Self> {
+        Self::within(ALL, text)
+    }
+
+    /// Returns a part of an event with this JSON text, or `None` if the text is too long.
+    pub fn selected(text: &str) -> Option<Self> {
+        Self::within(SELECTED, text)
+    }
+
+    /// Returns true if the event is whole: it can be sent to its function again.
+    pub fn is_whole(&self) -> bool {
+        self.parts().is_some_and(|(is_whole, _)| is_whole)
     }
 }
 

@@ -53,6 +53,7 @@ pub enum StoreErrorKind {
 impl StoreErrorKind {
     /// Returns true if the same request may succeed later without a change. The engine sends a completion again only after
     /// such an error.
+    #[doc(hidden)]
     pub fn is_transient(self) -> bool {
         matches!(
             self,

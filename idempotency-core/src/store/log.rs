@@ -30,13 +30,13 @@ use super::{StoreError, StoreErrorKind};
 /// log.ended(false, Some(StoreError::new(StoreErrorKind::Throttled, "too many requests")));
 /// assert!(!log.maybe_applied(), "the store refused the only send");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SendLog {
     limit: Option<Duration>,
     notes: Arc<Mutex<Notes>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Notes {
     stage: Stage,
     sends: u32,
@@ -48,9 +48,10 @@ struct Notes {
     refused: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// The store takes no notes.
+    #[default]
     Unknown,
     /// No send is in progress: before the first, or between two.
     Idle,
@@ -75,25 +76,9 @@ impl Notes {
 
 impl SendLog {
     /// Returns the notes of a request without a time limit.
+    #[doc(hidden)]
     pub fn new() -> Self {
-        Self {
-            limit: None,
-            notes: Arc::new(Mutex::new(Notes {
-                stage: Stage::Unknown,
-                sends: 0,
-                maybe_applied: false,
-                last: None,
-                refused: false,
-            })),
-        }
-    }
-
-    /// Returns the notes of a request whose caller waits for at most `limit`.
-    pub fn with_limit(limit: Duration) -> Self {
-        Self {
-            limit: Some(limit),
-            ..Self::new()
-        }
+        Self::default()
     }
 
     /// Returns how long the caller waits for the request, including all sends and pauses. `None` means no limit.
@@ -165,6 +150,18 @@ impl SendLog {
     /// ```
     pub fn refused(&self) {
         self.notes().refused = true;
+    }
+}
+
+/// What the engine reads of the notes.
+#[doc(hidden)]
+impl SendLog {
+    /// Returns the notes of a request whose caller waits for at most `limit`.
+    pub fn with_limit(limit: Duration) -> Self {
+        Self {
+            limit: Some(limit),
+            ..Self::new()
+        }
     }
 
     /// Returns true if the store noted that the condition of the write did not hold.
@@ -275,12 +272,6 @@ impl SendLog {
     }
 }
 
-impl Default for SendLog {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// What the notes say after each way in which a request can time out.
 #[cfg(test)]
 mod tests {
@@ -293,106 +284,122 @@ mod tests {
         ))
     }
 
-    #[test]
-    fn a_write_counts_as_maybe_applied_if_the_store_takes_no_notes() {
-        let (maybe_applied, error) = SendLog::new().timed_out("the table");
-        assert!(maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-        assert!(
-            error.to_string().contains("the table gave no response"),
-            "{error}"
-        );
+    /// What a store notes.
+    enum Note {
+        Preparing,
+        Reading,
+        Sending,
+        /// The send ended: whether it may have been applied, and whether with the error [`throttled`].
+        Ended(bool, bool),
     }
 
-    #[test]
-    fn a_request_that_was_never_sent_was_not_applied() {
+    fn noted(notes: &[Note]) -> SendLog {
         let log = SendLog::new();
-        log.preparing();
-        let (maybe_applied, error) = log.timed_out("the table");
-        assert!(!maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Credentials);
-        let text = error.to_string();
-        for word in ["nothing was sent", "credentials", "rate limit"] {
-            assert!(text.contains(word), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_send_in_progress_may_be_applied_and_the_error_quotes_the_send_before_it() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.ended(false, throttled());
-        log.sending();
-        let (maybe_applied, error) = log.timed_out("the table");
-        assert!(maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-        assert!(error.to_string().contains("fewer requests"), "{error}");
-    }
-
-    #[test]
-    fn one_send_that_may_have_been_applied_counts_however_the_later_ones_end() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.ended(true, None);
-        log.sending();
-        log.ended(false, throttled());
-        let (maybe_applied, error) = log.timed_out("the table");
-        assert!(maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Throttled);
-        assert!(error.to_string().contains("after 2 sends"), "{error}");
-    }
-
-    #[test]
-    fn a_send_that_never_ended_may_have_been_applied_however_the_next_one_ends() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.sending();
-        log.ended(false, None);
-        assert!(log.maybe_applied());
-    }
-
-    #[test]
-    fn a_send_that_never_ended_may_have_been_applied_also_if_another_request_is_prepared() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.preparing();
-        assert!(log.maybe_applied());
-    }
-
-    #[test]
-    fn a_read_before_a_write_is_never_applied() {
-        let log = SendLog::new();
-        log.preparing();
-        log.reading();
-        let (maybe_applied, error) = log.timed_out("the table");
-        assert!(!maybe_applied);
-        assert!(error.to_string().contains("gave no response"), "{error}");
-        log.preparing();
-        log.sending();
-        assert!(log.maybe_applied());
-        log.ended(false, throttled());
-        assert_eq!((log.maybe_applied(), log.sends()), (false, 2));
-    }
-
-    #[test]
-    fn timed_out_returns_the_same_a_second_time() {
-        for is_on_its_way in [false, true] {
-            let log = SendLog::new();
-            log.preparing();
-            log.sending();
-            log.ended(false, throttled());
-            if is_on_its_way {
-                log.sending();
+        for note in notes {
+            match note {
+                Note::Preparing => log.preparing(),
+                Note::Reading => log.reading(),
+                Note::Sending => log.sending(),
+                Note::Ended(maybe_applied, fails) => {
+                    log.ended(*maybe_applied, throttled().filter(|_| *fails));
+                }
             }
-            let timed_out = || {
-                let (maybe_applied, error) = log.timed_out("the table");
-                (maybe_applied, error.kind(), error.to_string())
-            };
-            assert_eq!(timed_out(), timed_out());
+        }
+        log
+    }
+
+    #[test]
+    fn the_notes_say_whether_a_request_that_timed_out_was_applied_and_why_it_is_not_done() {
+        use Note::{Ended, Preparing, Reading, Sending};
+        use StoreErrorKind::{Credentials, Throttled, Unreachable};
+        const LATE: &str = "the table gave no response";
+        for (name, notes, maybe_applied, kind, text) in [
+            ("no notes", &[][..], true, Unreachable, LATE),
+            (
+                "never sent",
+                &[Preparing],
+                false,
+                Credentials,
+                "nothing was sent",
+            ),
+            (
+                "never sent",
+                &[Preparing],
+                false,
+                Credentials,
+                "credentials",
+            ),
+            ("never sent", &[Preparing], false, Credentials, "rate limit"),
+            (
+                "a send in progress quotes the error of the one before",
+                &[Preparing, Sending, Ended(false, true), Sending],
+                true,
+                Unreachable,
+                "fewer requests",
+            ),
+            (
+                "a send that may have been applied counts however a later one ends",
+                &[
+                    Preparing,
+                    Sending,
+                    Ended(true, false),
+                    Sending,
+                    Ended(false, true),
+                ],
+                true,
+                Throttled,
+                "after 2 sends",
+            ),
+            (
+                "a send that never ended counts however the next one ends",
+                &[Preparing, Sending, Sending, Ended(false, false)],
+                true,
+                Unreachable,
+                LATE,
+            ),
+            (
+                "a send that never ended counts if another request is prepared",
+                &[Preparing, Sending, Preparing],
+                true,
+                Unreachable,
+                LATE,
+            ),
+            (
+                "a read changes nothing",
+                &[Preparing, Reading],
+                false,
+                Unreachable,
+                LATE,
+            ),
+            (
+                "a write after a read can be applied",
+                &[Preparing, Reading, Preparing, Sending],
+                true,
+                Unreachable,
+                LATE,
+            ),
+            (
+                "a write after a read ended",
+                &[Preparing, Reading, Preparing, Sending, Ended(false, true)],
+                false,
+                Throttled,
+                "after 2 sends",
+            ),
+            (
+                "a send that ended without an error",
+                &[Preparing, Sending, Ended(false, false)],
+                false,
+                Unreachable,
+                LATE,
+            ),
+        ] {
+            let log = noted(notes);
+            assert_eq!(log.maybe_applied(), maybe_applied, "{name}");
+            for _second in [false, true] {
+                let (applied, error) = log.timed_out("the table");
+                assert_eq!((applied, error.kind()), (maybe_applied, kind), "{name}");
+                assert!(error.to_string().contains(text), "{name}: {error}");
+            }
         }
     }
 
@@ -427,16 +434,5 @@ mod tests {
             log.ended(false, None);
             assert!(!log.is_sending());
         }
-    }
-
-    #[test]
-    fn a_timed_out_request_whose_send_ended_without_an_error_is_unreachable() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.ended(false, None);
-        let (maybe_applied, error) = log.timed_out("the table");
-        assert!(!maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     }
 }

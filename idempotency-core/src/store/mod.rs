@@ -12,6 +12,7 @@ mod reply;
 mod request;
 mod staged;
 
+pub use crate::future::BoxFuture;
 pub use crate::protocol::condition::{Condition, Operand};
 pub use crate::protocol::{Change, Consistency, Write};
 pub use error::{StoreError, StoreErrorKind};
@@ -21,8 +22,6 @@ pub use rejection::{RejectedWrite, Rejection};
 pub use reply::StoreReply;
 pub use request::{RecordWrite, StoreRequest, TransactionRequest};
 pub use staged::{Staged, StagedWrites};
-
-use crate::future::BoxFuture;
 
 /// A store of records.
 ///

@@ -57,6 +57,7 @@ impl Rejection {
     /// let wrong = RejectedWrite::new(1, "put of table `orders`", "ValidationError");
     /// assert!(!Rejection::new(2, vec![wrong]).is_by_conditions());
     /// ```
+    #[doc(hidden)]
     pub fn is_by_conditions(&self) -> bool {
         !self.writes.is_empty() && self.writes.iter().all(RejectedWrite::is_condition)
     }
@@ -118,6 +119,7 @@ impl RejectedWrite {
     }
 
     /// Returns the position of the write among the staged ones, counted from zero.
+    #[doc(hidden)]
     pub fn index(&self) -> usize {
         self.index
     }

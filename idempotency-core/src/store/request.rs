@@ -42,6 +42,7 @@ pub enum StoreRequest<'a> {
     Read(&'a RecordId, Consistency),
 }
 
+#[doc(hidden)]
 impl<'a> StoreRequest<'a> {
     /// Returns the request of a write without staged ones.
     pub fn write(id: &'a RecordId, write: &'a Write, condition: &'a Condition) -> Self {

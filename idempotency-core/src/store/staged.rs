@@ -31,6 +31,7 @@ pub struct Staged(Arc<dyn StagedWrites>);
 
 impl Staged {
     /// Returns the writes of a handler that has ended.
+    #[doc(hidden)]
     pub fn new(writes: impl StagedWrites) -> Self {
         Self(Arc::new(writes))
     }
@@ -40,6 +41,7 @@ impl Staged {
     }
 
     /// Returns the number of writes.
+    #[doc(hidden)]
     pub fn count(&self) -> usize {
         self.0.count()
     }

@@ -7,8 +7,7 @@ pub(crate) mod size;
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
+use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use crate::config::AttributeNames;

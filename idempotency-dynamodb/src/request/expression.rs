@@ -414,10 +414,9 @@ impl<'a> Draft<'a> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use idempotency_core::owner::OwnerToken;
     use idempotency_core::protocol::condition::{claimable, held_by};
     use idempotency_core::protocol::policy::OnTimeout;
-    use idempotency_core::record::{Data, Field, Record, Status};
+    use idempotency_core::record::{Data, Field, OwnerToken, Record, Status};
     use idempotency_core::store::Change;
     use idempotency_core::time::{EpochMillis, EpochSeconds};
 

@@ -8,10 +8,9 @@ use aws_sdk_dynamodb::config::endpoint::{Endpoint, EndpointFuture, Params, Resol
 use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_types::sdk_config::Builder;
 use idempotency_core::example::StoreExt;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{Change, SendLog, Store, StoreReply, StoreRequest, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{IdentityCache, SharedIdentityCache};
 use idempotency_core::example::StoreExt;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
-use idempotency_core::record::{Data, Field};
+use idempotency_core::record::{Data, Field, OwnerToken};
 use idempotency_core::store::{
     Change, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest, Write,
 };

@@ -1,10 +1,9 @@
 //! The requests: one for each operation, in this form.
 
 use idempotency_core::example::StoreExt;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by, replaceable, takeover};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
+use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::store::{
     Change, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest, Write,
 };

@@ -1,8 +1,7 @@
 //! Transactions on the wire: what is sent, and what each reply means.
 
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
-use idempotency_core::record::{Data, Field, Record, Status};
+use idempotency_core::record::{Data, Field, OwnerToken, Record, Status};
 use idempotency_core::store::{
     Change, LedgerEntry, MemoryWrites, RecordWrite, SendLog, Staged, Store, StoreErrorKind,
     StoreReply, StoreRequest, TransactionRequest, Write,

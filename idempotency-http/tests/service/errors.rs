@@ -19,7 +19,6 @@ use futures_util::stream::{self, StreamExt};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use idempotency_core::clock::Clock;
 use idempotency_core::config::Settings;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::future::BoxFuture;
@@ -28,7 +27,7 @@ use idempotency_core::store::{
     MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
 };
 use idempotency_core::system::SystemRandom;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_http::{
     Backend, ClientReply, FailureReport, Host, HttpIdempotencyLayer, HttpOperation, Place, Problem,
     ReceivedRequest, Unstorable, Variables, ViewError,

@@ -19,12 +19,11 @@ use bytes::Bytes;
 use http::request::Builder;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use idempotency_core::clock::Clock;
 use idempotency_core::engine::Backend;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::MemoryStore;
 use idempotency_core::system::SystemRandom;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_http::{
     Host, HttpIdempotencyLayer, HttpOperation, HttpOperationBuilder, Place, ResponseBody, Variables,
 };

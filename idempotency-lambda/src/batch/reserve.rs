@@ -90,11 +90,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    use idempotency_core::clock::Clock;
     use idempotency_core::engine::Backend;
     use idempotency_core::future::BoxFuture;
     use idempotency_core::store::MemoryStore;
-    use idempotency_core::time::EpochMillis;
+    use idempotency_core::time::{Clock, EpochMillis};
 
     use super::*;
     use crate::{SystemRandom, with_backend};

@@ -7,10 +7,10 @@ use idempotency_http::{HttpOperation, HttpOperationBuilder, HttpTarget};
 use super::HttpLayer;
 use super::host::LambdaHost;
 use crate::operation::Operation;
+use crate::operation::StoreHandle;
 use crate::operation::registry::{Claimant, note_built};
 use crate::process;
 use crate::start;
-use crate::store::StoreHandle;
 
 /// Collects the HTTP rules of an operation. [`OperationBuilder::http`](crate::OperationBuilder::http) starts it.
 ///

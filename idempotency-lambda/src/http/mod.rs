@@ -37,8 +37,12 @@ pub mod handler;
 mod host;
 mod run;
 
-pub use builder::{HttpLayerBuilder, OnLambda};
-pub use host::{HttpLayer, LambdaHost};
+pub use builder::HttpLayerBuilder;
+#[doc(hidden)]
+pub use builder::OnLambda;
+pub use host::HttpLayer;
+#[doc(hidden)]
+pub use host::LambdaHost;
 pub use run::{run, run_concurrent, service};
 
 pub use idempotency_http::{Problem, Reason, Unstorable};

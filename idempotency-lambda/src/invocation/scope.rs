@@ -6,10 +6,9 @@
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 
-use idempotency_core::clock::Clock;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 
 use crate::metrics::Meter;
 use crate::process;

@@ -3,11 +3,11 @@
 use std::io::Write as _;
 use std::sync::OnceLock;
 
-use idempotency_core::clock::Clock;
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::error::Error;
 use idempotency_core::event::{CallSummary, observe};
 use idempotency_core::system::SystemClock;
+use idempotency_core::time::Clock;
 
 use super::emf::Format;
 use super::meter::Tally;

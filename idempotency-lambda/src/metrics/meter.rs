@@ -146,7 +146,7 @@ impl Tally {
         if call.store_requests() > 0 {
             self.store.push(milliseconds(call.store_time()));
         }
-        if call.handler_ran() {
+        if call.handler().is_some() {
             self.handler.push(milliseconds(call.handler_time()));
         }
     }

@@ -1,6 +1,8 @@
 //! Building an operation in code.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
@@ -9,12 +11,12 @@ use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,
 };
+use idempotency_core::store::Store;
 
 use super::Operation;
 use super::registry::{self, Claimant};
 use crate::process;
 use crate::start;
-use crate::store::StoreHandle;
 
 /// Collects the settings of an [`Operation`].
 ///
@@ -215,5 +217,54 @@ impl OperationBuilder {
             Some(store) => operation.with_store(store),
             None => operation,
         })
+    }
+}
+
+/// A store for one operation. It is made from an `Arc` of a [`Store`], or from a reference to one.
+///
+/// For a store of your own implement [`Store`], and test it with the conformance suite of the crate `idempotency-testkit`.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::{MemoryStore, Operation, StoreHandle};
+/// use std::sync::Arc;
+///
+/// let store = Arc::new(MemoryStore::new());
+/// let charge = Operation::builder("charge").store(&store).build()?;
+/// let handle = StoreHandle::from(store);
+/// # let _ = (charge, handle);
+/// # Ok::<(), idempotency_lambda::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct StoreHandle(pub(crate) Arc<dyn Store>);
+
+impl<S: Store + 'static> From<Arc<S>> for StoreHandle {
+    fn from(store: Arc<S>) -> Self {
+        Self(store)
+    }
+}
+
+impl<S: Store + 'static> From<&Arc<S>> for StoreHandle {
+    fn from(store: &Arc<S>) -> Self {
+        Self(store.clone())
+    }
+}
+
+impl From<Arc<dyn Store>> for StoreHandle {
+    fn from(store: Arc<dyn Store>) -> Self {
+        Self(store)
+    }
+}
+
+impl From<&Arc<dyn Store>> for StoreHandle {
+    fn from(store: &Arc<dyn Store>) -> Self {
+        Self(Arc::clone(store))
+    }
+}
+
+impl fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreHandle({})", self.0.name())
     }
 }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::{Handler, Operation};
 use crate::event::Payload;
 use crate::invocation::{Change, Deadline, InScope, Invocation};
-use crate::warning::warn;
+use crate::process::warn;
 
 /// A call whose identity is known. It no longer needs the payload, so the handler can take it.
 ///
@@ -91,27 +91,23 @@ impl IdentifiedCall {
         &self.identity
     }
 
-    /// Returns why the handler will run unprotected, or `None` if it is protected.
-    pub fn bypass(&self) -> Option<Bypass> {
-        self.identity.bypass()
-    }
-
-    /// Returns true if the handler will run unprotected: the payload has no key, or protection is switched off.
+    /// Returns why the handler will run unprotected, or `None` if it is protected: the payload has no key, or protection is
+    /// switched off.
     ///
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_lambda::{Deadline, Error, Operation};
+    /// # use idempotency_lambda::{Bypass, Deadline, Error, Operation};
     /// # use serde_json::json;
     /// let charge = Operation::builder("payments::charge").key("order_id").key_required(false).build()?;
     /// let call = charge.identify(&json!({"amount": 4_200}), Deadline::Inherited)?;
-    /// assert!(call.is_bypassed());
+    /// assert_eq!(call.bypass(), Some(Bypass::NoKey));
     /// let call = charge.identify(&json!({"order_id": 7, "amount": 4_200}), Deadline::Inherited)?;
     /// assert!(call.key().unwrap().as_str().starts_with("local.payments.charge#"));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn is_bypassed(&self) -> bool {
-        self.bypass().is_some()
+    pub fn bypass(&self) -> Option<Bypass> {
+        self.identity.bypass()
     }
 
     /// Runs `handler`, or returns the response of an earlier call with the same key.

@@ -15,7 +15,7 @@ mod handler;
 mod identified;
 pub(crate) mod registry;
 
-pub use builder::OperationBuilder;
+pub use builder::{OperationBuilder, StoreHandle};
 pub use handler::Handler;
 pub use identified::IdentifiedCall;
 
@@ -37,8 +37,7 @@ use serde::de::DeserializeOwned;
 use crate::event::Payload;
 use crate::invocation::{Deadline, Scope};
 use crate::process;
-use crate::store::StoreHandle;
-use crate::warning::warn;
+use crate::process::warn;
 use registry::Claimant;
 
 /// A protected operation as a value, for code that an attribute does not fit.

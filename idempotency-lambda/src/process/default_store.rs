@@ -5,7 +5,7 @@ use std::sync::Arc;
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::store::{MemoryStore, Store};
 
-use crate::warning::warn;
+use crate::process::warn;
 
 /// The variable that names the store.
 const STORE: &str = "IDEMPOTENCY_STORE";

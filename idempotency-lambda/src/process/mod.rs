@@ -16,8 +16,6 @@ use idempotency_core::store::Store;
 use idempotency_core::system::{SystemClock, SystemRandom};
 use tokio::sync::OnceCell;
 
-use crate::warning::warn;
-
 // The process's environment variables, copied at first use.
 
 static VARIABLES: OnceLock<Variables> = OnceLock::new();
@@ -191,6 +189,15 @@ pub(crate) fn clear_caches() {
         .iter()
         .filter_map(Weak::upgrade)
         .for_each(|cache| cache.clear());
+}
+
+/// Logs a `tracing` warning, or writes it to standard error if no subscriber is set.
+pub(crate) fn warn(text: &str) {
+    if tracing::dispatcher::has_been_set() {
+        tracing::warn!("{text}");
+    } else {
+        eprintln!("WARN {text}");
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use crate::diagnostic::diagnostic;
 use crate::invocation::InvocationLayer;
 use crate::operation::registry;
-use crate::warning::warn;
+use crate::process::warn;
 use crate::{BoxError, metrics, process};
 
 pub(crate) use init_error::{end_init_phase, reported};

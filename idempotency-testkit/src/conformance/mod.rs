@@ -34,7 +34,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use idempotency_core::clock::Clock;
+use idempotency_core::time::Clock;
 
 /// Checks every rule of the `Store` contract, one case after the other, and reports the result of each.
 ///

@@ -11,11 +11,12 @@ use super::factory::{ForeignRecord, StoreFactory};
 // What nearly every case names.
 pub(super) use self::Expected::{Applied, Refused};
 pub(super) use crate::store::{StoreExt, StoreOperation};
-pub(super) use idempotency_core::owner::OwnerToken;
 pub(super) use idempotency_core::protocol::condition::Condition::{self, NoRecord};
 pub(super) use idempotency_core::protocol::condition::claimable;
 pub(super) use idempotency_core::protocol::policy::OnTimeout;
-pub(super) use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+pub(super) use idempotency_core::record::{
+    Attribute, Data, Field, OwnerToken, Record, RecordId, Status,
+};
 pub(super) use idempotency_core::store::{Change, Store, StoreErrorKind, StoreReply, Write};
 pub(super) use idempotency_core::time::{EpochMillis, EpochSeconds};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use idempotency_core::clock::Clock;
+use idempotency_core::time::Clock;
 use idempotency_lambda::{BoxError, SystemClock, with_backend, with_invocation};
 use serde::Serialize;
 

@@ -15,9 +15,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::lock;
-use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use tokio::runtime::Builder;
 
 use super::gate::{FaultKind, Gate, Message, Point, Service};

@@ -1,12 +1,11 @@
 //! Deliberate faults of a call by itself: its claims, its handler, its completion and its cache.
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::{
     CallTerms, Effect, HandlerEnd, HandlerResult, Input, Write, WriteResult,
 };
-use idempotency_core::record::{Attribute, Field, Record, Status};
+use idempotency_core::record::{Attribute, Field, OwnerToken, Record, Status};
 use idempotency_core::time::EpochMillis;
 
 use super::{CallView, Rules, record_in};

@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
-use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::{StoreReply, Write};
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::dynamodb::once::{self, Once, OnceRefusal};
 use idempotency_lambda::dynamodb::versioned::{self, Version, VersionedError, VersionedRefusal};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::clock::Clock;
 use idempotency_core::record::{RecordId, StoredEvent};
+use idempotency_core::time::Clock;
 use idempotency_lambda::{Backend, BoxError, Deadline, ErrorKind, Operation, with_backend};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};

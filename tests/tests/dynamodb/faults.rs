@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
+use idempotency_core::time::Clock;
 use idempotency_lambda::{
     BoxError, Deadline, ErrorKind, OnTimeout, Operation, observe, with_backend,
 };

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
     Change, SendLog, Store as _, StoreErrorKind, StoreReply, StoreRequest, Write,
 };

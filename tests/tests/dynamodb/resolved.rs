@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
 use idempotency_core::protocol::decision::{Decision, Ending};
 use idempotency_core::record::{Data, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
+use idempotency_core::time::Clock;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, OnTimeout, Operation, with_backend,
 };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
+use idempotency_core::time::Clock;
 use idempotency_lambda::{
     Backend, BoxError, Call, Deadline, DynamoDbStore, ErrorKind, OnTimeout, Operation, Outcome,
     Steps, with_backend,

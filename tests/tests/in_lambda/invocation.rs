@@ -12,7 +12,7 @@ use idempotency_lambda::{
     BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, idempotent,
     in_current_invocation, service, time_left, with_backend, with_invocation,
 };
-use idempotency_tests::{Harness, START, operation, ours};
+use idempotency_tests::{Harness, START, keyed, operation, ours};
 use lambda_http::http;
 use lambda_runtime::Service;
 use serde_json::{Value, json};
@@ -264,7 +264,7 @@ async fn a_function_that_is_switched_off_needs_no_invocation() {
     let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
     let off = operation().variables(variables).build().unwrap();
     let call = off.identify(&1, Deadline::Inherited).unwrap();
-    assert!(call.is_bypassed());
+    assert!(call.bypass().is_some());
     assert_eq!(call.key(), None);
 }
 
@@ -291,10 +291,10 @@ async fn the_time_left_is_read_from_the_clock_of_the_backend() {
 #[tokio::test]
 async fn an_identified_call_owns_its_identity_so_the_handler_can_take_the_payload_on_any_thread() {
     let harness = harness();
-    let charge = operation().key("order_id").build().unwrap();
+    let charge = keyed(|of| of);
     let event = LambdaEvent::new(serde_json::json!({ "order_id": 1 }), context("blue", 20));
     let call = charge.identify(&event.payload, &event.context).unwrap();
-    assert!(!call.is_bypassed());
+    assert!(call.bypass().is_none());
     let key = call.key().unwrap().clone();
     // The operation is not borrowed.
     drop(charge);
@@ -378,7 +378,7 @@ async fn two_tenants_with_the_same_payload_have_separate_cache_entries() {
 #[tokio::test]
 async fn an_operation_takes_the_tenant_from_its_context() {
     let harness = harness();
-    let charge = operation().key("order_id").build().unwrap();
+    let charge = keyed(|of| of);
     let call = async |tenant: &str, amount: u32| {
         let order = json!({ "order_id": 1 });
         let context = context_of(tenant);

@@ -16,7 +16,7 @@ use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Context, ErrorKind, KeyRequired, LambdaEvent, Payload, Raw, Replay, idempotent,
 };
-use idempotency_tests::{Harness, START, ours};
+use idempotency_tests::{Harness, START, keyed, ours};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -182,10 +182,7 @@ async fn the_store_of_an_attribute_is_used_if_no_test_sets_a_backend() {
 #[tokio::test]
 async fn a_replayed_float_equals_the_original_float() {
     let harness = Harness::default();
-    let charge = idempotency_tests::operation()
-        .key("order_id")
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of);
     for number in 0..500_u32 {
         // Fractions with long expansions. An imprecise parser gets one in ten wrong.
         let response = f64::from(number).mul_add(1.000_000_7, 0.1) / 3.0;
@@ -203,10 +200,7 @@ async fn a_replayed_float_equals_the_original_float() {
 #[tokio::test]
 async fn a_response_that_cannot_be_read_back_goes_only_to_its_own_caller() {
     let harness = Harness::default();
-    let charge = idempotency_tests::operation()
-        .key("order_id")
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of);
     let payload = json!({ "order_id": 1 });
     let own = harness
         .call_with(&charge, payload.clone(), async |_| Ok(f64::NAN))
@@ -240,10 +234,7 @@ async fn a_store_that_hangs_at_the_completion_is_reported_before_the_deadline() 
     for nth in 1..=4 {
         harness.inject(StoreOperation::Update, nth, StoreFault::Hang);
     }
-    let charge = idempotency_tests::operation()
-        .key("order_id")
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of);
     let order = json!({ "order_id": 1 });
     let deadline = harness.deadline_in(Duration::from_secs(3));
     let call = charge.run(&order, deadline, || async { Ok::<_, BoxError>(1) });

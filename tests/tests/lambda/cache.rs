@@ -14,13 +14,13 @@ use idempotency_lambda::{
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
-use idempotency_tests::{Harness, START, id, operation, ours};
+use idempotency_tests::{Harness, START, id, keyed, operation, ours};
 use serde_json::{Value, json};
 
 use crate::event;
 
 fn cached() -> Operation {
-    operation().key("order_id").local_cache(8).build().unwrap()
+    keyed(|of| of.local_cache(8))
 }
 
 fn order() -> Value {
@@ -48,12 +48,7 @@ async fn an_unconfirmed_response_is_not_returned_from_the_cache() {
 #[tokio::test]
 async fn the_cache_keeps_nothing_of_a_run_that_failed() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .validate("amount")
-        .local_cache(8)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.validate("amount").local_cache(8));
     harness
         .call_with(&charge, order(), async |_| Err::<(), _>("declined".into()))
         .await
@@ -71,12 +66,7 @@ async fn the_cache_keeps_nothing_of_a_run_that_failed() {
 #[tokio::test]
 async fn a_response_that_is_not_stored_is_not_cached() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .store_when("paid")
-        .local_cache(8)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.store_when("paid").local_cache(8));
     let call =
         |paid| harness.call_with(&charge, order(), async move |_| Ok(json!({ "paid": paid })));
     for _ in 0..2 {
@@ -102,12 +92,7 @@ async fn requests_of_the_duplicate<F: Future<Output = ()>>(
 #[tokio::test]
 async fn a_response_larger_than_the_limit_in_bytes_is_replayed_from_the_store() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .local_cache(8)
-        .local_cache_bytes(2_000)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.local_cache(8).local_cache_bytes(2_000));
     for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
         let call = async || {
             let order = json!({ "order_id": order_id });
@@ -195,11 +180,7 @@ async fn the_variable_and_the_attribute_switch_it_on() {
     assert_eq!(harness.requests(), [1, 1, 0, 1]);
 
     let variable = ("IDEMPOTENCY_LOOKUP".to_owned(), "Read-First".to_owned());
-    let of_variable = operation()
-        .key("order_id")
-        .variables(Variables::from_iter([variable]))
-        .build()
-        .unwrap();
+    let of_variable = keyed(|of| of.variables(Variables::from_iter([variable])));
     let harness = Harness::default();
     harness.call(&of_variable, read_order()).await.unwrap();
     assert_eq!(harness.requests(), [1, 1, 0, 1]);

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::operation;
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::record::{Field, OwnerToken, Record, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{BoxError, ErrorKind, HashAlgorithm, OnTimeout, Operation};
-use idempotency_tests::{Harness, START, id, operation, ours};
+use idempotency_tests::{Harness, START, id, keyed, operation, ours};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -146,11 +145,11 @@ fn order(amount: u64) -> Value {
 }
 
 fn plain() -> Operation {
-    operation().key("order_id").build().unwrap()
+    keyed(|of| of)
 }
 
 fn validating(part: &str) -> Operation {
-    operation().key("order_id").validate(part).build().unwrap()
+    keyed(|of| of.validate(part))
 }
 
 /// Runs `old` once, then retries with `new`. Returns the kind of the retry's error, or true if the retry ran.
@@ -211,11 +210,7 @@ async fn removing_validate_replays_the_stored_response_for_another_payload() {
 #[tokio::test]
 async fn a_stored_record_keeps_the_window_of_its_completion() {
     let short = Duration::from_secs(1);
-    let new = operation()
-        .key("order_id")
-        .expires_after(short)
-        .build()
-        .unwrap();
+    let new = keyed(|of| of.expires_after(short));
     let harness = Harness::default();
     harness.call(&plain(), order(10)).await.unwrap();
     harness.clock.advance(Duration::from_secs(60));
@@ -307,11 +302,7 @@ async fn the_error_of_a_response_that_no_longer_fits_names_the_field_and_not_its
 
 #[tokio::test]
 async fn a_version_that_holds_refuses_a_key_that_timed_out_and_one_that_reruns_takes_it_over() {
-    let hold = operation()
-        .key("order_id")
-        .on_timeout(OnTimeout::Hold)
-        .build()
-        .unwrap();
+    let hold = keyed(|of| of.on_timeout(OnTimeout::Hold));
     let rerun = plain();
     let harness = Harness::default();
     // The claim of a killed process of the old version.

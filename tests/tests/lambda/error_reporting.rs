@@ -6,8 +6,7 @@ use std::error::Error as _;
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::record::{Data, Field, Record, Status};
+use idempotency_core::record::{Data, Field, OwnerToken, Record, Status};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{
@@ -16,7 +15,7 @@ use idempotency_lambda::{
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{Harness, START, id, operation, ours, unless_it_panics};
+use idempotency_tests::{Harness, START, id, keyed, operation, ours, unless_it_panics};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -24,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::{event, only_record};
 
 fn charge() -> Operation {
-    operation().key("order_id").build().unwrap()
+    keyed(|of| of)
 }
 
 fn order() -> Value {
@@ -68,11 +67,7 @@ async fn the_error_names_the_first_failure_and_not_failures_of_the_clean_up() {
 
 /// Makes a call that waits for a claim of another process that never ends.
 async fn wait_beside_a_dead_process(harness: &Harness) -> BoxError {
-    let charge = operation()
-        .key("order_id")
-        .on_in_progress(OnInProgress::Wait)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.on_in_progress(OnInProgress::Wait));
     let id = id(&charge, &json!(7));
     let claim = Record {
         expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
@@ -142,11 +137,7 @@ async fn a_late_owner_that_cannot_read_the_winners_response_gets_an_error_that_s
 #[tokio::test]
 async fn a_recorded_failure_names_the_type_of_the_error_and_not_its_text() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .on_error(OnError::Record)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.on_error(OnError::Record));
     let failed = harness.call_with(&charge, order(), async |_| Err::<(), _>("s3cr3t".into()));
     failed.await.unwrap_err();
     let record = harness.record(&charge, &json!(7));
@@ -157,11 +148,7 @@ async fn a_recorded_failure_names_the_type_of_the_error_and_not_its_text() {
 #[tokio::test]
 async fn a_response_on_which_store_when_fails_is_stored_because_the_effect_has_happened() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .store_when("powertools_json(paid)")
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.store_when("powertools_json(paid)"));
     for is_duplicate in [false, true] {
         let outcome = harness
             .call_with(&charge, order(), async |_| Ok(json!({ "paid": 1 })))

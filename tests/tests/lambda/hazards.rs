@@ -8,12 +8,12 @@ use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{ErrorKind, Operation};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{Harness, START, id, operation, ours};
+use idempotency_tests::{Harness, START, id, keyed, operation, ours};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 fn charge() -> Operation {
-    operation().key("order_id").build().unwrap()
+    keyed(|of| of)
 }
 
 fn order() -> Value {
@@ -275,11 +275,7 @@ async fn hazard_07_expiry_is_counted_in_seconds_since_the_epoch_and_not_in_local
     // The last half hour before daylight saving ends in Europe: 2024-10-27T00:30:00Z, shown as 02:30, then 02:30 again.
     let before_the_change = 1_729_989_000_000;
     let harness = Harness::with_clock(ManualClock::at(before_the_change));
-    let charge = operation()
-        .key("order_id")
-        .expires_after(Duration::from_secs(3_600))
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.expires_after(Duration::from_secs(3_600)));
     harness.call(&charge, order()).await.unwrap();
     let record = harness.record(&charge, &json!(7));
     assert_eq!(
@@ -300,11 +296,7 @@ async fn hazard_07_expiry_is_counted_in_seconds_since_the_epoch_and_not_in_local
 #[tokio::test]
 async fn hazard_08_a_window_shorter_than_the_run_does_not_free_a_live_claim() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .expires_after(Duration::from_secs(1))
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.expires_after(Duration::from_secs(1)));
     harness
         .call_with(&charge, order(), async |_| {
             harness.clock.advance(Duration::from_secs(10));
@@ -322,12 +314,7 @@ async fn hazard_08_a_window_shorter_than_the_run_does_not_free_a_live_claim() {
 #[tokio::test]
 async fn hazard_09_the_cache_validates_keeps_only_responses_and_ends_with_the_window() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .validate("amount")
-        .local_cache(8)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.validate("amount").local_cache(8));
     harness
         .call_with(&charge, order(), async |_| {
             // A run in progress is not in the cache.
@@ -481,11 +468,7 @@ async fn hazard_13_a_null_is_not_a_key_and_the_order_of_members_does_not_matter(
 #[tokio::test]
 async fn hazard_14_a_changed_payload_is_refused_while_the_first_call_still_runs() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .validate("amount")
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.validate("amount"));
     let changed = json!({ "order_id": 7, "amount": 43 });
     harness
         .call_with(&charge, order(), async |_| {

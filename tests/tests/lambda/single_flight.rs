@@ -10,7 +10,7 @@ use idempotency_core::protocol::Source;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{BoxError, ErrorKind, OnInProgress, Operation, Outcome, OutcomeKind};
 use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{Harness, Table, operation, ours};
+use idempotency_tests::{Harness, Table, keyed, ours};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
@@ -20,20 +20,11 @@ fn order() -> Value {
 }
 
 fn charge() -> Operation {
-    operation()
-        .key("order_id")
-        .validate("amount")
-        .build()
-        .unwrap()
+    keyed(|of| of.validate("amount"))
 }
 
 fn charge_that_waits() -> Operation {
-    operation()
-        .key("order_id")
-        .validate("amount")
-        .on_in_progress(OnInProgress::Wait)
-        .build()
-        .unwrap()
+    keyed(|of| of.validate("amount").on_in_progress(OnInProgress::Wait))
 }
 
 fn is_shared<R>(outcome: &Outcome<R>) -> bool {
@@ -150,11 +141,7 @@ async fn a_call_with_another_payload_gets_a_mismatch_and_not_in_progress() {
 #[tokio::test]
 async fn another_operation_of_the_process_does_not_follow() {
     let harness = Harness::default();
-    let refund = operation()
-        .key("order_id")
-        .key_prefix("refund")
-        .build()
-        .unwrap();
+    let refund = keyed(|of| of.key_prefix("refund"));
     let charge = charge();
     let outcome = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
         let outcome = harness.call(&refund, order()).await;
@@ -304,12 +291,7 @@ async fn another_process_asks_the_store() {
 #[tokio::test]
 async fn a_cached_response_whose_window_has_ended_does_not_hide_a_running_call() {
     let harness = Harness::default();
-    let charge = operation()
-        .key("order_id")
-        .local_cache(8)
-        .expires_after(Duration::from_secs(60))
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.local_cache(8).expires_after(Duration::from_secs(60)));
     harness.call(&charge, order()).await.unwrap();
     harness.clock.advance(Duration::from_secs(120));
     let puts = beside_a_run(&harness, &charge, Ok("new"), async |go_on| {

@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use idempotency_core::config::Variables;
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::record::{Field, OwnerToken, Record, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{
     BoxError, Bypass, Circuit, Context, Error, ErrorKind, LambdaEvent, Lookup, OnError,
@@ -14,7 +13,7 @@ use idempotency_lambda::{
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{Harness, START, id, operation, ours};
+use idempotency_tests::{Harness, START, id, keyed, operation, ours};
 use serde_json::{Value, json};
 
 use super::event;
@@ -24,21 +23,25 @@ fn order() -> Value {
 }
 
 fn unprotected() -> Operation {
-    let builder = operation().key("order_id");
-    builder
-        .on_store_error(OnStoreError::RunUnprotected)
-        .build()
-        .unwrap()
+    keyed(|of| of.on_store_error(OnStoreError::RunUnprotected))
 }
 
 fn with_breaker() -> Operation {
-    let builder = operation().key("order_id");
-    builder.circuit_breaker(true).build().unwrap()
+    keyed(|of| of.circuit_breaker(true))
 }
 
 /// Throttles the next `times` requests of this kind.
 fn throttle(harness: &Harness, kind: StoreOperation, times: usize) {
     (1..=times).for_each(|nth| harness.inject(kind, nth, StoreFault::Throttle));
+}
+
+/// Opens the circuit: five claims are throttled.
+async fn open_circuit(harness: &Harness, charge: &Operation) {
+    throttle(harness, StoreOperation::Put, 5);
+    for _ in 0..5 {
+        harness.call(charge, order()).await.unwrap_err();
+    }
+    assert_eq!(harness.backend.circuit(), Circuit::Open);
 }
 
 fn is_unprotected<R>(outcome: &Outcome<R>) -> bool {
@@ -49,7 +52,7 @@ fn is_unprotected<R>(outcome: &Outcome<R>) -> bool {
 async fn a_throttled_claim_refuses_the_call_or_runs_it_unprotected_by_policy() {
     let harness = Harness::default();
     throttle(&harness, StoreOperation::Put, 2);
-    let fails = operation().key("order_id").build().unwrap();
+    let fails = keyed(|of| of);
     assert_eq!(
         harness.refused(&fails, order()).await,
         ErrorKind::StoreFailed
@@ -178,12 +181,10 @@ async fn the_response_of_an_unprotected_run_is_returned_although_it_cannot_be_st
 #[tokio::test]
 async fn a_call_that_met_another_one_does_not_run_unprotected() {
     let harness = Harness::default();
-    let waits = operation().key("order_id");
-    let waits = waits
-        .on_store_error(OnStoreError::RunUnprotected)
-        .on_in_progress(OnInProgress::Wait)
-        .build()
-        .unwrap();
+    let waits = keyed(|of| {
+        of.on_store_error(OnStoreError::RunUnprotected)
+            .on_in_progress(OnInProgress::Wait)
+    });
     let outcome = harness.call_with(&waits, order(), async |run| {
         harness.inject(StoreOperation::Put, 1, StoreFault::OmitItem);
         throttle(&harness, StoreOperation::Read, 1);
@@ -272,12 +273,8 @@ async fn the_attribute_runs_the_handler_too() {
 #[tokio::test]
 async fn an_open_circuit_refuses_calls_without_a_request_until_a_probe_succeeds() {
     let harness = Harness::default();
-    throttle(&harness, StoreOperation::Put, 5);
     let charge = with_breaker();
-    for _ in 0..5 {
-        harness.call(&charge, order()).await.unwrap_err();
-    }
-    assert_eq!(harness.backend.circuit(), Circuit::Open);
+    open_circuit(&harness, &charge).await;
     let error = harness.call(&charge, order()).await.unwrap_err();
     let error = ours(&error);
     assert_eq!(error.kind(), ErrorKind::StoreFailed);
@@ -297,19 +294,9 @@ async fn an_open_circuit_refuses_calls_without_a_request_until_a_probe_succeeds(
 #[tokio::test]
 async fn the_circuit_is_shared_by_the_operations_of_a_process_that_use_it() {
     let harness = Harness::default();
-    throttle(&harness, StoreOperation::Put, 5);
-    let builder = || operation().key("order_id");
-    let (ships, plain) = (
-        builder()
-            .key_prefix("local.shop.ship")
-            .circuit_breaker(true)
-            .build()
-            .unwrap(),
-        builder().build().unwrap(),
-    );
-    for _ in 0..5 {
-        harness.call(&with_breaker(), order()).await.unwrap_err();
-    }
+    let ships = keyed(|of| of.key_prefix("local.shop.ship").circuit_breaker(true));
+    let plain = keyed(|of| of);
+    open_circuit(&harness, &with_breaker()).await;
     assert_eq!(
         harness.refused(&ships, order()).await,
         ErrorKind::StoreFailed
@@ -345,11 +332,7 @@ async fn completions_are_sent_while_the_circuit_is_open() {
     let harness = Harness::default();
     let charge = with_breaker();
     let outcome = harness.call_with(&charge, json!({ "order_id": 1 }), async |run| {
-        throttle(&harness, StoreOperation::Put, 5);
-        for _ in 0..5 {
-            harness.call(&charge, order()).await.unwrap_err();
-        }
-        assert_eq!(harness.backend.circuit(), Circuit::Open);
+        open_circuit(&harness, &charge).await;
         Ok(run)
     });
     let outcome = outcome.await.unwrap();
@@ -363,12 +346,10 @@ async fn completions_are_sent_while_the_circuit_is_open() {
 async fn an_open_circuit_runs_a_call_of_that_policy_unprotected() {
     let harness = Harness::default();
     throttle(&harness, StoreOperation::Put, 5);
-    let builder = operation().key("order_id");
-    let charge = builder
-        .circuit_breaker(true)
-        .on_store_error(OnStoreError::RunUnprotected)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| {
+        of.circuit_breaker(true)
+            .on_store_error(OnStoreError::RunUnprotected)
+    });
     for _ in 0..6 {
         let outcome = harness.call(&charge, order()).await.unwrap();
         assert!(is_unprotected(&outcome));
@@ -380,8 +361,7 @@ async fn an_open_circuit_runs_a_call_of_that_policy_unprotected() {
 #[tokio::test]
 async fn a_response_in_the_local_cache_is_replayed_while_the_circuit_is_open() {
     let harness = Harness::default();
-    let builder = operation().key("order_id").local_cache(8);
-    let charge = builder.circuit_breaker(true).build().unwrap();
+    let charge = keyed(|of| of.local_cache(8).circuit_breaker(true));
     harness.call(&charge, order()).await.unwrap();
     throttle(&harness, StoreOperation::Put, 5);
     for _ in 0..5 {
@@ -395,11 +375,8 @@ async fn a_response_in_the_local_cache_is_replayed_while_the_circuit_is_open() {
 #[tokio::test]
 async fn a_probe_that_is_dropped_gives_way_to_another_one() {
     let harness = Harness::default();
-    throttle(&harness, StoreOperation::Put, 5);
     let charge = with_breaker();
-    for _ in 0..5 {
-        harness.call(&charge, order()).await.unwrap_err();
-    }
+    open_circuit(&harness, &charge).await;
     harness.clock.advance(Duration::from_millis(1_001));
     harness.inject(StoreOperation::Put, 1, StoreFault::Hang);
     let hung = harness.store.hung();
@@ -447,7 +424,7 @@ async fn call_with_left(
 }
 
 fn charge() -> Operation {
-    operation().key("order_id").build().unwrap()
+    keyed(|of| of)
 }
 
 #[tokio::test]
@@ -494,8 +471,7 @@ async fn a_call_that_reads_first_reports_a_hanging_store_as_soon() {
         (300, 244),
     ] {
         let harness = hanging(EVERY_KIND);
-        let builder = operation().key("order_id").lookup(Lookup::ReadFirst);
-        let charge = builder.build().unwrap();
+        let charge = keyed(|of| of.lookup(Lookup::ReadFirst));
         let (result, took) = call_with_left(&harness, &charge, left).await;
         let error = result.unwrap_err();
         assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
@@ -555,8 +531,7 @@ async fn a_handlers_error_waits_for_a_hanging_release_no_longer_than_the_setting
         (OnError::Record, StoreOperation::Update),
     ] {
         let harness = hanging(&[kind]);
-        let builder = operation().key("order_id").on_error(on_error);
-        let charge = builder.build().unwrap();
+        let charge = keyed(|of| of.on_error(on_error));
         let deadline = harness.deadline_in(Duration::from_secs(30));
         let payload = json!({ "order_id": 7 });
         let call = charge.run(&payload, deadline, || async {
@@ -593,11 +568,7 @@ async fn a_claim_that_was_applied_without_a_reply_is_released_so_that_a_retry_ru
 #[tokio::test]
 async fn a_hanging_read_of_a_wait_takes_no_more_than_its_share_and_the_wait_continues() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    let charge = operation()
-        .key("order_id")
-        .on_in_progress(OnInProgress::Wait)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.on_in_progress(OnInProgress::Wait));
     let claim = Record {
         expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
         in_progress_expiration: Field::Value(EpochMillis::new(START + 9_000)),

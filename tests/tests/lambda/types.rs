@@ -1,7 +1,7 @@
 //! Changes of types between a call and its retry: the rows of `docs/guide/types.md`.
 
 use idempotency_lambda::{BoxError, ErrorKind, Operation};
-use idempotency_tests::{Harness, id, operation, ours};
+use idempotency_tests::{Harness, id, keyed, operation, ours};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,10 +12,7 @@ fn order() -> Value {
 
 /// Stores what `old` writes, and replays it as `New`. Returns what `New` writes of it, or `None` if it does not fit.
 async fn reads<New: Serialize + DeserializeOwned>(old: impl Serialize) -> Option<Value> {
-    let (harness, charge) = (
-        Harness::default(),
-        operation().key("order_id").build().unwrap(),
-    );
+    let (harness, charge) = (Harness::default(), keyed(|of| of));
     let stored = serde_json::to_value(old).unwrap();
     let first = harness.call_with(&charge, order(), async |_| Ok(stored));
     first.await.unwrap();
@@ -226,9 +223,8 @@ async fn a_new_field_of_the_event_counts_only_where_key_or_validated_part_hold_i
         note: None,
     };
     assert_eq!(retried(whole(), &old, skipped).await, Ok(false));
-    let keyed = operation().key("order_id").build().unwrap();
-    assert_eq!(retried(keyed, &old, new()).await, Ok(false));
-    let validated = operation().key("order_id").validate("@").build().unwrap();
+    assert_eq!(retried(keyed(|of| of), &old, new()).await, Ok(false));
+    let validated = keyed(|of| of.validate("@"));
     assert_eq!(
         retried(validated, &old, new()).await,
         Err(ErrorKind::PayloadMismatch)

@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::random::Random;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_testkit::SeededRandom;
 
 /// A random source that gives the same choices for the same seed.

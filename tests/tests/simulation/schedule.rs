@@ -6,9 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
 use idempotency_core::protocol::Source;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{
     Backend, BoxError, Circuit, Deadline, ErrorKind, Lookup, OnInProgress, OnStoreError, OnTimeout,
     Operation, OutcomeKind, Run, Steps, with_backend,

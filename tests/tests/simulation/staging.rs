@@ -5,14 +5,13 @@ use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::time::Duration;
 
-use idempotency_core::clock::Clock;
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::{Backend, Codec, Errors};
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::Status;
 use idempotency_core::store::{LedgerEntry, MemoryWrites};
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{BoxError, Error, ErrorKind};
 use idempotency_tests::{START, unless_it_panics};
 use serde_json::json;

@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::{Call, Token};
 use crate::engine::proof;
-use crate::engine::request::{Meter, Reasons, resend};
+use crate::engine::request::{Reasons, resend};
 use crate::error::{Error, ErrorKind};
-use crate::event::Report;
+use crate::event::{Meter, Report};
 use crate::protocol::{
     CallTerms, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
 };
@@ -62,11 +62,11 @@ struct Counter<'a> {
 }
 
 impl Meter for Counter<'_> {
-    fn started(&mut self) {
+    fn request_started(&mut self) {
         self.begun = self.call.now();
     }
 
-    fn ended(&mut self) {
+    fn request_ended(&mut self) {
         let mut state = self.steps.state();
         state.requests += 1;
         state.store_time += self.begun.until(self.call.now());

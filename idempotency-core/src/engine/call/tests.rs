@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicU8;
 use std::task::{Context, Waker};
 
 use super::*;
-use crate::clock::Clock;
 use crate::config::{KeyRequired, Settings, Variables};
 use crate::engine::{Codec, Errors};
 use crate::error::{Error, ErrorKind};
@@ -20,6 +19,7 @@ use crate::store::{
     MemoryStore, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     Write,
 };
+use crate::time::Clock;
 
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
 
@@ -234,22 +234,15 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
         // Two runs fail before they find anything out. The third one responds.
         for (later, fails) in [(0, true), (1, true), (2, false)] {
             let backend = Backend::new(store.clone(), Arc::new(Later(later)), platform());
-            let (operation, identity) = (operation(), identity(ORDER));
-            let call = operation.run(
-                &backend,
-                &identity,
-                None,
-                Codec::json(),
-                Errors::new(|error| error),
-                async |call| {
-                    runs.push(call.which_run());
-                    match fails {
-                        true => Err(Error::new(ErrorKind::NoTimeLeft, "the handler's own")),
-                        false => Ok(7),
-                    }
-                },
-            );
-            assert_eq!(ready(call).is_err(), fails);
+            let handler = async |call: Call| {
+                runs.push(call.which_run());
+                match fails {
+                    true => Err(Error::new(ErrorKind::NoTimeLeft, "the handler's own")),
+                    false => Ok(7),
+                }
+            };
+            let ended = ready(example::shared::run(&backend, &operation(), ORDER, handler));
+            assert_eq!(ended.is_err(), fails);
         }
         runs
     };
@@ -318,21 +311,13 @@ fn without_random_bytes_only_a_handler_that_takes_a_token_without_a_key_fails() 
 
 /// Runs a call with this handler until it waits or ends, and returns the clone of the call that it kept.
 fn kept(payload: &str, handler: impl Future<Output = Result<u8, Error>>) -> Call {
-    let backend = example::backend();
-    let (operation, identity) = (operation(), identity(payload));
+    let (backend, operation) = (example::backend(), operation());
     let mut kept = None;
-    let run = operation.run(
-        &backend,
-        &identity,
-        None,
-        Codec::json(),
-        Errors::new(|error| error),
-        |call| {
-            assert!(!call.has_ended());
-            kept = Some(call);
-            handler
-        },
-    );
+    let run = example::shared::run(&backend, &operation, payload, |call| {
+        assert!(!call.has_ended());
+        kept = Some(call);
+        handler
+    });
     // The panic of the handler is resumed. A run that waits is dropped.
     let ended = catch_unwind(AssertUnwindSafe(|| {
         pin!(run)

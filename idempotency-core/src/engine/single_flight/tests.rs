@@ -1,10 +1,9 @@
 //! Who leads, who follows, and what followers receive.
 
 use super::*;
-use crate::owner::OwnerToken;
 use crate::protocol::Stage;
 use crate::protocol::policy::Policy;
-use crate::record::RecordId;
+use crate::record::{OwnerToken, RecordId};
 use std::future::{pending, ready};
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,13 +42,23 @@ impl Wake for Bell {
     }
 }
 
+/// Returns calls with the same key and payload.
+fn guards<const N: usize>(single_flight: &SingleFlight) -> [FlightGuard<'_>; N] {
+    std::array::from_fn(|_| single_flight.guard(&call("p")))
+}
+
 fn never() -> BoxFuture<'static, ()> {
     Box::pin(pending())
 }
 
-fn waited(guard: &mut FlightGuard<'_>) -> Option<Input> {
+fn at_once() -> BoxFuture<'static, ()> {
+    Box::pin(ready(()))
+}
+
+/// Returns what a follower gets at its first poll, whose wait ends with this timer.
+fn waited(guard: &mut FlightGuard<'_>, timer: fn() -> BoxFuture<'static, ()>) -> Option<Input> {
     let mut context = Context::from_waker(Waker::noop());
-    match pin!(guard.wait(never)).poll(&mut context) {
+    match pin!(guard.wait(timer)).poll(&mut context) {
         Poll::Ready(input) => Some(input),
         Poll::Pending => None,
     }
@@ -58,23 +67,17 @@ fn waited(guard: &mut FlightGuard<'_>) -> Option<Input> {
 #[test]
 fn the_first_call_leads_and_the_second_gets_its_progress() {
     let single_flight = SingleFlight::default();
-    let (mut first, mut second) = (
-        single_flight.guard(&call("p")),
-        single_flight.guard(&call("p")),
-    );
+    let [mut first, mut second] = guards(&single_flight);
     assert_eq!(first.join(CLAIMS), None);
     first.publish(RUNS, NOW);
     assert_eq!(second.join(CLAIMS), Some(RUNS));
-    assert_eq!(waited(&mut second), None);
+    assert_eq!(waited(&mut second, never), None);
 }
 
 #[test]
 fn a_leader_does_not_follow_itself() {
     let single_flight = SingleFlight::default();
-    let (mut first, mut second) = (
-        single_flight.guard(&call("p")),
-        single_flight.guard(&call("p")),
-    );
+    let [mut first, mut second] = guards(&single_flight);
     assert_eq!(first.join(CLAIMS), None);
     assert_eq!(first.join(CLAIMS), None);
     // It still leads.
@@ -85,10 +88,7 @@ fn a_leader_does_not_follow_itself() {
 #[test]
 fn a_leader_that_another_call_has_replaced_finds_that_call() {
     let single_flight = SingleFlight::default();
-    let (mut first, mut second) = (
-        single_flight.guard(&call("p")),
-        single_flight.guard(&call("p")),
-    );
+    let [mut first, mut second] = guards(&single_flight);
     assert_eq!(first.join(CLAIMS), None);
     second.publish(RUNS, NOW);
     assert_eq!(first.join(CLAIMS), Some(RUNS));
@@ -107,10 +107,7 @@ fn a_call_with_another_payload_does_not_join() {
 #[test]
 fn a_follower_wakes_when_its_leader_advances_and_when_it_finishes() {
     let single_flight = SingleFlight::default();
-    let (mut first, mut second) = (
-        single_flight.guard(&call("p")),
-        single_flight.guard(&call("p")),
-    );
+    let [mut first, mut second] = guards(&single_flight);
     first.join(CLAIMS);
     second.join(CLAIMS);
     let bell = Arc::new(Bell::default());
@@ -143,10 +140,7 @@ fn a_follower_wakes_when_its_leader_advances_and_when_it_finishes() {
 fn a_leader_that_finishes_without_a_record_or_is_dropped_shares_nothing() {
     for is_dropped in [false, true] {
         let single_flight = SingleFlight::default();
-        let (mut first, mut second) = (
-            single_flight.guard(&call("p")),
-            single_flight.guard(&call("p")),
-        );
+        let [mut first, mut second] = guards(&single_flight);
         first.join(CLAIMS);
         second.join(CLAIMS);
         if is_dropped {
@@ -154,7 +148,7 @@ fn a_leader_that_finishes_without_a_record_or_is_dropped_shares_nothing() {
         } else {
             first.finish(None);
         }
-        assert_eq!(waited(&mut second), Some(Input::LeaderDone(None)));
+        assert_eq!(waited(&mut second, never), Some(Input::LeaderDone(None)));
         assert_eq!(second.join(CLAIMS), None, "there is no leader");
         assert_eq!(single_flight.entries().len(), 1);
     }
@@ -163,25 +157,18 @@ fn a_leader_that_finishes_without_a_record_or_is_dropped_shares_nothing() {
 #[test]
 fn a_follower_gets_the_leaders_progress_when_its_wait_times_out() {
     let single_flight = SingleFlight::default();
-    let (mut first, mut second) = (
-        single_flight.guard(&call("p")),
-        single_flight.guard(&call("p")),
-    );
+    let [mut first, mut second] = guards(&single_flight);
     first.join(RUNS);
     second.join(CLAIMS);
-    let mut wait = pin!(second.wait(|| Box::pin(ready(()))));
-    let mut context = Context::from_waker(Waker::noop());
-    assert_eq!(
-        wait.as_mut().poll(&mut context),
-        Poll::Ready(Input::LeaderProgress(RUNS))
-    );
+    let progress = waited(&mut second, at_once);
+    assert_eq!(progress, Some(Input::LeaderProgress(RUNS)));
 }
 
 #[test]
 fn a_leader_with_an_expired_lease_is_replaced_and_does_not_remove_the_next_leader() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
-    let (mut late, mut other, mut third) = (guard(), guard(), guard());
+    let [mut late, mut other, mut third] = guards(&single_flight);
     late.join(RUNS);
     other.publish(CLAIMS, EpochMillis::new(9_000));
     assert_eq!(third.join(CLAIMS), Some(RUNS), "its lease still runs");
@@ -198,7 +185,7 @@ fn a_leader_with_an_expired_lease_is_replaced_and_does_not_remove_the_next_leade
 fn a_running_call_replaces_a_leader_whose_claim_hangs() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
-    let (mut hangs, mut runs) = (guard(), guard());
+    let [mut hangs, mut runs] = guards(&single_flight);
     hangs.join(CLAIMS);
     runs.publish(CLAIMS, NOW);
     assert_eq!(guard().join(CLAIMS), Some(CLAIMS));
@@ -210,7 +197,7 @@ fn a_running_call_replaces_a_leader_whose_claim_hangs() {
 fn a_follower_that_timed_out_becomes_the_leader() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
-    let (mut hangs, mut second, mut third) = (guard(), guard(), guard());
+    let [mut hangs, mut second, mut third] = guards(&single_flight);
     hangs.join(CLAIMS);
     second.join(CLAIMS);
     third.join(CLAIMS);
@@ -219,9 +206,7 @@ fn a_follower_that_timed_out_becomes_the_leader() {
         ..CLAIMS
     };
     for guard in [&mut second, &mut third] {
-        let mut wait = pin!(guard.wait(|| Box::pin(ready(()))));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(wait.as_mut().poll(&mut context).is_ready());
+        assert!(waited(guard, at_once).is_some());
     }
     second.publish(later, NOW);
     assert_eq!(guard().join(CLAIMS), Some(later));
@@ -236,7 +221,7 @@ fn a_follower_that_timed_out_becomes_the_leader() {
 fn a_follower_that_has_not_waited_does_not_replace_its_leader() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
-    let (mut first, mut hurried) = (guard(), guard());
+    let [mut first, mut hurried] = guards(&single_flight);
     first.join(RUNS);
     hurried.join(CLAIMS);
     hurried.publish(CLAIMS, NOW);
@@ -248,14 +233,10 @@ fn a_replaced_leader_leads_again_as_soon_as_it_runs() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
     for second_has_finished in [false, true] {
-        let (mut slow, mut second) = (guard(), guard());
+        let [mut slow, mut second] = guards(&single_flight);
         slow.join(CLAIMS);
         second.join(CLAIMS);
-        let mut context = Context::from_waker(Waker::noop());
-        let is_ready = pin!(second.wait(|| Box::pin(ready(()))))
-            .poll(&mut context)
-            .is_ready();
-        assert!(is_ready);
+        assert!(waited(&mut second, at_once).is_some());
         second.publish(CLAIMS, NOW);
         if second_has_finished {
             second.finish(None);
@@ -272,15 +253,12 @@ fn a_replaced_leader_leads_again_as_soon_as_it_runs() {
 #[test]
 fn a_follower_that_sees_progress_and_the_end_at_once_gets_the_end() {
     let single_flight = SingleFlight::default();
-    let (mut first, mut second) = (
-        single_flight.guard(&call("p")),
-        single_flight.guard(&call("p")),
-    );
+    let [mut first, mut second] = guards(&single_flight);
     first.join(CLAIMS);
     second.join(CLAIMS);
     first.publish(RUNS, NOW);
     first.finish(None);
-    assert_eq!(waited(&mut second), Some(Input::LeaderDone(None)));
+    assert_eq!(waited(&mut second, never), Some(Input::LeaderDone(None)));
 }
 
 #[test]

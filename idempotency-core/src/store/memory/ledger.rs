@@ -25,12 +25,14 @@ use crate::store::staged::StagedWrites;
 /// assert_eq!((store.balance("alice"), store.balance("bob")), (2, 5));
 /// # });
 /// ```
+#[doc(hidden)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryWrites {
     entries: Vec<LedgerEntry>,
 }
 
 /// One staged write: a change of the balance of one account.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerEntry {
     account: String,

@@ -74,16 +74,6 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// Returns the balance of an account of the ledger. An account that was never written has 0.
-    pub fn balance(&self, account: &str) -> i64 {
-        self.state().ledger.get(account).copied().unwrap_or(0)
-    }
-
-    /// Sets the balance of an account of the ledger, without a condition.
-    pub fn set_balance(&self, account: impl Into<String>, balance: i64) {
-        self.state().ledger.insert(account.into(), balance);
-    }
-
     /// Returns the maps. A panic cannot leave them half written, so a poisoned lock is still good.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -114,6 +104,20 @@ impl MemoryStore {
                 StoreReply::applied()
             }
         }
+    }
+}
+
+/// The ledger, for the tests of this product.
+#[doc(hidden)]
+impl MemoryStore {
+    /// Returns the balance of an account of the ledger. An account that was never written has 0.
+    pub fn balance(&self, account: &str) -> i64 {
+        self.state().ledger.get(account).copied().unwrap_or(0)
+    }
+
+    /// Sets the balance of an account of the ledger, without a condition.
+    pub fn set_balance(&self, account: impl Into<String>, balance: i64) {
+        self.state().ledger.insert(account.into(), balance);
     }
 }
 

@@ -15,7 +15,6 @@ pub use registered::{HttpSettings, RegisteredHttp};
 pub use request::HttpEvent;
 pub use response::HttpResponse;
 
-use std::fmt;
 use std::future::{Future, pending};
 
 use bytes::Bytes;
@@ -30,8 +29,8 @@ use idempotency_http::{ClientReply, HttpOperation, ReceivedRequest, RequestEvent
 use crate::event::Event;
 use crate::http::host::LambdaHost;
 use crate::invocation::{Change, Deadline, InScope};
+use crate::operation::StoreHandle;
 use crate::operation::registry::RegisteredOperation;
-use crate::store::StoreHandle;
 
 /// A request that was taken from an event, before the handler takes the event.
 pub struct PreparedHttp {
@@ -177,15 +176,3 @@ async fn misconfigured<R, E>(
 
 /// Why a request that is refused has no response of a handler.
 const NO_HANDLER: &str = "the handler did not run";
-
-impl<R> fmt::Debug for HttpForm<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HttpForm")
-    }
-}
-
-impl fmt::Debug for PreparedHttp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PreparedHttp({})", self.parts.method)
-    }
-}

@@ -1,7 +1,6 @@
 //! The HTTP rules of an annotated function, as the attribute wrote them and as they are compiled.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::OnceLock;
 
 use http::{HeaderMap, Method};
@@ -121,12 +120,6 @@ fn methods(list: &str) -> Result<Vec<Method>, ConfigurationError> {
         method.ok_or_else(|| ConfigurationError::value("methods", list, remedy))
     });
     methods.collect()
-}
-
-impl fmt::Debug for RegisteredHttp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.settings.fmt(f)
-    }
 }
 
 #[cfg(test)]

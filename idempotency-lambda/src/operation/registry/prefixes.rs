@@ -14,7 +14,7 @@ use idempotency_core::key::HashAlgorithm;
 use super::{OPERATIONS, RegisteredOperation};
 
 /// An operation that claims a key prefix.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) enum Claimant<'a> {
     /// An annotated function.
     Registered(&'static RegisteredOperation),

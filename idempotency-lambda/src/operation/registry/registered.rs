@@ -12,8 +12,8 @@ use super::prefixes::{self, Claimant};
 #[cfg(feature = "http")]
 use crate::http::handler::RegisteredHttp;
 use crate::operation::Operation;
+use crate::operation::StoreHandle;
 use crate::process;
-use crate::store::StoreHandle;
 
 /// An annotated function. Its calls share the compiled operation and, with `store = ..`, the cache of that store.
 pub struct RegisteredOperation {
@@ -185,11 +185,5 @@ impl RegisteredOperation {
 impl fmt::Display for RegisteredOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.path, self.place)
-    }
-}
-
-impl fmt::Debug for RegisteredOperation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RegisteredOperation({self})")
     }
 }

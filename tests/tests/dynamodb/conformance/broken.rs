@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
+use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
     Change, Consistency, MemoryStore, RecordWrite, SendLog, Store, StoreError, StoreErrorKind,
     StoreReply, StoreRequest, Write,

@@ -14,14 +14,13 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ReturnValuesOnConditionCheckFailure, ScalarAttributeType, Update,
 };
-use idempotency_core::clock::Clock;
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::random::Random;
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::{Backend, BoxError};

@@ -17,8 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::{StreamExt, stream};
-use idempotency_core::clock::Clock;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{BoxError, ErrorKind};
 use idempotency_testkit::dynamodb::Fault;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};

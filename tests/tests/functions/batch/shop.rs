@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
-use idempotency_core::clock::Clock as _;
+use idempotency_core::time::Clock as _;
 use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, OperationBuilder, Variables};
 use idempotency_testkit::{ManualClock, events};
 use idempotency_tests::{Harness, START};

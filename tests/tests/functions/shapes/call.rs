@@ -9,8 +9,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use axum::routing::any;
 use axum::{Extension, Router};
 use futures_util::FutureExt;
-use idempotency_core::clock::Clock;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
     Backend, BoxError, Call, Context, Deadline, IdempotencyLayer, LambdaEvent, Operation,

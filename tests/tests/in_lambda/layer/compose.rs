@@ -20,7 +20,7 @@ use idempotency_lambda::{
     BoxError, Call, Deadline, Error, ErrorKind, IdempotencyLayer, KeyRequired, LambdaEvent,
     OnTimeout, Raw, ServiceError, diagnostic, idempotent,
 };
-use idempotency_tests::{Harness, START, id, operation};
+use idempotency_tests::{Harness, START, id, keyed, operation};
 use lambda_runtime::{Diagnostic, Service, service_fn};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -121,13 +121,7 @@ async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_u
         ("the handler's own report", First::Fails(reported), 2),
     ] {
         for (on_timeout, expected) in [(OnTimeout::Rerun, 2), (OnTimeout::Hold, runs_under_hold)] {
-            let operation = || {
-                operation()
-                    .key("order_id")
-                    .on_timeout(on_timeout)
-                    .build()
-                    .unwrap()
-            };
+            let operation = || keyed(|of| of.on_timeout(on_timeout));
             let (plain, with_call) = (Runs::default(), Runs::default());
             let inside = |runs: Runs| {
                 ServiceBuilder::new()
@@ -609,7 +603,7 @@ async fn the_attribute_takes_the_key_from_the_value() {
 #[tokio::test]
 async fn the_layer_takes_the_key_from_the_value() {
     let (harness, runs) = (harness(), Runs::default());
-    let place = operation().key("order_id").build().unwrap();
+    let place = keyed(|of| of);
     let counted = runs.clone();
     let service =
         IdempotencyLayer::new(place).layer(service_fn(move |_: LambdaEvent<Unwritable>| {

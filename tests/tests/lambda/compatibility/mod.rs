@@ -13,7 +13,7 @@ use idempotency_core::config::{KeyRequired, Settings, Variables};
 use idempotency_core::key::{Expression, HashAlgorithm, Json, Selector};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_lambda::{BoxError, ErrorKind, Operation};
-use idempotency_tests::{Table, id, operation, ours};
+use idempotency_tests::{Table, id, keyed, ours};
 use serde_json::{Value, json};
 
 const VECTORS: &str = include_str!(concat!(
@@ -123,7 +123,7 @@ fn number(number: &str) -> AttributeValue {
 }
 
 fn charge() -> Operation {
-    operation().key("order_id").build().unwrap()
+    keyed(|of| of)
 }
 
 /// Returns a table with a record whose window ends in an hour, unless `attributes` set another time.

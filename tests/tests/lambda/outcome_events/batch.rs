@@ -6,15 +6,15 @@ use aws_lambda_events::sqs::SqsEvent;
 use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{BoxError, Context, LambdaEvent};
 use idempotency_testkit::events::{self, AwsRecord};
-use idempotency_tests::Harness;
+use idempotency_tests::{Harness, keyed};
 use serde_json::{Value, json};
 
-use super::{builder, recorded};
+use super::recorded;
 
 /// Returns the events of a batch with a failure, a duplicate, a body that is no order, and no time for the rest.
 async fn lines(name: &str, log_errors: bool) -> Vec<String> {
     let harness = Harness::default();
-    let operation = builder().key_prefix(name).validate("card").build().unwrap();
+    let operation = keyed(|of| of.key_prefix(name).validate("card"));
     let message = |id: &str, order: u32| {
         AwsRecord::json(&json!({ "order_id": order, "card": "s3cr3t" })).id(id)
     };

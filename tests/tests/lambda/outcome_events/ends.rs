@@ -38,7 +38,7 @@ async fn the_event_of_a_run_has_its_requests_and_times() {
 #[tokio::test]
 async fn the_event_of_a_replay_has_the_source_of_the_response() {
     let harness = Harness::default();
-    let cached = builder().local_cache(1).build().unwrap();
+    let cached = keyed(|of| of.local_cache(1));
     harness.call(&charge(), order()).await.unwrap();
     for (source, requests) in [("store", 1), ("cache", 0)] {
         let expected = format!(
@@ -77,10 +77,7 @@ async fn the_event_of_a_replay_after_a_run_says_that_the_handler_ran() {
 #[tokio::test]
 async fn concurrent_duplicates_in_one_process_have_one_event_each() {
     let harness = Harness::default();
-    let charge = builder()
-        .on_in_progress(OnInProgress::Wait)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| of.on_in_progress(OnInProgress::Wait));
     let lines = recorded(async {
         let first = harness.call_with(&charge, order(), async |run| {
             tokio::task::yield_now().await;
@@ -116,8 +113,8 @@ async fn the_event_of_a_failure_does_not_have_its_text() {
 #[tokio::test]
 async fn a_panic_emits_its_event_before_it_propagates() {
     let harness = Harness::default();
-    let held = builder().on_timeout(OnTimeout::Hold).build().unwrap();
-    let optional = builder().key_required(false).build().unwrap();
+    let held = keyed(|of| of.on_timeout(OnTimeout::Hold));
+    let optional = keyed(|of| of.key_required(false));
     for (charge, payload, begins) in [
         (
             &charge(),
@@ -151,7 +148,7 @@ async fn a_panic_emits_its_event_before_it_propagates() {
 #[tokio::test]
 async fn the_event_of_a_call_without_protection_has_the_reason() {
     let harness = Harness::default();
-    let optional = builder().key_required(false).build().unwrap();
+    let optional = keyed(|of| of.key_required(false));
     let line = line_of(harness.call(&optional, json!({ "card": "s3cr3t" }))).await;
     assert!(
         line.starts_with(&event(
@@ -161,7 +158,7 @@ async fn the_event_of_a_call_without_protection_has_the_reason() {
         "{line}"
     );
     let off = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
-    let off = builder().variables(off).build().unwrap();
+    let off = keyed(|of| of.variables(off));
     let line = line_of_a_call(&harness, &off).await;
     let expected = "outcome=bypassed bypass=disabled handler_ran=true handler=returned store_requests=0 store_ms=0 \
                     handler_ms=0";
@@ -171,7 +168,7 @@ async fn the_event_of_a_call_without_protection_has_the_reason() {
 #[tokio::test]
 async fn the_event_says_why_a_response_was_not_stored() {
     let harness = Harness::default();
-    let by_policy = builder().store_when("`false`").build().unwrap();
+    let by_policy = keyed(|of| of.store_when("`false`"));
     let line = line_of_a_call(&harness, &by_policy).await;
     assert!(line.starts_with("INFO"), "{line}");
     assert!(
@@ -217,7 +214,7 @@ async fn a_refusal_before_the_claim_emits_one_event_in_every_form() {
     }
 
     let harness = Harness::default();
-    let required = builder().key_required(true).build().unwrap();
+    let required = keyed(|of| of.key_required(true));
     let payload = || json!({ "card": "s3cr3t" });
     let by_attribute = recorded(async {
         let event = LambdaEvent::new(payload(), Default::default());
@@ -234,7 +231,7 @@ async fn a_refusal_before_the_claim_emits_one_event_in_every_form() {
         "{by_operation:?}"
     );
 
-    let failing = builder().key("powertools_json(order_id)").build().unwrap();
+    let failing = keyed(|of| of.key("powertools_json(order_id)"));
     let line = line_of_a_call(&harness, &failing).await;
     let expected =
         "outcome=refused handler_ran=false error=IdempotencyExpressionFailed cause=`key`: ";
@@ -329,7 +326,7 @@ async fn the_event_of_a_refusal_by_a_record_has_its_kind() {
     assert_eq!(line, event("WARN", &expected));
 
     let harness = harness_with(in_progress(-5_000)).await;
-    let holds = builder().on_timeout(OnTimeout::Hold).build().unwrap();
+    let holds = keyed(|of| of.on_timeout(OnTimeout::Hold));
     refused(&harness, &holds, "ERROR", "Unresolved").await;
 
     let broken = Record {
@@ -346,7 +343,7 @@ async fn the_event_of_a_refusal_by_a_record_has_its_kind() {
 
     let harness = Harness::default();
     harness.call(&charge(), order()).await.unwrap();
-    let validates = builder().validate("card").build().unwrap();
+    let validates = keyed(|of| of.validate("card"));
     refused(&harness, &validates, "WARN", "PayloadMismatch").await;
     let line = line_of(harness.call_with(&charge(), order(), async |_| Ok(String::new()))).await;
     assert!(
@@ -431,11 +428,7 @@ impl serde::Serialize for Unwritable {
 #[tokio::test]
 async fn the_error_of_a_nested_call_is_not_in_the_event_of_the_outer_call() {
     let harness = Harness::default();
-    let inner = builder()
-        .key_prefix("inner")
-        .key_required(true)
-        .build()
-        .unwrap();
+    let inner = keyed(|of| of.key_prefix("inner").key_required(true));
     let outer = charge();
     let lines = recorded(async {
         let call = harness.call_with(&outer, order(), async |_| {
@@ -478,8 +471,7 @@ async fn a_call_with_its_own_store_has_the_same_event() {
 }
 
 fn unprotected() -> Operation {
-    let builder = builder().on_store_error(OnStoreError::RunUnprotected);
-    builder.build().unwrap()
+    keyed(|of| of.on_store_error(OnStoreError::RunUnprotected))
 }
 
 fn throttle(harness: &Harness, kind: StoreOperation, times: usize) {
@@ -545,7 +537,7 @@ async fn an_unprotected_run_whose_response_is_not_stored_says_why() {
 async fn a_call_says_that_it_opened_found_or_closed_the_circuit() {
     let harness = Harness::default();
     throttle(&harness, StoreOperation::Put, 5);
-    let charge = builder().circuit_breaker(true).build().unwrap();
+    let charge = keyed(|of| of.circuit_breaker(true));
     let failed = "key={key} outcome=refused handler_ran=false error=IdempotencyStoreFailed cause=an injected fault \
                   (Throttled) store_requests=1 store_ms=0 handler_ms=0";
     for _ in 0..4 {
@@ -576,10 +568,10 @@ async fn a_call_says_that_it_opened_found_or_closed_the_circuit() {
 async fn an_unprotected_run_without_a_request_names_the_open_circuit() {
     let harness = Harness::default();
     throttle(&harness, StoreOperation::Put, 5);
-    let charge = builder()
-        .circuit_breaker(true)
-        .on_store_error(OnStoreError::RunUnprotected);
-    let charge = charge.build().unwrap();
+    let charge = keyed(|of| {
+        of.circuit_breaker(true)
+            .on_store_error(OnStoreError::RunUnprotected)
+    });
     for _ in 0..5 {
         harness.call(&charge, order()).await.unwrap();
     }
@@ -649,8 +641,7 @@ async fn staged_writes_of_a_run_without_a_result_are_dropped() {
                   store_requests=2 store_ms=0 handler_ms=0";
     let line = line_of_a_staging_call(&harness, &charge(), order(), fails).await;
     assert_eq!(line, event("INFO", failed));
-    let unstored = builder().store_when("@ != `1`");
-    let unstored = unstored.build().unwrap();
+    let unstored = keyed(|of| of.store_when("@ != `1`"));
     let line = line_of_a_staging_call(&harness, &unstored, order(), async || Ok(1)).await;
     let dropped = "key={key} outcome=executed handler_ran=true handler=returned stored=false claim=released staged=dropped \
                    cause=the response is not stored, so the 1 writes that the handler staged are dropped store_requests=2 \
@@ -708,7 +699,7 @@ async fn writes_of_lost_replies_are_unknown_and_those_of_a_late_owner_are_droppe
 async fn the_writes_of_an_unprotected_run_are_applied_alone() {
     let harness = Harness::default();
     ledger(&harness).set_balance("s3cr3t account", 1);
-    let optional = builder().key_required(false).build().unwrap();
+    let optional = keyed(|of| of.key_required(false));
     let keyless = || json!({ "card": "s3cr3t" });
     let line = line_of_a_staging_call(&harness, &optional, keyless(), async || Ok(1)).await;
     let applied = "outcome=bypassed bypass=no_key handler_ran=true handler=returned staged=applied cause=the \
@@ -732,8 +723,7 @@ async fn the_writes_of_an_unprotected_run_are_applied_alone() {
 async fn the_writes_of_an_unprotected_run_are_dropped_if_its_response_is_not_stored_under_a_key() {
     let harness = Harness::default();
     ledger(&harness).set_balance("s3cr3t account", 1);
-    let optional = builder().key_required(false);
-    let unstored = optional.store_when("@ != `1`").build().unwrap();
+    let unstored = keyed(|of| of.key_required(false).store_when("@ != `1`"));
     let keyless = || json!({ "card": "s3cr3t" });
     let line = line_of_a_staging_call(&harness, &unstored, keyless(), async || Ok(1)).await;
     assert!(
@@ -751,7 +741,7 @@ async fn the_writes_of_an_unprotected_run_are_dropped_if_its_response_is_not_sto
 }
 
 fn reads_first() -> Operation {
-    builder().lookup(Lookup::ReadFirst).build().unwrap()
+    keyed(|of| of.lookup(Lookup::ReadFirst))
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
 use idempotency_lambda::{BoxError, Operation, OperationBuilder, Outcome};
-use idempotency_tests::{Harness, operation};
+use idempotency_tests::{Harness, keyed, operation};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber;
@@ -28,7 +28,7 @@ fn builder() -> OperationBuilder {
 }
 
 fn charge() -> Operation {
-    builder().build().unwrap()
+    keyed(|of| of)
 }
 
 fn order() -> Value {

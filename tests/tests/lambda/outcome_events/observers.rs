@@ -33,7 +33,7 @@ async fn observed<T: Send + 'static>(
 #[tokio::test]
 async fn an_observer_gets_the_facts_of_each_call() {
     let harness = Harness::default();
-    let charge = builder().key_prefix("observed").build().unwrap();
+    let charge = keyed(|of| of.key_prefix("observed"));
     let seen = observed(
         "observed",
         |call| {
@@ -97,7 +97,7 @@ async fn an_observer_gets_the_facts_of_each_call() {
 #[tokio::test]
 async fn a_panic_of_an_observer_changes_neither_the_call_nor_other_observers() {
     let harness = Harness::default();
-    let charge = builder().key_prefix("observed-twice").build().unwrap();
+    let charge = keyed(|of| of.key_prefix("observed-twice"));
     observe(|call| assert_ne!(call.operation(), "observed-twice"));
     let seen = observed("observed-twice", |call| call.outcome(), async {
         harness.call(&charge, order()).await.unwrap();
@@ -109,11 +109,10 @@ async fn a_panic_of_an_observer_changes_neither_the_call_nor_other_observers() {
 #[tokio::test]
 async fn a_claim_over_one_whose_lease_expired_is_a_takeover_in_every_report() {
     let harness = Harness::default();
-    let charge = builder()
-        .key_prefix("observed-takeovers")
-        .on_error(OnError::Record)
-        .build()
-        .unwrap();
+    let charge = keyed(|of| {
+        of.key_prefix("observed-takeovers")
+            .on_error(OnError::Record)
+    });
     let id = idempotency_core::record::RecordId::new(
         KEY.replace("local.shop.charge", "observed-takeovers"),
     );

@@ -107,7 +107,7 @@ async fn the_logs_of_the_handler_are_inside_the_span_and_the_outcome_event_is_no
 async fn every_end_of_a_call_is_recorded_in_its_span() {
     let harness = Harness::default();
     harness.call(&charge(), order()).await.unwrap();
-    let required = builder().key_required(true).build().unwrap();
+    let required = keyed(|of| of.key_required(true));
     let lines = spans(async {
         harness.call(&charge(), order()).await.unwrap();
         harness.call(&required, json!({})).await.unwrap_err();

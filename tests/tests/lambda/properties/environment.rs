@@ -8,14 +8,13 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::{Client, Config};
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::protocol::{
     Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, RecordState, Resolution,
     WriteResult, classify,
 };
-use idempotency_core::record::{Data, Record, RecordId};
+use idempotency_core::record::{Data, OwnerToken, Record, RecordId};
 use idempotency_core::store::{MemoryStore, StoreReply, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::TableConfig;

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::protocol::{CallTerms, RecordState, classify};
-use idempotency_core::record::{Attribute, Field, Record, RecordId, Status, StoredEvent};
+use idempotency_core::record::{
+    Attribute, Field, OwnerToken, Record, RecordId, Status, StoredEvent,
+};
 use idempotency_core::store::{Change, MemoryStore, StoreReply};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::DynamoDbStore;

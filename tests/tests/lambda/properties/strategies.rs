@@ -1,9 +1,8 @@
 //! Strategies for JSON trees, records and conditions.
 
-use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::{
-    Attribute, Data, Field, Record, RecordedSteps, Status, StoredEvent,
+    Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status, StoredEvent,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use proptest::collection::{btree_map, vec};

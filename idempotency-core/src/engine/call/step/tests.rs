@@ -11,8 +11,7 @@ use serde::Deserialize;
 
 use super::*;
 use crate::config::{KeyRequired, Settings, Variables};
-use crate::engine::{Backend, Codec, Errors};
-use crate::example::{Fixed, ready};
+use crate::example::{self, Fixed, ready};
 use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::Outcome;
 use crate::protocol::policy::{self, OnTimeout};
@@ -66,16 +65,8 @@ fn run_in<F>(
 where
     F: Future<Output = Result<String, Error>>,
 {
-    let backend = Backend::new(desk.clone(), Arc::new(Fixed), Arc::new(Fixed));
-    let identity = operation.identify(payload, None).unwrap();
-    ready(operation.run(
-        &backend,
-        &identity,
-        None,
-        Codec::json(),
-        Errors::new(|error| error),
-        handler,
-    ))
+    let backend = example::backend_over(desk.clone());
+    ready(example::shared::run(&backend, operation, payload, handler))
 }
 
 /// Runs a call of an operation that keeps its steps.

@@ -31,8 +31,7 @@ use super::super::super::{
     Resolution, Stage, StepEnd, Write, WriteErrorKind, WriteResult,
 };
 use super::super::*;
-use crate::owner::OwnerToken;
-use crate::record::{Attribute, Data, Field, Record, Status, StoredEvent};
+use crate::record::{Attribute, Data, Field, OwnerToken, Record, Status, StoredEvent};
 
 /// Plays each row of the table, and panics with the rows that do not hold.
 pub(super) fn check(table: &str) {

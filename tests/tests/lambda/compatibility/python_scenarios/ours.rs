@@ -8,11 +8,10 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, retry::RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::clock::Clock;
 use idempotency_core::config::Variables;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::Store;
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OutcomeKind, Replay,
     with_backend,
