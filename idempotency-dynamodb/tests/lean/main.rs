@@ -12,6 +12,7 @@ mod credentials;
 #[path = "../embedded.rs"]
 mod embedded;
 mod recorder;
+mod same_faults;
 mod same_wire;
 #[path = "../wire/main.rs"]
 mod wire;

@@ -1,0 +1,486 @@
+//! Both clients end alike on a real connection that fails: responses that are cut, slow or wrong, and connections that are closed.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::{
+    AsyncSleep, BehaviorVersion, Credentials, Region, SharedAsyncSleep, SharedCredentialsProvider,
+    Sleep, StalledStreamProtectionConfig,
+};
+use idempotency_core::example::StoreExt;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::{Store, StoreReply};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use super::recorder::Kind;
+
+/// The timeout of a send.
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The longest pause between two sends.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// What the server does with one request.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Writes this, and waits for the next request on the connection.
+    Responds(Vec<u8>),
+    /// Writes this, and closes the connection.
+    Closes(Vec<u8>),
+    /// Writes this, and nothing more until the client gives the send up.
+    Stalls(Vec<u8>),
+    /// Closes the connection before it has read the request to its end.
+    Hangs,
+}
+
+/// Returns a whole response with a content length.
+fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n");
+    (head + body).into_bytes()
+}
+
+fn success() -> Vec<u8> {
+    response(
+        "200 OK",
+        "content-type: application/x-amz-json-1.0\r\n",
+        "{}",
+    )
+}
+
+fn condition_failed() -> Vec<u8> {
+    let body =
+        r#"{"__type":"a#ConditionalCheckFailedException","Item":{"status":{"S":"COMPLETED"}}}"#;
+    response("400 Bad Request", "", body)
+}
+
+/// A server that acts as its script says, and then responds with success.
+struct Server {
+    endpoint: String,
+    script: Mutex<std::vec::IntoIter<Act>>,
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+    /// Ends the timeout of a send that the server does not respond to.
+    stalled: Arc<Notify>,
+}
+
+impl Server {
+    async fn start(script: Vec<Act>) -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Arc::new(Self {
+            endpoint: format!("http://{}", listener.local_addr().unwrap()),
+            script: Mutex::new(script.into_iter()),
+            connections: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
+            stalled: Arc::default(),
+        });
+        let accepting = Arc::clone(&server);
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                accepting.connections.fetch_add(1, Ordering::SeqCst);
+                let server = Arc::clone(&accepting);
+                tokio::spawn(async move {
+                    // The client may close the connection at any time.
+                    let _ = server.serve(BufReader::new(connection)).await;
+                });
+            }
+        });
+        server
+    }
+
+    async fn serve(&self, mut connection: BufReader<TcpStream>) -> io::Result<()> {
+        loop {
+            // The first byte of a request, or the end of the connection.
+            if connection.fill_buf().await?.is_empty() {
+                return Ok(());
+            }
+            self.requests.fetch_add(1, Ordering::SeqCst);
+            let act = self.script.lock().unwrap().next();
+            let act = act.unwrap_or_else(|| Act::Responds(success()));
+            if let Act::Hangs = act {
+                return Ok(());
+            }
+            read_request(&mut connection).await?;
+            match act {
+                Act::Responds(bytes) => connection.write_all(&bytes).await?,
+                Act::Closes(bytes) => return connection.write_all(&bytes).await,
+                Act::Stalls(bytes) => {
+                    connection.write_all(&bytes).await?;
+                    self.stalled.notify_one();
+                    // The client closes the connection when it gives up.
+                    let _ = connection.read_u8().await?;
+                }
+                Act::Hangs => {}
+            }
+        }
+    }
+
+    /// Returns the configuration of a client that sends at most three times.
+    fn config(&self) -> SdkConfig {
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(SEND_TIMEOUT);
+        SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            // All SDK clients of a region share a retry quota, which one test would use up for the next.
+            .region(Region::new(
+                self.endpoint.replace(':', "-").replace('/', ""),
+            ))
+            .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
+                "key", "secret", None, None, "test",
+            )))
+            .retry_config(
+                RetryConfig::standard()
+                    .with_max_attempts(3)
+                    .with_initial_backoff(Duration::from_millis(1))
+                    .with_max_backoff(LONGEST_PAUSE),
+            )
+            .timeout_config(timeouts.build())
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .sleep_impl(SharedAsyncSleep::new(Sleeps(Arc::clone(&self.stalled))))
+            .http_client(idempotency_dynamodb::http_client())
+            .endpoint_url(&self.endpoint)
+            .build()
+    }
+}
+
+async fn read_request(connection: &mut BufReader<TcpStream>) -> io::Result<()> {
+    let (mut line, mut length) = (String::new(), 0);
+    loop {
+        line.clear();
+        connection.read_line(&mut line).await?;
+        if let Some(text) = line.to_lowercase().strip_prefix("content-length:") {
+            length = text.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            connection.read_exact(&mut vec![0; length]).await?;
+            return Ok(());
+        }
+    }
+}
+
+/// Ends pauses at once, and timeouts when the server says that it stalls.
+#[derive(Clone, Debug)]
+struct Sleeps(Arc<Notify>);
+
+impl AsyncSleep for Sleeps {
+    fn sleep(&self, duration: Duration) -> Sleep {
+        let stalled = Arc::clone(&self.0);
+        Sleep::new(async move {
+            if duration == SEND_TIMEOUT {
+                stalled.notified().await;
+            } else if duration > LONGEST_PAUSE {
+                // The timeout of a connection, which is there at once on loopback.
+                std::future::pending().await
+            }
+        })
+    }
+}
+
+/// What a script led to.
+#[derive(Debug, PartialEq)]
+struct End {
+    claim: String,
+    sends: usize,
+    connections: usize,
+}
+
+/// Returns how a claim ends. `warm` calls the server once before it, so that the claim meets an open connection.
+async fn end(kind: Kind, script: Vec<Act>, warm: bool) -> End {
+    let server = Server::start(script).await;
+    let store = kind.store(&server.config(), "payments").build().unwrap();
+    if warm {
+        store.warm_up().await.unwrap();
+    }
+    let id = RecordId::new("a#1");
+    let claim = store.put(&id, &Record::default(), &Condition::NoRecord);
+    let claim = match claim.await {
+        StoreReply::Failed {
+            maybe_applied,
+            error,
+        } => format!(
+            "maybe applied: {maybe_applied}, {:?}: {error}",
+            error.kind()
+        ),
+        other => format!("{other:?}"),
+    };
+    End {
+        // The port differs.
+        claim: claim.replace(server.endpoint.rsplit(':').next().unwrap(), "port"),
+        sends: server.requests.load(Ordering::SeqCst),
+        connections: server.connections.load(Ordering::SeqCst),
+    }
+}
+
+/// Plays a script to both clients, and returns the end that both have.
+async fn same(name: &str, script: &[Act], warm: bool) -> End {
+    let sdk = end(Kind::Sdk, script.to_vec(), warm).await;
+    let lean = end(Kind::Lean, script.to_vec(), warm).await;
+    assert_eq!(lean, sdk, "{name}");
+    lean
+}
+
+#[tokio::test]
+async fn a_response_that_is_cut_at_any_byte_ends_alike() {
+    for whole in [success(), condition_failed()] {
+        for length in 0..whole.len() {
+            let cut = Act::Closes(whole[..length].to_vec());
+            let name = format!("cut after {length} bytes");
+            let once = same(&name, std::slice::from_ref(&cut), false).await;
+            assert!(once.claim.starts_with("Applied "), "{name}: {once:?}");
+            assert!(once.claim.contains("maybe_again: true"), "{name}: {once:?}");
+            assert_eq!(once.sends, 2, "{name}");
+            let always = same(&name, &[cut.clone(), cut.clone(), cut], false).await;
+            assert!(
+                always.claim.starts_with("maybe applied: true"),
+                "{name}: {always:?}"
+            );
+            assert_eq!(always.sends, 3, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_stalls_at_any_byte_ends_alike() {
+    let whole = condition_failed();
+    for length in 0..whole.len() {
+        let stalls = Act::Stalls(whole[..length].to_vec());
+        let name = format!("stalls after {length} bytes");
+        let end = same(&name, &[stalls.clone(), stalls.clone(), stalls], false).await;
+        assert!(
+            end.claim.starts_with("maybe applied: true"),
+            "{name}: {end:?}"
+        );
+        assert_eq!(end.sends, 3, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_response_ends_alike() {
+    let raw = |text: &str| text.as_bytes().to_vec();
+    let rows: Vec<(&str, Act)> = vec![
+        (
+            "the length is larger than the body",
+            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}")),
+        ),
+        (
+            "the length is smaller than the body",
+            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{}")),
+        ),
+        (
+            "the length is zero",
+            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n{}")),
+        ),
+        (
+            "there is no length",
+            Act::Closes(raw("HTTP/1.1 200 OK\r\n\r\n{}")),
+        ),
+        (
+            "there is neither length nor end",
+            Act::Stalls(raw("HTTP/1.1 200 OK\r\n\r\n{}")),
+        ),
+        (
+            "the length is no number",
+            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: two\r\n\r\n{}")),
+        ),
+        (
+            "the length is negative",
+            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: -2\r\n\r\n{}")),
+        ),
+        (
+            "two lengths differ",
+            Act::Closes(raw(
+                "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+            )),
+        ),
+        (
+            "the length is too large for any memory",
+            Act::Closes(raw(
+                "HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n{}",
+            )),
+        ),
+        (
+            "chunks",
+            Act::Closes(raw(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
+            )),
+        ),
+        (
+            "chunks without the last one",
+            Act::Closes(raw(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
+            )),
+        ),
+        (
+            "a chunk whose length is no number",
+            Act::Closes(raw(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nz\r\n{}\r\n0\r\n\r\n",
+            )),
+        ),
+        (
+            "chunks and a length",
+            Act::Closes(raw(
+                "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+            )),
+        ),
+        ("HTTP 1.0", Act::Closes(raw("HTTP/1.0 200 OK\r\n\r\n{}"))),
+        (
+            "HTTP 9.9",
+            Act::Closes(raw("HTTP/9.9 200 OK\r\ncontent-length: 2\r\n\r\n{}")),
+        ),
+        (
+            "not HTTP",
+            Act::Closes(raw("220 mail.example.com ESMTP\r\n")),
+        ),
+        (
+            "the first bytes of TLS",
+            Act::Closes(vec![0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0]),
+        ),
+        ("an empty line", Act::Closes(raw("\r\n\r\n"))),
+        (
+            "a status of four digits",
+            Act::Closes(raw("HTTP/1.1 2000 OK\r\ncontent-length: 2\r\n\r\n{}")),
+        ),
+        (
+            "a status below 100",
+            Act::Closes(raw("HTTP/1.1 099 OK\r\ncontent-length: 2\r\n\r\n{}")),
+        ),
+        (
+            "a header without a colon",
+            Act::Closes(raw(
+                "HTTP/1.1 200 OK\r\nbroken\r\ncontent-length: 2\r\n\r\n{}",
+            )),
+        ),
+        (
+            "a header that is no text",
+            Act::Closes(
+                b"HTTP/1.1 200 OK\r\nx-amzn-errortype: \xff\xfe\r\ncontent-length: 2\r\n\r\n{}"
+                    .to_vec(),
+            ),
+        ),
+        (
+            "100 before the response",
+            Act::Closes(raw(
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+            )),
+        ),
+        (
+            "101",
+            Act::Closes(raw(
+                "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+            )),
+        ),
+        (
+            "204 with a body",
+            Act::Closes(raw(
+                "HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\n{}",
+            )),
+        ),
+        (
+            "304",
+            Act::Closes(raw(
+                "HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n",
+            )),
+        ),
+        (
+            "a redirection",
+            Act::Closes(response(
+                "307 Temporary Redirect",
+                "location: http://127.0.0.1:1/\r\n",
+                "",
+            )),
+        ),
+        (
+            "a wrong checksum",
+            Act::Responds(response("200 OK", "x-amz-crc32: 1\r\n", "{}")),
+        ),
+        (
+            "compression that is named and not there",
+            Act::Responds(response("200 OK", "content-encoding: gzip\r\n", "{}")),
+        ),
+        (
+            "another content type",
+            Act::Responds(response("200 OK", "content-type: text/html\r\n", "{}")),
+        ),
+        (
+            "a mark before the JSON",
+            Act::Responds(response("200 OK", "", "\u{feff}{}")),
+        ),
+        (
+            "white space around the JSON",
+            Act::Responds(response("200 OK", "", " \r\n{ }\n")),
+        ),
+        ("two values", Act::Responds(response("200 OK", "", "{}{}"))),
+        (
+            "a body that is no text",
+            Act::Responds(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\xfe".to_vec()),
+        ),
+        (
+            "a response of 2 MB",
+            Act::Responds(response(
+                "200 OK",
+                "",
+                &format!("{{\"pad\":\"{}\"}}", "x".repeat(2_000_000)),
+            )),
+        ),
+        (
+            "an error page of 2 MB",
+            Act::Responds(response("503 Busy", "", &"x".repeat(2_000_000))),
+        ),
+        (
+            "a header of 20 KB",
+            Act::Responds(response(
+                "200 OK",
+                &format!("pad: {}\r\n", "x".repeat(20_000)),
+                "{}",
+            )),
+        ),
+        (
+            "a head without an end",
+            Act::Closes(raw(&format!(
+                "HTTP/1.1 200 OK\r\npad: {}",
+                "x".repeat(1_000_000)
+            ))),
+        ),
+        (
+            "two responses",
+            Act::Responds([success(), success()].concat()),
+        ),
+        (
+            "a response and the announcement that the connection closes",
+            Act::Responds(response("200 OK", "connection: close\r\n", "{}")),
+        ),
+        (
+            "a refusal, and the connection closes",
+            Act::Closes(condition_failed()),
+        ),
+        ("the connection closes within the request", Act::Hangs),
+    ];
+    for (name, act) in rows {
+        for warm in [false, true] {
+            let mut script = vec![act.clone(); 3];
+            if warm {
+                script.insert(0, Act::Responds(success()));
+            }
+            same(name, &script, warm).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_it_was_idle_ends_alike() {
+    // As after a freeze of the function: the server closed the connection, and the next call finds it in the pool.
+    let script = [Act::Closes(success())];
+    let end = same("closed after a response", &script, true).await;
+    assert!(end.claim.starts_with("Applied "), "{end:?}");
+    let script = [Act::Responds(success()), Act::Hangs];
+    let end = same("closed when the next request comes", &script, true).await;
+    assert!(end.claim.starts_with("Applied "), "{end:?}");
+    assert!(end.claim.contains("maybe_again: true"), "{end:?}");
+}
