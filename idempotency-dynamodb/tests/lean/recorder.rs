@@ -60,7 +60,7 @@ impl RecordedRequest {
 }
 
 /// A reply: status, headers and body.
-pub(crate) type Reply = (u16, Vec<(&'static str, &'static str)>, &'static str);
+pub(crate) type Reply = (u16, Vec<(&'static str, &'static str)>, String);
 
 /// Notes requests. After the scripted replies each one succeeds.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +103,7 @@ impl HttpConnector for Recorder {
             body: serde_json::from_slice(request.body().bytes().unwrap()).unwrap(),
         });
         let reply = self.replies.lock().unwrap().pop_front();
-        let (status, headers, body) = reply.unwrap_or((200, Vec::new(), "{}"));
+        let (status, headers, body) = reply.unwrap_or((200, Vec::new(), "{}".to_owned()));
         let mut response = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body));
         for (name, value) in headers {
             response.headers_mut().insert(name, value);

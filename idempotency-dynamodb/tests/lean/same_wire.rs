@@ -1,6 +1,7 @@
 //! Both clients send the same requests to the same endpoints, repeat the same sends, and end with the same errors.
 
 use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
@@ -267,6 +268,21 @@ fn session_credentials() -> Credentials {
 
 /// Returns how a claim with these replies ends, and the dates of its sends.
 async fn claimed(kind: Kind, replies: Vec<Reply>) -> (String, Vec<String>) {
+    ended(kind, Asked::Put, replies).await
+}
+
+/// A kind of request.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Put,
+    Update,
+    Delete,
+    Get,
+}
+
+/// Returns how a request with these replies ends, and the dates of its sends.
+async fn ended(kind: Kind, asked: Asked, replies: Vec<Reply>) -> (String, Vec<String>) {
+    static CLIENTS: AtomicUsize = AtomicUsize::new(0);
     let recorder = Recorder::replying(replies);
     // Pauses take real time here, so they are short.
     let retries = RetryConfig::standard()
@@ -274,12 +290,18 @@ async fn claimed(kind: Kind, replies: Vec<Reply>) -> (String, Vec<String>) {
         .with_initial_backoff(std::time::Duration::from_millis(1));
     let config = recorder.config(session_credentials()).retry_config(retries);
     let config = config.sleep_impl(aws_sdk_dynamodb::config::SharedAsyncSleep::new(Sleeps));
-    let store = kind.store(&config.build(), "payments").build().unwrap();
-    let id = RecordId::new("charge#1");
-    let write = store
-        .put(&id, &Record::default(), &Condition::NoRecord)
-        .await;
-    let end = match write {
+    // All SDK clients of a region share a retry quota, which one test would use up for the next.
+    let region = format!("region-{}", CLIENTS.fetch_add(1, Ordering::Relaxed));
+    let config = config.region(Region::new(region.clone())).build();
+    let store = kind.store(&config, "payments").build().unwrap();
+    let (id, is_new) = (RecordId::new("charge#1"), Condition::NoRecord);
+    let reply = match asked {
+        Asked::Put => store.put(&id, &Record::default(), &is_new).await,
+        Asked::Update => store.update(&id, &Change::default(), &is_new).await,
+        Asked::Delete => store.delete(&id, &is_new).await,
+        Asked::Get => store.get(&id).await,
+    };
+    let end = match reply {
         StoreReply::Failed {
             maybe_applied,
             error,
@@ -300,7 +322,7 @@ async fn claimed(kind: Kind, replies: Vec<Reply>) -> (String, Vec<String>) {
     };
     let sent = recorder.take();
     let dates = sent.iter().map(|sent| sent.header("x-amz-date").to_owned());
-    (end, dates.collect())
+    (end.replace(&region, "region"), dates.collect())
 }
 
 #[derive(Debug)]
@@ -313,8 +335,8 @@ impl aws_sdk_dynamodb::config::AsyncSleep for Sleeps {
 }
 
 /// Returns a reply with an error code.
-fn error(status: u16, body: &'static str) -> Reply {
-    (status, Vec::new(), body)
+fn error(status: u16, body: &str) -> Reply {
+    (status, Vec::new(), body.to_owned())
 }
 
 #[tokio::test]
@@ -373,12 +395,12 @@ async fn every_error_response_is_repeated_as_often_and_ends_alike() {
         (
             400,
             vec![("x-amzn-errortype", "ThrottlingException:http://a")],
-            "{}",
+            "{}".to_owned(),
         ),
         (
             400,
             vec![("x-amzn-errortype", "a#AccessDenied")],
-            r#"{"__type":"other"}"#,
+            r#"{"__type":"other"}"#.to_owned(),
         ),
     ] {
         let [sdk, lean] = Kind::ALL.map(|kind| claimed(kind, vec![reply.clone(); 3]));
@@ -400,12 +422,106 @@ async fn every_status_without_an_error_code_is_repeated_as_often_and_ends_alike(
     }
 }
 
+/// The error codes of DynamoDB for requests to items, of all services, and of services whose errors the SDK repeats. From the
+/// API reference of DynamoDB, its `CommonErrors`, and the SDK's lists.
+const CODES: &[&str] = &[
+    "AccessDenied",
+    "AccessDeniedException",
+    "AuthFailure",
+    "BandwidthLimitExceeded",
+    "ConditionalCheckFailedException",
+    "DuplicateItemException",
+    "EC2ThrottledException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IdempotentParameterMismatchException",
+    "IncompleteSignature",
+    "IncompleteSignatureException",
+    "InternalFailure",
+    "InternalServerError",
+    "InvalidAction",
+    "InvalidClientTokenId",
+    "InvalidEndpointException",
+    "InvalidSignatureException",
+    "ItemCollectionSizeLimitExceededException",
+    "KMSAccessDeniedException",
+    "KMSDisabledException",
+    "KMSInvalidStateException",
+    "LimitExceededException",
+    "MalformedQueryString",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "NotAuthorized",
+    "OptInRequired",
+    "PolicyNotFoundException",
+    "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException",
+    "ReplicatedWriteConflictException",
+    "RequestEntityTooLarge",
+    "RequestExpired",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "RequestTimeTooSkewed",
+    "ResourceInUseException",
+    "ResourceNotFoundException",
+    "SerializationException",
+    "ServiceUnavailable",
+    "SignatureDoesNotMatch",
+    "SlowDown",
+    "TableNotFoundException",
+    "Throttling",
+    "ThrottledException",
+    "ThrottlingException",
+    "TooManyRequestsException",
+    "TransactionCanceledException",
+    "TransactionConflictException",
+    "TransactionInProgressException",
+    "UnknownOperationException",
+    "UnrecognizedClientException",
+    "ValidationException",
+    "a code that is not known",
+];
+
+#[tokio::test]
+async fn every_error_code_is_repeated_as_often_and_ends_alike_for_each_request() {
+    for asked in [Asked::Put, Asked::Update, Asked::Delete, Asked::Get] {
+        for code in CODES {
+            // The lean client knows them for each request, the SDK's for writes alone.
+            let of_writes = [
+                "ConditionalCheckFailedException",
+                "ReplicatedWriteConflictException",
+            ];
+            if matches!(asked, Asked::Get) && of_writes.contains(code) {
+                continue;
+            }
+            let body = format!(
+                r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"s3cr3t"}}"#
+            );
+            for status in [400, 500] {
+                let reply = (status, Vec::new(), body.clone());
+                let [sdk, lean] = Kind::ALL.map(|kind| ended(kind, asked, vec![reply.clone(); 3]));
+                let (sdk, lean) = (sdk.await, lean.await);
+                assert_eq!(lean.0, sdk.0, "{asked:?} {status} {code}");
+                assert_eq!(
+                    lean.1.len(),
+                    sdk.1.len(),
+                    "{asked:?} {status} {code}: {}",
+                    sdk.0
+                );
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_send_refused_for_a_wrong_clock_is_repeated_with_the_clock_of_dynamodb() {
     let refused = (
         400,
         vec![("date", "Sun, 22 Nov 2020 07:06:58 GMT")],
-        r#"{"__type":"a#InvalidSignatureException","message":"Signature expired"}"#,
+        r#"{"__type":"a#InvalidSignatureException","message":"Signature expired"}"#.to_owned(),
     );
     for kind in Kind::ALL {
         let (end, dates) = claimed(kind, vec![refused.clone()]).await;
