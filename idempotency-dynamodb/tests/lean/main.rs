@@ -11,6 +11,7 @@ mod connections;
 mod credentials;
 #[path = "../embedded.rs"]
 mod embedded;
+mod environment;
 mod recorder;
 mod same_faults;
 mod same_wire;

@@ -1,0 +1,490 @@
+//! Each environment variable of the SDK counts for both clients: a process with it sends the same requests to the same hosts, as
+//! often, signed with the same credentials, and ends alike.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use idempotency_core::example::StoreExt;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::StoreReply;
+use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+
+/// The variable that names the client of a process: `sdk` or `lean`.
+const CLIENT: &str = "CLIENT_OF_THE_TEST";
+
+/// What a process prints before the end of its claim.
+const END: &str = "the end: ";
+
+/// Claims a key in a process that a test started. In the test run it does nothing.
+#[tokio::test]
+async fn the_process() {
+    let Ok(kind) = std::env::var(CLIENT) else {
+        return;
+    };
+    let builder = DynamoDbStore::builder().table("payments");
+    let store = match &*kind {
+        "lean" => match LeanClient::from_env().await {
+            Ok(client) => builder.lean_client(client).build(),
+            Err(error) => Err(error),
+        },
+        _ => match idempotency_dynamodb::default_client().await {
+            Ok(client) => builder.client(client).build(),
+            Err(error) => Err(error),
+        },
+    };
+    let end = match store {
+        Ok(store) => {
+            let id = RecordId::new("a#1");
+            let reply = store.put(&id, &Record::default(), &Condition::NoRecord);
+            match reply.await {
+                StoreReply::Failed {
+                    maybe_applied,
+                    error,
+                } => format!(
+                    "maybe_applied: {maybe_applied}, {:?}: {error}",
+                    error.kind()
+                ),
+                other => format!("{other:?}"),
+            }
+        }
+        Err(error) => error.to_string(),
+    };
+    println!("\n{END}{end}");
+}
+
+/// DynamoDB, the sources of credentials and a proxy, in one server.
+struct Server {
+    port: u16,
+    /// The status of DynamoDB's responses.
+    status: Mutex<u16>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn start() -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Arc::new(Self {
+            port: listener.local_addr().unwrap().port(),
+            status: Mutex::new(200),
+            requests: Arc::default(),
+        });
+        let accepting = Arc::clone(&server);
+        std::thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                let server = Arc::clone(&accepting);
+                // The client may close the connection at any time.
+                std::thread::spawn(move || server.serve(connection).ok());
+            }
+        });
+        server
+    }
+
+    fn serve(&self, connection: TcpStream) -> std::io::Result<()> {
+        let mut connection = BufReader::new(connection);
+        loop {
+            let mut line = String::new();
+            if connection.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let mut headers = BTreeMap::new();
+            let mut header = String::new();
+            loop {
+                header.clear();
+                connection.read_line(&mut header)?;
+                let Some((name, value)) = header.trim_end().split_once(':') else {
+                    break;
+                };
+                headers.insert(name.to_lowercase(), value.trim().to_owned());
+            }
+            let length = headers.get("content-length");
+            let length = length.map_or(0, |length| length.parse().unwrap());
+            connection.read_exact(&mut vec![0; length])?;
+            self.note(line.trim_end(), &headers);
+            let (status, body) = self.response(&line);
+            let head = format!(
+                "HTTP/1.1 {status} -\r\ncontent-length: {}\r\nx-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n",
+                body.len()
+            );
+            connection.get_mut().write_all((head + &body).as_bytes())?;
+        }
+    }
+
+    /// Notes what both clients must send alike.
+    fn note(&self, line: &str, headers: &BTreeMap<String, String>) {
+        let header = |name: &str| headers.get(name).map_or("", String::as_str);
+        let credential = header("authorization").split("Credential=").nth(1);
+        let credential = credential.and_then(|it| it.split(',').next());
+        let mut credential: Vec<&str> = credential.unwrap_or_default().split('/').collect();
+        if credential.len() > 1 {
+            // The day.
+            credential.remove(1);
+        }
+        let app = header("user-agent")
+            .split(" app/")
+            .nth(1)
+            .unwrap_or_default();
+        let noted = format!(
+            "{line} | {} | {} | {} | {credential:?} | {app}",
+            header("host"),
+            header("x-amz-target"),
+            header("x-amz-security-token"),
+        );
+        self.requests.lock().unwrap().push(noted);
+    }
+
+    fn response(&self, line: &str) -> (u16, String) {
+        let credentials = |access: &str| {
+            format!(
+                r#"{{"Code":"Success","AccessKeyId":"{access}","SecretAccessKey":"s","Token":"t-{access}","Expiration":"2099-01-01T00:00:00Z"}}"#
+            )
+        };
+        match line.split(' ').nth(1).unwrap() {
+            "/container" => (200, credentials("of-container")),
+            "/latest/api/token" => (200, "token".to_owned()),
+            "/latest/meta-data/iam/security-credentials/"
+            | "/latest/meta-data/iam/security-credentials-extended/" => (200, "role".to_owned()),
+            path if path.starts_with("/latest/") => (200, credentials("of-imds")),
+            "/sts/" => (200, "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>of-sts</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>".to_owned()),
+            _ if line.starts_with("CONNECT") => (502, String::new()),
+            _ => (*self.status.lock().unwrap(), "{}".to_owned()),
+        }
+    }
+}
+
+/// What a process with one of the clients did.
+#[derive(Debug, PartialEq)]
+struct Run {
+    end: String,
+    requests: Vec<String>,
+}
+
+fn run(server: &Server, folder: &Path, client: &str, variables: &[(&str, &str)]) -> Run {
+    let url = format!("http://127.0.0.1:{}", server.port);
+    let folder = folder.to_str().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "environment::the_process", "--nocapture"])
+        .env_clear()
+        .env("HOME", folder)
+        .env(CLIENT, client)
+        .envs(
+            variables
+                .iter()
+                .map(|(name, value)| (name, value.replace("URL", &url).replace("FOLDER", folder))),
+        )
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let end = text.lines().find_map(|line| line.strip_prefix(END));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let end = end.unwrap_or_else(|| panic!("{client} {variables:?}: {text}{errors}"));
+    Run {
+        end: end.to_owned(),
+        requests: std::mem::take(&mut server.requests.lock().unwrap()),
+    }
+}
+
+const REGION: (&str, &str) = ("AWS_REGION", "eu-west-1");
+const ENDPOINT: (&str, &str) = ("AWS_ENDPOINT_URL", "URL");
+const ACCESS_KEY: (&str, &str) = ("AWS_ACCESS_KEY_ID", "access");
+const SECRET: (&str, &str) = ("AWS_SECRET_ACCESS_KEY", "s");
+/// Shows the host of each request over HTTPS, and lets none out.
+const PROXY: (&str, &str) = ("HTTPS_PROXY", "URL");
+
+/// The variables that a row has besides its own.
+#[derive(Clone, Copy)]
+enum Also {
+    /// Region, keys and an endpoint.
+    All,
+    /// Region and keys, with a proxy instead of an endpoint.
+    Proxy,
+    /// Region and endpoint.
+    NoKeys,
+    Nothing,
+}
+
+impl Also {
+    fn variables(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::All => &[REGION, ENDPOINT, ACCESS_KEY, SECRET],
+            Self::Proxy => &[REGION, PROXY, ACCESS_KEY, SECRET, ("AWS_MAX_ATTEMPTS", "1")],
+            Self::NoKeys => &[REGION, ENDPOINT],
+            Self::Nothing => &[],
+        }
+    }
+}
+
+#[test]
+fn each_variable_of_the_sdk_counts_for_both_clients() {
+    use Also::{All, NoKeys, Nothing, Proxy};
+    let server = Server::start();
+    let folder = std::env::temp_dir().join(format!("environment-{}", server.port));
+    std::fs::create_dir_all(folder.join(".aws")).unwrap();
+    std::fs::write(folder.join("token"), "web-identity").unwrap();
+    std::fs::write(folder.join(".aws/credentials"), "[default]\naws_access_key_id = of-file\naws_secret_access_key = s\n[other]\naws_access_key_id = of-other\naws_secret_access_key = s\naws_session_token = t\n").unwrap();
+    let url = format!("http://127.0.0.1:{}", server.port);
+    std::fs::write(
+        folder.join("config"),
+        format!("[default]\nregion = eu-north-1\nendpoint_url = {url}\nmax_attempts = 2\nsdk_ua_app_id = of-profile\n[profile other]\nregion = eu-south-1\nservices = local\nretry_mode = legacy\n[services local]\ndynamodb =\n  endpoint_url = {url}\n[profile fips]\nregion = us-east-1\nuse_fips_endpoint = true\naccount_id_endpoint_mode = disabled\naws_account_id = 111122223333\n"),
+    )
+    .unwrap();
+    let config = ("AWS_CONFIG_FILE", "FOLDER/config");
+
+    // Status of DynamoDB, further variables, own variables, and what the end or a request contains.
+    type Row<'a> = (u16, Also, &'a [(&'a str, &'a str)], &'a str);
+    let rows: &[Row<'_>] = &[
+        (200, All, &[], "[\"access\", "),
+        (200, All, &[("AWS_SESSION_TOKEN", "a-token")], "| a-token |"),
+        (200, All, &[("AWS_SDK_UA_APP_ID", "shop")], "| shop"),
+        (200, All, &[("AWS_REGION", "cn-north-1")], "cn-north-1"),
+        (
+            200,
+            All,
+            &[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "eu-west-3")],
+            "eu-west-3",
+        ),
+        (
+            200,
+            All,
+            &[("AWS_ENDPOINT_URL_DYNAMODB", "URL/path")],
+            "POST /path",
+        ),
+        (
+            200,
+            All,
+            &[("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")],
+            "Applied",
+        ),
+        (
+            200,
+            All,
+            &[
+                ("AWS_EXECUTION_ENV", "AWS_Lambda_provided.al2023"),
+                ("AWS_LAMBDA_FUNCTION_NAME", "f"),
+                ("_X_AMZN_TRACE_ID", "Root=1-2-3"),
+            ],
+            "Applied",
+        ),
+        (
+            200,
+            All,
+            &[
+                ("NO_PROXY", "127.0.0.1"),
+                ("HTTP_PROXY", "http://127.0.0.1:1"),
+            ],
+            "Applied",
+        ),
+        (
+            200,
+            NoKeys,
+            &[
+                ACCESS_KEY,
+                SECRET,
+                ("AWS_ENDPOINT_URL", "http://dynamodb.example"),
+                ("HTTP_PROXY", "URL"),
+            ],
+            "POST http://dynamodb.example/",
+        ),
+        (500, All, &[], "maybe_applied: true"),
+        (
+            500,
+            All,
+            &[("AWS_MAX_ATTEMPTS", "1")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_MAX_ATTEMPTS", "2")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_MAX_ATTEMPTS", "7")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_MAX_ATTEMPTS", "0")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_MAX_ATTEMPTS", "many")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_RETRY_MODE", "legacy")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_RETRY_MODE", "standard")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_RETRY_MODE", "unknown")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_NEW_RETRIES_2026", "true")],
+            "maybe_applied: true",
+        ),
+        (
+            500,
+            All,
+            &[("AWS_NEW_RETRIES_2026", "true"), ("AWS_MAX_ATTEMPTS", "4")],
+            "maybe_applied: true",
+        ),
+        (
+            200,
+            Proxy,
+            &[],
+            "CONNECT dynamodb.eu-west-1.amazonaws.com:443",
+        ),
+        (
+            200,
+            Proxy,
+            &[("AWS_USE_FIPS_ENDPOINT", "true")],
+            "CONNECT dynamodb-fips.eu-west-1.amazonaws.com:443",
+        ),
+        (
+            200,
+            Proxy,
+            &[("AWS_USE_DUALSTACK_ENDPOINT", "true")],
+            "CONNECT dynamodb.eu-west-1.api.aws:443",
+        ),
+        (
+            200,
+            Proxy,
+            &[("AWS_ACCOUNT_ID", "111122223333")],
+            "CONNECT 111122223333.ddb.eu-west-1.amazonaws.com:443",
+        ),
+        (
+            200,
+            Proxy,
+            &[
+                ("AWS_ACCOUNT_ID", "111122223333"),
+                ("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled"),
+            ],
+            "CONNECT dynamodb.eu-west-1.amazonaws.com:443",
+        ),
+        (
+            200,
+            Proxy,
+            &[("AWS_ACCOUNT_ID_ENDPOINT_MODE", "required")],
+            "maybe_applied: false",
+        ),
+        (
+            200,
+            Proxy,
+            &[("AWS_ACCOUNT_ID_ENDPOINT_MODE", "unknown")],
+            "",
+        ),
+        (
+            200,
+            Proxy,
+            &[ENDPOINT, ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")],
+            "CONNECT dynamodb.eu-west-1.amazonaws.com:443",
+        ),
+        (
+            200,
+            Proxy,
+            &[ENDPOINT, ("AWS_USE_FIPS_ENDPOINT", "true")],
+            "maybe_applied: false",
+        ),
+        (
+            200,
+            Nothing,
+            &[
+                config,
+                ("AWS_PROFILE", "fips"),
+                ACCESS_KEY,
+                SECRET,
+                PROXY,
+                ("AWS_MAX_ATTEMPTS", "1"),
+            ],
+            "CONNECT dynamodb-fips.us-east-1.amazonaws.com:443",
+        ),
+        (500, Nothing, &[config, ACCESS_KEY, SECRET], "eu-north-1"),
+        (200, Nothing, &[config, ACCESS_KEY, SECRET], "| of-profile"),
+        (
+            200,
+            Nothing,
+            &[config, ("AWS_PROFILE", "other")],
+            "of-other",
+        ),
+        (200, Nothing, &[config, ("AWS_PROFILE", "missing")], ""),
+        (200, NoKeys, &[], "of-file"),
+        (200, NoKeys, &[("AWS_PROFILE", "other")], "| t |"),
+        (
+            200,
+            NoKeys,
+            &[
+                ("AWS_SHARED_CREDENTIALS_FILE", "FOLDER/none"),
+                ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "URL/container"),
+                ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "a"),
+            ],
+            "of-container",
+        ),
+        (
+            200,
+            NoKeys,
+            &[
+                ("AWS_SHARED_CREDENTIALS_FILE", "FOLDER/none"),
+                ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "URL"),
+            ],
+            "of-imds",
+        ),
+        (
+            200,
+            NoKeys,
+            &[
+                ("AWS_SHARED_CREDENTIALS_FILE", "FOLDER/none"),
+                ("AWS_EC2_METADATA_DISABLED", "true"),
+            ],
+            "Credentials",
+        ),
+        (
+            200,
+            NoKeys,
+            &[
+                ("AWS_SHARED_CREDENTIALS_FILE", "FOLDER/none"),
+                ("AWS_WEB_IDENTITY_TOKEN_FILE", "FOLDER/token"),
+                ("AWS_ROLE_ARN", "arn:aws:iam::111122223333:role/r"),
+                ("AWS_ENDPOINT_URL_STS", "URL/sts"),
+            ],
+            "of-sts",
+        ),
+        (200, NoKeys, &[ACCESS_KEY], "of-file"),
+        (
+            200,
+            Nothing,
+            &[ENDPOINT, ACCESS_KEY, SECRET],
+            "no AWS region",
+        ),
+    ];
+    for (status, also, own, contained) in rows {
+        *server.status.lock().unwrap() = *status;
+        let variables = [also.variables(), own].concat();
+        let [sdk, lean] = ["sdk", "lean"].map(|client| run(&server, &folder, client, &variables));
+        assert_eq!(lean, sdk, "{variables:?}");
+        let text = format!("{} {:?}", sdk.end, sdk.requests).replace('\\', "");
+        assert!(text.contains(contained), "{variables:?}: {sdk:#?}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
