@@ -14,6 +14,7 @@ mod embedded;
 mod environment;
 mod recorder;
 mod same_faults;
+mod same_reply;
 mod same_wire;
 #[path = "../wire/main.rs"]
 mod wire;

@@ -273,7 +273,7 @@ async fn claimed(kind: Kind, replies: Vec<Reply>) -> (String, Vec<String>) {
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+pub(crate) enum Asked {
     Put,
     Update,
     Delete,
@@ -281,7 +281,7 @@ enum Asked {
 }
 
 /// Returns how a request with these replies ends, and the dates of its sends.
-async fn ended(kind: Kind, asked: Asked, replies: Vec<Reply>) -> (String, Vec<String>) {
+pub(crate) async fn ended(kind: Kind, asked: Asked, replies: Vec<Reply>) -> (String, Vec<String>) {
     static CLIENTS: AtomicUsize = AtomicUsize::new(0);
     let recorder = Recorder::replying(replies);
     // Pauses take real time here, so they are short.
