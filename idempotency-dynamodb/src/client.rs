@@ -89,7 +89,7 @@ pub(crate) fn is_present(region: &Region) -> bool {
 }
 
 async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError> {
-    Ok(from_sdk_config(&sdk_config_in(region).await?))
+    Ok(sdk_client(&sdk_config_in(region).await?))
 }
 
 async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, ConfigurationError> {
@@ -125,9 +125,20 @@ fn own_http_client() -> Option<SharedHttpClient> {
     client
 }
 
-/// Makes a client from the caller's configuration. Timeouts, retry settings and an HTTP client that it does not set are those of
-/// this crate.
-pub(crate) fn from_sdk_config(config: &SdkConfig) -> Client {
+/// Makes a client of the SDK from the caller's configuration. Timeouts, retry settings and an HTTP client that it does not set are
+/// those of [`DynamoDbStoreBuilder::sdk_config`](crate::DynamoDbStoreBuilder::sdk_config).
+///
+/// # Examples
+///
+/// ```
+/// # use aws_config::{Region, SdkConfig};
+/// # use idempotency_dynamodb::{DynamoDbStore, sdk_client};
+/// // The SDK's client in place of the lean one.
+/// let config = SdkConfig::builder().region(Region::new("eu-west-1")).build();
+/// let store = DynamoDbStore::builder().table("idempotency").client(sdk_client(&config)).build()?;
+/// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+/// ```
+pub fn sdk_client(config: &SdkConfig) -> Client {
     let own = config
         .timeout_config()
         .map_or_else(TimeoutConfig::builder, TimeoutConfig::to_builder);
@@ -254,7 +265,7 @@ mod tests {
     fn retries_with(retries: Option<RetryConfig>) -> RetryConfig {
         let mut config = SdkConfig::builder().region(Region::from_static("eu-west-1"));
         config.set_retry_config(retries);
-        let client = from_sdk_config(&config.build());
+        let client = sdk_client(&config.build());
         client.config().retry_config().unwrap().clone()
     }
 
@@ -294,7 +305,7 @@ mod tests {
             .region(Region::from_static("eu-west-1"))
             .timeout_config(own)
             .build();
-        let client = from_sdk_config(&config);
+        let client = sdk_client(&config);
         let timeouts = client.config().timeout_config().unwrap();
         assert_eq!(timeouts.connect_timeout(), Some(Duration::from_millis(200)));
         assert_eq!(timeouts.operation_attempt_timeout(), Some(SEND_TIMEOUT));
@@ -308,8 +319,8 @@ mod tests {
         let config = sdk_config_in(region).await.unwrap();
         for client in [
             config.http_client(),
-            from_sdk_config(&config).config().http_client(),
-            from_sdk_config(&SdkConfig::builder().build())
+            sdk_client(&config).config().http_client(),
+            sdk_client(&SdkConfig::builder().build())
                 .config()
                 .http_client(),
         ] {
@@ -320,7 +331,7 @@ mod tests {
     #[test]
     fn stalled_streams_are_left_to_the_timeout_of_a_send_unless_the_caller_chose_otherwise() {
         let enabled = |config: SdkConfig| {
-            let client = from_sdk_config(&config);
+            let client = sdk_client(&config);
             let chosen = client.config().stalled_stream_protection();
             chosen.map(StalledStreamProtectionConfig::is_enabled)
         };

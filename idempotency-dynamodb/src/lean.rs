@@ -1,4 +1,4 @@
-//! The client of the feature `lean-client`, which costs less CPU than the SDK's.
+//! The lean client, which costs less CPU than the SDK's.
 //!
 //! [`dynamodb_lean_client`] signs and sends; `body` writes what it sends.
 
@@ -72,7 +72,7 @@ impl LeanClient {
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     pub fn from_sdk_config(config: &SdkConfig) -> Self {
-        Self::new(client::from_sdk_config(config))
+        Self::new(client::sdk_client(config))
     }
 
     /// Makes a client with every setting of a client of the SDK.
@@ -88,10 +88,15 @@ impl LeanClient {
         &self.client
     }
 
+    /// Returns true if this client can do what the SDK's client is configured for.
+    pub(crate) fn can_replace(client: &Client) -> bool {
+        let retries = client.config().retry_config();
+        retries.is_none_or(|retries| retries.mode() != RetryMode::Adaptive)
+    }
+
     /// Checks that this client can do what the SDK's client is configured for.
     pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
-        let retries = self.client.config().retry_config();
-        if retries.is_some_and(|retries| retries.mode() == RetryMode::Adaptive) {
+        if !Self::can_replace(&self.client) {
             return Err(ConfigurationError::new(
                 "the lean client has no adaptive retry mode: use the standard mode (AWS_RETRY_MODE, `retry_mode` of the \
                  profile, or the client's retry settings), or the SDK's client",

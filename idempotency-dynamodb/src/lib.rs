@@ -5,8 +5,8 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`DynamoDbStore`], [`DynamoDbStoreBuilder`] | the store and its settings |
-//! | [`default_client`] | a DynamoDB client with timeouts and retries that suit a Lambda function |
-//! | `LeanClient` (feature `lean-client`) | a client that needs less CPU than the SDK's |
+//! | [`default_client`], [`sdk_client`] | clients of the SDK with timeouts and retries that suit a Lambda function |
+//! | [`LeanClient`] | the client that sends the requests unless the caller brings one: it needs less CPU than the SDK's |
 //! | `http_client` | the HTTP client of that client, for other AWS clients of the process |
 //! | [`TableConfig`] | table and attribute names from environment variables |
 //! | [`AttributeNames`] | the names of a record's attributes |
@@ -22,7 +22,7 @@
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
 //! | `client` | makes the SDK's client and its HTTP client |
-//! | `lean` | the client of the feature `lean-client`, on the crate `dynamodb-lean-client` |
+//! | `lean` | the lean client, on the crate `dynamodb-lean-client` |
 //! | `item` | converts a record to an item, and back; the size of an item |
 //! | `large` | compresses large responses, and cuts what does not fit one item into pieces |
 //! | `sends` | notes for each send whether it may have been applied |
@@ -41,7 +41,6 @@ mod config;
 mod failure;
 mod item;
 mod large;
-#[cfg(feature = "lean-client")]
 mod lean;
 mod request;
 mod sends;
@@ -53,12 +52,11 @@ mod transport;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use client::default_client;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use client::http_client;
+pub use client::{default_client, sdk_client};
 pub use config::{AttributeNames, DynamoDbStoreBuilder, TableConfig};
 pub use dynamodb_writes::{InvalidExpression, RequestError, once, versioned};
 pub use large::record_of_piece;
-#[cfg(feature = "lean-client")]
 pub use lean::LeanClient;
 pub use store::DynamoDbStore;

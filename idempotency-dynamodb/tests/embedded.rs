@@ -67,7 +67,6 @@ fn store(client: &Client, table: &str) -> DynamoDbStore {
 
 /// Sets the client of a store: the SDK's, or in the program `lean` the lean one.
 fn with_client(builder: DynamoDbStoreBuilder, client: Client) -> DynamoDbStoreBuilder {
-    #[cfg(feature = "lean-client")]
     if env!("CARGO_CRATE_NAME") == "lean" {
         return builder.lean_client(idempotency_dynamodb::LeanClient::new(client));
     }

@@ -54,7 +54,6 @@
 //! - `dynamodb`, on by default: the store on DynamoDB. Without it (`default-features = false`) the AWS SDK is not compiled,
 //!   and the program needs a [`store::Store`] of its own: for all operations with [`set_global_backend`], or for one with
 //!   `store = ..`. If an operation has no store, [`init`] and [`run`] return an error that says what to do.
-//! - `lean-client`: `LeanClient`, which needs less CPU than the SDK's client. `IDEMPOTENCY_CLIENT=lean` chooses it for the process's store.
 //! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
 //! - `metrics`: metrics for CloudWatch, with one line in `main` (`metrics::to_cloudwatch`).
@@ -110,9 +109,7 @@ pub use idempotency_core::store::MemoryStore;
 pub use idempotency_core::system::{SystemClock, SystemRandom};
 pub use idempotency_core::{random, record, store, time};
 #[cfg(feature = "dynamodb")]
-pub use idempotency_dynamodb::DynamoDbStore;
-#[cfg(feature = "lean-client")]
-pub use idempotency_dynamodb::LeanClient;
+pub use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 pub use idempotency_macros::idempotent;
 pub use lambda_runtime::{Context, LambdaEvent};
 
@@ -147,6 +144,6 @@ struct Attribute;
 #[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/transactions.md"))]
 #[cfg_attr(feature = "http", doc = include_str!("../../docs/guide/http.md"))]
 #[cfg_attr(feature = "metrics", doc = include_str!("../../docs/guide/metrics.md"))]
-#[cfg_attr(feature = "lean-client", doc = include_str!("../../docs/reference/clients.md"))]
+#[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/reference/clients.md"))]
 #[doc = include_str!("../../docs/guide/types.md")]
 struct Guide;

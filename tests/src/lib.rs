@@ -6,7 +6,7 @@ pub mod soak;
 mod table;
 mod table_factory;
 
-pub use table::{Table, has_lean_client, store_on, with_the_lean_client};
+pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 pub use table_factory::TableFactory;
 
 use std::future::poll_fn;

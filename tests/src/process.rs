@@ -10,7 +10,7 @@ use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda, Reply};
 
-use crate::has_lean_client;
+use crate::has_sdk_client;
 
 /// The variable with the role of a process.
 const ROLE: &str = "TESTS_ROLE";
@@ -72,10 +72,12 @@ pub fn function(role: impl Into<String>) -> Result<FunctionSpec, BoxError> {
 pub fn function_by(command: Command, role: impl Into<String>) -> FunctionSpec {
     let role = role.into();
     let suite = role.split('/').next().unwrap_or(&role).to_owned();
-    let client = if has_lean_client() { "lean" } else { "sdk" };
-    FunctionSpec::new(suite, command)
-        .env(ROLE, role)
-        .env("IDEMPOTENCY_CLIENT", client)
+    let function = FunctionSpec::new(suite, command).env(ROLE, role);
+    if has_sdk_client() {
+        function.env("IDEMPOTENCY_CLIENT", "sdk")
+    } else {
+        function
+    }
 }
 
 /// Starts the function of a role with a table of its own.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::time::Clock;
-use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient};
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, sdk_client};
 use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -13,25 +13,25 @@ use serde_json::Value;
 
 use crate::START;
 
-/// The variable with the client of the store: `lean`, or the SDK if it is not set.
+/// The variable with the client of the store: `sdk`, or the default if it is not set.
 const CLIENT: &str = "TESTS_CLIENT";
 
-/// Returns true if the tests of this process are about the lean client.
-pub fn has_lean_client() -> bool {
-    std::env::var(CLIENT).is_ok_and(|client| client == "lean")
+/// Returns true if the tests of this process are about the client of the SDK.
+pub fn has_sdk_client() -> bool {
+    std::env::var(CLIENT).is_ok_and(|client| client == "sdk")
 }
 
-/// Runs tests of this program again, in a process with the lean client, so that no test is written twice. The arguments are
+/// Runs tests of this program again, in a process with the client of the SDK, so that no test is written twice. The arguments are
 /// those of a test program: which tests.
 ///
 /// # Panics
 ///
 /// If one of them fails, or if there is none.
-pub fn with_the_lean_client(arguments: &[&str]) {
+pub fn with_the_sdk_client(arguments: &[&str]) {
     let program = std::env::current_exe().unwrap_or_default();
     let tests = Command::new(program)
         .args(arguments)
-        .env(CLIENT, "lean")
+        .env(CLIENT, "sdk")
         .output();
     let tests = match tests {
         Ok(tests) => tests,
@@ -39,15 +39,18 @@ pub fn with_the_lean_client(arguments: &[&str]) {
     };
     let text = String::from_utf8_lossy(&tests.stdout);
     println!("{text}{}", String::from_utf8_lossy(&tests.stderr));
-    assert!(tests.status.success(), "a test fails with the lean client");
+    assert!(
+        tests.status.success(),
+        "a test fails with the client of the SDK"
+    );
     assert!(!text.contains("\ntest result: ok. 0 passed"), "no test ran");
 }
 
 /// Returns the builder of a store on a database, with the client that the tests are about.
 pub fn store_on(database: &EmbeddedDynamoDb) -> DynamoDbStoreBuilder {
     let config = database.sdk_config();
-    if has_lean_client() {
-        DynamoDbStore::builder().lean_client(LeanClient::from_sdk_config(&config))
+    if has_sdk_client() {
+        DynamoDbStore::builder().client(sdk_client(&config))
     } else {
         DynamoDbStore::builder().sdk_config(&config)
     }

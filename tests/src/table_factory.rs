@@ -15,7 +15,7 @@ use idempotency_testkit::conformance::{ForeignRecord, ForeignValue, StoreFactory
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 use idempotency_testkit::store::StoreOperation;
 
-use crate::has_lean_client;
+use crate::has_sdk_client;
 
 /// The size limit of an item, in bytes.
 const LARGEST: usize = 400 * 1024;
@@ -45,7 +45,7 @@ impl TableFactory {
             table: table.into(),
             composite: None,
             large: false,
-            lean: has_lean_client(),
+            lean: !has_sdk_client(),
             database: None,
         }
     }

@@ -10,7 +10,6 @@ use self::attribute_names::check_partition;
 use crate::client;
 use crate::failure::TableRef;
 use crate::large::Settings;
-#[cfg(feature = "lean-client")]
 use crate::lean::{Lean, LeanClient};
 use crate::store::DynamoDbStore;
 use crate::transport::{SdkClient, Transport};
@@ -34,6 +33,7 @@ const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
 const COMPRESS_ABOVE: &str = "IDEMPOTENCY_COMPRESS_ABOVE";
 const LARGE_RESPONSES: &str = "IDEMPOTENCY_LARGE_RESPONSES";
 const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
+const CLIENT: &str = "IDEMPOTENCY_CLIENT";
 
 /// A table and its layout, as `IDEMPOTENCY_TABLE` and the `IDEMPOTENCY_*_ATTR` variables describe them.
 ///
@@ -64,6 +64,15 @@ pub struct TableConfig {
     pub split_large_responses: bool,
     /// True if events may be kept in a table that is not encrypted with a key of KMS.
     pub unencrypted_events: bool,
+    /// The client of [`connect`](Self::connect). `None`: none is named.
+    client: Option<ClientKind>,
+}
+
+/// A client that a variable can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientKind {
+    Sdk,
+    Lean,
 }
 
 impl TableConfig {
@@ -81,6 +90,7 @@ impl TableConfig {
         COMPRESS_ABOVE,
         LARGE_RESPONSES,
         UNENCRYPTED_EVENTS,
+        CLIENT,
     ];
 
     /// Reads the configuration from environment variables.
@@ -118,6 +128,7 @@ impl TableConfig {
             compress_above: large.compress_above,
             split_large_responses: large.split,
             unencrypted_events: unencrypted_events(variables)?,
+            client: client_kind(variables)?,
         })
     }
 
@@ -131,10 +142,40 @@ impl TableConfig {
         names(variables).check(variables.value(SORT_KEY))?;
         large(variables)?.check()?;
         unencrypted_events(variables)?;
+        client_kind(variables)?;
         check_partition(&partition(variables))
     }
 
-    /// Builds the store on this table.
+    /// Builds the store on this table, with the client that `IDEMPOTENCY_CLIENT` names, and the SDK's settings of the environment.
+    ///
+    /// # Errors
+    ///
+    /// If no region is configured, if the named client cannot do what is configured, or if an attribute name is not valid in
+    /// DynamoDB or is used twice.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
+    /// # let variables = idempotency_core::config::Variables::default();
+    /// use idempotency_dynamodb::TableConfig;
+    ///
+    /// let store = TableConfig::from_variables(&variables)?.connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(&self) -> Result<DynamoDbStore, ConfigurationError> {
+        let client = client::default_client().await?;
+        let builder = self.builder();
+        let builder = match self.client {
+            None => builder.settings_of(client),
+            Some(ClientKind::Sdk) => builder.client(client),
+            Some(ClientKind::Lean) => builder.lean_client(LeanClient::new(client)),
+        };
+        builder.build()
+    }
+
+    /// Builds the store on this table, with a client of the caller.
     ///
     /// # Errors
     ///
@@ -224,6 +265,19 @@ fn unencrypted_events(variables: &Variables) -> Result<bool, ConfigurationError>
     }
 }
 
+/// Returns the client that is named, if one is.
+fn client_kind(variables: &Variables) -> Result<Option<ClientKind>, ConfigurationError> {
+    match variables.value(CLIENT) {
+        None => Ok(None),
+        Some("sdk") => Ok(Some(ClientKind::Sdk)),
+        Some("lean") => Ok(Some(ClientKind::Lean)),
+        Some(value) => {
+            let remedy = "write one of `lean`, `sdk`";
+            Err(ConfigurationError::value(CLIENT, value, remedy))
+        }
+    }
+}
+
 /// Returns the value of the partition key for a table with a sort key.
 fn partition(variables: &Variables) -> String {
     match variables.value(PARTITION) {
@@ -263,14 +317,22 @@ fn partition(variables: &Variables) -> String {
 #[must_use = "a builder does nothing until `build`"]
 pub struct DynamoDbStoreBuilder {
     table: Option<String>,
-    client: Option<Client>,
-    /// Sends the requests instead of `client`, from which it has its settings.
-    #[cfg(feature = "lean-client")]
-    lean: Option<LeanClient>,
+    client: Option<StoreClient>,
     names: AttributeNames,
     composite: Option<Composite>,
     large: Settings,
     unencrypted_events: bool,
+}
+
+/// The client of a store.
+#[derive(Clone, Debug)]
+enum StoreClient {
+    /// The client of the caller, as it is.
+    Sdk(Client),
+    /// A lean client of the caller.
+    Lean(LeanClient),
+    /// A lean client with the settings of this one, unless it cannot do what it is configured for.
+    WithSettingsOf(Client),
 }
 
 impl DynamoDbStoreBuilder {
@@ -280,25 +342,27 @@ impl DynamoDbStoreBuilder {
         self
     }
 
-    /// Sets the client. [`default_client`](crate::default_client) makes one with suitable timeouts and retries.
+    /// Sets a client of the SDK, which is used as it is, with its interceptors and plugins.
+    /// [`default_client`](crate::default_client) makes one with suitable timeouts and retries.
     pub fn client(mut self, client: Client) -> Self {
-        self.client = Some(client);
-        #[cfg(feature = "lean-client")]
-        {
-            self.lean = None;
-        }
+        self.client = Some(StoreClient::Sdk(client));
         self
     }
 
-    /// Sets a client that needs less CPU than the SDK's, instead of [`client`](Self::client).
-    #[cfg(feature = "lean-client")]
+    /// Sets a lean client. Stores with clones of one client share its retry quota.
     pub fn lean_client(mut self, client: LeanClient) -> Self {
-        self.client = Some(client.sdk().clone());
-        self.lean = Some(client);
+        self.client = Some(StoreClient::Lean(client));
         self
     }
 
-    /// Sets a client made from an SDK configuration.
+    /// Sets a lean client with the settings of this one, or this one if the lean client cannot do what it is configured for.
+    fn settings_of(mut self, client: Client) -> Self {
+        self.client = Some(StoreClient::WithSettingsOf(client));
+        self
+    }
+
+    /// Sets a client with the settings of an SDK configuration: a [`LeanClient`], or the SDK's client if the configuration has the
+    /// adaptive retry mode.
     ///
     /// Timeouts that the configuration does not set become 1 s to connect and 1.5 s for each send. Retry settings that it does
     /// not set become five sends, with random pauses of at most 25, 50, 100 and 200 ms. A retry setting that equals the SDK's
@@ -315,7 +379,7 @@ impl DynamoDbStoreBuilder {
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     pub fn sdk_config(self, config: &SdkConfig) -> Self {
-        self.client(client::from_sdk_config(config))
+        self.settings_of(client::sdk_client(config))
     }
 
     /// Sets the names of the attributes.
@@ -405,7 +469,19 @@ impl DynamoDbStoreBuilder {
                 "the DynamoDB store has no client: set `client` or `sdk_config` in the builder",
             )
         })?;
-        let region = client
+        let (sdk, lean) = match client {
+            StoreClient::Sdk(client) => (client, None),
+            StoreClient::Lean(lean) => {
+                lean.check()?;
+                (lean.sdk().clone(), Some(lean))
+            }
+            StoreClient::WithSettingsOf(client) => {
+                let lean =
+                    LeanClient::can_replace(&client).then(|| LeanClient::new(client.clone()));
+                (client, lean)
+            }
+        };
+        let region = sdk
             .config()
             .region()
             .filter(|region| client::is_present(region))
@@ -430,16 +506,10 @@ impl DynamoDbStoreBuilder {
             key: self.names.key.clone(),
             endpoint: OnceLock::new(),
         };
-        #[cfg(feature = "lean-client")]
-        let transport = match self.lean {
-            Some(lean) => {
-                lean.check()?;
-                Transport::Lean(Box::new(Lean::new(lean, &table_ref.table)))
-            }
-            None => Transport::Sdk(SdkClient::new(client)),
+        let transport = match lean {
+            Some(lean) => Transport::Lean(Box::new(Lean::new(lean, &table_ref.table))),
+            None => Transport::Sdk(SdkClient::new(sdk)),
         };
-        #[cfg(not(feature = "lean-client"))]
-        let transport = Transport::Sdk(SdkClient::new(client));
         Ok(DynamoDbStore::new(
             transport,
             table_ref,

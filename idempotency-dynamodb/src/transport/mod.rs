@@ -28,7 +28,6 @@ pub(crate) enum Transport {
     /// The client of the AWS SDK.
     Sdk(SdkClient),
     /// The client of this crate.
-    #[cfg(feature = "lean-client")]
     Lean(Box<crate::lean::Lean>),
 }
 
@@ -45,7 +44,6 @@ impl Transport {
     fn client(&self) -> &Client {
         match self {
             Self::Sdk(client) => client.client(),
-            #[cfg(feature = "lean-client")]
             Self::Lean(client) => client.sdk(),
         }
     }
@@ -67,7 +65,6 @@ impl Transport {
     ) -> Result<Option<TableDescription>, StoreError> {
         match self {
             Self::Sdk(client) => sdk::describe(client, sends).await,
-            #[cfg(feature = "lean-client")]
             Self::Lean(client) => sdk::describe(&SdkClient::new(client.sdk().clone()), sends).await,
         }
     }
@@ -84,7 +81,6 @@ impl Transport {
     ) -> Result<Reply, StoreError> {
         match self {
             Self::Sdk(client) => sdk::send(client, request, sends).await,
-            #[cfg(feature = "lean-client")]
             Self::Lean(client) => client.send(request, sends).await,
         }
     }
@@ -102,7 +98,6 @@ impl Transport {
     ) -> Result<TransactReply, StoreError> {
         let notes = match self {
             Self::Sdk(client) => client.notes(),
-            #[cfg(feature = "lean-client")]
             Self::Lean(_) => false,
         };
         sdk::transact(self.client(), notes, items, token, sends).await

@@ -6,7 +6,7 @@ use aws_credential_types::credential_fn::provide_credentials_fn;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::{Credentials, IdentityCache, SharedCredentialsProvider};
 use idempotency_core::store::Store;
-use idempotency_dynamodb::LeanClient;
+use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -150,12 +150,23 @@ async fn nothing_shows_credentials() {
     assert!(!format!("{builder:?}").contains("s3cr3t"));
 }
 
+#[tokio::test]
+async fn an_adaptive_configuration_gets_the_client_of_the_sdk() {
+    let recorder = Recorder::default();
+    let config = recorder.config(unused());
+    let config = config.retry_config(aws_config::retry::RetryConfig::adaptive());
+    let store = DynamoDbStore::from_sdk_config(&config.build(), "payments").unwrap();
+    store.warm_up().await.unwrap();
+    assert_ne!(recorder.take()[0].header("amz-sdk-invocation-id"), "");
+}
+
 #[test]
 fn an_adaptive_client_is_refused_with_what_to_use() {
     let config = Recorder::default().config(unused());
     let config = config.retry_config(aws_config::retry::RetryConfig::adaptive());
-    let store = Kind::Lean.store(&config.build(), "payments").build();
-    let error = store.unwrap_err().to_string();
+    let client = LeanClient::from_sdk_config(&config.build());
+    let store = DynamoDbStore::builder().table("payments");
+    let error = store.lean_client(client).build().unwrap_err().to_string();
     assert!(
         error.contains("use the standard mode (AWS_RETRY_MODE"),
         "{error}"

@@ -12,7 +12,7 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
-use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient};
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 use serde_json::Value;
 
 /// A client of the store.
@@ -29,8 +29,8 @@ impl Kind {
     pub(crate) fn store(self, config: &SdkConfig, table: &str) -> DynamoDbStoreBuilder {
         let builder = DynamoDbStore::builder().table(table);
         match self {
-            Self::Sdk => builder.sdk_config(config),
-            Self::Lean => builder.lean_client(LeanClient::from_sdk_config(config)),
+            Self::Sdk => builder.client(idempotency_dynamodb::sdk_client(config)),
+            Self::Lean => builder.sdk_config(config),
         }
     }
 }

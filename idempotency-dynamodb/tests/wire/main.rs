@@ -25,7 +25,6 @@ fn store(wire: &Wire) -> DynamoDbStore {
 /// Returns the builder of a store with this client, or in the program `lean` with the lean client made from it.
 fn with_client(client: Client) -> DynamoDbStoreBuilder {
     let builder = DynamoDbStore::builder().table("payments");
-    #[cfg(feature = "lean-client")]
     if env!("CARGO_CRATE_NAME") == "lean" {
         return builder.lean_client(idempotency_dynamodb::LeanClient::new(client));
     }
@@ -35,11 +34,10 @@ fn with_client(client: Client) -> DynamoDbStoreBuilder {
 /// Returns the builder of a store with a client from this configuration, or in the program `lean` with a lean client from it.
 fn with_config(config: &SdkConfig) -> DynamoDbStoreBuilder {
     let builder = DynamoDbStore::builder().table("payments");
-    #[cfg(feature = "lean-client")]
     if env!("CARGO_CRATE_NAME") == "lean" {
         return builder.lean_client(idempotency_dynamodb::LeanClient::from_sdk_config(config));
     }
-    builder.sdk_config(config)
+    builder.client(idempotency_dynamodb::sdk_client(config))
 }
 
 fn id() -> RecordId {

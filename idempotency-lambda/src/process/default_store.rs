@@ -10,9 +10,6 @@ use crate::process::warn;
 /// The variable that names the store.
 const STORE: &str = "IDEMPOTENCY_STORE";
 
-/// The variable that names the client of the DynamoDB store.
-const CLIENT: &str = "IDEMPOTENCY_CLIENT";
-
 /// The variables of a DynamoDB table. They are known without the feature `dynamodb` too, because a template may set them for
 /// all functions, also for one that has another store.
 const TABLE_VARIABLES: &[&str] = &[
@@ -28,6 +25,7 @@ const TABLE_VARIABLES: &[&str] = &[
     "IDEMPOTENCY_COMPRESS_ABOVE",
     "IDEMPOTENCY_LARGE_RESPONSES",
     "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED",
+    "IDEMPOTENCY_CLIENT",
 ];
 
 /// A kind of store that [`STORE`] can name.
@@ -51,31 +49,9 @@ impl StoreKind {
     }
 }
 
-/// A client that [`CLIENT`] can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClientKind {
-    Sdk,
-    Lean,
-}
-
-impl ClientKind {
-    /// Returns the client that the variables name, whether it is compiled into this program or not.
-    fn of(variables: &Variables) -> Result<Self, ConfigurationError> {
-        match variables.value(CLIENT) {
-            None | Some("sdk") => Ok(Self::Sdk),
-            Some("lean") => Ok(Self::Lean),
-            Some(other) => Err(ConfigurationError::value(
-                CLIENT,
-                other,
-                "write one of `sdk`, `lean`",
-            )),
-        }
-    }
-}
-
 /// Returns the variables that describe a store, which core does not know.
 pub(super) fn variables() -> Vec<&'static str> {
-    [&[STORE, CLIENT], TABLE_VARIABLES].concat()
+    [&[STORE], TABLE_VARIABLES].concat()
 }
 
 /// Returns true if a variable of this name describes a store.
@@ -86,7 +62,6 @@ pub(super) fn is_known(name: &str) -> bool {
 /// Checks the variables that describe a store, without a connection.
 pub(super) fn check(variables: &Variables) -> Result<(), ConfigurationError> {
     StoreKind::of(variables)?;
-    ClientKind::of(variables)?;
     #[cfg(feature = "dynamodb")]
     idempotency_dynamodb::TableConfig::check(variables)?;
     Ok(())
@@ -118,29 +93,7 @@ pub(super) async fn from_variables(
 #[cfg(feature = "dynamodb")]
 async fn dynamodb(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationError> {
     let table = idempotency_dynamodb::TableConfig::from_variables(variables)?;
-    match ClientKind::of(variables)? {
-        ClientKind::Sdk => {
-            let client = idempotency_dynamodb::default_client().await?;
-            Ok(Arc::new(table.store(client)?))
-        }
-        ClientKind::Lean => lean(&table).await,
-    }
-}
-
-#[cfg(feature = "lean-client")]
-async fn lean(
-    table: &idempotency_dynamodb::TableConfig,
-) -> Result<Arc<dyn Store>, ConfigurationError> {
-    let client = idempotency_dynamodb::LeanClient::from_env().await?;
-    Ok(Arc::new(table.builder().lean_client(client).build()?))
-}
-
-#[cfg(all(feature = "dynamodb", not(feature = "lean-client")))]
-async fn lean(_: &idempotency_dynamodb::TableConfig) -> Result<Arc<dyn Store>, ConfigurationError> {
-    Err(ConfigurationError::new(
-        "IDEMPOTENCY_CLIENT is `lean`, but this program is built without the feature `lean-client` of `idempotency-lambda`: \
-         switch the feature on, or write `sdk`",
-    ))
+    Ok(Arc::new(table.connect().await?))
 }
 
 #[cfg(not(feature = "dynamodb"))]
@@ -166,25 +119,15 @@ mod tests {
         );
     }
 
+    #[cfg(feature = "dynamodb")]
     #[test]
     fn an_unknown_client_is_refused_with_the_known_names() {
-        let variables = Variables::from_iter([(CLIENT.to_owned(), "fast".to_owned())]);
+        let variables = [("IDEMPOTENCY_CLIENT".to_owned(), "fast".to_owned())];
         assert_eq!(
-            check(&variables).unwrap_err().to_string(),
-            "IDEMPOTENCY_CLIENT is `fast`: write one of `sdk`, `lean`"
-        );
-    }
-
-    #[cfg(all(feature = "dynamodb", not(feature = "lean-client")))]
-    #[tokio::test]
-    async fn a_client_that_is_not_compiled_in_is_refused_with_its_feature() {
-        let variables = [(CLIENT, "lean"), ("IDEMPOTENCY_TABLE", "payments")];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let error = from_variables(&Variables::from_iter(variables)).await;
-        let error = error.err().unwrap().to_string();
-        assert!(
-            error.contains("the feature `lean-client` of `idempotency-lambda`"),
-            "{error}"
+            check(&Variables::from_iter(variables))
+                .unwrap_err()
+                .to_string(),
+            "IDEMPOTENCY_CLIENT is `fast`: write one of `lean`, `sdk`"
         );
     }
 

@@ -13,8 +13,8 @@ mod transfers;
 
 /// The tests of this program run again with the other client, except the transfers, and the stores that send no request.
 #[test]
-fn each_test_passes_with_the_lean_client() {
-    idempotency_tests::with_the_lean_client(&[
+fn each_test_passes_with_the_sdk_client() {
+    idempotency_tests::with_the_sdk_client(&[
         "--skip",
         "transfers::",
         "--skip",
