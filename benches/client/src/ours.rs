@@ -17,7 +17,7 @@ use idempotency_core::random::{Random, RandomError};
 use idempotency_core::record::{Data, OwnerToken, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{Clock, EpochMillis};
-use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use idempotency_dynamodb::{DynamoDbStore, sdk_client};
 use serde_json::Value;
 
 /// Now, and the end of the invocation.
@@ -37,14 +37,14 @@ impl Stores {
             let builder = DynamoDbStore::builder().table("payments");
             builder.compress_above(compressed.then_some(16 * 1024))
         };
-        let lean = builder().lean_client(LeanClient::from_sdk_config(config));
         let mut without_cache = config.to_builder();
         without_cache.set_identity_cache(None);
-        let by_call = builder().sdk_config(&without_cache.build());
+        let by_call = builder().client(sdk_client(&without_cache.build()));
+        let sdk = builder().client(sdk_client(config));
         Self {
             by_call: Arc::new(by_call.build().unwrap()),
-            sdk: Arc::new(builder().sdk_config(config).build().unwrap()),
-            lean: Arc::new(lean.build().unwrap()),
+            sdk: Arc::new(sdk.build().unwrap()),
+            lean: Arc::new(builder().sdk_config(config).build().unwrap()),
         }
     }
 
@@ -99,22 +99,20 @@ async fn written(store: &dyn Store, id: &RecordId, effect: Effect) -> WriteResul
 }
 
 /// Claims a key: the attempt and its next effect.
-async fn claimed(store: &DynamoDbStore, number: i64) -> (RecordId, Attempt, Effect) {
-    let terms = terms(number);
-    let id = terms.id.clone();
-    let (attempt, effect) = Attempt::begin(terms).0.step(NOW, Input::Local(None));
-    let claim = written(store, &id, effect).await;
-    let (attempt, effect) = attempt.step(NOW, Input::Written(claim));
-    (id, attempt, effect)
+async fn claimed(store: &DynamoDbStore, number: i64) -> (Attempt, Effect) {
+    let attempt = Attempt::begin(terms(number)).0;
+    let (attempt, effect) = attempt.step(NOW, Input::Local(None));
+    let claim = written(store, &attempt.call().id, effect).await;
+    attempt.step(NOW, Input::Written(claim))
 }
 
 /// One call that is not a duplicate: a claim, and its completion with this response.
 pub(crate) async fn call(store: &DynamoDbStore, number: i64, response: String) {
-    let (id, attempt, effect) = claimed(store, number).await;
+    let (attempt, effect) = claimed(store, number).await;
     assert_eq!(effect, Effect::Run);
     let response = HandlerResult::Returned(Data::new(response));
     let (attempt, effect) = attempt.step(NOW, Input::HandlerEnded(response.into()));
-    let completed = written(store, &id, effect).await;
+    let completed = written(store, &attempt.call().id, effect).await;
     let (_, effect) = attempt.step(NOW, Input::Written(completed));
     assert!(
         matches!(&effect, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)),
@@ -124,7 +122,7 @@ pub(crate) async fn call(store: &DynamoDbStore, number: i64, response: String) {
 
 /// One duplicate of a completed call. Returns the stored response.
 pub(crate) async fn duplicate(store: &DynamoDbStore, number: i64) -> String {
-    match claimed(store, number).await.2 {
+    match claimed(store, number).await.1 {
         Effect::Finish(CallEnd {
             resolution: Resolution::Replay { record, .. },
             ..
