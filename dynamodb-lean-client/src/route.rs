@@ -64,12 +64,13 @@ impl Route {
         self.request.uri()
     }
 
-    /// Returns a signed request.
+    /// Returns a signed request. `id` is that of the call; it is not signed.
     pub(crate) fn request(
         &self,
         target: &'static str,
         body: SdkBody,
         digest: &Hex,
+        id: &str,
         now: std::time::SystemTime,
     ) -> Result<HttpRequest, BoxError> {
         let signature = self.signer.sign(target, digest, now)?;
@@ -77,6 +78,7 @@ impl Route {
         let mut request = request.ok_or("a request without a body can be cloned")?;
         *request.body_mut() = body;
         let headers = request.headers_mut();
+        headers.try_insert("amz-sdk-invocation-id", id.to_owned())?;
         headers.try_insert("x-amz-target", target)?;
         headers.try_insert("x-amz-date", signature.date)?;
         headers.try_insert("authorization", signature.authorization)?;

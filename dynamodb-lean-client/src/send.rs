@@ -14,6 +14,7 @@ use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_types::retry::ErrorKind;
+use uuid::Builder;
 
 use crate::prepared::PreparedRequest;
 use crate::reply::{self, Body};
@@ -83,6 +84,8 @@ pub(crate) struct Outgoing {
     body: SdkBody,
     /// The digest of the body.
     digest: Hex,
+    /// The value of the header `amz-sdk-invocation-id`, which is that of each send of the request.
+    id: String,
 }
 
 impl Outgoing {
@@ -91,8 +94,16 @@ impl Outgoing {
             target,
             digest: Hex::of_body(&body),
             body: SdkBody::from(body),
+            id: random_uuid(),
         }
     }
+}
+
+/// Returns a random UUID. Without a random source it is always the same one.
+fn random_uuid() -> String {
+    let mut bytes = [0; 16];
+    let _ = getrandom::fill(&mut bytes);
+    Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 
 /// Why a send failed.
@@ -197,7 +208,13 @@ async fn attempt(
     let now = prepared.now();
     let corrected = prepared.skew.as_ref().map_or(now, |skew| skew.correct(now));
     let mut request = route
-        .request(outgoing.target, body, &outgoing.digest, corrected)
+        .request(
+            outgoing.target,
+            body,
+            &outgoing.digest,
+            &outgoing.id,
+            corrected,
+        )
         .map_err(SendError::Unsent)?;
     let connection = CaptureSmithyConnection::new();
     request.add_extension(connection.clone());

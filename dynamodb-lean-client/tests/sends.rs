@@ -100,9 +100,14 @@ async fn a_send_that_was_throttled_is_repeated_and_each_one_is_noted() {
             r#"400 Some("ConditionalCheckFailedException")"#
         ]
     );
-    for request in &*script.sent.lock().unwrap() {
+    let sent = script.sent.lock().unwrap();
+    let id = sent[0].headers().get("amz-sdk-invocation-id").unwrap();
+    assert_eq!(id.len(), 36);
+    for request in &*sent {
         let header = |name| request.headers().get(name).unwrap();
         assert_eq!(header("x-amz-target"), PUT);
+        // The sends of one call have one id, as those of the SDK.
+        assert_eq!(header("amz-sdk-invocation-id"), id);
         assert!(header("user-agent").starts_with("shop/1.0 lang/rust os/"));
         assert!(header("authorization").contains("/eu-west-1/dynamodb/aws4_request"));
         assert_eq!(request.body().bytes(), Some(&b"{}"[..]));

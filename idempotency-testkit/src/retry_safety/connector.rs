@@ -63,6 +63,7 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let operation = header("x-amz-target").and_then(|target| target.rsplit('.').next());
     let operation = operation.unwrap_or_default().to_owned();
+    // Both clients of the store name their calls, each send of a call alike.
     let call = header("amz-sdk-invocation-id")
         .unwrap_or_default()
         .to_owned();

@@ -40,7 +40,7 @@ pub(super) struct Process {
     /// The number of the delivery that the process gets, from 1; 0 for the check itself.
     pub(super) delivery: u32,
     epoch: Epoch,
-    /// The call of the SDK whose sends are refused.
+    /// The call of a client whose sends are refused.
     refused: Mutex<Option<String>>,
     /// The services that reply with errors until the process ends.
     down: Mutex<Vec<Service>>,
