@@ -12,6 +12,14 @@ use crate::sign::{CONTENT_TYPE, Hex, Signer, Uri, credentials};
 /// The name under which DynamoDB checks signatures.
 const SERVICE: &str = "dynamodb";
 
+/// The headers whose values differ with each request.
+const OF_EACH_REQUEST: [&str; 4] = [
+    "amz-sdk-invocation-id",
+    "authorization",
+    "x-amz-date",
+    "x-amz-target",
+];
+
 /// An endpoint with the credentials for it.
 ///
 /// It has no `Debug`: it contains keys.
@@ -55,6 +63,10 @@ impl Route {
         headers.try_insert("user-agent", user_agent.to_owned())?;
         if let Some(token) = token {
             headers.try_insert("x-amz-security-token", token.to_owned())?;
+        }
+        // A copy has space for what each request sets.
+        for name in OF_EACH_REQUEST {
+            headers.try_insert(name, "")?;
         }
         Ok(Self { signer, request })
     }
