@@ -47,5 +47,5 @@ pub mod __private {
         CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS, cause, chain, end, is_about_size,
         never_connected, quoted, without_values,
     };
-    pub use crate::send::{LARGEST_ITEM, SendNotes, interceptor};
+    pub use crate::send::{LARGEST_ITEM, SdkSendNotes, interceptor};
 }

@@ -148,7 +148,7 @@ pub(crate) async fn read(
 }
 
 /// Notes the sends of the SDK's calls, by what [`interceptor`] tells it. An error ends the call: what is not noted must not be sent.
-pub trait SendNotes: fmt::Debug + Send + Sync + 'static {
+pub trait SdkSendNotes: fmt::Debug + Send + Sync + 'static {
     /// Returns the timeout of each send of a call. `own` is that of the client.
     fn timeout(&self, own: Duration) -> Result<Duration, BoxError> {
         Ok(own)
@@ -162,7 +162,7 @@ pub trait SendNotes: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Returns the interceptor that tells these notes of each send.
-pub fn interceptor(notes: impl SendNotes) -> SharedInterceptor {
+pub fn interceptor(notes: impl SdkSendNotes) -> SharedInterceptor {
     // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
     SharedInterceptor::permanent(Interceptor(notes))
 }
@@ -170,7 +170,7 @@ pub fn interceptor(notes: impl SendNotes) -> SharedInterceptor {
 #[derive(Debug)]
 struct Interceptor<N>(N);
 
-impl<N: SendNotes> Intercept for Interceptor<N> {
+impl<N: SdkSendNotes> Intercept for Interceptor<N> {
     fn name(&self) -> &'static str {
         "idempotency sends"
     }
@@ -228,7 +228,7 @@ struct Notes {
     meta: fn(&Error) -> Option<&ErrorMetadata>,
 }
 
-impl SendNotes for Notes {
+impl SdkSendNotes for Notes {
     fn starts(&self, _: &str) -> Result<(), BoxError> {
         self.log.sending();
         Ok(())

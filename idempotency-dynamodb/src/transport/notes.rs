@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::config::Builder;
 use aws_sdk_dynamodb::config::interceptors::FinalizerInterceptorContextRef;
 use aws_sdk_dynamodb::error::{BoxError, ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::interceptors::context::Error;
-use dynamodb_writes::__private::{SendNotes, end, interceptor};
+use dynamodb_writes::__private::{SdkSendNotes, end, interceptor};
 
 use crate::sends::Sends;
 
@@ -86,7 +86,7 @@ impl Drop for CurrentCall {
 #[derive(Debug)]
 struct CurrentNotes;
 
-impl SendNotes for CurrentNotes {
+impl SdkSendNotes for CurrentNotes {
     fn timeout(&self, own: Duration) -> Result<Duration, BoxError> {
         current(|call| call.sends.timeout(own))
     }
