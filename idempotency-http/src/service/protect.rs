@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
-use http::{Method, Request, Response};
+use http::{Extensions, Method, Request, Response};
 use http_body::Body;
 use http_body_util::LengthLimitError;
 use idempotency_core::error::ErrorKind;
@@ -71,7 +71,7 @@ where
         // Switched off: nothing of this framework may stop a request.
         Err(_) if compiled.is_disabled() => {
             if let Ok(call) = Call::unprotected(&backend(MemoryStore::new())) {
-                parts.extensions.insert(call);
+                give_unprotected(&mut parts.extensions, call);
             }
             let response = inner.call(Request::from_parts(parts, body)).await?;
             return Ok(ClientReply::Own(response.map(ResponseBody::passed)));
@@ -84,7 +84,7 @@ where
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
             let handler = async |call: Call| {
-                parts.extensions.insert(call.clone());
+                give_unprotected(&mut parts.extensions, call.clone());
                 let response = inner.call(Request::from_parts(parts, body)).await;
                 let response = response.map_err(failed)?;
                 unprotected_reply(operation, response, &call).await
@@ -259,4 +259,12 @@ fn unreadable<E: Into<BoxError>>(operation: &HttpOperation, error: Option<E>) ->
     let error = operation.error(ErrorKind::InvalidPayload);
     let error = error.with_detail(detail);
     operation.refuse(&Problem::of_request(reason, text, error))
+}
+
+/// Gives the handler the call of an unprotected run, unless a layer outside runs a call of its own: the tokens and the staged writes of
+/// that one are safe to repeat.
+fn give_unprotected(extensions: &mut Extensions, call: Call) {
+    if extensions.get::<Call>().is_none_or(Call::has_ended) {
+        extensions.insert(call);
+    }
 }

@@ -384,6 +384,19 @@ async fn a_request_whose_event_has_no_key_runs_unprotected_and_its_stream_is_not
     assert!(store.is_empty());
 }
 
+#[tokio::test]
+async fn an_unprotected_layer_inside_leaves_the_handler_the_call_of_the_layer_outside() {
+    let inner = with(|builder| builder.key_header("x-audit-key").key_required(false));
+    let handler = tower::service_fn(|request: Request<Body>| {
+        let call = request.extensions().get::<Call>().unwrap();
+        assert_eq!(call.which_run(), Run::First);
+        async { Ok::<_, Infallible>(text(201, "paid")) }
+    });
+    let inner = inner.layer(backend()).layer(handler);
+    let service = operation().layer(backend()).layer(inner);
+    assert_eq!(pay(&service).await.status(), 201);
+}
+
 /// Headers that are stored, and headers that are not.
 const NAMES: [&str; 6] = [
     "content-type",
