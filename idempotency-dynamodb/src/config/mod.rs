@@ -64,15 +64,8 @@ pub struct TableConfig {
     pub split_large_responses: bool,
     /// True if events may be kept in a table that is not encrypted with a key of KMS.
     pub unencrypted_events: bool,
-    /// The client of [`connect`](Self::connect). `None`: none is named.
-    client: Option<ClientKind>,
-}
-
-/// A client that a variable can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClientKind {
-    Sdk,
-    Lean,
+    /// True if [`connect`](Self::connect) uses the client of the SDK, and not the lean one.
+    sdk_client: bool,
 }
 
 impl TableConfig {
@@ -128,7 +121,7 @@ impl TableConfig {
             compress_above: large.compress_above,
             split_large_responses: large.split,
             unencrypted_events: unencrypted_events(variables)?,
-            client: client_kind(variables)?,
+            sdk_client: names_sdk_client(variables)?,
         })
     }
 
@@ -142,7 +135,7 @@ impl TableConfig {
         names(variables).check(variables.value(SORT_KEY))?;
         large(variables)?.check()?;
         unencrypted_events(variables)?;
-        client_kind(variables)?;
+        names_sdk_client(variables)?;
         check_partition(&partition(variables))
     }
 
@@ -150,8 +143,7 @@ impl TableConfig {
     ///
     /// # Errors
     ///
-    /// If no region is configured, if the named client cannot do what is configured, or if an attribute name is not valid in
-    /// DynamoDB or is used twice.
+    /// If no region is configured, or if an attribute name is not valid in DynamoDB or is used twice.
     ///
     /// # Examples
     ///
@@ -166,13 +158,10 @@ impl TableConfig {
     /// ```
     pub async fn connect(&self) -> Result<DynamoDbStore, ConfigurationError> {
         let client = client::default_client().await?;
-        let builder = self.builder();
-        let builder = match self.client {
-            None => builder.settings_of(client),
-            Some(ClientKind::Sdk) => builder.client(client),
-            Some(ClientKind::Lean) => builder.lean_client(LeanClient::new(client)),
-        };
-        builder.build()
+        if self.sdk_client {
+            return self.store(client);
+        }
+        self.builder().lean_client(LeanClient::new(client)).build()
     }
 
     /// Builds the store on this table, with a client of the caller.
@@ -265,12 +254,11 @@ fn unencrypted_events(variables: &Variables) -> Result<bool, ConfigurationError>
     }
 }
 
-/// Returns the client that is named, if one is.
-fn client_kind(variables: &Variables) -> Result<Option<ClientKind>, ConfigurationError> {
+/// Returns true if the client of the SDK is named, and false for the lean one, which is the default.
+fn names_sdk_client(variables: &Variables) -> Result<bool, ConfigurationError> {
     match variables.value(CLIENT) {
-        None => Ok(None),
-        Some("sdk") => Ok(Some(ClientKind::Sdk)),
-        Some("lean") => Ok(Some(ClientKind::Lean)),
+        None | Some("lean") => Ok(false),
+        Some("sdk") => Ok(true),
         Some(value) => {
             let remedy = "write one of `lean`, `sdk`";
             Err(ConfigurationError::value(CLIENT, value, remedy))
@@ -329,10 +317,8 @@ pub struct DynamoDbStoreBuilder {
 enum StoreClient {
     /// The client of the caller, as it is.
     Sdk(Client),
-    /// A lean client of the caller.
+    /// A lean client.
     Lean(LeanClient),
-    /// A lean client with the settings of this one, unless it cannot do what it is configured for.
-    WithSettingsOf(Client),
 }
 
 impl DynamoDbStoreBuilder {
@@ -355,12 +341,6 @@ impl DynamoDbStoreBuilder {
         self
     }
 
-    /// Sets a lean client with the settings of this one, or this one if the lean client cannot do what it is configured for.
-    fn settings_of(mut self, client: Client) -> Self {
-        self.client = Some(StoreClient::WithSettingsOf(client));
-        self
-    }
-
     /// Sets a client with the settings of an SDK configuration: a [`LeanClient`], or the SDK's client if the configuration has the
     /// adaptive retry mode.
     ///
@@ -379,7 +359,12 @@ impl DynamoDbStoreBuilder {
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     pub fn sdk_config(self, config: &SdkConfig) -> Self {
-        self.settings_of(client::sdk_client(config))
+        let client = client::sdk_client(config);
+        if LeanClient::can_replace(&client) {
+            self.lean_client(LeanClient::new(client))
+        } else {
+            self.client(client)
+        }
     }
 
     /// Sets the names of the attributes.
@@ -474,11 +459,6 @@ impl DynamoDbStoreBuilder {
             StoreClient::Lean(lean) => {
                 lean.check()?;
                 (lean.sdk().clone(), Some(lean))
-            }
-            StoreClient::WithSettingsOf(client) => {
-                let lean =
-                    LeanClient::can_replace(&client).then(|| LeanClient::new(client.clone()));
-                (client, lean)
             }
         };
         let region = sdk
