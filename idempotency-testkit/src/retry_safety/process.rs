@@ -14,12 +14,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::lock;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::time::{Clock, EpochMillis};
 use tokio::runtime::Builder;
 
 use super::gate::{FaultKind, Gate, Message, Point, Service};
+use super::lock;
 use super::provider;
 use super::stage::Shared;
 
