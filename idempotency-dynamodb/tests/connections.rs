@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -160,16 +161,25 @@ async fn a_connection_is_closed_after_an_internal_error_and_kept_after_a_refusal
 /// Responds to every request on a connection with this status and an empty object.
 async fn respond(connection: TcpStream, status: &'static str) {
     let mut connection = BufReader::new(connection);
+    while !connection.fill_buf().await.unwrap().is_empty() {
+        read_request(&mut connection).await.unwrap();
+        let reply = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}");
+        connection.write_all(reply.as_bytes()).await.unwrap();
+    }
+}
+
+/// Reads a request to its end.
+pub(crate) async fn read_request(connection: &mut BufReader<TcpStream>) -> io::Result<()> {
     let (mut line, mut length) = (String::new(), 0);
-    while connection.read_line(&mut line).await.unwrap() > 0 {
+    loop {
+        line.clear();
+        connection.read_line(&mut line).await?;
         if let Some(text) = line.to_lowercase().strip_prefix("content-length:") {
             length = text.trim().parse().unwrap();
         }
         if line.trim().is_empty() {
-            connection.read_exact(&mut vec![0; length]).await.unwrap();
-            let reply = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}");
-            connection.write_all(reply.as_bytes()).await.unwrap();
+            connection.read_exact(&mut vec![0; length]).await?;
+            return Ok(());
         }
-        line.clear();
     }
 }

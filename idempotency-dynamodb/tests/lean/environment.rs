@@ -197,7 +197,7 @@ const PROXY: (&str, &str) = ("HTTPS_PROXY", "URL");
 
 /// The variables that a row has besides its own.
 #[derive(Clone, Copy)]
-enum Also {
+enum Preset {
     /// Region, keys and an endpoint.
     All,
     /// Region and keys, with a proxy instead of an endpoint.
@@ -207,7 +207,7 @@ enum Also {
     Nothing,
 }
 
-impl Also {
+impl Preset {
     fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::All => &[REGION, ENDPOINT, ACCESS_KEY, SECRET],
@@ -220,7 +220,7 @@ impl Also {
 
 #[test]
 fn each_variable_of_the_sdk_counts_for_both_clients() {
-    use Also::{All, NoKeys, Nothing, Proxy};
+    use Preset::{All, NoKeys, Nothing, Proxy};
     let server = Server::start();
     let folder = std::env::temp_dir().join(format!("environment-{}", server.port));
     std::fs::create_dir_all(folder.join(".aws")).unwrap();
@@ -235,7 +235,7 @@ fn each_variable_of_the_sdk_counts_for_both_clients() {
     let config = ("AWS_CONFIG_FILE", "FOLDER/config");
 
     // Status of DynamoDB, further variables, own variables, and what the end or a request contains.
-    type Row<'a> = (u16, Also, &'a [(&'a str, &'a str)], &'a str);
+    type Row<'a> = (u16, Preset, &'a [(&'a str, &'a str)], &'a str);
     let rows: &[Row<'_>] = &[
         (200, All, &[], "[\"access\", "),
         (200, All, &[("AWS_SESSION_TOKEN", "a-token")], "| a-token |"),
@@ -478,9 +478,9 @@ fn each_variable_of_the_sdk_counts_for_both_clients() {
             "no AWS region",
         ),
     ];
-    for (status, also, own, contained) in rows {
+    for (status, preset, own, contained) in rows {
         *server.status.lock().unwrap() = *status;
-        let variables = [also.variables(), own].concat();
+        let variables = [preset.variables(), own].concat();
         let [sdk, lean] = ["sdk", "lean"].map(|client| run(&server, &folder, client, &variables));
         assert_eq!(lean, sdk, "{variables:?}");
         let text = format!("{} {:?}", sdk.end, sdk.requests).replace('\\', "");

@@ -20,6 +20,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+use super::connections::read_request;
 use super::recorder::Kind;
 
 /// The timeout of a send.
@@ -147,21 +148,6 @@ impl Server {
             .http_client(idempotency_dynamodb::http_client())
             .endpoint_url(&self.endpoint)
             .build()
-    }
-}
-
-async fn read_request(connection: &mut BufReader<TcpStream>) -> io::Result<()> {
-    let (mut line, mut length) = (String::new(), 0);
-    loop {
-        line.clear();
-        connection.read_line(&mut line).await?;
-        if let Some(text) = line.to_lowercase().strip_prefix("content-length:") {
-            length = text.trim().parse().unwrap();
-        }
-        if line.trim().is_empty() {
-            connection.read_exact(&mut vec![0; length]).await?;
-            return Ok(());
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::recorder::Kind;
-use super::same_wire::{Asked, ended};
+use super::same_wire::{RequestKind, ended};
 
 /// Bodies of DynamoDB: items with each type, and errors.
 const BODIES: &[&str] = &[
@@ -89,10 +89,10 @@ proptest! {
     ) {
         let body = changed(body, &changes);
         // A read has no condition that can fail.
-        let asked = if status == 200 { Asked::Get } else { Asked::Put };
+        let request = if status == 200 { RequestKind::Get } else { RequestKind::Put };
         let reply = vec![(status, Vec::new(), body.clone()); 3];
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let [sdk, lean] = Kind::ALL.map(|kind| runtime.block_on(ended(kind, asked, reply.clone())).0);
+        let [sdk, lean] = Kind::ALL.map(|kind| runtime.block_on(ended(kind, request, reply.clone())).0);
         let refuses = |end: &str| end.contains("is not from DynamoDB");
         prop_assert!(lean == sdk || refuses(&lean) != refuses(&sdk), "{lean}\n{sdk}\n{status} {body}");
     }

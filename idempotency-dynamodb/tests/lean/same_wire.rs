@@ -268,12 +268,12 @@ fn session_credentials() -> Credentials {
 
 /// Returns how a claim with these replies ends, and the dates of its sends.
 async fn claimed(kind: Kind, replies: Vec<Reply>) -> (String, Vec<String>) {
-    ended(kind, Asked::Put, replies).await
+    ended(kind, RequestKind::Put, replies).await
 }
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     Put,
     Update,
     Delete,
@@ -281,7 +281,11 @@ pub(crate) enum Asked {
 }
 
 /// Returns how a request with these replies ends, and the dates of its sends.
-pub(crate) async fn ended(kind: Kind, asked: Asked, replies: Vec<Reply>) -> (String, Vec<String>) {
+pub(crate) async fn ended(
+    kind: Kind,
+    request: RequestKind,
+    replies: Vec<Reply>,
+) -> (String, Vec<String>) {
     static CLIENTS: AtomicUsize = AtomicUsize::new(0);
     let recorder = Recorder::replying(replies);
     // Pauses take real time here, so they are short.
@@ -295,11 +299,11 @@ pub(crate) async fn ended(kind: Kind, asked: Asked, replies: Vec<Reply>) -> (Str
     let config = config.region(Region::new(region.clone())).build();
     let store = kind.store(&config, "payments").build().unwrap();
     let (id, is_new) = (RecordId::new("charge#1"), Condition::NoRecord);
-    let reply = match asked {
-        Asked::Put => store.put(&id, &Record::default(), &is_new).await,
-        Asked::Update => store.update(&id, &Change::default(), &is_new).await,
-        Asked::Delete => store.delete(&id, &is_new).await,
-        Asked::Get => store.get(&id).await,
+    let reply = match request {
+        RequestKind::Put => store.put(&id, &Record::default(), &is_new).await,
+        RequestKind::Update => store.update(&id, &Change::default(), &is_new).await,
+        RequestKind::Delete => store.delete(&id, &is_new).await,
+        RequestKind::Get => store.get(&id).await,
     };
     let end = match reply {
         StoreReply::Failed {
@@ -323,6 +327,20 @@ pub(crate) async fn ended(kind: Kind, asked: Asked, replies: Vec<Reply>) -> (Str
     let sent = recorder.take();
     let dates = sent.iter().map(|sent| sent.header("x-amz-date").to_owned());
     (end.replace(&region, "region"), dates.collect())
+}
+
+/// Gives both clients the same reply to each send, and returns the end that both have, after as many sends.
+async fn same_end(request: RequestKind, reply: Reply) -> String {
+    let [sdk, lean] = Kind::ALL.map(|kind| ended(kind, request, vec![reply.clone(); 3]));
+    let (sdk, lean) = (sdk.await, lean.await);
+    assert_eq!(lean.0, sdk.0, "{request:?} {reply:?}");
+    assert_eq!(
+        lean.1.len(),
+        sdk.1.len(),
+        "{request:?} {reply:?}: {}",
+        sdk.0
+    );
+    lean.0
 }
 
 #[derive(Debug)]
@@ -403,22 +421,16 @@ async fn every_error_response_is_repeated_as_often_and_ends_alike() {
             r#"{"__type":"other"}"#.to_owned(),
         ),
     ] {
-        let [sdk, lean] = Kind::ALL.map(|kind| claimed(kind, vec![reply.clone(); 3]));
-        let (sdk, lean) = (sdk.await, lean.await);
-        assert_eq!(lean.0, sdk.0, "{reply:?}");
-        assert_eq!(lean.1.len(), sdk.1.len(), "{reply:?}: {}", sdk.0);
+        same_end(RequestKind::Put, reply).await;
     }
 }
 
 #[tokio::test]
 async fn every_status_without_an_error_code_is_repeated_as_often_and_ends_alike() {
     for status in 300..600 {
-        let [sdk, lean] = Kind::ALL.map(|kind| claimed(kind, vec![error(status, "{}"); 3]));
-        let (sdk, lean) = (sdk.await, lean.await);
-        assert_eq!(lean.0, sdk.0, "{status}");
-        assert_eq!(lean.1.len(), sdk.1.len(), "{status}: {}", sdk.0);
+        let end = same_end(RequestKind::Put, error(status, "{}")).await;
         // A proxy can have written it, after DynamoDB applied the write.
-        assert!(sdk.0.starts_with("true "), "{status}: {}", sdk.0);
+        assert!(end.starts_with("true "), "{status}: {end}");
     }
 }
 
@@ -487,30 +499,26 @@ const CODES: &[&str] = &[
 
 #[tokio::test]
 async fn every_error_code_is_repeated_as_often_and_ends_alike_for_each_request() {
-    for asked in [Asked::Put, Asked::Update, Asked::Delete, Asked::Get] {
+    for request in [
+        RequestKind::Put,
+        RequestKind::Update,
+        RequestKind::Delete,
+        RequestKind::Get,
+    ] {
         for code in CODES {
             // The lean client knows them for each request, the SDK's for writes alone.
             let of_writes = [
                 "ConditionalCheckFailedException",
                 "ReplicatedWriteConflictException",
             ];
-            if matches!(asked, Asked::Get) && of_writes.contains(code) {
+            if matches!(request, RequestKind::Get) && of_writes.contains(code) {
                 continue;
             }
             let body = format!(
                 r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"s3cr3t"}}"#
             );
             for status in [400, 500] {
-                let reply = (status, Vec::new(), body.clone());
-                let [sdk, lean] = Kind::ALL.map(|kind| ended(kind, asked, vec![reply.clone(); 3]));
-                let (sdk, lean) = (sdk.await, lean.await);
-                assert_eq!(lean.0, sdk.0, "{asked:?} {status} {code}");
-                assert_eq!(
-                    lean.1.len(),
-                    sdk.1.len(),
-                    "{asked:?} {status} {code}: {}",
-                    sdk.0
-                );
+                same_end(request, error(status, &body)).await;
             }
         }
     }
