@@ -6,6 +6,7 @@
 use super::canonical::{Layout, Sink, write_characters};
 use super::hash::HashAlgorithm;
 use super::parse::Reader;
+use super::scan;
 use super::{Budget, Float, JsonErrorKind};
 
 /// A tree takes at most this many bytes of memory for each byte of its text. The most is an array of one-digit numbers that is
@@ -24,7 +25,7 @@ struct Place {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The text is the canonical form: a word or an integer.
+    /// The text is the canonical form: a word, an integer, a short decimal number, or a string of printable ASCII with its quotes.
     Verbatim,
     Float,
     /// The characters of a string without escapes.
@@ -77,8 +78,12 @@ impl Reader<'_, '_> {
             Some(b'{') => return self.places_within(Kind::Object, places),
             Some(b'[') => return self.places_within(Kind::Array, places),
             Some(b'-' | b'0'..=b'9') if !self.bytes[self.at..].starts_with(b"-I") => {
-                let whole = self.skip_number()?;
-                whole.map_or(Kind::Float, |_| Kind::Verbatim)
+                let is_whole = self.skip_number()?.is_some();
+                if is_whole || is_canonical_decimal(&self.bytes[start..self.at]) {
+                    Kind::Verbatim
+                } else {
+                    Kind::Float
+                }
             }
             _ => {
                 self.skip()?;
@@ -90,12 +95,18 @@ impl Reader<'_, '_> {
     }
 
     fn place_of_string(&mut self, places: &mut Vec<Place>) -> Result<Kind, JsonErrorKind> {
-        let start = self.at + 1;
+        let quote = self.at;
+        let end = quote + 1 + scan::printable(&self.bytes[quote + 1..]);
+        if self.bytes.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            places.push(Place::new(Kind::Verbatim, quote, self.at));
+            return Ok(Kind::Verbatim);
+        }
         let kind = match self.skip_string()? {
             true => Kind::Escaped,
             false => Kind::Plain,
         };
-        places.push(Place::new(kind, start, self.at - 1));
+        places.push(Place::new(kind, quote + 1, self.at - 1));
         Ok(kind)
     }
 
@@ -118,6 +129,14 @@ impl Reader<'_, '_> {
         places[list] = Place::new(kind, 0, places.len());
         Ok(())
     }
+}
+
+/// Returns true if a number with a fraction is surely written as it stands: at least 1, with so few digits that no other number of
+/// them has its float, and without a zero that the shortest text does not have.
+fn is_canonical_decimal(text: &[u8]) -> bool {
+    let has_exponent = || text.iter().any(|byte| matches!(byte, b'e' | b'E'));
+    let ends_as_shortest = || !text.ends_with(b"0") || text.ends_with(b".0");
+    text.len() <= 15 && matches!(text[0], b'1'..=b'9') && ends_as_shortest() && !has_exponent()
 }
 
 impl Place {
@@ -149,6 +168,15 @@ impl<'t> Tape<'t> {
         &self.text[start as usize..end as usize]
     }
 
+    /// Returns the characters of a name, without its quotes.
+    fn name(&self, place: usize) -> &'t [u8] {
+        let name = self.of(place);
+        match self.places[place].kind {
+            Kind::Verbatim => &name[1..name.len() - 1],
+            _ => name,
+        }
+    }
+
     /// Returns the place behind a value.
     fn behind(&self, place: usize) -> usize {
         let Place { kind, end, .. } = self.places[place];
@@ -165,7 +193,7 @@ impl<'t> Tape<'t> {
             |place: usize| self.places[place].kind == Kind::Verbatim && self.of(place) == b"null";
         let end = self.behind(0);
         match self.places[0].kind {
-            Kind::Verbatim => is_null(0),
+            Kind::Verbatim => is_null(0) || self.of(0) == b"\"\"",
             Kind::Float => false,
             Kind::Plain | Kind::Escaped => self.of(0).is_empty(),
             Kind::Array => {
@@ -177,8 +205,8 @@ impl<'t> Tape<'t> {
                 let Some(value) = values.find(|&value| !is_null(value)) else {
                     return true;
                 };
-                let name = self.of(value - 1);
-                values.any(|other| self.of(other - 1) == name)
+                let name = self.name(value - 1);
+                values.any(|other| self.name(other - 1) == name)
             }
         }
     }
@@ -245,12 +273,12 @@ impl<'t> Tape<'t> {
         for at in first..last {
             let name = self.order[at] as usize;
             // Of members with one name, the last counts.
-            if at + 1 < last && self.of(name) == self.of(self.order[at + 1] as usize) {
+            if at + 1 < last && self.name(name) == self.name(self.order[at + 1] as usize) {
                 continue;
             }
             out.ascii(between);
             between = b", ";
-            write_characters(out, self.of(name));
+            self.write_value(name, out);
             out.ascii(b": ");
             self.write_value(name + 1, out);
         }
@@ -269,7 +297,7 @@ impl<'t> Tape<'t> {
         }
         let mut order = std::mem::take(&mut self.order);
         order[first..].sort_unstable_by(|&a, &b| {
-            let (one, other) = (self.of(a as usize), self.of(b as usize));
+            let (one, other) = (self.name(a as usize), self.name(b as usize));
             one.cmp(other).then(a.cmp(&b))
         });
         self.order = order;
@@ -304,7 +332,7 @@ mod tests {
 
     #[test]
     fn each_form_of_value_is_written_as_in_the_tree() {
-        let words = "0 -0 42 -1 18446744073709551616 0.5 -0.0 1e3 1E-7 1e400 12345678901234567.89 true false NaN Infinity \
+        let words = "0 -0 42 -1 18446744073709551616 0.5 -0.0 1.5 1.50 10.0 1.00 -2.5 1.5e0 99999999999999.9 1.0000000000000001 1e3 1E-7 1e400 12345678901234567.89 true false NaN Infinity \
             -Infinity \"a\" \"\u{7f}\" [1] [[[]],{}]";
         for text in words.split_whitespace() {
             assert!(is_taken(text), "{text}");
