@@ -22,15 +22,15 @@ DOCUMENTS = (ROOT / "README.md", ROOT / "docs/evidence/performance.md", ROOT / "
 TABLE = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", re.S)
 
 # What the README and the picture show: events of this size. Warm calls on a database that evaluates every condition; starts through
-# TLS, as on Lambda.
-SIZE, SERVER = 4096, {"warm": "embedded", "cold": "stub-tls"}
+# TLS, as on Lambda; a function with 128 MB too.
+SIZE, SERVER = 4096, {"warm": "embedded", "cold": "stub-tls", "small": "stub-tls"}
 BY_HAND = "by hand, on the AWS SDK"
 # The rows: contestants that are there, with their colours. The hand-written row is the better flavour of each measure.
 ROWS = (
     (BY_HAND, "#7f7f7f"),
     ("typed", "#1f77b4"),
     ("raw", "#17becf"),
-    ("typed-lean", "#2ca02c"),
+    ("typed-sdk", "#2ca02c"),
     ("powertools-python", "#ff7f0e"),
     ("powertools-typescript", "#d62728"),
 )
@@ -41,12 +41,16 @@ MEASURES = (
     ("duplicate", "warm", "duplicate_wall"),
     ("its CPU", "warm", "duplicate_cpu"),
     ("first response after a start, TLS", "cold", "first_response"),
+    ("the same with 128 MB", "small", "first_response"),
+    ("fresh call with 128 MB", "small", "fresh_wall"),
     ("peak memory", "warm", "peak_memory"),
 )
 PANELS = (
     ("A fresh call", "warm", "fresh_wall"),
     ("A duplicate", "warm", "duplicate_wall"),
     ("The first response after a start, through TLS", "cold", "first_response"),
+    ("The first response after a start, with 128 MB", "small", "first_response"),
+    ("A fresh call, with 128 MB", "small", "fresh_wall"),
     ("Peak memory", "warm", "peak_memory"),
 )
 SERVERS = {"embedded": "embedded DynamoDB", "stub": "stub", "stub-tls": "stub, TLS"}
@@ -81,10 +85,10 @@ class Results:
 
     def __init__(self, file):
         # Before the first run on a quiet machine the documents say so.
-        nothing = {"schema": 1, "contestants": [], "measures": [], "targets": []}
+        nothing = {"schema": 2, "contestants": [], "measures": [], "targets": []}
         self.measured = file.exists()
         self.all = json.loads(file.read_text()) if self.measured else nothing
-        if self.all["schema"] != 1:
+        if self.all["schema"] != 2:
             sys.exit(f"{file} has schema {self.all['schema']}, which this script does not know")
         self.contestants = {one["name"]: one for one in self.all["contestants"]}
         self.lines = self.all["measures"]
@@ -167,8 +171,8 @@ def settings(results, part):
     return list(dict.fromkeys(tuple(line[name] for name in names) for line in results.lines if line["part"] == part))
 
 
-def blocks(results, part, measures, title):
-    """Writes a table for each setting of a part, with a row for each contestant."""
+def blocks(results, part, measures, title, show=None):
+    """Writes a table for each setting of a part, with a row for each contestant; `show` writes a cell."""
     parts = []
     for setting in settings(results, part):
         names = dict(zip(("server", "event_bytes", "receipt_bytes", "records", "in_flight"), setting))
@@ -176,7 +180,8 @@ def blocks(results, part, measures, title):
         for one in results.contestants.values():
             found = [results.find(one["name"], measure, part=part, **names) for _, measure in measures]
             if any(found):
-                rows.append([one["label"], *map(cell, found)])
+                cells = [show(measure, one["name"], names) for _, measure in measures] if show else map(cell, found)
+                rows.append([one["label"], *cells])
         parts.append(f"{title(**names)}:\n\n" + table(["", *(head for head, _ in measures)], rows))
     return "\n\n".join(parts)
 
@@ -198,9 +203,58 @@ def growth(results):
     titles = {
         "sizes": lambda event_bytes, receipt_bytes, **_: f"**Event and response of {kib(event_bytes)}**",
         "cache": lambda records, **_: f"**{records:,} records in the local cache**",
+        "large": lambda event_bytes, **_: f"**Event of {kib(event_bytes)}**",
         "in-flight": lambda in_flight, **_: f"**{in_flight} in flight in one process**",
+        "slow": lambda in_flight, **_: f"**{in_flight} in flight, one response of the database in a hundred 50 ms late**",
     }
-    return "\n\n".join(filter(None, (blocks(results, part, heads, title) for part, title in titles.items())))
+    latencies = [("fresh, latency", "fresh_latency"), ("duplicate, latency", "duplicate_latency")]
+    parts = []
+    for part, title in titles.items():
+        if part in ("in-flight", "slow"):
+            parts += [blocks(results, part, heads + latencies, title), percentiles(results, part, latencies, title)]
+        else:
+            parts.append(blocks(results, part, heads, title))
+    return "\n\n".join(filter(None, parts))
+
+
+def percentiles(results, part, measures, title):
+    """Writes the 99th percentiles of a part, with the ratio to the better hand-written one."""
+
+    def p99(measure, contestant, setting):
+        line, by_hand = (results.find(name, measure, part=part, **setting) for name in (contestant, BY_HAND))
+        if not line:
+            return ""
+        return f"{amount(line['p99'], line['unit'])} ({ratio(line['p99'] / by_hand['p99'])})"
+
+    return blocks(results, part, measures, lambda **setting: title(**setting) + ", 99th percentile", p99)
+
+
+def small(results):
+    heads = [("first poll", "first_poll"), ("first response", "first_response"), ("CPU until then", "start_cpu"), ("fresh, wall", "fresh_wall"),
+             ("fresh, CPU", "fresh_cpu"), ("duplicate, wall", "duplicate_wall"), ("duplicate, CPU", "duplicate_cpu")]
+    return blocks(results, "small", heads, lambda server, event_bytes, **_: f"**{kib(event_bytes)} event, {SERVERS[server]}**")
+
+
+def floor(results):
+    """Writes the CPU time of the work without idempotency, and what each function takes above it."""
+    measures = (("fresh", "fresh_cpu"), ("duplicate", "duplicate_cpu"))
+    columns = [(name, head, measure) for name in ("typed", "http", "by-hand-typed", "by-hand-http", "typed-cached") for head, measure in measures
+               if not (name == "typed-cached" and head == "fresh")]
+    rows = []
+    for part in ("warm", "large"):
+        for server, event_bytes, *_ in settings(results, part):
+            if server != "stub":
+                continue
+            setting = {"part": part, "server": server, "event_bytes": event_bytes}
+            row = [kib(event_bytes)]
+            bare = {event: results.find(f"bare-{event}", "fresh_cpu", **setting) for event in ("typed", "http")}
+            row += [amount(line["median"], "us") if line else "" for line in bare.values()]
+            for name, _, measure in columns:
+                line, base = results.find(name, measure, **setting), bare["http" if "http" in name else "typed"]
+                row.append(amount(line["median"] - base["median"], "us") if line and base else "")
+            rows.append(row)
+    heads = ["event", *(results.label(f"bare-{event}") for event in ("typed", "http"))]
+    return table(heads + [f"{results.label(name)}, {head}: more" for name, head, _ in columns], rows)
 
 
 def binaries(results):
@@ -279,7 +333,7 @@ def panel(results, title, part, measure, x, y, width, height):
 
 def picture(results):
     width, tall, gap, top = 1040, 44 + 25 * len(results.rows()), 8, 62
-    height = top + 2 * (tall + gap)
+    height = top + len(PANELS) // 2 * (tall + gap)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
         "<title>Times and memory of an idempotent function: by hand, with this framework, with Powertools for Python and TypeScript</title>",
@@ -297,7 +351,7 @@ def picture(results):
 
 
 TABLES = {
-    "summary": summary, "environment": environment, "warm": warm, "cold": cold, "growth": growth, "binaries": binaries, "targets": targets, "keys": keys,
+    "summary": summary, "environment": environment, "warm": warm, "cold": cold, "growth": growth, "small": small, "floor": floor, "binaries": binaries, "targets": targets, "keys": keys,
 }
 
 

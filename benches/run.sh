@@ -52,14 +52,13 @@ print(*sorted(programs))
 PYTHON
 }
 
-# The programs of these features are built by themselves: a feature would be in every other program too.
-declare -A feature=([http]=http [typed_lean]=lean-client)
+# The program for HTTP is built by itself: its feature would be in every other program too.
 
 for folder in by-hand functions; do
     plain=()
     for program in $(programs "$folder"); do
-        if [[ $folder == functions && -n ${feature[$program]:-} ]]; then
-            crate "$folder" build --release --features "${feature[$program]}" --bin "$program"
+        if [[ $folder/$program == functions/http ]]; then
+            crate functions build --release --features http --bin http
         else
             plain+=(--bin "$program")
         fi

@@ -104,7 +104,7 @@ def contestant(language, directory, command, versions):
         # What Lambda sets for these runtimes, beside what it sets for every function.
         "env": {"_HANDLER": "handler.handler", "LAMBDA_TASK_ROOT": str(directory)},
         "versions": versions,
-        "parts": ["warm", "cold"],
+        "parts": ["warm", "cold", "small"],
     }
 
 

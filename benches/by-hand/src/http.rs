@@ -4,6 +4,7 @@ use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse
 use aws_lambda_events::encodings::Body;
 use lambda_runtime::{Error, LambdaEvent};
 use orders::{AsCharge, Order};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::{Claimed, Table, run};
@@ -31,11 +32,7 @@ pub async fn handle(
         Claimed::Response(text) => return Ok(response(text)),
         Claimed::Own(claim) => claim,
     };
-    let order: Result<Order, _> = serde_json::from_str(body);
-    let text = match order
-        .map_err(Error::from)
-        .and_then(|order| run(order.charge()?))
-    {
+    let text = match receipt(body) {
         Ok(text) => text,
         Err(error) => {
             table.release(claim).await;
@@ -44,6 +41,17 @@ pub async fn handle(
     };
     table.complete(claim, text.get()).await?;
     Ok(response(Box::<str>::from(text).into_string()))
+}
+
+/// Charges the order in a body, and returns the receipt as text.
+fn receipt(body: &str) -> Result<Box<RawValue>, Error> {
+    let order: Order = serde_json::from_str(body)?;
+    run(order.charge()?)
+}
+
+/// Charges the order in a body, without idempotency.
+pub fn response_to(body: &str) -> Result<ApiGatewayV2httpResponse, Error> {
+    Ok(response(Box::<str>::from(receipt(body)?).into_string()))
 }
 
 /// Returns the digest of what a retry must repeat: method, path, query and body.

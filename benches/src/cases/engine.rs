@@ -1,6 +1,6 @@
 //! The engine over a store that does nothing, for responses of several sizes, and the local cache.
 
-use std::cell::LazyCell;
+use std::cell::{Cell, LazyCell};
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ where
     }
 }
 
-/// Hits in a cache of few and of many records.
+/// Hits in a cache of few and of many records, and inserts into one that is full.
 fn cache_hits<F: FnOnce() -> String>(cases: &mut Cases<'_>, text: &Event<F>) {
     for records in [10, 100_000] {
         cases.add(format!("part/cache_hit/{records}"), text, |text| {
@@ -106,15 +106,31 @@ fn cache_hits<F: FnOnce() -> String>(cases: &mut Cases<'_>, text: &Event<F>) {
             let limits = CacheLimits::new(NonZeroUsize::MAX, usize::MAX);
             let id = |number: usize| RecordId::of("benches.place", None, &format!("{number:032x}"));
             for number in 0..records {
-                let record = Record {
-                    status: Field::Value(Status::Completed),
-                    data: Field::Value(Data::new(text)),
-                    ..Record::default()
-                };
-                cache.insert("benches.place", limits, id(number), record);
+                cache.insert("benches.place", limits, id(number), completed(text));
             }
             let wanted = id(records / 2);
             move || drop(black_box(cache.find("benches.place", black_box(&wanted))))
         });
+        cases.add(format!("part/cache_insert/{records}"), text, |text| {
+            let cache = LocalCache::new();
+            let full = NonZeroUsize::new(records).expect("it is not 0");
+            let (limits, next) = (CacheLimits::new(full, usize::MAX), Cell::new(0));
+            let text = text.to_owned();
+            let insert = move || {
+                let number = next.replace(next.get() + 1);
+                let id = RecordId::of("benches.place", None, &format!("{number:032x}"));
+                cache.insert("benches.place", limits, id, completed(&text));
+            };
+            (0..records).for_each(|_| insert());
+            insert
+        });
+    }
+}
+
+fn completed(response: &str) -> Record {
+    Record {
+        status: Field::Value(Status::Completed),
+        data: Field::Value(Data::new(response)),
+        ..Record::default()
     }
 }

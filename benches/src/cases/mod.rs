@@ -1,5 +1,6 @@
 //! The cases: each has a name and a closure that does the work once.
 
+mod batches;
 mod engine;
 mod functions;
 mod keys;
@@ -37,6 +38,7 @@ pub fn all(filter: &str) -> Vec<Case> {
         engine::add(&mut cases, size, bytes);
         functions::add(&mut cases, size, bytes);
     }
+    batches::add(&mut cases);
     cases.list
 }
 

@@ -1,7 +1,8 @@
 //! A block: some calls of one contestant, one after the other or several in flight, checked for having done their work.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
 
 use crate::contestants::{Contestant, Kind};
 use crate::event::Event;
@@ -39,23 +40,25 @@ pub async fn run(
 ) -> Result<Block, Failure> {
     process.settle().await?;
     server.take_requests();
-    let mut responses = Vec::with_capacity(events.len());
+    let mut responses = vec![String::new(); events.len()];
     let mut wall = Vec::with_capacity(events.len());
-    let mut pending = VecDeque::with_capacity(in_flight);
-    let mut left = events.iter();
+    let mut pending = JoinSet::new();
+    let mut left = events.iter().enumerate();
     let cpu = process.cpu()?;
     let began = Instant::now();
     loop {
         while pending.len() < in_flight
-            && let Some(event) = left.next()
+            && let Some((index, event)) = left.next()
         {
-            pending.push_back((Instant::now(), process.send(&event.text)));
+            let (sent, reply) = (Instant::now(), process.send(&event.text));
+            pending.spawn(async move { (index, reply.await, sent.elapsed()) });
         }
-        let Some((sent, response)) = pending.pop_front() else {
+        let Some(ended) = pending.join_next().await else {
             break;
         };
-        responses.push(process.response(response).await?);
-        wall.push(sent.elapsed());
+        let (index, reply, elapsed) = ended?;
+        responses[index] = process.response(reply)?;
+        wall.push(elapsed);
     }
     let elapsed = began.elapsed();
     process.settle().await?;

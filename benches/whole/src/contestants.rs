@@ -8,6 +8,7 @@ use idempotency_testkit::lambda::FunctionSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, fail};
+use crate::share::Share;
 
 /// What stands at the start of a path in the file, for the directories of this checkout.
 const PLACES: [(&str, &str); 2] = [("{benches}", ""), ("{target}", "../target/benches")];
@@ -51,6 +52,8 @@ pub enum Kind {
     ByHand,
     /// This framework.
     Ours,
+    /// This framework with a setting that is not the default. It has no targets.
+    Variant,
     /// A framework of another language.
     Peer,
     /// The work without idempotency: no database.
@@ -81,6 +84,12 @@ pub enum Part {
     Cache,
     /// Several invocations in flight in one process.
     InFlight,
+    /// The same, while the database sends one response of a hundred late.
+    Slow,
+    /// The start and the calls of a function with 128 MB: a fourteenth of a core.
+    Small,
+    /// Events of 1 MB.
+    Large,
 }
 
 impl Part {
@@ -92,6 +101,9 @@ impl Part {
             Self::Sizes => "sizes",
             Self::Cache => "cache",
             Self::InFlight => "in-flight",
+            Self::Slow => "slow",
+            Self::Small => "small",
+            Self::Large => "large",
         }
     }
 }
@@ -144,15 +156,26 @@ impl Contestant {
         (program.components().count() > 1).then_some(program)
     }
 
-    /// Returns the function that the local Lambda starts.
-    pub fn function(&self, environment: &[(String, String)], concurrency: usize) -> FunctionSpec {
-        let mut command = Command::new(&self.command[0]);
+    /// Returns the function that the local Lambda starts; in a group that has the CPU of its memory, if there is one.
+    pub fn function(
+        &self,
+        environment: &[(String, String)],
+        concurrency: usize,
+        share: Option<&Share>,
+    ) -> FunctionSpec {
+        let mut command = share.map_or_else(
+            || Command::new(&self.command[0]),
+            |share| share.enter(&self.command[0]),
+        );
         command.args(&self.command[1..]);
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
         FunctionSpec::new("charge", command)
-            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024")
+            .env(
+                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+                share.map_or("1024", |_| "128"),
+            )
             .env("IDEMPOTENCY_TABLE", crate::server::TABLE)
             .envs(environment.to_vec())
             .envs(self.env.clone())

@@ -13,6 +13,7 @@ mod random;
 mod report;
 mod samples;
 mod server;
+mod share;
 mod statistics;
 
 use std::path::Path;
@@ -62,7 +63,7 @@ async fn run() -> Result<(), Failure> {
     let measures = samples.lines(&contestants);
     let targets = report::targets(&entries, &measures);
     let results = Results {
-        schema: 1,
+        schema: 2,
         date,
         quick: options.quick,
         seed: options.seed,

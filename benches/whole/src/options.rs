@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::contestants::Part;
 use crate::failure::{Failure, fail};
 use crate::samples::Setting;
 
@@ -10,7 +11,7 @@ usage: whole [--quick] [--only NAME,..] [--parts PART,..] [--servers SERVER,..] 
 Measures the contestants of benches/contestants.json in alternation, prints tables and writes the results as JSON.
   --quick      few calls: shows that everything works, and proves nothing
   --only       these contestants alone
-  --parts      these parts alone: warm, cold, sizes, cache, in-flight
+  --parts      these parts alone: warm, cold, sizes, cache, in-flight, slow, small, large
   --servers    these databases alone: embedded, stub, stub-tls
   --sizes      these sizes of events alone, such as 200,4096,65536
   --seed       the order of the contestants in the rounds
@@ -26,15 +27,15 @@ pub struct Options {
     pub seed: u64,
     pub output: Option<PathBuf>,
     /// Processes of each contestant, one after the other.
-    pub generations: usize,
+    generations: usize,
     /// Rounds for each process.
     pub rounds: usize,
     /// Calls in a block. Each round has two blocks of fresh calls and two of duplicates.
     pub calls: usize,
     /// Calls before the first round.
-    pub warm_up: usize,
+    warm_up: usize,
     /// Starts of each contestant.
-    pub starts: usize,
+    starts: usize,
     /// Records in the larger cache.
     pub many_records: usize,
 }
@@ -86,6 +87,33 @@ impl Options {
         Ok(Some(options))
     }
 
+    /// Returns how many processes of each contestant are measured, one after the other.
+    pub fn generations(&self, setting: &Setting) -> usize {
+        if is_slow(setting) {
+            1
+        } else {
+            self.generations
+        }
+    }
+
+    /// Returns the number of calls before the first round.
+    pub fn warm_up(&self, setting: &Setting) -> usize {
+        if is_slow(setting) {
+            self.warm_up / 3
+        } else {
+            self.warm_up
+        }
+    }
+
+    /// Returns the number of starts of each contestant.
+    pub fn starts(&self, setting: &Setting) -> usize {
+        if is_slow(setting) {
+            self.starts.div_ceil(3)
+        } else {
+            self.starts
+        }
+    }
+
     /// Returns true if the options choose this setting.
     pub fn wants(&self, setting: &Setting) -> bool {
         let has = |list: &Option<Vec<String>>, name: &str| {
@@ -96,4 +124,9 @@ impl Options {
             && has(&self.servers, setting.server.name())
             && has(&self.sizes, &setting.event_bytes.to_string())
     }
+}
+
+/// Returns true if a call takes tens of milliseconds, so that fewer of them must do.
+fn is_slow(setting: &Setting) -> bool {
+    matches!(setting.part, Part::Small | Part::Large)
 }

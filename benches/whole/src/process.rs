@@ -2,16 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use idempotency_testkit::lambda::{FunctionProcess, LocalLambda, Pending};
+use idempotency_testkit::lambda::{FunctionProcess, InvokeError, LocalLambda, Pending, Reply};
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
 use crate::contestants::Contestant;
 use crate::failure::{Failure, fail};
+use crate::samples::Setting;
 use crate::server::Server;
+use crate::share::{self, Share};
 
 /// How long a process may take to become idle.
 const SETTLE: Duration = Duration::from_millis(500);
+
+/// How long a process that has its CPU must be idle.
+const PAUSE: Duration = Duration::from_millis(1);
 
 pub struct Process {
     /// Serves the process; it ends with this value.
@@ -22,6 +27,7 @@ pub struct Process {
     pub started: Instant,
     id: u32,
     clock: ClockId,
+    share: Option<Share>,
 }
 
 impl Process {
@@ -29,9 +35,11 @@ impl Process {
     pub async fn start(
         contestant: &Contestant,
         server: &Server,
-        concurrency: usize,
+        setting: &Setting,
     ) -> Result<Self, Failure> {
-        let function = contestant.function(&server.environment(), concurrency);
+        let share = setting.is_small().then(Share::new).transpose()?;
+        let variables = server.environment();
+        let function = contestant.function(&variables, setting.in_flight, share.as_ref());
         let lambda = LocalLambda::start(function).await?;
         let started = Instant::now();
         let process = lambda.start_process().await?;
@@ -46,6 +54,7 @@ impl Process {
             started,
             id,
             clock,
+            share,
         })
     }
 
@@ -55,13 +64,14 @@ impl Process {
         ready.map_err(|error| Failure(format!("`{}` does not start: {error}", self.name)))
     }
 
-    /// Sends an event. Await its response with [`response`](Self::response).
+    /// Sends an event. Give its reply to [`response`](Self::response).
     pub fn send(&self, event: &str) -> Pending {
         self.process.invoke(event).start()
     }
 
-    pub async fn response(&self, pending: Pending) -> Result<String, Failure> {
-        match pending.await {
+    /// Returns the payload of a reply.
+    pub fn response(&self, reply: Result<Reply, InvokeError>) -> Result<String, Failure> {
+        match reply {
             Ok(reply) => Ok(reply.payload),
             Err(error) => {
                 let log: Vec<_> = self
@@ -81,12 +91,14 @@ impl Process {
         Ok(Duration::from(self.clock.now()?))
     }
 
-    /// Waits until the process uses no CPU time for a millisecond: until it has finished what it does after a response.
+    /// Waits until the process uses no CPU time for a millisecond: until it has finished what it does after a response. A process
+    /// with a share of a core can have to wait for a period before it continues.
     pub async fn settle(&self) -> Result<(), Failure> {
+        let pause = self.share.as_ref().map_or(PAUSE, |_| share::PERIOD + PAUSE);
         let began = Instant::now();
         let mut before = self.cpu()?;
         while began.elapsed() < SETTLE {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(pause).await;
             let now = self.cpu()?;
             if now == before {
                 break;

@@ -20,6 +20,13 @@ pub struct Setting {
     pub in_flight: usize,
 }
 
+impl Setting {
+    /// Returns true if a process has a share of a core alone.
+    pub fn is_small(&self) -> bool {
+        self.part == Part::Small
+    }
+}
+
 /// What a number is.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,6 +35,9 @@ pub enum Measure {
     FreshWall,
     DuplicateCpu,
     DuplicateWall,
+    /// Of a call among several in flight, from its event to its response.
+    FreshLatency,
+    DuplicateLatency,
     /// From the start of the process to its first poll for an event.
     FirstPoll,
     /// From the start of the process to the response to its first event, which waited for it.
@@ -47,6 +57,8 @@ impl Measure {
             Self::FreshWall => "fresh_wall",
             Self::DuplicateCpu => "duplicate_cpu",
             Self::DuplicateWall => "duplicate_wall",
+            Self::FreshLatency => "fresh_latency",
+            Self::DuplicateLatency => "duplicate_latency",
             Self::FirstPoll => "first_poll",
             Self::FirstResponse => "first_response",
             Self::FirstCall => "first_call",

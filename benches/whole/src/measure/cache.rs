@@ -18,8 +18,8 @@ pub(super) async fn measure(
     contestants: &[&Contestant],
 ) -> Result<(), Failure> {
     for contestant in contestants {
-        let server = Server::start(setting.server).await?;
-        let process = Process::start(contestant, &server, 1).await?;
+        let server = Server::start(&setting).await?;
+        let process = Process::start(contestant, &server, &setting).await?;
         process.ready().await?;
         let shape = Shape {
             kind: contestant.event,

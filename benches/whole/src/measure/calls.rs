@@ -40,11 +40,11 @@ pub(super) async fn measure(
     contestants: &[&Contestant],
 ) -> Result<(), Failure> {
     // Each process has its own memory layout and hash seeds, which can cost or save some percent for its whole life.
-    for _ in 0..run.options.generations {
-        let server = Server::start(setting.server).await?;
+    for _ in 0..run.options.generations(&setting) {
+        let server = Server::start(&setting).await?;
         let mut all = Vec::new();
         for contestant in contestants {
-            let process = Process::start(contestant, &server, setting.in_flight).await?;
+            let process = Process::start(contestant, &server, &setting).await?;
             process.ready().await?;
             let shape = Shape {
                 kind: contestant.event,
@@ -58,7 +58,7 @@ pub(super) async fn measure(
             });
         }
         for ready in &mut all {
-            let count = run.options.warm_up;
+            let count = run.options.warm_up(&setting);
             let mut unused = Round::default();
             blocks(ready, &server, count, setting.in_flight, &mut unused).await?;
         }
@@ -125,26 +125,33 @@ impl Cost {
 fn add(run: &mut Run<'_>, setting: Setting, contestant: &Contestant, round: Round) {
     let name = &contestant.name;
     let measures = [
-        (round.fresh, Measure::FreshCpu, Measure::FreshWall),
+        (
+            round.fresh,
+            Measure::FreshCpu,
+            Measure::FreshWall,
+            Measure::FreshLatency,
+        ),
         (
             round.duplicates,
             Measure::DuplicateCpu,
             Measure::DuplicateWall,
+            Measure::DuplicateLatency,
         ),
     ];
-    for (taken, cpu, wall) in measures {
+    for (taken, cpu, wall, latency) in measures {
         if taken.calls == 0 {
             continue;
         }
         run.samples
             .add(setting, cpu, name, micros(taken.cpu / taken.calls));
+        let calls = taken.wall.into_iter().map(micros);
         if setting.in_flight == 1 {
-            let calls = taken.wall.into_iter().map(micros);
             run.samples.add_calls(setting, wall, name, calls);
         } else {
-            // Of several in flight each waits for the others: what counts is how many end in a time.
-            run.samples
-                .add(setting, wall, name, micros(taken.elapsed / taken.calls));
+            // Of several in flight each waits for the others: what counts first is how many end in a time.
+            let each = micros(taken.elapsed / taken.calls);
+            run.samples.add(setting, wall, name, each);
+            run.samples.add_calls(setting, latency, name, calls);
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::random::Random;
 use crate::samples::{Samples, Setting};
 use crate::server::ServerKind;
+use crate::share::Share;
 
 /// The receipt of an ordinary call, in bytes.
 const RECEIPT: usize = 100;
@@ -41,7 +42,15 @@ pub async fn all(options: &Options, contestants: &[Contestant]) -> Result<Sample
         match setting.part {
             Part::Cold => start::measure(&mut run, setting, &chosen).await?,
             Part::Cache => cache::measure(&mut run, setting, &chosen).await?,
-            Part::Warm | Part::Sizes | Part::InFlight => {
+            Part::Small => {
+                if let Err(failure) = Share::new() {
+                    eprintln!("not measured: {failure}");
+                    continue;
+                }
+                start::measure(&mut run, setting, &chosen).await?;
+                calls::measure(&mut run, setting, &chosen).await?;
+            }
+            Part::Warm | Part::Sizes | Part::InFlight | Part::Slow | Part::Large => {
                 calls::measure(&mut run, setting, &chosen).await?;
             }
         }
@@ -94,6 +103,12 @@ fn settings(options: &Options) -> Vec<Setting> {
         in_flight,
         ..setting(Part::InFlight, ServerKind::Stub, 4 * 1024)
     }));
+    settings.push(Setting {
+        in_flight: 64,
+        ..setting(Part::Slow, ServerKind::Stub, 4 * 1024)
+    });
+    settings.push(setting(Part::Small, ServerKind::StubTls, 4 * 1024));
+    settings.push(setting(Part::Large, ServerKind::Stub, 1024 * 1024));
     settings.retain(|setting| options.wants(setting));
     settings
 }

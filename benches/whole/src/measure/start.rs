@@ -15,9 +15,9 @@ pub(super) async fn measure(
     setting: Setting,
     contestants: &[&Contestant],
 ) -> Result<(), Failure> {
-    let server = Server::start(setting.server).await?;
+    let server = Server::start(&setting).await?;
     // The first round reads the programs from the disk.
-    for round in 0..=run.options.starts {
+    for round in 0..=run.options.starts(&setting) {
         for index in run.random.order(contestants.len()) {
             let samples = started(run, setting, &server, contestants[index]).await?;
             if round > 0 {
@@ -37,7 +37,7 @@ async fn started(
     setting: Setting,
     server: &Server,
     contestant: &Contestant,
-) -> Result<[(Measure, f64); 5], Failure> {
+) -> Result<[(Measure, f64); 4], Failure> {
     let shape = Shape {
         kind: contestant.event,
         event_bytes: setting.event_bytes,
@@ -45,11 +45,11 @@ async fn started(
     };
     let event = Events::new(shape, run.next_series()).next();
     server.take_requests();
-    let process = Process::start(contestant, server, 1).await?;
+    let process = Process::start(contestant, server, &setting).await?;
     let pending = process.send(&event.text);
     process.ready().await?;
     let polled = process.started.elapsed();
-    let response = process.response(pending).await?;
+    let response = process.response(pending.await)?;
     let responded = process.started.elapsed();
     let cpu = process.cpu()?;
     event.payment_id(&response)?;
@@ -61,7 +61,6 @@ async fn started(
             contestant.name
         ));
     }
-    let memory = process.peak_memory()?;
     process.end().await;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     Ok([
@@ -69,6 +68,5 @@ async fn started(
         (Measure::FirstResponse, ms(responded)),
         (Measure::FirstCall, ms(responded - polled)),
         (Measure::StartCpu, ms(cpu)),
-        (Measure::PeakMemory, memory as f64),
     ])
 }

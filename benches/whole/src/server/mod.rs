@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use serde::Serialize;
 
+use crate::contestants::Part;
 use crate::failure::Failure;
+use crate::samples::Setting;
 use stub::Stub;
 
 pub const TABLE: &str = "idempotency";
@@ -58,16 +60,17 @@ pub enum Server {
 }
 
 impl Server {
-    pub async fn start(kind: ServerKind) -> Result<Self, Failure> {
-        match kind {
+    pub async fn start(setting: &Setting) -> Result<Self, Failure> {
+        let is_late = setting.part == Part::Slow;
+        match setting.server {
             #[cfg(feature = "embedded")]
             ServerKind::Embedded => {
                 let database = EmbeddedDynamoDb::start().await?;
                 database.create_table(TableSpec::new(TABLE)).await?;
                 Ok(Self::Embedded(database))
             }
-            ServerKind::Stub => Ok(Self::Stub(Stub::start(false)?)),
-            ServerKind::StubTls => Ok(Self::Stub(Stub::start(true)?)),
+            ServerKind::Stub => Ok(Self::Stub(Stub::start(false, is_late)?)),
+            ServerKind::StubTls => Ok(Self::Stub(Stub::start(true, is_late)?)),
         }
     }
 

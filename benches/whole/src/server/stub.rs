@@ -2,8 +2,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
@@ -12,6 +14,9 @@ use super::http;
 use super::table::Table;
 use super::tls::Tls;
 use crate::failure::Failure;
+
+/// How much later a late response is sent.
+const LATE: Duration = Duration::from_millis(50);
 
 /// The stand-in. Its threads end with the process.
 pub struct Stub {
@@ -24,15 +29,20 @@ pub struct Stub {
 struct Shared {
     table: Table,
     requests: Mutex<Requests>,
+    is_late: bool,
+    answered: AtomicU64,
 }
 
 impl Stub {
-    /// Listens on a port of the loopback interface.
-    pub fn start(through_tls: bool) -> Result<Self, Failure> {
+    /// Listens on a port of the loopback interface. Sends one response of a hundred [`LATE`] if `is_late` is true.
+    pub fn start(through_tls: bool, is_late: bool) -> Result<Self, Failure> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let tls = through_tls.then(Tls::new).transpose()?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            is_late,
+            ..Shared::default()
+        });
         let (config, kept) = (tls.as_ref().map(Tls::server), Arc::clone(&shared));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -103,6 +113,9 @@ fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
         let (status, body) = shared
             .table
             .apply(&request.operation, &received[request.body.clone()]);
+        if shared.is_late && shared.answered.fetch_add(1, Ordering::Relaxed) % 100 == 99 {
+            thread::sleep(LATE);
+        }
         http::write(&mut response, status, &body);
         stream.write_all(&response)?;
         stream.flush()?;
