@@ -130,7 +130,8 @@ pub enum ClaimEnd {
     Released,
     /// Not released, because the request failed: the key is free when the lease expires; under `hold`, an operator frees it.
     NotReleased,
-    /// Kept, because the handler panicked under `hold`: an operator decides.
+    /// Kept under `hold`, because the handler panicked or a step of it may have had an effect that is not recorded: an operator
+    /// decides.
     Kept,
 }
 

@@ -276,7 +276,7 @@ fn free_rejected(
         return if completing.maybe_applied {
             unknown(&completing, ErrorKind::CompletionUnknown)
         } else {
-            not_applied(&completing, kind, None)
+            not_applied(&completing, kind, Some(ClaimEnd::Kept))
         };
     }
     // The mark alone: the record may have no room for more.

@@ -126,7 +126,7 @@ a claim that meets the transaction of another call reads the record
     # It has met another call of its key, so it does not run without a claim.
     unprotected | miss, fails conflict, read-fails -> refuse StoreFailed
 under hold a rejection after a step that is not recorded keeps the claim
-    hold | miss, applied, stages not-recorded:returned 42, rejected -> refuse TransactionRejected, writes rejected
+    hold | miss, applied, stages not-recorded:returned 42, rejected -> refuse TransactionRejected, claim kept, writes rejected
     hold | miss, applied, stages not-recorded:returned 42, rejected-late -> refuse CompletionUnknown, writes unknown
 under rerun a rejection after a step that is not recorded leaves a mark
     miss, applied, stages not-recorded:returned 42, rejected -> leave unreported
