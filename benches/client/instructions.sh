@@ -60,7 +60,7 @@ if [[ ${1:-} == --large ]]; then
 fi
 
 for case in fresh duplicate; do
-    for name in by-hand store store-by-call lean engine engine-lean; do
+    for name in by-hand store lean engine engine-lean; do
         count "$case" "$name" 10
     done
 done >"$counts/now"

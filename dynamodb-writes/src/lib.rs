@@ -44,8 +44,10 @@ pub use error::{InvalidExpression, RequestError};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::sdk_error::{
-        CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS, cause, chain, end, is_about_size,
+        CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS, cause, chain, is_about_size,
         never_connected, quoted, without_values,
     };
-    pub use crate::send::{LARGEST_ITEM, SdkSendNotes, interceptor};
+    pub use crate::send::{
+        ALL_OLD, Item, LARGEST_ITEM, SdkReply, SdkSendNotes, SdkWrite, noting, send,
+    };
 }

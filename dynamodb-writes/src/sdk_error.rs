@@ -52,7 +52,7 @@ impl SendEnd<'_> {
 }
 
 /// Returns how a send ended. `meta` returns code and message of an error of the call's operation.
-pub fn end<'a>(
+pub(crate) fn end<'a>(
     context: &'a FinalizerInterceptorContextRef<'_>,
     meta: fn(&Error) -> Option<&ErrorMetadata>,
 ) -> SendEnd<'a> {

@@ -1,5 +1,4 @@
-//! Sends one write with the SDK's client, and notes whether it may have been applied. `idempotency-dynamodb` notes its sends by the
-//! same interceptor.
+//! Sends one write with the SDK's client, and notes whether it may have been applied. `idempotency-dynamodb` sends its writes here too.
 //!
 //! The SDK sends again inside one call and reports only the last result. If the first send is applied and its reply is lost, the
 //! call ends with "the condition failed".
@@ -23,22 +22,24 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, Update,
+    AttributeValue, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure,
+    TransactWriteItem, Update,
 };
 use aws_smithy_runtime_api::client::interceptors::context::Error;
 use idempotency_core::store::SendLog;
 
 use crate::error::RequestError;
-use crate::sdk_error::{CONDITION_FAILED, end};
+use crate::sdk_error::{CONDITION_FAILED, SendEnd, end};
 
 /// The largest item, in bytes: 400 KB, attribute names included.
 pub const LARGEST_ITEM: usize = 400 * 1024;
 
-/// An item.
-pub(crate) type Item = HashMap<String, AttributeValue>;
-
 /// Returns the present item with a failed condition, without the cost of a read.
-const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
+pub const ALL_OLD: ReturnValuesOnConditionCheckFailure =
+    ReturnValuesOnConditionCheckFailure::AllOld;
+
+/// An item.
+pub type Item = HashMap<String, AttributeValue>;
 
 /// The result of a write.
 pub(crate) enum Reply {
@@ -53,85 +54,174 @@ pub(crate) enum Reply {
     },
 }
 
-/// Sends an UpdateItem. Returns the new item if `returns_item` is true.
-pub(crate) async fn update(
-    client: &Client,
-    write: Update,
-    returns_item: bool,
-) -> Result<Reply, RequestError> {
-    let notes = Notes::of::<UpdateItemError>();
-    let table = write.table_name.clone();
-    let call = client
-        .update_item()
-        .table_name(write.table_name)
-        .set_key(Some(write.key))
-        .update_expression(write.update_expression)
-        .set_condition_expression(write.condition_expression)
-        .set_expression_attribute_names(write.expression_attribute_names)
-        .set_expression_attribute_values(write.expression_attribute_values)
-        .return_values_on_condition_check_failure(ALL_OLD)
-        .set_return_values(returns_item.then_some(ReturnValue::AllNew));
-    let sent = call.customize().config_override(notes.config()).send();
-    let applied = sent.await.map(|output| output.attributes);
-    notes.reply(
-        "dynamodb:UpdateItem",
-        &table,
-        applied,
-        |error| match error {
-            UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
-            _ => None,
-        },
-    )
+/// A write in the SDK's form.
+#[derive(Clone)]
+pub enum SdkWrite {
+    /// A PutItem. It can return the item that it replaced.
+    Put(Put),
+    /// An UpdateItem. It can return the new item.
+    Update(Update),
+    /// A DeleteItem. It can return the item that it deleted.
+    Delete(Delete),
 }
 
-/// Sends a PutItem.
-pub(crate) async fn put(client: &Client, write: Put) -> Result<Reply, RequestError> {
-    let notes = Notes::of::<PutItemError>();
-    let table = write.table_name.clone();
-    let call = client
-        .put_item()
-        .table_name(write.table_name)
-        .set_item(Some(write.item))
-        .set_condition_expression(write.condition_expression)
-        .set_expression_attribute_names(write.expression_attribute_names)
-        .set_expression_attribute_values(write.expression_attribute_values)
-        .return_values_on_condition_check_failure(ALL_OLD);
-    let sent = call.customize().config_override(notes.config()).send();
-    let applied = sent.await.map(|_| None);
-    notes.reply("dynamodb:PutItem", &table, applied, |error| match error {
-        PutItemError::ConditionalCheckFailedException(failure) => failure.item,
-        _ => None,
-    })
+/// The end of a write, as the SDK reports it. Contains an item if the write asked for it.
+pub enum SdkReply {
+    /// It was applied.
+    Applied(Option<Item>),
+    /// The condition failed.
+    Refused(Option<Item>),
 }
 
-/// Sends a DeleteItem. Returns the deleted item if `returns_item` is true.
-pub(crate) async fn delete(
+/// Sends a write, and notes its sends.
+///
+/// # Errors
+///
+/// If there was no reply, or another error than a failed condition. The notes say if the write may have been applied.
+pub async fn send(
     client: &Client,
-    write: Delete,
+    write: SdkWrite,
+    returns_item: bool,
+    notes: impl SdkSendNotes,
+) -> Result<SdkReply, SdkError<aws_sdk_dynamodb::Error>> {
+    let old = returns_item.then_some(ReturnValue::AllOld);
+    match write {
+        SdkWrite::Put(put) => {
+            let call = client
+                .put_item()
+                .table_name(put.table_name)
+                .set_item(Some(put.item))
+                .set_condition_expression(put.condition_expression)
+                .set_expression_attribute_names(put.expression_attribute_names)
+                .set_expression_attribute_values(put.expression_attribute_values)
+                .set_return_values_on_condition_check_failure(
+                    put.return_values_on_condition_check_failure,
+                )
+                .set_return_values(old);
+            let call = call
+                .customize()
+                .config_override(noting::<PutItemError>(notes));
+            let sent = call.send().await;
+            reply(sent.map(|output| output.attributes), |error| match error {
+                PutItemError::ConditionalCheckFailedException(failure) => failure.item,
+                _ => None,
+            })
+        }
+        SdkWrite::Update(update) => {
+            let expression = update.update_expression;
+            let call = client
+                .update_item()
+                .table_name(update.table_name)
+                .set_key(Some(update.key))
+                .set_update_expression((!expression.is_empty()).then_some(expression))
+                .set_condition_expression(update.condition_expression)
+                .set_expression_attribute_names(update.expression_attribute_names)
+                .set_expression_attribute_values(update.expression_attribute_values)
+                .set_return_values_on_condition_check_failure(
+                    update.return_values_on_condition_check_failure,
+                )
+                .set_return_values(returns_item.then_some(ReturnValue::AllNew));
+            let call = call
+                .customize()
+                .config_override(noting::<UpdateItemError>(notes));
+            let sent = call.send().await;
+            reply(sent.map(|output| output.attributes), |error| match error {
+                UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
+                _ => None,
+            })
+        }
+        SdkWrite::Delete(delete) => {
+            let call = client
+                .delete_item()
+                .table_name(delete.table_name)
+                .set_key(Some(delete.key))
+                .set_condition_expression(delete.condition_expression)
+                .set_expression_attribute_names(delete.expression_attribute_names)
+                .set_expression_attribute_values(delete.expression_attribute_values)
+                .set_return_values_on_condition_check_failure(
+                    delete.return_values_on_condition_check_failure,
+                )
+                .set_return_values(old);
+            let call = call
+                .customize()
+                .config_override(noting::<DeleteItemError>(notes));
+            let sent = call.send().await;
+            reply(sent.map(|output| output.attributes), |error| match error {
+                DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
+                _ => None,
+            })
+        }
+    }
+}
+
+/// Returns the end of a write. `item` takes the present item out of a failed condition.
+// The error is that of the SDK.
+#[allow(clippy::result_large_err)]
+fn reply<E>(
+    sent: Result<Option<Item>, SdkError<E>>,
+    item: impl FnOnce(E) -> Option<Item>,
+) -> Result<SdkReply, SdkError<aws_sdk_dynamodb::Error>>
+where
+    E: ProvideErrorMetadata + Into<aws_sdk_dynamodb::Error>,
+{
+    match sent {
+        Ok(item) => Ok(SdkReply::Applied(item)),
+        Err(SdkError::ServiceError(failure)) if failure.err().code() == Some(CONDITION_FAILED) => {
+            Ok(SdkReply::Refused(item(failure.into_err())))
+        }
+        Err(error) => Err(error.map_service_error(Into::into)),
+    }
+}
+
+impl SdkWrite {
+    /// Returns the IAM action.
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Put(_) => "dynamodb:PutItem",
+            Self::Update(_) => "dynamodb:UpdateItem",
+            Self::Delete(_) => "dynamodb:DeleteItem",
+        }
+    }
+
+    fn table(&self) -> &str {
+        match self {
+            Self::Put(put) => &put.table_name,
+            Self::Update(update) => &update.table_name,
+            Self::Delete(delete) => &delete.table_name,
+        }
+    }
+
+    /// Returns the write as a part of a transaction.
+    pub fn into_item(self) -> TransactWriteItem {
+        let item = TransactWriteItem::builder();
+        match self {
+            Self::Put(put) => item.put(put),
+            Self::Update(update) => item.update(update),
+            Self::Delete(delete) => item.delete(delete),
+        }
+        .build()
+    }
+}
+
+/// Sends a write of a counter or a versioned item.
+pub(crate) async fn write(
+    client: &Client,
+    write: SdkWrite,
     returns_item: bool,
 ) -> Result<Reply, RequestError> {
-    let notes = Notes::of::<DeleteItemError>();
-    let table = write.table_name.clone();
-    let call = client
-        .delete_item()
-        .table_name(write.table_name)
-        .set_key(Some(write.key))
-        .set_condition_expression(write.condition_expression)
-        .set_expression_attribute_names(write.expression_attribute_names)
-        .set_expression_attribute_values(write.expression_attribute_values)
-        .return_values_on_condition_check_failure(ALL_OLD)
-        .set_return_values(returns_item.then_some(ReturnValue::AllOld));
-    let sent = call.customize().config_override(notes.config()).send();
-    let applied = sent.await.map(|output| output.attributes);
-    notes.reply(
-        "dynamodb:DeleteItem",
-        &table,
-        applied,
-        |error| match error {
-            DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
-            _ => None,
-        },
-    )
+    let (action, table) = (write.action(), write.table().to_owned());
+    let log = SendLog::new();
+    log.preparing();
+    let sent = send(client, write, returns_item, Notes(log.clone())).await;
+    let maybe_applied = log.maybe_applied();
+    match sent {
+        Ok(SdkReply::Applied(item)) => Ok(Reply::Applied(item)),
+        Ok(SdkReply::Refused(current)) => Ok(Reply::Refused {
+            current,
+            maybe_applied,
+        }),
+        Err(error) => Err(RequestError::new(action, &table, error, maybe_applied)),
+    }
 }
 
 /// Reads an item. `None` if there is none.
@@ -147,28 +237,40 @@ pub(crate) async fn read(
     }
 }
 
-/// Notes the sends of the SDK's calls, by what [`interceptor`] tells it. An error ends the call: what is not noted must not be sent.
+/// Notes the sends of one call of the SDK.
 pub trait SdkSendNotes: fmt::Debug + Send + Sync + 'static {
-    /// Returns the timeout of each send of a call. `own` is that of the client.
-    fn timeout(&self, own: Duration) -> Result<Duration, BoxError> {
-        Ok(own)
+    /// Returns the timeout of each send. `own` is that of the client.
+    fn timeout(&self, own: Duration) -> Duration {
+        own
     }
 
     /// Notes that a send to this URI starts.
-    fn starts(&self, uri: &str) -> Result<(), BoxError>;
+    fn starts(&self, uri: &str);
 
     /// Notes the end of a send. It may have ended before the request was sent: then [`starts`](Self::starts) was not called.
-    fn ends(&self, context: &FinalizerInterceptorContextRef<'_>) -> Result<(), BoxError>;
+    fn ends(&self, end: SendEnd<'_>);
 }
 
-/// Returns the interceptor that tells these notes of each send.
-pub fn interceptor(notes: impl SdkSendNotes) -> SharedInterceptor {
+/// Returns the configuration of a call whose operation has the error `E`: the call tells the notes of each send.
+pub fn noting<E>(notes: impl SdkSendNotes) -> Builder
+where
+    E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+{
+    let mut config = Builder::new();
     // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
-    SharedInterceptor::permanent(Interceptor(notes))
+    config.push_interceptor(SharedInterceptor::permanent(Interceptor {
+        notes,
+        meta: |error| error.downcast_ref::<E>().map(ProvideErrorMetadata::meta),
+    }));
+    config
 }
 
 #[derive(Debug)]
-struct Interceptor<N>(N);
+struct Interceptor<N> {
+    notes: N,
+    /// Returns code and message of an error of the call's operation.
+    meta: fn(&Error) -> Option<&ErrorMetadata>,
+}
 
 impl<N: SdkSendNotes> Intercept for Interceptor<N> {
     fn name(&self) -> &'static str {
@@ -189,7 +291,7 @@ impl<N: SdkSendNotes> Intercept for Interceptor<N> {
         let Some(own) = timeouts.operation_attempt_timeout() else {
             return Ok(());
         };
-        let timeout = self.0.timeout(own)?;
+        let timeout = self.notes.timeout(own);
         if timeout != own {
             let changed = timeouts.to_builder().operation_attempt_timeout(timeout);
             config.interceptor_state().store_put(changed.build());
@@ -204,10 +306,10 @@ impl<N: SdkSendNotes> Intercept for Interceptor<N> {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         // The SDK looks for the HTTP client after this step. Without one it sends nothing.
-        match components.http_client() {
-            Some(_) => self.0.starts(context.request().uri()),
-            None => Ok(()),
+        if components.http_client().is_some() {
+            self.notes.starts(context.request().uri());
         }
+        Ok(())
     }
 
     fn read_after_attempt(
@@ -216,75 +318,24 @@ impl<N: SdkSendNotes> Intercept for Interceptor<N> {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.0.ends(context)
+        self.notes.ends(end(context, self.meta));
+        Ok(())
     }
 }
 
-/// Notes the sends of one SDK call.
-#[derive(Clone, Debug)]
-struct Notes {
-    log: SendLog,
-    /// Returns code and message of an error of the call's operation.
-    meta: fn(&Error) -> Option<&ErrorMetadata>,
-}
+/// Notes the sends of a write. The timeouts of the client stay: no deadline of a caller is known.
+#[derive(Debug)]
+struct Notes(SendLog);
 
 impl SdkSendNotes for Notes {
-    fn starts(&self, _: &str) -> Result<(), BoxError> {
-        self.log.sending();
-        Ok(())
+    fn starts(&self, _: &str) {
+        self.0.sending();
     }
 
-    fn ends(&self, context: &FinalizerInterceptorContextRef<'_>) -> Result<(), BoxError> {
+    fn ends(&self, end: SendEnd<'_>) {
         // An error before the send, such as missing credentials, applies nothing.
-        if self.log.is_sending() {
-            let end = end(context, self.meta);
-            self.log.ended(!end.proves_not_applied(), None);
-        }
-        Ok(())
-    }
-}
-
-impl Notes {
-    /// Returns the notes of a call whose operation has this error type.
-    fn of<E: ProvideErrorMetadata + StdError + Send + Sync + 'static>() -> Self {
-        let log = SendLog::new();
-        log.preparing();
-        Self {
-            log,
-            meta: |error| error.downcast_ref::<E>().map(ProvideErrorMetadata::meta),
-        }
-    }
-
-    /// Returns a configuration that notes the sends of one call. The timeouts of the client stay: no deadline of a caller is known.
-    fn config(&self) -> Builder {
-        let mut config = Builder::new();
-        config.push_interceptor(interceptor(self.clone()));
-        config
-    }
-
-    /// Returns the result of the call. `item` takes the present item out of a failed condition.
-    fn reply<E>(
-        &self,
-        action: &'static str,
-        table: &str,
-        applied: Result<Option<Item>, SdkError<E>>,
-        item: impl FnOnce(E) -> Option<Item>,
-    ) -> Result<Reply, RequestError>
-    where
-        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
-    {
-        let maybe_applied = self.log.maybe_applied();
-        match applied {
-            Ok(item) => Ok(Reply::Applied(item)),
-            Err(SdkError::ServiceError(failure))
-                if failure.err().code() == Some(CONDITION_FAILED) =>
-            {
-                Ok(Reply::Refused {
-                    current: item(failure.into_err()),
-                    maybe_applied,
-                })
-            }
-            Err(error) => Err(RequestError::new(action, table, error, maybe_applied)),
+        if self.0.is_sending() {
+            self.0.ended(!end.proves_not_applied(), None);
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Both clients read any response to a read alike, unless one of them refuses it: the same item, or the same error code. The first
-//! byte of the input chooses the status; the rest is the body.
+//! Both clients read any response to a read alike: the same item, or the same error code. One of them may refuse an item that the other one
+//! reads, and the lean client may find no code in an error, because it reads all of a body as JSON: the send then counts as maybe
+//! applied. The first byte of the input chooses the status; the rest is the body.
 #![no_main]
 
 use std::sync::{Arc, Mutex};
@@ -51,9 +52,10 @@ fn text(item: Option<std::collections::HashMap<String, AttributeValue>>) -> Opti
     sorted.map(|item| format!("{item:?}").replace("Unknown", "Ss([])"))
 }
 
-fn refused<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Read {
+/// Returns the error code of an error response. A success that cannot be read is an error of the service too, for both clients.
+fn refused<E: ProvideErrorMetadata>(status: u16, error: &SdkError<E>) -> Read {
     match error {
-        SdkError::ServiceError(_) => Some(Err(error.code().map(str::to_owned))),
+        SdkError::ServiceError(_) if status != 200 => Some(Err(error.code().map(str::to_owned))),
         _ => None,
     }
 }
@@ -82,7 +84,7 @@ fuzz_target!(|input: &[u8]| {
             .key("id", AttributeValue::S("a".to_owned()));
         let sdk = match sdk.send().await {
             Ok(output) => Some(Ok(text(output.item))),
-            Err(error) => refused(&error),
+            Err(error) => refused(status, &error),
         };
         let lean = TableClient::new(client, "t", RetryQuota::default(), "fuzz/1");
         let lean = match lean
@@ -93,12 +95,12 @@ fuzz_target!(|input: &[u8]| {
             Ok(ItemReply::ConditionFailed(_)) => {
                 Some(Err(Some("ConditionalCheckFailedException".to_owned())))
             }
-            Err(error) => refused(&error),
+            Err(error) => refused(status, &error),
         };
         (sdk, lean)
     });
     assert!(
-        sdk == lean || sdk.is_none() || lean.is_none(),
+        sdk == lean || sdk.is_none() || lean.is_none() || lean == Some(Err(None)),
         "{sdk:?} by the SDK, {lean:?} by the lean client"
     );
 });

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::OnceLock;
 
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
 use dynamodb_writes::__private::{cause, chain, quoted};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
@@ -15,6 +15,12 @@ use crate::sends::{TRANSACT, TRANSACTION_IN_PROGRESS};
 pub(crate) use dynamodb_writes::__private::{is_about_size, never_connected, without_values};
 
 impl TableRef {
+    /// Returns the error of a request that the SDK's types refuse. Nothing was sent.
+    pub(crate) fn not_built(&self, error: BuildError) -> StoreError {
+        let text = format!("the request to {self} cannot be made");
+        StoreError::new(StoreErrorKind::Rejected, text).with_source(error)
+    }
+
     /// Returns the error of a failed call. `action` is the IAM action; `sent` is true if a request was sent.
     ///
     /// Its source is the [`cause`], without what the response says.

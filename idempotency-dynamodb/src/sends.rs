@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{AsyncSleep as _, SharedAsyncSleep};
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
 use aws_smithy_async::future::timeout::Timeout;
 pub(crate) use dynamodb_writes::__private::{CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS};
 use idempotency_core::store::{SendLog, StoreError};
@@ -121,6 +121,11 @@ impl Sends {
         };
         let maybe_applied = !end.proves_not_applied() && !self.harmless;
         self.log.ended(maybe_applied, error);
+    }
+
+    /// Returns the error of a request that the SDK's types refuse.
+    pub(crate) fn not_built(&self, error: BuildError) -> StoreError {
+        self.table.not_built(error)
     }
 
     /// Returns the error of a call of the SDK that failed.

@@ -12,8 +12,7 @@
 //! | name | what sends the requests |
 //! |---|---|
 //! | `by-hand` | the SDK with its default settings, as the best engineer would write it |
-//! | `store` | our store, on a client that it makes from an `SdkConfig`, without the engine |
-//! | `store-by-call` | the same on a client without an identity cache, whose calls are configured one by one |
+//! | `store` | our store on the SDK's client, without the engine |
 //! | `lean` | our store on the lean client |
 //! | `engine` | an operation from the event to the response, on `store` |
 //! | `engine-lean` | the same on `lean` |
@@ -82,7 +81,7 @@ fn fresh<'a>(name: &str, config: &SdkConfig, stores: &Stores, runtime: &'a Runti
             let client = aws_sdk_dynamodb::Client::new(config);
             Box::new(move |number| runtime.block_on(by_hand::call(&client, number)))
         }
-        "store" | "store-by-call" | "lean" => {
+        "store" | "lean" => {
             let store = stores.named(name);
             Box::new(move |number| {
                 let response = RESPONSE.to_owned();
@@ -109,7 +108,7 @@ fn duplicate<'a>(name: &str, config: &SdkConfig, stores: &Stores, runtime: &'a R
                 assert_eq!(response, RESPONSE);
             })
         }
-        "store" | "store-by-call" | "lean" => {
+        "store" | "lean" => {
             let store = stores.named(name);
             Box::new(move |number| {
                 let response = runtime.block_on(ours::duplicate(&store, number));

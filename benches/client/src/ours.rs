@@ -27,7 +27,6 @@ const DEADLINE: EpochMillis = EpochMillis::new(1_700_000_010_500);
 /// Our store on each client.
 pub(crate) struct Stores {
     sdk: Arc<DynamoDbStore>,
-    by_call: Arc<DynamoDbStore>,
     lean: Arc<DynamoDbStore>,
 }
 
@@ -37,12 +36,8 @@ impl Stores {
             let builder = DynamoDbStore::builder().table("payments");
             builder.compress_above(compressed.then_some(16 * 1024))
         };
-        let mut without_cache = config.to_builder();
-        without_cache.set_identity_cache(None);
-        let by_call = builder().client(sdk_client(&without_cache.build()));
         let sdk = builder().client(sdk_client(config));
         Self {
-            by_call: Arc::new(by_call.build().unwrap()),
             sdk: Arc::new(sdk.build().unwrap()),
             lean: Arc::new(builder().sdk_config(config).build().unwrap()),
         }
@@ -52,7 +47,6 @@ impl Stores {
     pub(crate) fn named(&self, name: &str) -> Arc<DynamoDbStore> {
         Arc::clone(match name {
             "store" | "engine" => &self.sdk,
-            "store-by-call" => &self.by_call,
             "lean" | "engine-lean" => &self.lean,
             other => panic!("there is no contestant {other}"),
         })

@@ -496,7 +496,7 @@ impl OnceUpdate {
         let mut prepared = self.build()?;
         let mut maybe_applied_before = false;
         for _ in 0..=MAX_CHANGES {
-            let reply = send::update(client, prepared.update(), returns_item).await;
+            let reply = send::write(client, prepared.write(), returns_item).await;
             let failed = |error: RequestError| {
                 let error = error.or_maybe_applied(maybe_applied_before);
                 if !error.is_too_large() || error.maybe_applied() {

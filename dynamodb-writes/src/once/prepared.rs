@@ -5,9 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::primitives::Blob;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update as SdkUpdate,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update as SdkUpdate};
 
 use idempotency_core::store::RejectedWrite;
 
@@ -17,7 +15,7 @@ use super::layout::{FEW, Layout};
 use super::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
 use crate::error::InvalidExpression;
 use crate::expression::{Checked, Clause, check_length, not_built};
-use crate::send::Item;
+use crate::send::{ALL_OLD, Item, SdkWrite};
 
 /// An update that counts once, ready to be sent or to be part of a transaction.
 ///
@@ -48,7 +46,7 @@ pub struct PreparedUpdate {
     pub(super) bucket: i64,
     /// The buckets whose slots have many old keys, with the number that each slot has now.
     stale: BTreeMap<i64, i64>,
-    update: SdkUpdate,
+    pub(super) update: SdkUpdate,
 }
 
 /// What a failed condition of an update means.
@@ -96,10 +94,7 @@ impl PreparedUpdate {
     /// Returns the update as a part of a transaction, which asks for the present item if its condition fails.
     #[must_use]
     pub fn transact_item(&self) -> TransactWriteItem {
-        let mut update = self.update.clone();
-        update.return_values_on_condition_check_failure =
-            Some(ReturnValuesOnConditionCheckFailure::AllOld);
-        TransactWriteItem::builder().update(update).build()
+        self.write().into_item()
     }
 
     /// Returns the update that also removes the old keys of this item, if there are many.
@@ -111,8 +106,8 @@ impl PreparedUpdate {
         }
     }
 
-    pub(super) fn update(&self) -> SdkUpdate {
-        self.update.clone()
+    pub(super) fn write(&self) -> SdkWrite {
+        SdkWrite::Update(self.update.clone())
     }
 
     /// Returns what it means that the condition of this update failed. `item` is the present item, as the error or the
@@ -312,6 +307,7 @@ impl Parts<'_> {
             .condition_expression(condition)
             .set_expression_attribute_names(checked.take_names())
             .set_expression_attribute_values(checked.take_values())
+            .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)
     }

@@ -53,7 +53,7 @@ enum Sent {
 fn send(item: &mut Item, update: &PreparedUpdate) -> Sent {
     let mut update = update.clone();
     loop {
-        if item::apply(item, &update.update()) {
+        if item::apply(item, &update.update) {
             return Sent::Applied;
         }
         match update.refusal(Some(item.clone()), false) {
@@ -112,7 +112,7 @@ impl Updates {
         for (bucket, forms) in &self.duplicates {
             for duplicate in forms {
                 let mut item = item.clone();
-                let applied = item::apply(&mut item, &duplicate.update());
+                let applied = item::apply(&mut item, &duplicate.update);
                 if applied {
                     let after = bucket - self.first;
                     assert!(after > PROMISED, "{after} buckets later, after {latest}");

@@ -5,12 +5,12 @@ use std::fmt;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete as SdkDelete, Put, Update as SdkUpdate};
 
-use super::prepared::{PreparedWrite, Write, WrittenItem};
+use super::prepared::{PreparedWrite, WrittenItem};
 use super::version::{Layout, Version, blob, value};
 use super::{VersionedError, new_token};
 use crate::error::InvalidExpression;
 use crate::expression::{Checked, Clause, UserExpressions, check_key, check_length, not_built};
-use crate::send::Item;
+use crate::send::{ALL_OLD, Item, SdkWrite};
 
 /// What an update and a deletion share.
 #[derive(Clone)]
@@ -78,10 +78,11 @@ impl Change {
             .condition_expression(condition)
             .set_expression_attribute_names(checked.take_names())
             .set_expression_attribute_values(checked.take_values())
+            .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;
         Ok(PreparedWrite {
-            write: Write::Update(update),
+            write: SdkWrite::Update(update),
             layout: self.layout,
             expected: Some(self.expected),
             made: Some((number, token)),
@@ -100,10 +101,11 @@ impl Change {
             .condition_expression(condition)
             .set_expression_attribute_names(checked.take_names())
             .set_expression_attribute_values(checked.take_values())
+            .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;
         Ok(PreparedWrite {
-            write: Write::Delete(delete),
+            write: SdkWrite::Delete(delete),
             layout: self.layout,
             expected: Some(self.expected),
             made: None,
@@ -295,10 +297,11 @@ impl Create {
             .set_item(Some(item))
             .condition_expression(condition)
             .set_expression_attribute_names(checked.take_names())
+            .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;
         Ok(PreparedWrite {
-            write: Write::Create(put),
+            write: SdkWrite::Put(put),
             layout: self.layout,
             expected: None,
             made: Some((number, token)),

@@ -3,17 +3,14 @@
 use std::fmt;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{
-    Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
-};
+use aws_sdk_dynamodb::types::TransactWriteItem;
 
 use idempotency_core::store::RejectedWrite;
 
 use super::version::{Layout, TOKENS};
 use super::version::{Token, Version};
 use super::{Conflict, VersionedConditionFailed, VersionedError};
-use crate::error::RequestError;
-use crate::send::{self, Item, Reply};
+use crate::send::{self, Item, Reply, SdkWrite};
 
 /// A versioned write, ready to be sent or to be part of a transaction.
 ///
@@ -35,21 +32,13 @@ use crate::send::{self, Item, Reply};
 /// ```
 #[derive(Clone)]
 pub struct PreparedWrite {
-    pub(super) write: Write,
+    pub(super) write: SdkWrite,
     pub(super) layout: Layout,
     /// The version that the write expects; `None` for a creation.
     pub(super) expected: Option<Version>,
     /// The version that the write makes; `None` for a deletion.
     pub(super) made: Option<(u64, Token)>,
     pub(super) returns_item: bool,
-}
-
-/// The write, as the SDK's part of a transaction.
-#[derive(Clone)]
-pub(super) enum Write {
-    Create(Put),
-    Update(Update),
-    Delete(Delete),
 }
 
 /// What a failed condition of a write means.
@@ -113,26 +102,7 @@ impl PreparedWrite {
     /// Returns the write as a part of a transaction, which asks for the current item if its condition fails.
     #[must_use]
     pub fn transact_item(&self) -> TransactWriteItem {
-        let all_old = Some(ReturnValuesOnConditionCheckFailure::AllOld);
-        let item = TransactWriteItem::builder();
-        match &self.write {
-            Write::Create(put) => {
-                let mut put = put.clone();
-                put.return_values_on_condition_check_failure = all_old;
-                item.put(put)
-            }
-            Write::Update(update) => {
-                let mut update = update.clone();
-                update.return_values_on_condition_check_failure = all_old;
-                item.update(update)
-            }
-            Write::Delete(delete) => {
-                let mut delete = delete.clone();
-                delete.return_values_on_condition_check_failure = all_old;
-                item.delete(delete)
-            }
-        }
-        .build()
+        self.write.clone().into_item()
     }
 
     /// Returns what it means that the condition of this write failed in a transaction. `current` is the item of the
@@ -190,7 +160,7 @@ impl PreparedWrite {
     /// Returns true if the tokens of the item prove that this write was not applied: the item is the one that was read, and the
     /// token of the version that this write would have made is there and another one.
     fn excluded(&self, item: &Item, current: &Version, expected: &Version) -> bool {
-        let is_update = matches!(self.write, Write::Update(_));
+        let is_update = matches!(self.write, SdkWrite::Update(_));
         let token = expected.token();
         is_update
             && token.is_some()
@@ -201,12 +171,7 @@ impl PreparedWrite {
 
     /// Sends the write.
     pub(super) async fn send(&self, client: &Client) -> Result<WrittenItem, VersionedError> {
-        let reply: Result<_, RequestError> = match self.write.clone() {
-            Write::Create(put) => send::put(client, put).await,
-            Write::Update(update) => send::update(client, update, self.returns_item).await,
-            Write::Delete(delete) => send::delete(client, delete, self.returns_item).await,
-        };
-        match reply? {
+        match send::write(client, self.write.clone(), self.returns_item).await? {
             Reply::Applied(item) => Ok(WrittenItem {
                 version: self
                     .made

@@ -12,7 +12,7 @@ use crate::failure::TableRef;
 use crate::large::Settings;
 use crate::lean::{Lean, LeanClient};
 use crate::store::DynamoDbStore;
-use crate::transport::{SdkClient, Transport};
+use crate::transport::Transport;
 
 mod attribute_names;
 
@@ -488,7 +488,7 @@ impl DynamoDbStoreBuilder {
         };
         let transport = match lean {
             Some(lean) => Transport::Lean(Box::new(Lean::new(lean, &table_ref.table))),
-            None => Transport::Sdk(SdkClient::new(sdk)),
+            None => Transport::Sdk(sdk),
         };
         Ok(DynamoDbStore::new(
             transport,

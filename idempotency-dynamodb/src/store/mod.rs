@@ -25,7 +25,7 @@ use crate::large::{Form, PieceName, Settings};
 use crate::request::{Attribute, Request, Shapes, Value};
 use crate::sends::{READ, Sends, TRANSACT};
 use crate::transact::{self, Cancellation, Writes};
-use crate::transport::{self, TransactReply, Transport, to_value, transact_item};
+use crate::transport::{self, TransactReply, Transport, sdk_write, to_value};
 
 mod events;
 mod pieces;
@@ -569,12 +569,10 @@ impl DynamoDbStore {
             let error = StoreError::new(StoreErrorKind::Rejected, error.to_string());
             return Err(error);
         }
-        let record = transact_item(self.table(), record).map_err(|error| {
-            let text = format!("the transaction with {} cannot be made", self.table_ref);
-            StoreError::new(StoreErrorKind::Rejected, text).with_source(error)
-        })?;
+        let record = sdk_write(self.table(), record);
+        let record = record.map_err(|error| self.table_ref.not_built(error))?;
         let mut items = Vec::with_capacity(staged.len() + 1);
-        items.push(record);
+        items.push(record.into_item());
         items.extend_from_slice(staged);
         Ok(items)
     }

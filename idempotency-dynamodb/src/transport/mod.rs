@@ -8,10 +8,9 @@
 //!
 //! To add a client: one more variant here, and a module with one function like [`sdk::send`].
 
-mod notes;
 mod sdk;
 
-pub(crate) use sdk::{SdkClient, TransactReply, to_value, transact_item};
+pub(crate) use sdk::{TransactReply, sdk_write, to_value};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedAsyncSleep;
@@ -26,7 +25,7 @@ use crate::sends::Sends;
 /// The client of a store.
 pub(crate) enum Transport {
     /// The client of the AWS SDK.
-    Sdk(SdkClient),
+    Sdk(Client),
     /// The client of this crate.
     Lean(Box<crate::lean::Lean>),
 }
@@ -43,7 +42,7 @@ impl Transport {
     /// Returns the SDK's client: the one that sends, or the one that the lean client has its settings from.
     fn client(&self) -> &Client {
         match self {
-            Self::Sdk(client) => client.client(),
+            Self::Sdk(client) => client,
             Self::Lean(client) => client.sdk(),
         }
     }
@@ -63,10 +62,7 @@ impl Transport {
         &self,
         sends: &Sends,
     ) -> Result<Option<TableDescription>, StoreError> {
-        match self {
-            Self::Sdk(client) => sdk::describe(client, sends).await,
-            Self::Lean(client) => sdk::describe(&SdkClient::new(client.sdk().clone()), sends).await,
-        }
+        sdk::describe(self.client(), sends).await
     }
 
     /// Sends a request to the table of `sends`.
@@ -96,10 +92,6 @@ impl Transport {
         token: &str,
         sends: &Sends,
     ) -> Result<TransactReply, StoreError> {
-        let notes = match self {
-            Self::Sdk(client) => client.notes(),
-            Self::Lean(_) => false,
-        };
-        sdk::transact(self.client(), notes, items, token, sends).await
+        sdk::transact(self.client(), items, token, sends).await
     }
 }

@@ -1,186 +1,91 @@
 //! Sends requests with the client of the AWS SDK.
 
 use std::collections::HashMap;
-use std::error::Error as StdError;
-use std::pin::pin;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::error::{BuildError, SdkError};
+use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
+use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, Delete, Put, ReturnValue,
-    ReturnValuesOnConditionCheckFailure, TableDescription, TransactWriteItem, Update,
+    AttributeValue, CancellationReason, Delete, Put, TableDescription, TransactWriteItem, Update,
 };
+use dynamodb_writes::__private::{ALL_OLD, SdkReply, SdkSendNotes, SdkWrite, noting};
 use idempotency_core::store::StoreError;
 
 use super::Reply;
-use super::notes::{noted, noting_call, noting_client};
 use crate::item::Item;
 use crate::request::{Attribute, Expressions, Request, Value};
-use crate::sends::{CONDITION_FAILED, Sends};
-
-/// Returns the present record with a failed condition, without the cost of a read.
-pub(super) const ALL_OLD: ReturnValuesOnConditionCheckFailure =
-    ReturnValuesOnConditionCheckFailure::AllOld;
-
-/// The SDK's client of a store.
-pub(crate) struct SdkClient {
-    client: Client,
-    /// True if all calls of the client are noted. If not, each call is configured for it.
-    notes: bool,
-}
-
-impl SdkClient {
-    pub(crate) fn new(client: Client) -> Self {
-        match noting_client(&client) {
-            Some(client) => Self {
-                client,
-                notes: true,
-            },
-            None => Self {
-                client,
-                notes: false,
-            },
-        }
-    }
-
-    /// Returns true if all calls of the client are noted.
-    pub(super) fn notes(&self) -> bool {
-        self.notes
-    }
-
-    /// Returns the client. Its calls can need their notes: see [`noted`].
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-}
-
-/// Sends a call of a client, and notes its sends.
-macro_rules! send {
-    ($client:ident, $call:expr, $sends:ident) => {
-        if $client.notes {
-            noted($sends, pin!($call.send())).await
-        } else {
-            let call = $call.customize().config_override(noting_call());
-            noted($sends, pin!(call.send())).await
-        }
-    };
-}
+use crate::sends::{SendEnd, Sends};
 
 /// Sends a request, as [`Transport::send`](super::Transport::send) does.
 pub(super) async fn send(
-    sdk: &SdkClient,
+    client: &Client,
     request: Request<'_>,
     sends: &Sends,
 ) -> Result<Reply, StoreError> {
-    let (client, table) = (sdk.client(), sends.table());
-    match request {
+    if let Request::Get { key, consistent } = request {
+        let call = client
+            .get_item()
+            .table_name(sends.table())
+            .set_key(Some(to_item(key)))
+            .consistent_read(consistent)
+            .customize()
+            .config_override(noting::<GetItemError>(sends.clone()));
+        let sent = call.send().await;
+        return match sent {
+            Ok(output) => Ok(Reply::Success(output.item)),
+            Err(error) => Err(sends.error(error)),
+        };
+    }
+    let returns_item = matches!(
+        request,
         Request::Put {
-            item,
-            expressions,
-            returns_replaced,
-            returns_existing,
-        } => {
-            let call = client
-                .put_item()
-                .table_name(table)
-                .set_item(Some(to_item(item)))
-                .condition_expression(expressions.condition())
-                .set_expression_attribute_names(names(&expressions))
-                .set_expression_attribute_values(values(&expressions))
-                .set_return_values_on_condition_check_failure(returns_existing.then_some(ALL_OLD))
-                .set_return_values(returns_replaced.then_some(ReturnValue::AllOld));
-            match send!(sdk, call, sends) {
-                Ok(output) => Ok(Reply::Success(output.attributes)),
-                Err(error) => failed(sends, error, |error| match error {
-                    PutItemError::ConditionalCheckFailedException(failure) => failure.item,
-                    _ => None,
-                }),
-            }
+            returns_replaced: true,
+            ..
         }
-        Request::Update { key, expressions } => {
-            let call = client
-                .update_item()
-                .table_name(table)
-                .set_key(Some(to_item(key)))
-                .set_update_expression(expressions.update().map(str::to_owned))
-                .condition_expression(expressions.condition())
-                .set_expression_attribute_names(names(&expressions))
-                .set_expression_attribute_values(values(&expressions))
-                .return_values_on_condition_check_failure(ALL_OLD);
-            match send!(sdk, call, sends) {
-                Ok(_) => Ok(Reply::Success(None)),
-                Err(error) => failed(sends, error, |error| match error {
-                    UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
-                    _ => None,
-                }),
-            }
-        }
-        Request::Delete { key, expressions } => {
-            let call = client
-                .delete_item()
-                .table_name(table)
-                .set_key(Some(to_item(key)))
-                .condition_expression(expressions.condition())
-                .set_expression_attribute_names(names(&expressions))
-                .set_expression_attribute_values(values(&expressions))
-                .return_values_on_condition_check_failure(ALL_OLD);
-            match send!(sdk, call, sends) {
-                Ok(_) => Ok(Reply::Success(None)),
-                Err(error) => failed(sends, error, |error| match error {
-                    DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
-                    _ => None,
-                }),
-            }
-        }
-        Request::Get { key, consistent } => {
-            let call = client
-                .get_item()
-                .table_name(table)
-                .set_key(Some(to_item(key)))
-                .consistent_read(consistent);
-            match send!(sdk, call, sends) {
-                Ok(output) => Ok(Reply::Success(output.item)),
-                Err(error) => Err(sends.error(error)),
-            }
-        }
+    );
+    let write = sdk_write(sends.table(), request).map_err(|error| sends.not_built(error))?;
+    match dynamodb_writes::__private::send(client, write, returns_item, sends.clone()).await {
+        Ok(SdkReply::Applied(item)) => Ok(Reply::Success(item)),
+        Ok(SdkReply::Refused(item)) => Ok(Reply::ConditionFailed(item)),
+        Err(error) => Err(sends.error(error)),
     }
 }
 
 /// Describes the table.
 pub(super) async fn describe(
-    sdk: &SdkClient,
+    client: &Client,
     sends: &Sends,
 ) -> Result<Option<TableDescription>, StoreError> {
-    let call = sdk.client().describe_table().table_name(sends.table());
-    match send!(sdk, call, sends) {
+    let call = client
+        .describe_table()
+        .table_name(sends.table())
+        .customize()
+        .config_override(noting::<DescribeTableError>(sends.clone()));
+    match call.send().await {
         Ok(output) => Ok(output.table),
         Err(error) => Err(sends.error(error)),
     }
 }
 
-/// Returns the result of a call that failed. `item` takes the present item out of a failed condition.
-fn failed<E>(
-    sends: &Sends,
-    error: SdkError<E>,
-    item: impl FnOnce(E) -> Option<Item>,
-) -> Result<Reply, StoreError>
-where
-    E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
-{
-    match error {
-        SdkError::ServiceError(failure) if failure.err().code() == Some(CONDITION_FAILED) => {
-            Ok(Reply::ConditionFailed(item(failure.into_err())))
-        }
-        error => Err(sends.error(error)),
+impl SdkSendNotes for Sends {
+    fn timeout(&self, own: Duration) -> Duration {
+        self.timeout(own)
+    }
+
+    fn starts(&self, uri: &str) {
+        self.starts(uri);
+    }
+
+    fn ends(&self, end: SendEnd<'_>) {
+        self.ends(end);
     }
 }
 
-pub(super) fn to_item(attributes: Vec<Attribute<'_>>) -> Item {
+fn to_item(attributes: Vec<Attribute<'_>>) -> Item {
     let attributes = attributes.into_iter();
     attributes
         .map(|(name, value)| (name.to_owned(), to_value(value)))
@@ -203,7 +108,7 @@ pub(crate) fn to_value(value: Value<'_>) -> AttributeValue {
 }
 
 /// Returns the names of the placeholders. `None` if there are none: DynamoDB rejects an empty map.
-pub(super) fn names(expressions: &Expressions<'_>) -> Option<HashMap<String, String>> {
+fn names(expressions: &Expressions<'_>) -> Option<HashMap<String, String>> {
     let names = expressions.names();
     let names: HashMap<_, _> = names
         .map(|(placeholder, name)| (placeholder.to_owned(), name.to_owned()))
@@ -212,7 +117,7 @@ pub(super) fn names(expressions: &Expressions<'_>) -> Option<HashMap<String, Str
 }
 
 /// Returns the values of the placeholders. `None` if there are none: DynamoDB rejects an empty map.
-pub(super) fn values(expressions: &Expressions<'_>) -> Option<HashMap<String, AttributeValue>> {
+fn values(expressions: &Expressions<'_>) -> Option<HashMap<String, AttributeValue>> {
     let values = expressions.values();
     let values: HashMap<_, _> = values
         .map(|(placeholder, value)| (placeholder.to_owned(), to_value(value)))
@@ -230,43 +135,41 @@ pub(crate) enum TransactReply {
     Cancelled(Vec<CancellationReason>),
 }
 
-/// Returns the write of a record as a part of a transaction.
+/// Returns the write of a record in the SDK's form.
 ///
 /// # Errors
 ///
-/// If the request is a read, or has no update expression.
-pub(crate) fn transact_item(
-    table: &str,
-    request: Request<'_>,
-) -> Result<TransactWriteItem, BuildError> {
-    let item = TransactWriteItem::builder();
+/// If the request is a read.
+pub(crate) fn sdk_write(table: &str, request: Request<'_>) -> Result<SdkWrite, BuildError> {
     Ok(match request {
         Request::Put {
-            item: attributes,
+            item,
             expressions,
+            returns_existing,
             ..
-        } => item.put(
+        } => SdkWrite::Put(
             Put::builder()
                 .table_name(table)
-                .set_item(Some(to_item(attributes)))
+                .set_item(Some(to_item(item)))
                 .condition_expression(expressions.condition())
                 .set_expression_attribute_names(names(&expressions))
                 .set_expression_attribute_values(values(&expressions))
-                .return_values_on_condition_check_failure(ALL_OLD)
+                .set_return_values_on_condition_check_failure(returns_existing.then_some(ALL_OLD))
                 .build()?,
         ),
-        Request::Update { key, expressions } => item.update(
+        Request::Update { key, expressions } => SdkWrite::Update(
             Update::builder()
                 .table_name(table)
                 .set_key(Some(to_item(key)))
-                .set_update_expression(expressions.update().map(str::to_owned))
+                // The type demands a text, also for no change.
+                .update_expression(expressions.update().unwrap_or_default())
                 .condition_expression(expressions.condition())
                 .set_expression_attribute_names(names(&expressions))
                 .set_expression_attribute_values(values(&expressions))
                 .return_values_on_condition_check_failure(ALL_OLD)
                 .build()?,
         ),
-        Request::Delete { key, expressions } => item.delete(
+        Request::Delete { key, expressions } => SdkWrite::Delete(
             Delete::builder()
                 .table_name(table)
                 .set_key(Some(to_item(key)))
@@ -276,19 +179,17 @@ pub(crate) fn transact_item(
                 .return_values_on_condition_check_failure(ALL_OLD)
                 .build()?,
         ),
-        Request::Get { .. } => return Err(BuildError::other("a read is no part of a transaction")),
-    }
-    .build())
+        Request::Get { .. } => return Err(BuildError::other("a read is no write")),
+    })
 }
 
-/// Sends a transaction. `notes` is true if all calls of the client are noted.
+/// Sends a transaction.
 ///
 /// # Errors
 ///
 /// If there was no reply, or another error than a cancellation. The notes say if it may have been applied.
 pub(super) async fn transact(
     client: &Client,
-    notes: bool,
     items: Vec<TransactWriteItem>,
     token: &str,
     sends: &Sends,
@@ -296,14 +197,10 @@ pub(super) async fn transact(
     let call = client
         .transact_write_items()
         .set_transact_items(Some(items))
-        .client_request_token(token);
-    let result = if notes {
-        noted(sends, pin!(call.send())).await
-    } else {
-        let call = call.customize().config_override(noting_call());
-        noted(sends, pin!(call.send())).await
-    };
-    match result {
+        .client_request_token(token)
+        .customize()
+        .config_override(noting::<TransactWriteItemsError>(sends.clone()));
+    match call.send().await {
         Ok(_) => Ok(TransactReply::Applied),
         Err(SdkError::ServiceError(failure))
             if failure.err().is_transaction_canceled_exception() =>
