@@ -135,29 +135,19 @@ impl Clock for ManualClock {
 /// assert_ne!(a.bytes().unwrap(), SeededRandom::new(7).bytes().unwrap());
 /// ```
 #[derive(Clone, Debug)]
-pub struct SeededRandom(Arc<Mutex<u64>>);
+pub struct SeededRandom(Arc<Mutex<fastrand::Rng>>);
 
 impl SeededRandom {
     /// Creates the sequence of this seed.
     pub fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(seed)))
-    }
-
-    /// Returns the next word of the SplitMix64 sequence (Steele, Lea and Flood, OOPSLA 2014).
-    fn word(state: &mut u64) -> u64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = *state;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+        Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
     }
 }
 
 impl Random for SeededRandom {
     fn bytes(&self) -> Result<[u8; 16], RandomError> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (high, low) = (Self::word(&mut state), Self::word(&mut state));
-        Ok(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
+        let mut random = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(random.u128(..).to_be_bytes())
     }
 }
 

@@ -193,13 +193,8 @@ pub(crate) fn orders(size: &str) -> String {
         (None, Some(megabytes)) => megabytes * 1024 * 1024,
         (None, None) => panic!("{size} is no size"),
     };
-    let mut state = 7_u64;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut random = || random.u64(..);
     const NAMES: [&str; 6] = [
         "espresso",
         "grinder",

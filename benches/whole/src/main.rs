@@ -9,7 +9,6 @@ mod machine;
 mod measure;
 mod options;
 mod process;
-mod random;
 mod report;
 mod samples;
 mod server;

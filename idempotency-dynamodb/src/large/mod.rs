@@ -399,15 +399,11 @@ mod tests {
 
     /// Returns a text that no compression makes smaller, of ASCII letters and more: each byte is a random one of 64, or of 2^15.
     fn random(bytes: usize) -> Data {
-        let mut state = 7_u64;
+        let mut random = fastrand::Rng::with_seed(7);
         let mut text = String::with_capacity(bytes);
         while text.len() < bytes {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let wide = char::from_u32(0x1_0000 + (state as u32 & 0xF_FFFF))
-                .filter(|_| bytes - text.len() >= 4);
-            text.push(wide.unwrap_or('x'));
+            let wide = random.char('\u{1_0000}'..='\u{10_FFFF}');
+            text.push(if bytes - text.len() >= 4 { wide } else { 'x' });
         }
         Data::new(text)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_lambda::BoxError;
 
-use super::chance::Chance;
+use super::faults::Chance;
 use super::function::{Event, micros};
 use super::processes::Processes;
 

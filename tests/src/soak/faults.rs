@@ -1,11 +1,12 @@
 //! Injects random faults into requests to DynamoDB, by default into one in ten.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
-use super::chance::Chance;
 use super::function::micros;
 
 /// A fault that was injected into a request, for reports.
@@ -69,6 +70,51 @@ fn choose(chance: &mut Chance) -> (&'static str, Fault) {
                 17..=18 => ("late reply", fault.hold_reply()),
                 _ => ("lost and applied later", fault.late_arrival()),
             }
+        }
+    }
+}
+
+/// Random choices that depend only on a seed and a purpose, not on earlier choices.
+#[derive(Clone, Debug)]
+pub(super) struct Chance(fastrand::Rng);
+
+impl Chance {
+    /// Returns the source for one purpose, such as one key, under a seed.
+    pub(super) fn of(seed: u64, purpose: impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (seed, purpose).hash(&mut hasher);
+        Self(fastrand::Rng::with_seed(hasher.finish()))
+    }
+
+    /// Returns a number below `end`, or 0 if that is 0.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.0.u64(..end.max(1))
+    }
+
+    /// Returns true in `cases` of 1,000 calls, on average.
+    pub(super) fn per_mille(&mut self, cases: u64) -> bool {
+        self.below(1_000) < cases
+    }
+
+    /// Returns a time between the two bounds, both in milliseconds. The logarithm of the time is uniform, so short times
+    /// are as frequent as long ones.
+    pub(super) fn spread(&mut self, from_ms: u64, to_ms: u64) -> Duration {
+        let share = self.below(1_000) as f64 / 1_000.0;
+        let ratio = to_ms as f64 / from_ms as f64;
+        Duration::from_secs_f64(from_ms as f64 * ratio.powf(share) / 1_000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spread_times_stay_between_their_bounds() {
+        let mut chance = Chance::of(1, "times");
+        for _ in 0..1_000 {
+            let time = chance.spread(20, 3_000);
+            assert!(time >= Duration::from_millis(20) && time <= Duration::from_secs(3));
         }
     }
 }

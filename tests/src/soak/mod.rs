@@ -8,7 +8,6 @@
 //! The function is written in Rust (`function`), or in Python with the library whose records we share
 //! (`tests/interop/soak.py`).
 
-mod chance;
 mod check;
 mod client;
 mod faults;

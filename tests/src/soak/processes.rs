@@ -11,7 +11,7 @@ use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda};
 use tokio::sync::Notify;
 
 use super::Plan;
-use super::chance::Chance;
+use super::faults::Chance;
 use super::function::{FOLDER, ROLE, SLOWNESS};
 
 /// The factors by which the processes are slower.

@@ -460,14 +460,8 @@ async fn a_record_that_steps_fill_is_taken_over_without_its_event() {
 
 /// Returns a text that zstd cannot make much smaller.
 fn noise(bytes: usize) -> String {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut letter = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        char::from(b' ' + u8::try_from(state % 90).unwrap())
-    };
-    let text: String = (0..bytes).map(|_| letter()).collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    let text: String = (0..bytes).map(|_| random.char(' '..'z')).collect();
     text.replace(['"', '\\'], "x")
 }
 

@@ -2,18 +2,40 @@
 //! again as [`the_function`] in a role. What only such a function needs is tested beside it.
 #![allow(clippy::unwrap_used)]
 
-mod batch;
+/// Batches of SQS, Kinesis and DynamoDB streams: what runs, and what the partial batch response names.
+mod batch {
+    mod attribute;
+    pub(super) mod deliveries;
+    mod hostile;
+    mod kinesis;
+    mod properties;
+    mod shop;
+    mod sqs;
+}
 mod concurrent;
 mod entry_points;
 #[cfg(target_os = "linux")]
 mod hostile_events;
-mod http;
+/// HTTP on Lambda: what a client gets through API Gateway (both payload formats), a load balancer and a function URL.
+mod http {
+    mod building;
+    pub(super) mod functions;
+    mod harness;
+    mod keys;
+    mod responses;
+}
 mod init_variables;
 mod large_responses;
 mod layer;
 mod metrics;
 mod processes;
-mod shapes;
+/// Functions of each shape, as their users write them from the documents.
+mod shapes {
+    mod call;
+    mod faults;
+    pub(super) mod function;
+    mod same_record;
+}
 mod soak;
 mod tls;
 

@@ -14,7 +14,15 @@
 
 mod compiler;
 mod diagnostic;
-pub mod pass;
+/// Functions that `#[idempotent]` accepts as they are.
+pub mod pass {
+    pub mod batches;
+    pub mod call;
+    pub mod constants;
+    pub mod functions;
+    pub mod handlers;
+    pub mod http;
+}
 mod report;
 mod texts;
 

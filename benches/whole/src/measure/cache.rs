@@ -34,7 +34,7 @@ pub(super) async fn measure(
             sent.extend(batch.iter().map(|event| event.number).zip(filled.payments));
         }
         // The records are asked for in an order that no processor's cache can follow.
-        let order = run.random.order(sent.len());
+        let order = run.order(sent.len());
         let mut next = order.iter().cycle();
         for round in 0..=run.options.rounds {
             let chosen: Vec<_> = next

@@ -63,7 +63,7 @@ pub(super) async fn measure(
             blocks(ready, &server, count, setting.in_flight, &mut unused).await?;
         }
         for _ in 0..run.options.rounds {
-            let order = run.random.order(all.len());
+            let order = run.order(all.len());
             let mut rounds: Vec<_> = all.iter().map(|_| Round::default()).collect();
             // There and back: a drift of the machine's speed then adds the same to all.
             for index in order.iter().chain(order.iter().rev()).copied() {

@@ -7,7 +7,6 @@ mod start;
 use crate::contestants::{Contestant, Part};
 use crate::failure::{Failure, fail};
 use crate::options::Options;
-use crate::random::Random;
 use crate::samples::{Samples, Setting};
 use crate::server::ServerKind;
 use crate::share::Share;
@@ -19,7 +18,7 @@ const RECEIPT: usize = 100;
 pub async fn all(options: &Options, contestants: &[Contestant]) -> Result<Samples, Failure> {
     let mut run = Run {
         options,
-        random: Random::new(options.seed),
+        random: fastrand::Rng::with_seed(options.seed),
         samples: Samples::default(),
         series: 0,
     };
@@ -61,12 +60,19 @@ pub async fn all(options: &Options, contestants: &[Contestant]) -> Result<Sample
 /// What the parts share.
 struct Run<'a> {
     options: &'a Options,
-    random: Random,
+    random: fastrand::Rng,
     samples: Samples,
     series: u32,
 }
 
 impl Run<'_> {
+    /// Returns `0..count` in a random order.
+    fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        self.random.shuffle(&mut order);
+        order
+    }
+
     /// Returns the number of a process, from which its events are made.
     fn next_series(&mut self) -> u32 {
         self.series += 1;

@@ -18,7 +18,7 @@ pub(super) async fn measure(
     let server = Server::start(&setting).await?;
     // The first round reads the programs from the disk.
     for round in 0..=run.options.starts(&setting) {
-        for index in run.random.order(contestants.len()) {
+        for index in run.order(contestants.len()) {
             let samples = started(run, setting, &server, contestants[index]).await?;
             if round > 0 {
                 for (measure, value) in samples {

@@ -237,13 +237,8 @@ async fn largest() -> Result<(), BoxError> {
         .max_response_body(LARGEST_BODY)
         .build()?;
     let body = async || {
-        let mut state = 1_u64;
-        let letters = (0..LARGEST_BODY).map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            char::from(b'a' + u8::try_from(state % 26).unwrap_or_default())
-        });
+        let mut random = fastrand::Rng::with_seed(1);
+        let letters = (0..LARGEST_BODY).map(|_| random.lowercase());
         letters.collect::<String>()
     };
     http::run(Router::new().fallback(any(body)).layer(idempotent)).await

@@ -1,24 +1,19 @@
-//! The layer beside other layers of tower, outside and inside of them.
-//!
-//! What a call through the layer does: replay, key, invocation, errors.
-//!
-//! Readiness: the layer calls the service that was ready, and never one that was not asked.
-//!
-//! A typed event becomes its key without a text: a part that no JSON text can have is not even looked at. A stored text is handed on as
-//! it is.
+//! `IdempotencyLayer`: a service of events among other tower layers, in a process that counts as a Lambda environment.
 
 use std::collections::BTreeMap;
 use std::future::{Ready, pending, ready};
 use std::panic::AssertUnwindSafe;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use idempotency_core::record::{Field, Status};
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Call, Deadline, Error, ErrorKind, IdempotencyLayer, KeyRequired, LambdaEvent,
-    OnTimeout, Raw, ServiceError, diagnostic, idempotent,
+    BoxError, Call, Context, Deadline, Error, ErrorKind, IdempotencyLayer, KeyRequired,
+    LambdaEvent, OnTimeout, Operation, Raw, ServiceError, diagnostic, idempotent,
 };
 use idempotency_tests::{Harness, START, id, keyed, operation};
 use lambda_runtime::{Diagnostic, Service, service_fn};
@@ -30,7 +25,60 @@ use tower::retry::Policy;
 use tower::util::{BoxCloneSyncService, MapFutureLayer};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
-use super::{Runs, charge, event, harness, layer, order};
+/// Returns a harness in a process that counts as a Lambda environment.
+fn harness() -> Harness {
+    assert!(idempotency_lambda::__private::assume_lambda());
+    Harness::default()
+}
+
+fn charge() -> Operation {
+    let operation = operation().key("order_id").validate("amount");
+    operation.build().unwrap()
+}
+
+fn layer() -> IdempotencyLayer {
+    IdempotencyLayer::new(charge())
+}
+
+/// Returns an event of an invocation with 30 s left.
+fn event<T>(payload: T) -> LambdaEvent<T> {
+    let mut context = Context::default();
+    context.deadline = u64::try_from(START + 30_000).unwrap();
+    LambdaEvent::new(payload, context)
+}
+
+fn order(amount: u32) -> LambdaEvent<Value> {
+    event(json!({ "order_id": 7, "amount": amount }))
+}
+
+/// Counts the runs of a handler.
+#[derive(Clone, Default)]
+struct Runs(Arc<AtomicUsize>);
+
+impl Runs {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn next(&self) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Returns a service that returns the number of its run.
+    fn service(
+        &self,
+    ) -> impl Service<LambdaEvent<Value>, Response = usize, Error = BoxError, Future: Send>
+    + Clone
+    + Send
+    + Sync
+    + 'static {
+        let runs = self.clone();
+        ServiceBuilder::new().service_fn(move |_: LambdaEvent<Value>| {
+            let run = runs.next();
+            async move { Ok::<_, BoxError>(run) }
+        })
+    }
+}
 
 /// The status of the order's record, or `None` if there is no record.
 fn status(harness: &Harness) -> Option<Field<Status>> {
@@ -509,7 +557,7 @@ impl Service<LambdaEvent<Value>> for Strict {
     type Error = BoxError;
     type Future = Ready<Result<usize, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), BoxError>> {
         if self.fails {
             return Poll::Ready(Err("the pool is closed".into()));
         }
