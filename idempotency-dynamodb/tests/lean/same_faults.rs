@@ -20,8 +20,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+use super::Kind;
 use super::connections::read_request;
-use super::recorder::Kind;
 
 /// The timeout of a send.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);

@@ -16,7 +16,7 @@ use idempotency_core::store::{Change, SendLog, Store, StoreReply, StoreRequest, 
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 
-use super::recorder::{Kind, RecordedRequest, Recorder, Reply};
+use super::{Kind, RecordedRequest, Recorder, Reply};
 
 const ARN: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/payments";
 
