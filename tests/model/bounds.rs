@@ -130,67 +130,49 @@ impl Delivery {
         }
     }
 
-    pub(crate) fn of_payload(self, payload: &'static str) -> Self {
-        Self {
-            payload: Some(payload),
-            ..self
-        }
+    pub(crate) fn of_payload(mut self, payload: &'static str) -> Self {
+        self.payload = Some(payload);
+        self
     }
 
-    pub(crate) fn reading_first(self) -> Self {
-        Self {
-            lookup: Lookup::ReadFirst,
-            ..self
-        }
+    pub(crate) fn reading_first(mut self) -> Self {
+        self.lookup = Lookup::ReadFirst;
+        self
     }
 
-    pub(crate) fn waiting(self) -> Self {
-        Self {
-            on_in_progress: OnInProgress::Wait,
-            ..self
-        }
+    pub(crate) fn waiting(mut self) -> Self {
+        self.on_in_progress = OnInProgress::Wait;
+        self
     }
 
-    pub(crate) fn holding(self) -> Self {
-        Self {
-            on_timeout: OnTimeout::Hold,
-            ..self
-        }
+    pub(crate) fn holding(mut self) -> Self {
+        self.on_timeout = OnTimeout::Hold;
+        self
     }
 
-    pub(crate) fn recording(self) -> Self {
-        Self {
-            on_error: OnError::Record,
-            ..self
-        }
+    pub(crate) fn recording(mut self) -> Self {
+        self.on_error = OnError::Record;
+        self
     }
 
-    pub(crate) fn unprotected(self) -> Self {
-        Self {
-            on_store_error: OnStoreError::RunUnprotected,
-            ..self
-        }
+    pub(crate) fn unprotected(mut self) -> Self {
+        self.on_store_error = OnStoreError::RunUnprotected;
+        self
     }
 
-    pub(crate) fn with_breaker(self) -> Self {
-        Self {
-            breaker: true,
-            ..self
-        }
+    pub(crate) fn with_breaker(mut self) -> Self {
+        self.breaker = true;
+        self
     }
 
-    pub(crate) fn keeping_steps(self) -> Self {
-        Self {
-            steps: Steps::Keep,
-            ..self
-        }
+    pub(crate) fn keeping_steps(mut self) -> Self {
+        self.steps = Steps::Keep;
+        self
     }
 
-    pub(crate) fn forgetting_steps(self) -> Self {
-        Self {
-            steps: Steps::Forget,
-            ..self
-        }
+    pub(crate) fn forgetting_steps(mut self) -> Self {
+        self.steps = Steps::Forget;
+        self
     }
 
     pub(crate) fn has_steps(&self) -> bool {
@@ -205,25 +187,19 @@ impl Delivery {
         Self { lease, ..self }
     }
 
-    pub(crate) fn without_deadline(self) -> Self {
-        Self {
-            deadline: false,
-            ..self
-        }
+    pub(crate) fn without_deadline(mut self) -> Self {
+        self.deadline = false;
+        self
     }
 
-    pub(crate) fn cached(self) -> Self {
-        Self {
-            cached: true,
-            ..self
-        }
+    pub(crate) fn cached(mut self) -> Self {
+        self.cached = true;
+        self
     }
 
-    pub(crate) fn in_one_process(self) -> Self {
-        Self {
-            in_one_process: true,
-            ..self
-        }
+    pub(crate) fn in_one_process(mut self) -> Self {
+        self.in_one_process = true;
+        self
     }
 
     pub(crate) fn policy(&self, bounds: &Bounds) -> Policy {
@@ -275,6 +251,12 @@ impl Bounds {
             tokens: false,
             faults: Faults::default(),
         }
+    }
+
+    /// Returns the scenario after a change of its bounds.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 
     pub(crate) fn duration(&self, ticks: u8) -> Duration {

@@ -15,9 +15,8 @@ use super::choices::poll;
 use super::promises::Promise;
 use super::rules::CallView;
 use super::scenario::Scenario;
-use super::shared::Shared;
 use super::state::{
-    Active, End, Ghost, NEVER, Phase, Python, Reply, Returned, State, TimedRequest,
+    Active, End, Ghost, NEVER, Phase, Python, Reply, Returned, Shared, State, TimedRequest,
 };
 use super::table::{in_progress, key, number_of, response_of, takes_over, too_large_response_of};
 
@@ -105,7 +104,7 @@ impl Scenario {
             if let Some(steps) = self.rules.remembers(&input) {
                 active.seen = Some(Shared::new(steps));
             }
-            let (received_at, received) = self.rules.receives(call, view, now, input);
+            let (received_at, received) = self.rules.receives(call, view, (now, input));
             let (next, effect) = attempt.step(received_at, received);
             attempt = next;
             if self.bounds.deliveries[usize::from(number)].in_one_process {

@@ -4,9 +4,8 @@ use idempotency_core::protocol::{Consistency, Effect, Write, WriteErrorKind};
 use idempotency_core::record::Status;
 
 use super::scenario::Scenario;
-use super::shared::Shared;
 use super::single_flight::leader_progress;
-use super::state::{Action, Call, Phase, Python, State};
+use super::state::{Action, Call, Phase, Python, Shared, State};
 use super::table::{is_too_large, written};
 
 impl Scenario {

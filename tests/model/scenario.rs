@@ -10,10 +10,9 @@ use stateright::{Model, Property};
 use super::bounds::Bounds;
 use super::promises::{self, Goal, Promise};
 use super::rules::Rules;
-use super::shared::Shared;
 use super::state::{
-    Action, Active, Call, End, NEVER, NO_CALL, Phase, Python, Reply, Returned, State, TimedRequest,
-    Trace,
+    Action, Active, Call, End, NEVER, NO_CALL, Phase, Python, Reply, Returned, Shared, State,
+    TimedRequest, Trace,
 };
 
 /// The business data at the beginning: enough for one transaction.

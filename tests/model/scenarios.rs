@@ -1,18 +1,19 @@
 //! The scenarios that every test run explores, each about one subject.
 
-mod operator;
 mod reading_first;
 mod staging;
 mod steps;
 mod unprotected;
 
-pub(crate) use operator::*;
+pub(crate) use crate::operator::{
+    decided_beside_a_takeover, decided_in_one_process, decided_while_holding, quiet_decided,
+};
 pub(crate) use reading_first::*;
 pub(crate) use staging::*;
 pub(crate) use steps::*;
 pub(crate) use unprotected::*;
 
-use super::bounds::{Bounds, Delivery, Ending, Faults, Python};
+use super::bounds::{Bounds, Delivery, Ending, Python};
 
 /// All endings of a handler.
 pub(crate) const ALL_ENDINGS: &[Ending] = &[
@@ -45,41 +46,28 @@ pub(crate) fn plain() -> Delivery {
 
 /// Returns a scenario of two calls, with lost replies and a failure of the store.
 pub(crate) fn two_calls() -> Bounds {
-    Bounds {
-        ticks: 3,
-        faults: Faults {
-            lost_replies: 2,
-            failures: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("two calls", vec![plain(), plain()])
-    }
+    Bounds::new("two calls", vec![plain(), plain()]).with(|it| {
+        it.ticks = 3;
+        it.faults.lost_replies = 2;
+        it.faults.failures = 1;
+    })
 }
 
 /// Returns a scenario of two calls whose clocks are off by up to a tick.
 pub(crate) fn clocks_off() -> Bounds {
-    Bounds {
-        ticks: 3,
-        skews: &[-1, 0, 1],
-        faults: Faults {
-            lost_replies: 1,
-            delays: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("clocks off by a tick", vec![plain(), plain()])
-    }
+    Bounds::new("clocks off by a tick", vec![plain(), plain()]).with(|it| {
+        it.ticks = 3;
+        it.skews = &[-1, 0, 1];
+        it.faults.lost_replies = 1;
+        it.faults.delays = 1;
+    })
 }
 
 /// Returns a scenario of two calls whose handlers end in every way; one call records failures.
 pub(crate) fn every_ending() -> Bounds {
     let any = || plain().ending(ALL_ENDINGS);
-    Bounds {
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("every ending", vec![any(), any().recording()])
-    }
+    Bounds::new("every ending", vec![any(), any().recording()])
+        .with(|it| it.faults.lost_replies = 1)
 }
 
 /// Returns a scenario of three calls, one of them with another payload.
@@ -89,115 +77,82 @@ pub(crate) fn two_payloads() -> Bounds {
         plain().of_payload("p"),
         plain().of_payload("q").ending(STORED_OR_NOT),
     ];
-    Bounds {
-        ticks: 3,
-        faults: Faults {
-            delays: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("two payloads", calls)
-    }
+    Bounds::new("two payloads", calls).with(|it| {
+        it.ticks = 3;
+        it.faults.delays = 1;
+    })
 }
 
 /// Returns a scenario of two calls, and an eviction by an operator.
 pub(crate) fn evicted() -> Bounds {
-    Bounds {
-        faults: Faults {
-            lost_replies: 1,
-            evictions: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("evicted by an operator", vec![plain(), plain()])
-    }
+    Bounds::new("evicted by an operator", vec![plain(), plain()]).with(|it| {
+        it.faults.lost_replies = 1;
+        it.faults.evictions = 1;
+    })
 }
 
 /// Returns a scenario of two calls whose window ends, and a TTL that deletes.
 pub(crate) fn windows_end() -> Bounds {
-    Bounds {
-        window_s: 1,
-        ttl: true,
-        skews: &[0, 1],
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("windows end, TTL deletes", vec![plain(), plain()])
-    }
+    Bounds::new("windows end, TTL deletes", vec![plain(), plain()]).with(|it| {
+        it.window_s = 1;
+        it.ttl = true;
+        it.skews = &[0, 1];
+        it.faults.lost_replies = 1;
+    })
 }
 
 /// Returns a scenario of two calls with ticks of half a second: a window ends at a whole second.
 pub(crate) fn half_seconds() -> Bounds {
-    Bounds {
-        tick_ms: 500,
-        window_s: 1,
-        ticks: 6,
-        ttl: true,
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("ticks of half a second", vec![plain(), plain()])
-    }
+    Bounds::new("ticks of half a second", vec![plain(), plain()]).with(|it| {
+        it.tick_ms = 500;
+        it.window_s = 1;
+        it.ticks = 6;
+        it.ttl = true;
+        it.faults.lost_replies = 1;
+    })
 }
 
 /// Returns a scenario of two calls that know no deadline.
 pub(crate) fn without_deadline() -> Bounds {
     let call = || plain().without_deadline();
-    Bounds {
-        faults: Faults {
-            lost_replies: 2,
-            ..Faults::default()
-        },
-        ..Bounds::new("no deadline known", vec![call(), call()])
-    }
+    Bounds::new("no deadline known", vec![call(), call()]).with(|it| it.faults.lost_replies = 2)
 }
 
 /// Returns a scenario of two calls that hold; one of them records failures.
 pub(crate) fn every_call_holds() -> Bounds {
     let call = || plain().holding().ending(REPORTED_OR_NOT);
-    Bounds {
-        faults: Faults {
-            lost_replies: 1,
-            failures: 1,
-            delays: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("all calls hold", vec![call(), call().recording()])
-    }
+    Bounds::new("all calls hold", vec![call(), call().recording()]).with(|it| {
+        it.faults.lost_replies = 1;
+        it.faults.failures = 1;
+        it.faults.delays = 1;
+    })
 }
 
 /// Returns a scenario of two calls that record failures; one of them holds.
 pub(crate) fn some_hold() -> Bounds {
     let call = || plain().ending(REPORTED_OR_NOT).recording();
-    Bounds {
-        ticks: 3,
-        window_s: 1,
-        ttl: true,
-        faults: Faults {
-            lost_replies: 1,
-            evictions: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("some hold", vec![call(), call().holding()])
-    }
+    Bounds::new("some hold", vec![call(), call().holding()]).with(|it| {
+        it.ticks = 3;
+        it.window_s = 1;
+        it.ttl = true;
+        it.faults.lost_replies = 1;
+        it.faults.evictions = 1;
+    })
 }
 
 /// Returns a scenario of two calls; one of them waits.
 pub(crate) fn some_wait() -> Bounds {
-    Bounds {
-        faults: Faults {
-            lost_replies: 1,
-            failures: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new(
-            "some wait",
-            vec![
-                plain().ending(RESPONDS_OR_FAILS),
-                plain().waiting().leased(3),
-            ],
-        )
-    }
+    Bounds::new(
+        "some wait",
+        vec![
+            plain().ending(RESPONDS_OR_FAILS),
+            plain().waiting().leased(3),
+        ],
+    )
+    .with(|it| {
+        it.faults.lost_replies = 1;
+        it.faults.failures = 1;
+    })
 }
 
 /// Returns a scenario of three calls with a local cache, one of them with another payload.
@@ -207,16 +162,12 @@ pub(crate) fn cached() -> Bounds {
         plain().of_payload("p").cached(),
         plain().of_payload("q").cached(),
     ];
-    Bounds {
-        ticks: 3,
-        window_s: 1,
-        ttl: true,
-        faults: Faults {
-            evictions: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("a local cache", calls)
-    }
+    Bounds::new("a local cache", calls).with(|it| {
+        it.ticks = 3;
+        it.window_s = 1;
+        it.ttl = true;
+        it.faults.evictions = 1;
+    })
 }
 
 /// Returns a scenario of two calls of one process; one of them waits.
@@ -225,79 +176,60 @@ pub(crate) fn in_one_process() -> Bounds {
         plain().in_one_process().ending(RESPONDS_OR_FAILS),
         plain().in_one_process().waiting().leased(3),
     ];
-    Bounds {
-        ticks: 3,
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("in one process", calls)
-    }
+    Bounds::new("in one process", calls).with(|it| {
+        it.ticks = 3;
+        it.faults.lost_replies = 1;
+    })
 }
 
 /// Returns a scenario of two calls of one process that wait, beside a call of another process.
 pub(crate) fn waiting_in_one_process() -> Bounds {
-    Bounds {
-        ticks: 3,
-        ..Bounds::new(
-            "beside a call that waits",
-            vec![
-                plain().ending(RESPONDS_OR_FAILS),
-                plain().in_one_process().waiting().leased(3),
-                plain().in_one_process().waiting().leased(2),
-            ],
-        )
-    }
+    Bounds::new(
+        "beside a call that waits",
+        vec![
+            plain().ending(RESPONDS_OR_FAILS),
+            plain().in_one_process().waiting().leased(3),
+            plain().in_one_process().waiting().leased(2),
+        ],
+    )
+    .with(|it| it.ticks = 3)
 }
 
 /// Returns a scenario of two calls of one process with a local cache, whose window ends.
 pub(crate) fn windows_end_in_one_process() -> Bounds {
-    Bounds {
-        window_s: 1,
-        ttl: true,
-        skews: &[0, 1],
-        faults: Faults {
-            delays: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new(
-            "windows end in one process",
-            vec![
-                plain().in_one_process().cached(),
-                plain().in_one_process().cached().waiting().leased(3),
-            ],
-        )
-    }
+    Bounds::new(
+        "windows end in one process",
+        vec![
+            plain().in_one_process().cached(),
+            plain().in_one_process().cached().waiting().leased(3),
+        ],
+    )
+    .with(|it| {
+        it.window_s = 1;
+        it.ttl = true;
+        it.skews = &[0, 1];
+        it.faults.delays = 1;
+    })
 }
 
 /// Returns a scenario of two calls of one process that hold.
 pub(crate) fn holding_in_one_process() -> Bounds {
     let holding = || plain().in_one_process().holding().ending(REPORTED_OR_NOT);
-    Bounds {
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new(
-            "all calls hold in one process",
-            vec![holding().recording(), holding().waiting().leased(3)],
-        )
-    }
+    Bounds::new(
+        "all calls hold in one process",
+        vec![holding().recording(), holding().waiting().leased(3)],
+    )
+    .with(|it| it.faults.lost_replies = 1)
 }
 
 /// Returns a scenario of two calls of one process that know no deadline.
 pub(crate) fn one_process_without_deadline() -> Bounds {
     let call = || plain().in_one_process().without_deadline();
-    Bounds {
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new(
-            "no deadline known in one process",
-            vec![call().ending(RESPONDS_OR_FAILS), call().waiting().leased(2)],
-        )
-    }
+    Bounds::new(
+        "no deadline known in one process",
+        vec![call().ending(RESPONDS_OR_FAILS), call().waiting().leased(2)],
+    )
+    .with(|it| it.faults.lost_replies = 1)
 }
 
 /// Returns a scenario of three calls of one process, one of them with another payload.
@@ -310,98 +242,72 @@ pub(crate) fn two_payloads_in_one_process() -> Bounds {
         plain().in_one_process().of_payload("p").waiting().leased(2),
         plain().in_one_process().of_payload("q"),
     ];
-    Bounds {
-        ticks: 3,
-        faults: Faults {
-            kills: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("two payloads in one process", calls)
-    }
+    Bounds::new("two payloads in one process", calls).with(|it| {
+        it.ticks = 3;
+        it.faults.kills = 1;
+    })
 }
 
 /// Returns a scenario of two calls beside a Python run that ends within its lease.
 pub(crate) fn beside_python() -> Bounds {
-    Bounds {
-        python: Some(Python {
+    Bounds::new("beside Python", vec![plain().leased(2), plain().leased(2)]).with(|it| {
+        it.python = Some(Python {
             lease: 1,
             outlives: false,
-        }),
-        ticks: 3,
-        window_s: 1,
-        skews: &[0, 1],
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("beside Python", vec![plain().leased(2), plain().leased(2)])
-    }
+        });
+        it.ticks = 3;
+        it.window_s = 1;
+        it.skews = &[0, 1];
+        it.faults.lost_replies = 1;
+    })
 }
 
 /// Returns a scenario of two calls beside a Python run that outlives its lease.
 pub(crate) fn late_python() -> Bounds {
-    Bounds {
-        python: Some(Python {
+    Bounds::new(
+        "beside a Python run that outlives its lease",
+        vec![plain().of_payload("p"), plain().of_payload("q")],
+    )
+    .with(|it| {
+        it.python = Some(Python {
             lease: 2,
             outlives: true,
-        }),
-        ticks: 3,
-        window_s: 1,
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new(
-            "beside a Python run that outlives its lease",
-            vec![plain().of_payload("p"), plain().of_payload("q")],
-        )
-    }
+        });
+        it.ticks = 3;
+        it.window_s = 1;
+        it.faults.lost_replies = 1;
+    })
 }
 
 /// Returns a scenario of one call of which many replies are lost.
 pub(crate) fn many_losses() -> Bounds {
-    Bounds {
-        ticks: 2,
-        faults: Faults {
-            lost_replies: 4,
-            failures: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("one call, many losses", vec![plain()])
-    }
+    Bounds::new("one call, many losses", vec![plain()]).with(|it| {
+        it.ticks = 2;
+        it.faults.lost_replies = 4;
+        it.faults.failures = 1;
+    })
 }
 
 /// Returns a scenario of two calls, with a kill as a step of its own.
 pub(crate) fn kills() -> Bounds {
-    Bounds {
-        faults: Faults {
-            lost_replies: 1,
-            kills: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("a kill as a step", vec![plain(), plain()])
-    }
+    Bounds::new("a kill as a step", vec![plain(), plain()]).with(|it| {
+        it.faults.lost_replies = 1;
+        it.faults.kills = 1;
+    })
 }
 
 /// Returns a scenario of three calls and a lost reply.
 pub(crate) fn three_calls() -> Bounds {
-    Bounds {
-        ticks: 3,
-        faults: Faults {
-            lost_replies: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new("three calls", vec![plain(), plain(), plain()])
-    }
+    Bounds::new("three calls", vec![plain(), plain(), plain()]).with(|it| {
+        it.ticks = 3;
+        it.faults.lost_replies = 1;
+    })
 }
 
 /// Returns a scenario of three calls without faults that may fail.
 pub(crate) fn three_runs() -> Bounds {
     let call = || plain().ending(FAILS_REPORTED_OR_NOT);
-    Bounds {
-        ticks: 3,
-        ..Bounds::new("three runs of one key", vec![call(), call(), call()])
-    }
+    Bounds::new("three runs of one key", vec![call(), call(), call()]).with(|it| it.ticks = 3)
 }
 
 /// Returns a scenario of two calls without faults.
@@ -462,41 +368,34 @@ pub(crate) fn quiet_waiting_in_one_process() -> Bounds {
 
 /// Returns a scenario of two calls in one process whose window ends soon.
 pub(crate) fn quiet_in_one_process_short_window() -> Bounds {
-    Bounds {
-        window_s: 1,
-        ..Bounds::new(
-            "two calls in one process, a short window",
-            vec![
-                plain().in_one_process(),
-                plain().in_one_process().waiting().leased(3),
-            ],
-        )
-    }
+    Bounds::new(
+        "two calls in one process, a short window",
+        vec![
+            plain().in_one_process(),
+            plain().in_one_process().waiting().leased(3),
+        ],
+    )
+    .with(|it| it.window_s = 1)
 }
 
 /// Returns a scenario of three calls, two of them in one process, and a store that fails once.
 pub(crate) fn failing_in_one_process() -> Bounds {
     let waits = || plain().in_one_process().waiting().leased(3);
-    Bounds {
-        ticks: 2,
-        faults: Faults {
-            failures: 1,
-            ..Faults::default()
-        },
-        ..Bounds::new(
-            "a store that fails once",
-            vec![plain().in_one_process(), waits(), plain()],
-        )
-    }
+    Bounds::new(
+        "a store that fails once",
+        vec![plain().in_one_process(), waits(), plain()],
+    )
+    .with(|it| {
+        it.ticks = 2;
+        it.faults.failures = 1;
+    })
 }
 
 /// Returns a scenario of two calls without faults whose window is shorter than the lease.
 pub(crate) fn quiet_short_window() -> Bounds {
-    Bounds {
-        window_s: 1,
-        ..Bounds::new(
-            "a window shorter than the lease",
-            vec![plain().leased(3), plain()],
-        )
-    }
+    Bounds::new(
+        "a window shorter than the lease",
+        vec![plain().leased(3), plain()],
+    )
+    .with(|it| it.window_s = 1)
 }

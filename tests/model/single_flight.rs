@@ -7,8 +7,7 @@ use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
 use super::scenario::{Scenario, active};
-use super::shared::Shared;
-use super::state::{Active, Ghost, Phase, Python, Reply, State};
+use super::state::{Active, Ghost, Phase, Python, Reply, Shared, State};
 
 impl Scenario {
     /// Returns the progress of `other` if call `number` can find it in its process now.

@@ -14,8 +14,7 @@ use super::bounds::Ending;
 use super::promises::Promise;
 use super::rules::CallView;
 use super::scenario::Scenario;
-use super::shared::Shared;
-use super::state::{Active, Phase, Reply, State, StepGhost, TimedRequest};
+use super::state::{Active, Phase, Reply, Shared, State, StepGhost, TimedRequest};
 use super::table::{number_of, response_of};
 
 /// The names of the steps, in their order.

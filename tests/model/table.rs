@@ -17,8 +17,7 @@ use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
 use super::scenario::Scenario;
-use super::shared::Shared;
-use super::state::{Ghost, NO_CALL, Python, Reply, Returned, State, TimedRequest};
+use super::state::{Ghost, NO_CALL, Python, Reply, Returned, Shared, State, TimedRequest};
 
 /// Returns the only key.
 pub(crate) fn key() -> RecordId {

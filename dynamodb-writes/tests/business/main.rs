@@ -39,6 +39,13 @@ fn client(db: &EmbeddedDynamoDb, sends: u32) -> Client {
     Client::from_conf(config.build())
 }
 
+/// Starts a database, with a client that sends at most so often.
+async fn started(sends: u32) -> (EmbeddedDynamoDb, Client) {
+    let db = database().await;
+    let client = client(&db, sends);
+    (db, client)
+}
+
 fn key(id: &str) -> [(&'static str, AttributeValue); 1] {
     [("id", text(id))]
 }

@@ -8,11 +8,20 @@ use dynamodb_writes::versioned::{
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
-use super::{Item, TABLE, client, database, key, lose_replies, number, number_in, stored, text};
+use super::{
+    Item, TABLE, client, database, key, lose_replies, number, number_in, started, stored, text,
+};
 
 async fn create(client: &Client) -> Version {
     let create = versioned::create(TABLE, key("a")).attribute("balance", number(100));
     create.send(client).await.unwrap().version().clone()
+}
+
+/// Starts a database with an item, whose balance is 100.
+async fn created(sends: u32) -> (EmbeddedDynamoDb, Client, Version) {
+    let (db, client) = started(sends).await;
+    let first = create(&client).await;
+    (db, client, first)
 }
 
 fn debit(expected: &Version, amount: i64) -> Update {
@@ -35,9 +44,7 @@ async fn balance(db: &EmbeddedDynamoDb) -> i64 {
 
 #[tokio::test]
 async fn an_item_is_created_updated_and_deleted_by_its_version() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let first = create(&client).await;
+    let (db, client, first) = created(1).await;
     assert_eq!(first.number(), 1);
     assert_eq!(
         Version::of(&stored(&db, "a").await.unwrap()).unwrap(),
@@ -67,9 +74,7 @@ async fn an_item_is_created_updated_and_deleted_by_its_version() {
 
 #[tokio::test]
 async fn another_version_is_a_conflict_with_the_current_item() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let first = create(&client).await;
+    let (db, client, first) = created(1).await;
     debit(&first, 30).send(&client).await.unwrap();
 
     let stale = conflict(debit(&first, 1).send(&client).await);
@@ -95,9 +100,7 @@ async fn another_version_is_a_conflict_with_the_current_item() {
 
 #[tokio::test]
 async fn a_condition_of_the_caller_differs_from_a_conflict() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let first = create(&client).await;
+    let (db, client, first) = created(1).await;
     let error = debit(&first, 101).send(&client).await.unwrap_err();
     let VersionedError::ConditionFailed(failed) = error else {
         panic!("a failed condition is expected: {error}");
@@ -116,9 +119,7 @@ async fn a_condition_of_the_caller_differs_from_a_conflict() {
 
 #[tokio::test]
 async fn deleting_what_is_absent_is_a_success() {
-    let db = database().await;
-    let client = client(&db, 3);
-    let first = create(&client).await;
+    let (db, client, first) = created(3).await;
     let delete = || versioned::delete(TABLE, key("a"), &first);
     delete().send(&client).await.unwrap();
     delete().send(&client).await.unwrap();
@@ -140,8 +141,7 @@ async fn deleting_what_is_absent_is_a_success() {
 
 #[tokio::test]
 async fn a_lost_reply_of_a_creation_and_of_an_update_is_a_success() {
-    let db = database().await;
-    let client = client(&db, 3);
+    let (db, client) = started(3).await;
     lose_replies(&db, |count| count % 2 == 1);
     let made = versioned::create(TABLE, key("a")).attribute("balance", number(100));
     let made = made.send(&client).await.unwrap();
@@ -201,9 +201,7 @@ async fn an_update_behind_more_than_three_others_is_maybe_applied() {
 
 #[tokio::test]
 async fn a_lost_request_that_meets_another_write_was_not_applied() {
-    let db = database().await;
-    let client = client(&db, 3);
-    let first = create(&client).await;
+    let (db, client, first) = created(3).await;
     db.inject(Fault::on("UpdateItem").drop_request());
     let again = db.inject(Fault::on("UpdateItem").nth(2).hold());
     let (sender, expected) = (client.clone(), first.clone());
@@ -221,9 +219,7 @@ async fn a_lost_request_that_meets_another_write_was_not_applied() {
 
 #[tokio::test]
 async fn a_write_to_a_deleted_item_does_not_change_the_item_that_was_created_again() {
-    let db = database().await;
-    let client = client(&db, 3);
-    let first = create(&client).await;
+    let (db, client, first) = created(3).await;
     db.inject(Fault::on("DeleteItem").drop_reply());
     let again = db.inject(Fault::on("DeleteItem").nth(2).hold());
     let (sender, expected) = (client.clone(), first.clone());
@@ -245,8 +241,7 @@ async fn a_write_to_a_deleted_item_does_not_change_the_item_that_was_created_aga
 async fn parallel_writers_that_decide_again_lose_no_update() {
     const WRITERS: i64 = 8;
     const DEBITS: i64 = 10;
-    let db = database().await;
-    let client = client(&db, 5);
+    let (db, client) = started(5).await;
     create(&client).await;
     // One reply in seven is lost.
     lose_replies(&db, |count| count % 7 == 0);
@@ -291,9 +286,7 @@ async fn parallel_writers_that_decide_again_lose_no_update() {
 
 #[tokio::test]
 async fn a_prepared_write_is_part_of_a_transaction() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let first = create(&client).await;
+    let (db, client, first) = created(1).await;
     let prepared = debit(&first, 30).prepare().unwrap();
     let other = versioned::create(TABLE, key("b")).prepare().unwrap();
     let transaction = || {
@@ -319,9 +312,7 @@ async fn a_prepared_write_is_part_of_a_transaction() {
 
 #[tokio::test]
 async fn a_request_that_fails_says_if_the_write_may_have_been_applied() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let first = create(&client).await;
+    let (db, client, first) = created(1).await;
     for (fault, maybe, code) in [
         (
             Fault::on("UpdateItem").throttle(),
@@ -352,8 +343,7 @@ async fn a_request_that_fails_says_if_the_write_may_have_been_applied() {
 
 #[tokio::test]
 async fn debug_shows_no_attribute_of_an_item() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (_db, client) = started(1).await;
     let create = versioned::create(TABLE, key("a")).attribute("balance", text("secret"));
     let mut texts = vec![format!("{create:?}")];
     let written = create.send(&client).await.unwrap();
@@ -383,8 +373,7 @@ async fn debug_shows_no_attribute_of_an_item() {
 
 #[tokio::test]
 async fn an_item_of_another_program_becomes_a_versioned_one() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (db, client) = started(1).await;
     let put = client.put_item().table_name(TABLE).item("id", text("a"));
     put.item("balance", number(100)).send().await.unwrap();
     let item = stored(&db, "a").await.unwrap();
@@ -418,8 +407,7 @@ async fn an_item_of_another_program_becomes_a_versioned_one() {
 
 #[tokio::test]
 async fn an_item_of_another_program_with_version_zero_becomes_a_versioned_one() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (db, client) = started(1).await;
     let put = async || {
         let put = client.put_item().table_name(TABLE).item("id", text("a"));
         let put = put.item("balance", number(100)).item("version", number(0));
@@ -439,8 +427,7 @@ async fn an_item_of_another_program_with_version_zero_becomes_a_versioned_one() 
 
 #[tokio::test]
 async fn a_key_with_an_attribute_of_ours_is_refused_before_it_is_sent() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (db, client) = started(1).await;
     let key = || [("id", text("a")), ("version", number(7))];
     let one = Version::from_number(1);
     for refused in [
@@ -464,8 +451,7 @@ async fn a_key_with_an_attribute_of_ours_is_refused_before_it_is_sent() {
 
 #[tokio::test]
 async fn the_version_attribute_can_have_another_name() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (db, client) = started(1).await;
     let items = Versioned::by("rev");
     let made = items
         .create(TABLE, key("a"))
@@ -488,8 +474,7 @@ async fn the_version_attribute_can_have_another_name() {
 
 #[tokio::test]
 async fn what_would_break_the_version_is_refused_before_it_is_sent() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (db, client) = started(1).await;
     let one = Version::from_number(1);
     let refused = [
         versioned::create(TABLE, key("a"))

@@ -151,8 +151,7 @@ fn a_plan_that_does_not_hold_says_the_largest_rate_and_fails() {
     let largest = json["largest_rate"].as_f64().unwrap();
     assert!((3.8..4.0).contains(&largest), "{json}");
     let holding = format!("{largest}");
-    let again = run(command(&["plan", "--rate", &holding, "--lifetime", "1h"]));
-    again.exits(0);
+    run(command(&["plan", "--rate", &holding, "--lifetime", "1h"])).exits(0);
 }
 
 #[test]
@@ -163,7 +162,6 @@ fn numbers_out_of_their_range_are_wrong_usage() {
         ["plan", "--rate", "2", "--lifetime", "soon"],
         ["plan", "--rate", "2", "--lifetime", "0s"],
     ] {
-        let ran = run(command(&plan));
-        ran.exits(2);
+        run(command(&plan)).exits(2);
     }
 }

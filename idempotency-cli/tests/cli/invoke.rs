@@ -129,9 +129,9 @@ async fn the_event_of_a_failed_call_is_sent_to_its_function_again() {
     shop.is_declined().await;
     let key = shop.key().await;
 
-    let ran = shop.replay(&key, "charge", &[]).await;
-    ran.exits(4);
-    ran.complains("add `--yes`");
+    shop.replay(&key, "charge", &[])
+        .await
+        .fails(4, "add `--yes`");
 
     let ran = shop
         .replay(&key, "charge:live", &["--yes", "--show-data"])
@@ -144,9 +144,9 @@ async fn the_event_of_a_failed_call_is_sent_to_its_function_again() {
 
     // A completed call is not replayed, and its function is not invoked.
     let invocations = shop.lambda.processes().len();
-    let ran = shop.replay(&key, "charge", &["--yes"]).await;
-    ran.exits(4);
-    ran.complains("is completed");
+    shop.replay(&key, "charge", &["--yes"])
+        .await
+        .fails(4, "is completed");
     assert_eq!(shop.lambda.processes().len(), invocations);
 }
 
@@ -220,9 +220,7 @@ async fn a_function_that_is_not_there_or_not_reached_was_not_invoked() {
         &["replay", &key, "--invoke", "charge", "--yes"],
     );
     command.env("AWS_ENDPOINT_URL_LAMBDA", format!("http://{address}"));
-    let ran = run(command);
-    ran.exits(1);
-    ran.complains("the function `charge` was not invoked: ");
+    run(command).fails(1, "the function `charge` was not invoked: ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -266,9 +264,7 @@ async fn a_part_of_an_event_and_a_live_claim_are_refused_before_anything_is_sent
         let mut command = on_table(&database, &["replay", KEY, "--invoke", "charge", "--yes"]);
         // No Lambda is there.
         command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
-        let ran = run(command);
-        ran.exits(4);
-        ran.complains(why);
+        run(command).fails(4, why);
     }
 }
 
@@ -278,9 +274,8 @@ async fn the_function_of_a_local_table_is_not_invoked_on_aws() {
     let mut item = database.items("idempotency").await.unwrap().remove(0);
     item.insert("event".to_owned(), text("{\"all\":{}}"));
     database.put("idempotency", item).await.unwrap();
-    let ran = run_on_table(&database, &["replay", KEY, "--invoke", "charge", "--yes"]);
-    ran.exits(2);
-    ran.complains("set AWS_ENDPOINT_URL_LAMBDA");
+    run_on_table(&database, &["replay", KEY, "--invoke", "charge", "--yes"])
+        .fails(2, "set AWS_ENDPOINT_URL_LAMBDA");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,9 +64,7 @@ fn the_event_can_be_a_file() {
         ran.stdout.ends_with("#e31b8b84a9be62e9ae878d3fb2b80004\n"),
         "{ran:?}"
     );
-    let nothing = key(&["no/such/file.json"], "");
-    nothing.exits(1);
-    nothing.complains("`no/such/file.json` cannot be read");
+    key(&["no/such/file.json"], "").fails(1, "`no/such/file.json` cannot be read");
 }
 
 #[test]
@@ -226,9 +224,7 @@ fn the_key_of_a_request_needs_no_more_of_the_event_than_the_layer_looks_at() {
     }
     let repeated =
         json!({"multiValueHeaders": {"Idempotency-Key": ["a", "b"]}, "requestContext": context});
-    let ran = key(&[], repeated);
-    ran.exits(1);
-    ran.complains("more than once");
+    key(&[], repeated).fails(1, "more than once");
 }
 
 #[test]

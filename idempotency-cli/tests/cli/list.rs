@@ -137,6 +137,5 @@ async fn the_cost_is_shown_and_confirmed_before_anything_is_read() {
     for shown in ["read units", "4 items", "add `--yes`"] {
         ran.complains(shown);
     }
-    let ran = run_on_table(&database, &["list", "--yes"]);
-    ran.exits(2);
+    run_on_table(&database, &["list", "--yes"]).exits(2);
 }

@@ -95,6 +95,13 @@ impl Ran {
         assert!(self.stderr.contains(text), "{self:?}");
     }
 
+    /// Checks the exit code, and that the standard error has this text.
+    #[track_caller]
+    fn fails(&self, code: i32, text: &str) {
+        self.exits(code);
+        self.complains(text);
+    }
+
     fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -116,7 +123,5 @@ fn help_lists_the_exit_codes_and_wrong_usage_has_its_own() {
     help.exits(0);
     help.prints("4  not evicted");
     assert_eq!(run(command(&["key", "--hash", "md6"])).code, Some(2));
-    let nowhere = run(command(&["get", records::KEY]));
-    nowhere.exits(2);
-    nowhere.complains("add `--table NAME`");
+    run(command(&["get", records::KEY])).fails(2, "add `--table NAME`");
 }

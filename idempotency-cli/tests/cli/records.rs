@@ -110,9 +110,7 @@ async fn a_missing_record_has_its_own_exit_code() {
 async fn evict_deletes_a_response_or_an_orphan_only_after_confirmation() {
     for status in ["COMPLETED", "INPROGRESS"] {
         let database = with(status, LATE, EARLY).await;
-        let ran = run_on_table(&database, &["evict", KEY]);
-        ran.exits(4);
-        ran.complains("add `--yes`");
+        run_on_table(&database, &["evict", KEY]).fails(4, "add `--yes`");
         assert_eq!(records(&database).await, 1);
         let ran = run_on_table(&database, &["evict", KEY, "--yes", "--json"]);
         assert_eq!(
@@ -126,12 +124,9 @@ async fn evict_deletes_a_response_or_an_orphan_only_after_confirmation() {
 #[tokio::test]
 async fn evict_rejects_a_live_claim_without_force() {
     let database = with("INPROGRESS", LATE, LATE).await;
-    let ran = run_on_table(&database, &["evict", KEY, "--yes"]);
-    ran.exits(4);
-    ran.complains("is a live claim");
+    run_on_table(&database, &["evict", KEY, "--yes"]).fails(4, "is a live claim");
     assert_eq!(records(&database).await, 1);
-    let ran = run_on_table(&database, &["evict", KEY, "--yes", "--force"]);
-    ran.exits(0);
+    run_on_table(&database, &["evict", KEY, "--yes", "--force"]).exits(0);
     assert_eq!(records(&database).await, 0);
 }
 
@@ -150,9 +145,7 @@ async fn a_record_that_changed_after_it_was_shown_is_not_evicted() {
     ];
     database.put("idempotency", item).await.unwrap();
     held.release().await;
-    let ran = Ran::from(child.wait_with_output().unwrap());
-    ran.exits(4);
-    ran.complains("changed after it was shown");
+    Ran::from(child.wait_with_output().unwrap()).fails(4, "changed after it was shown");
     assert_eq!(records(&database).await, 1);
 }
 
@@ -160,8 +153,7 @@ async fn a_record_that_changed_after_it_was_shown_is_not_evicted() {
 async fn an_eviction_whose_reply_was_lost_succeeds() {
     let database = with("COMPLETED", LATE, EARLY).await;
     database.inject(Fault::on("DeleteItem").drop_reply());
-    let ran = run_on_table(&database, &["evict", KEY, "--yes"]);
-    ran.exits(0);
+    run_on_table(&database, &["evict", KEY, "--yes"]).exits(0);
     assert_eq!(records(&database).await, 0);
 }
 
@@ -199,9 +191,7 @@ async fn a_composite_key_needs_the_value_of_its_partition_key() {
 #[tokio::test]
 async fn a_missing_table_is_a_failure_and_not_a_missing_record() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
-    let ran = run_on_table(&database, &["get", KEY]);
-    ran.exits(1);
-    ran.complains("there is no DynamoDB table `idempotency`");
+    run_on_table(&database, &["get", KEY]).fails(1, "there is no DynamoDB table `idempotency`");
 }
 
 #[tokio::test]
@@ -233,8 +223,7 @@ async fn a_text_that_can_be_no_key_is_refused_and_not_called_a_missing_record() 
         }
     }
     // A table can have records of Powertools for TypeScript, whose digests are base64.
-    let typescript = run_on_table(&database, &["get", "shop#hWAM/qKPJg9u2jTBUH5bRA=="]);
-    typescript.exits(3);
+    run_on_table(&database, &["get", "shop#hWAM/qKPJg9u2jTBUH5bRA=="]).exits(3);
     assert_eq!(records(&database).await, 1);
 }
 
@@ -353,9 +342,7 @@ async fn replay_prints_the_event_alone() {
 #[tokio::test]
 async fn a_record_without_an_event_and_a_missing_record_are_failures() {
     let database = keeping(None).await;
-    let ran = run_on_table(&database, &["replay", KEY]);
-    ran.exits(1);
-    ran.complains("keeps no event");
+    run_on_table(&database, &["replay", KEY]).fails(1, "keeps no event");
     assert_eq!(
         run_on_table(&database, &["get", KEY, "--event"]).code,
         Some(0)
@@ -365,7 +352,6 @@ async fn a_record_without_an_event_and_a_missing_record_are_failures() {
         Some(3)
     );
     let database = keeping(Some(AttributeValue::Bool(true))).await;
-    let ran = run_on_table(&database, &["replay", KEY]);
-    ran.exits(1);
-    ran.complains("cannot be read: it was not written by this framework");
+    run_on_table(&database, &["replay", KEY])
+        .fails(1, "cannot be read: it was not written by this framework");
 }

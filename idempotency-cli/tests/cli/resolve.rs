@@ -80,9 +80,7 @@ async fn a_held_key_is_completed_with_a_response_and_a_trace() {
         ["--completed", "1", "--yes"],
         ["--rerun", "--force", "--yes"],
     ] {
-        let ran = run_on_table(&database, &arguments(&more));
-        ran.exits(4);
-        ran.complains("is completed");
+        run_on_table(&database, &arguments(&more)).fails(4, "is completed");
     }
     assert_eq!(stored(&database).await, expected);
 }
@@ -103,11 +101,9 @@ async fn recorded_steps_are_shown_and_kept_for_a_rerun_and_deleted_with_a_respon
     let json = run_on_table(&database, &["get", KEY, "--json"]).json();
     assert_eq!(json["steps"][0], json!({ "name": "charge", "bytes": 8 }));
 
-    let freed = run_on_table(&database, &arguments(&["--rerun", "--yes"]));
-    freed.exits(0);
+    run_on_table(&database, &arguments(&["--rerun", "--yes"])).exits(0);
     assert_eq!(stored(&database).await["steps"], json!({ "M": 2 }));
-    let completed = run_on_table(&database, &arguments(&["--completed", "1", "--yes"]));
-    completed.exits(0);
+    run_on_table(&database, &arguments(&["--completed", "1", "--yes"])).exits(0);
     assert_eq!(stored(&database).await.get("steps"), None);
 }
 
@@ -132,12 +128,9 @@ async fn a_held_key_is_freed_with_a_trace() {
         "decision": { "at": null, "by": "ana@example.com", "decided": "rerun", "reason": "pay-17 is paid" },
     });
     assert_eq!(stored(&database).await, expected);
-    let again = run_on_table(&database, &arguments(&["--rerun", "--yes"]));
-    again.exits(4);
-    again.complains("is free already");
+    run_on_table(&database, &arguments(&["--rerun", "--yes"])).fails(4, "is free already");
     // Before a call runs, the operator can still find that the effect happened.
-    let ran = run_on_table(&database, &arguments(&["--completed", "1", "--yes"]));
-    ran.exits(0);
+    run_on_table(&database, &arguments(&["--completed", "1", "--yes"])).exits(0);
     assert_eq!(
         stored(&database).await["status"],
         json!({ "S": "COMPLETED" })
@@ -162,9 +155,7 @@ async fn a_decision_needs_an_ending_a_name_a_reason_and_a_confirmation() {
         let ran = run_on_table(&database, &wrong);
         assert_eq!(ran.code, Some(2), "{wrong:?}: {ran:?}");
     }
-    let ran = run_on_table(&database, &arguments(&["--rerun"]));
-    ran.exits(4);
-    ran.complains("add `--yes`");
+    run_on_table(&database, &arguments(&["--rerun"])).fails(4, "add `--yes`");
     assert_eq!(stored(&database).await, before);
 }
 
@@ -196,11 +187,8 @@ async fn a_response_comes_from_the_command_line_a_file_or_the_input_and_no_error
 #[tokio::test]
 async fn a_live_claim_is_resolved_only_with_force() {
     let database = with("INPROGRESS", LATE, LATE).await;
-    let ran = run_on_table(&database, &arguments(&["--rerun", "--yes"]));
-    ran.exits(4);
-    ran.complains("is a live claim");
-    let ran = run_on_table(&database, &arguments(&["--rerun", "--yes", "--force"]));
-    ran.exits(0);
+    run_on_table(&database, &arguments(&["--rerun", "--yes"])).fails(4, "is a live claim");
+    run_on_table(&database, &arguments(&["--rerun", "--yes", "--force"])).exits(0);
     let lease = &stored(&database).await["in_progress_expiration"]["N"];
     let lease: i64 = lease.as_str().unwrap().parse().unwrap();
     assert!(lease < LATE * 1_000, "the lease has ended: {lease}");
@@ -209,25 +197,22 @@ async fn a_live_claim_is_resolved_only_with_force() {
 #[tokio::test]
 async fn another_owner_than_the_one_that_was_looked_at_is_refused() {
     let database = held().await;
-    let ran = run_on_table(
+    run_on_table(
         &database,
         &arguments(&["--rerun", "--yes", "--owner", "0808"]),
-    );
-    ran.exits(4);
-    ran.complains("has another owner");
-    let ran = run_on_table(
+    )
+    .fails(4, "has another owner");
+    run_on_table(
         &database,
         &arguments(&["--rerun", "--yes", "--owner", "0707"]),
-    );
-    ran.exits(0);
+    )
+    .exits(0);
 }
 
 #[tokio::test]
 async fn a_window_is_set_and_one_that_has_expired_must_be() {
     let database = with("INPROGRESS", EARLY, EARLY).await;
-    let ran = run_on_table(&database, &arguments(&["--completed", "1", "--yes"]));
-    ran.exits(2);
-    ran.complains("--expires-after");
+    run_on_table(&database, &arguments(&["--completed", "1", "--yes"])).fails(2, "--expires-after");
     let more = ["--completed", "1", "--yes", "--expires-after", "36h"];
     let ran = run_on_table(&database, &[&arguments(&more)[..], &["--json"]].concat());
     ran.exits(0);
@@ -257,9 +242,8 @@ async fn a_record_that_changed_after_it_was_shown_is_not_resolved() {
         database.put("idempotency", taken_over).await.unwrap();
         let before = stored(&database).await;
         held.release().await;
-        let ran = Ran::from(child.wait_with_output().unwrap());
-        ran.exits(4);
-        ran.complains("changed after it was shown and was not resolved");
+        Ran::from(child.wait_with_output().unwrap())
+            .fails(4, "changed after it was shown and was not resolved");
         assert_eq!(stored(&database).await, before);
     }
 }
@@ -269,8 +253,7 @@ async fn a_decision_whose_reply_was_lost_succeeds() {
     for more in [&["--completed", "1", "--yes"][..], &["--rerun", "--yes"]] {
         let database = held().await;
         database.inject(Fault::on("UpdateItem").drop_reply());
-        let ran = run_on_table(&database, &arguments(more));
-        ran.exits(0);
+        run_on_table(&database, &arguments(more)).exits(0);
         assert!(stored(&database).await["decision"].is_object());
     }
 }
@@ -279,8 +262,7 @@ async fn a_decision_whose_reply_was_lost_succeeds() {
 async fn a_key_without_a_record_cannot_be_resolved_and_gets_none() {
     let database = held().await;
     let wrong = [&["resolve", NO_RECORD, "--rerun", "--yes"][..], &WHO].concat();
-    let ran = run_on_table(&database, &wrong);
-    ran.exits(3);
+    run_on_table(&database, &wrong).exits(3);
     assert_eq!(records(&database).await, 1);
 }
 
@@ -289,8 +271,7 @@ async fn a_large_response_is_stored_in_the_form_of_large_responses() {
     let database = held().await;
     let response = format!("\"{}\"", "x".repeat(40_000));
     let command = on_table(&database, &arguments(&["--completed", "-", "--yes"]));
-    let ran = run_on(command, response.clone().into_bytes());
-    ran.exits(0);
+    run_on(command, response.clone().into_bytes()).exits(0);
     assert!(only_item(&database).await.contains_key("data_zstd"));
     let shown = run_on_table(&database, &["get", KEY, "--json", "--show-data"]);
     assert_eq!(shown.json()["data"], response.as_str());

@@ -29,7 +29,7 @@ pub use staged::{Staged, StagedWrites};
 ///
 /// - A write, or a transaction, is applied completely or not at all.
 /// - The condition is evaluated against the record that the write replaces, in one atomic step.
-/// - A write whose condition fails brings that record back.
+/// - A write whose condition fails brings that record back, or none: a call that needs it then reads.
 /// - A write that *may* have been applied is never reported as not applied. This covers the [`SendLog`] too.
 ///
 /// # Examples

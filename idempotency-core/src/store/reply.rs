@@ -34,7 +34,7 @@ pub enum StoreReply {
     },
     /// The condition did not hold.
     ConditionFailed {
-        /// The present record. `None` if the store brought none back: either there is none, or it could not be read. A
+        /// The present record. `None` if the store brought none back: either there is none, or it was not read. A
         /// [read](super::StoreRequest::Read) tells which.
         existing: Option<Record>,
         /// Why the response of that record cannot be read, as in [`Found`](Self::Found).

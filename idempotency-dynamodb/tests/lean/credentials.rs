@@ -1,6 +1,6 @@
 //! Credentials: kept as the SDK keeps them, loaded again before they expire, and never shown.
 
-use super::recorder::{Kind, Recorder};
+use super::{Kind, Recorder};
 use aws_config::SdkConfig;
 use aws_credential_types::credential_fn::provide_credentials_fn;
 use aws_credential_types::provider::error::CredentialsError;

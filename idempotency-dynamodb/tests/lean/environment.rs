@@ -188,39 +188,76 @@ fn run(server: &Server, folder: &Path, client: &str, variables: &[(&str, &str)])
     }
 }
 
-const REGION: (&str, &str) = ("AWS_REGION", "eu-west-1");
-const ENDPOINT: (&str, &str) = ("AWS_ENDPOINT_URL", "URL");
-const ACCESS_KEY: (&str, &str) = ("AWS_ACCESS_KEY_ID", "access");
-const SECRET: (&str, &str) = ("AWS_SECRET_ACCESS_KEY", "s");
-/// Shows the host of each request over HTTPS, and lets none out.
-const PROXY: (&str, &str) = ("HTTPS_PROXY", "URL");
+/// Words of [`ROWS`] that stand for several variables.
+const SETS: [(&str, &str); 5] = [
+    ("PLACE", "AWS_REGION=eu-west-1 AWS_ENDPOINT_URL=URL"),
+    ("KEYS", "AWS_ACCESS_KEY_ID=access AWS_SECRET_ACCESS_KEY=s"),
+    // The proxy shows the host of each request over HTTPS, and lets none out.
+    (
+        "PROXIED",
+        "AWS_REGION=eu-west-1 HTTPS_PROXY=URL AWS_MAX_ATTEMPTS=1",
+    ),
+    ("CONFIG", "AWS_CONFIG_FILE=FOLDER/config"),
+    ("NO_FILE", "AWS_SHARED_CREDENTIALS_FILE=FOLDER/none"),
+];
 
-/// The variables that a row has besides its own.
-#[derive(Clone, Copy)]
-enum Preset {
-    /// Region, keys and an endpoint.
-    All,
-    /// Region and keys, with a proxy instead of an endpoint.
-    Proxy,
-    /// Region and endpoint.
-    NoKeys,
-    Nothing,
-}
+/// The status of DynamoDB, the variables, and what the end or a request contains.
+const ROWS: &str = r#"
+200 PLACE KEYS => ["access",
+200 PLACE KEYS AWS_SESSION_TOKEN=a-token => | a-token |
+200 PLACE KEYS AWS_SDK_UA_APP_ID=shop => | shop
+200 PLACE KEYS AWS_REGION=cn-north-1 => cn-north-1
+200 PLACE KEYS AWS_REGION= AWS_DEFAULT_REGION=eu-west-3 => eu-west-3
+200 PLACE KEYS AWS_ENDPOINT_URL_DYNAMODB=URL/path => POST /path
+200 PLACE KEYS AWS_ENDPOINT_URL_SQS=http://127.0.0.1:1 => Applied
+200 PLACE KEYS AWS_EXECUTION_ENV=AWS_Lambda_provided.al2023 AWS_LAMBDA_FUNCTION_NAME=f _X_AMZN_TRACE_ID=Root=1-2-3 => Applied
+200 PLACE KEYS NO_PROXY=127.0.0.1 HTTP_PROXY=http://127.0.0.1:1 => Applied
+200 PLACE KEYS AWS_ENDPOINT_URL=http://dynamodb.example HTTP_PROXY=URL => POST http://dynamodb.example/
+500 PLACE KEYS => maybe_applied: true
+500 PLACE KEYS AWS_MAX_ATTEMPTS=1 => maybe_applied: true
+500 PLACE KEYS AWS_MAX_ATTEMPTS=2 => maybe_applied: true
+500 PLACE KEYS AWS_MAX_ATTEMPTS=7 => maybe_applied: true
+500 PLACE KEYS AWS_MAX_ATTEMPTS=0 => maybe_applied: true
+500 PLACE KEYS AWS_MAX_ATTEMPTS=many => maybe_applied: true
+500 PLACE KEYS AWS_RETRY_MODE=legacy => maybe_applied: true
+500 PLACE KEYS AWS_RETRY_MODE=standard => maybe_applied: true
+500 PLACE KEYS AWS_RETRY_MODE=unknown => maybe_applied: true
+500 PLACE KEYS AWS_NEW_RETRIES_2026=true => maybe_applied: true
+500 PLACE KEYS AWS_NEW_RETRIES_2026=true AWS_MAX_ATTEMPTS=4 => maybe_applied: true
+200 PROXIED KEYS => CONNECT dynamodb.eu-west-1.amazonaws.com:443
+200 PROXIED KEYS AWS_USE_FIPS_ENDPOINT=true => CONNECT dynamodb-fips.eu-west-1.amazonaws.com:443
+200 PROXIED KEYS AWS_USE_DUALSTACK_ENDPOINT=true => CONNECT dynamodb.eu-west-1.api.aws:443
+200 PROXIED KEYS AWS_ACCOUNT_ID=111122223333 => CONNECT 111122223333.ddb.eu-west-1.amazonaws.com:443
+200 PROXIED KEYS AWS_ACCOUNT_ID=111122223333 AWS_ACCOUNT_ID_ENDPOINT_MODE=disabled => CONNECT dynamodb.eu-west-1.amazonaws.com:443
+200 PROXIED KEYS AWS_ACCOUNT_ID_ENDPOINT_MODE=required => maybe_applied: false
+200 PROXIED KEYS AWS_ACCOUNT_ID_ENDPOINT_MODE=unknown =>
+200 PROXIED KEYS AWS_ENDPOINT_URL=URL AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true => CONNECT dynamodb.eu-west-1.amazonaws.com:443
+200 PROXIED KEYS AWS_ENDPOINT_URL=URL AWS_USE_FIPS_ENDPOINT=true => maybe_applied: false
+200 CONFIG AWS_PROFILE=fips KEYS HTTPS_PROXY=URL AWS_MAX_ATTEMPTS=1 => CONNECT dynamodb-fips.us-east-1.amazonaws.com:443
+500 CONFIG KEYS => eu-north-1
+200 CONFIG KEYS => | of-profile
+200 CONFIG AWS_PROFILE=other => of-other
+200 CONFIG AWS_PROFILE=missing =>
+200 PLACE => of-file
+200 PLACE AWS_PROFILE=other => | t |
+200 PLACE NO_FILE AWS_CONTAINER_CREDENTIALS_FULL_URI=URL/container AWS_CONTAINER_AUTHORIZATION_TOKEN=a => of-container
+200 PLACE NO_FILE AWS_EC2_METADATA_SERVICE_ENDPOINT=URL => of-imds
+200 PLACE NO_FILE AWS_EC2_METADATA_DISABLED=true => Credentials
+200 PLACE NO_FILE AWS_WEB_IDENTITY_TOKEN_FILE=FOLDER/token AWS_ROLE_ARN=arn:aws:iam::111122223333:role/r AWS_ENDPOINT_URL_STS=URL/sts => of-sts
+200 PLACE AWS_ACCESS_KEY_ID=access => of-file
+200 AWS_ENDPOINT_URL=URL KEYS => no AWS region
+"#;
 
-impl Preset {
-    fn variables(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::All => &[REGION, ENDPOINT, ACCESS_KEY, SECRET],
-            Self::Proxy => &[REGION, PROXY, ACCESS_KEY, SECRET, ("AWS_MAX_ATTEMPTS", "1")],
-            Self::NoKeys => &[REGION, ENDPOINT],
-            Self::Nothing => &[],
-        }
-    }
+/// Returns the variables that the words of a row set. A later word replaces an earlier one.
+fn variables(words: &str) -> Vec<(&str, &str)> {
+    let set = |word| SETS.iter().find(|(name, _)| *name == word);
+    let words = words.split(' ');
+    let words = words.flat_map(|word| set(word).map_or(word, |(_, all)| all).split(' '));
+    words.map(|word| word.split_once('=').unwrap()).collect()
 }
 
 #[test]
 fn each_variable_of_the_sdk_counts_for_both_clients() {
-    use Preset::{All, NoKeys, Nothing, Proxy};
     let server = Server::start();
     let folder = std::env::temp_dir().join(format!("environment-{}", server.port));
     std::fs::create_dir_all(folder.join(".aws")).unwrap();
@@ -232,259 +269,15 @@ fn each_variable_of_the_sdk_counts_for_both_clients() {
         format!("[default]\nregion = eu-north-1\nendpoint_url = {url}\nmax_attempts = 2\nsdk_ua_app_id = of-profile\n[profile other]\nregion = eu-south-1\nservices = local\nretry_mode = legacy\n[services local]\ndynamodb =\n  endpoint_url = {url}\n[profile fips]\nregion = us-east-1\nuse_fips_endpoint = true\naccount_id_endpoint_mode = disabled\naws_account_id = 111122223333\n"),
     )
     .unwrap();
-    let config = ("AWS_CONFIG_FILE", "FOLDER/config");
-
-    // Status of DynamoDB, further variables, own variables, and what the end or a request contains.
-    type Row<'a> = (u16, Preset, &'a [(&'a str, &'a str)], &'a str);
-    let rows: &[Row<'_>] = &[
-        (200, All, &[], "[\"access\", "),
-        (200, All, &[("AWS_SESSION_TOKEN", "a-token")], "| a-token |"),
-        (200, All, &[("AWS_SDK_UA_APP_ID", "shop")], "| shop"),
-        (200, All, &[("AWS_REGION", "cn-north-1")], "cn-north-1"),
-        (
-            200,
-            All,
-            &[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "eu-west-3")],
-            "eu-west-3",
-        ),
-        (
-            200,
-            All,
-            &[("AWS_ENDPOINT_URL_DYNAMODB", "URL/path")],
-            "POST /path",
-        ),
-        (
-            200,
-            All,
-            &[("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")],
-            "Applied",
-        ),
-        (
-            200,
-            All,
-            &[
-                ("AWS_EXECUTION_ENV", "AWS_Lambda_provided.al2023"),
-                ("AWS_LAMBDA_FUNCTION_NAME", "f"),
-                ("_X_AMZN_TRACE_ID", "Root=1-2-3"),
-            ],
-            "Applied",
-        ),
-        (
-            200,
-            All,
-            &[
-                ("NO_PROXY", "127.0.0.1"),
-                ("HTTP_PROXY", "http://127.0.0.1:1"),
-            ],
-            "Applied",
-        ),
-        (
-            200,
-            NoKeys,
-            &[
-                ACCESS_KEY,
-                SECRET,
-                ("AWS_ENDPOINT_URL", "http://dynamodb.example"),
-                ("HTTP_PROXY", "URL"),
-            ],
-            "POST http://dynamodb.example/",
-        ),
-        (500, All, &[], "maybe_applied: true"),
-        (
-            500,
-            All,
-            &[("AWS_MAX_ATTEMPTS", "1")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_MAX_ATTEMPTS", "2")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_MAX_ATTEMPTS", "7")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_MAX_ATTEMPTS", "0")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_MAX_ATTEMPTS", "many")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_RETRY_MODE", "legacy")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_RETRY_MODE", "standard")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_RETRY_MODE", "unknown")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_NEW_RETRIES_2026", "true")],
-            "maybe_applied: true",
-        ),
-        (
-            500,
-            All,
-            &[("AWS_NEW_RETRIES_2026", "true"), ("AWS_MAX_ATTEMPTS", "4")],
-            "maybe_applied: true",
-        ),
-        (
-            200,
-            Proxy,
-            &[],
-            "CONNECT dynamodb.eu-west-1.amazonaws.com:443",
-        ),
-        (
-            200,
-            Proxy,
-            &[("AWS_USE_FIPS_ENDPOINT", "true")],
-            "CONNECT dynamodb-fips.eu-west-1.amazonaws.com:443",
-        ),
-        (
-            200,
-            Proxy,
-            &[("AWS_USE_DUALSTACK_ENDPOINT", "true")],
-            "CONNECT dynamodb.eu-west-1.api.aws:443",
-        ),
-        (
-            200,
-            Proxy,
-            &[("AWS_ACCOUNT_ID", "111122223333")],
-            "CONNECT 111122223333.ddb.eu-west-1.amazonaws.com:443",
-        ),
-        (
-            200,
-            Proxy,
-            &[
-                ("AWS_ACCOUNT_ID", "111122223333"),
-                ("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled"),
-            ],
-            "CONNECT dynamodb.eu-west-1.amazonaws.com:443",
-        ),
-        (
-            200,
-            Proxy,
-            &[("AWS_ACCOUNT_ID_ENDPOINT_MODE", "required")],
-            "maybe_applied: false",
-        ),
-        (
-            200,
-            Proxy,
-            &[("AWS_ACCOUNT_ID_ENDPOINT_MODE", "unknown")],
-            "",
-        ),
-        (
-            200,
-            Proxy,
-            &[ENDPOINT, ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")],
-            "CONNECT dynamodb.eu-west-1.amazonaws.com:443",
-        ),
-        (
-            200,
-            Proxy,
-            &[ENDPOINT, ("AWS_USE_FIPS_ENDPOINT", "true")],
-            "maybe_applied: false",
-        ),
-        (
-            200,
-            Nothing,
-            &[
-                config,
-                ("AWS_PROFILE", "fips"),
-                ACCESS_KEY,
-                SECRET,
-                PROXY,
-                ("AWS_MAX_ATTEMPTS", "1"),
-            ],
-            "CONNECT dynamodb-fips.us-east-1.amazonaws.com:443",
-        ),
-        (500, Nothing, &[config, ACCESS_KEY, SECRET], "eu-north-1"),
-        (200, Nothing, &[config, ACCESS_KEY, SECRET], "| of-profile"),
-        (
-            200,
-            Nothing,
-            &[config, ("AWS_PROFILE", "other")],
-            "of-other",
-        ),
-        (200, Nothing, &[config, ("AWS_PROFILE", "missing")], ""),
-        (200, NoKeys, &[], "of-file"),
-        (200, NoKeys, &[("AWS_PROFILE", "other")], "| t |"),
-        (
-            200,
-            NoKeys,
-            &[
-                ("AWS_SHARED_CREDENTIALS_FILE", "FOLDER/none"),
-                ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "URL/container"),
-                ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "a"),
-            ],
-            "of-container",
-        ),
-        (
-            200,
-            NoKeys,
-            &[
-                ("AWS_SHARED_CREDENTIALS_FILE", "FOLDER/none"),
-                ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "URL"),
-            ],
-            "of-imds",
-        ),
-        (
-            200,
-            NoKeys,
-            &[
-                ("AWS_SHARED_CREDENTIALS_FILE", "FOLDER/none"),
-                ("AWS_EC2_METADATA_DISABLED", "true"),
-            ],
-            "Credentials",
-        ),
-        (
-            200,
-            NoKeys,
-            &[
-                ("AWS_SHARED_CREDENTIALS_FILE", "FOLDER/none"),
-                ("AWS_WEB_IDENTITY_TOKEN_FILE", "FOLDER/token"),
-                ("AWS_ROLE_ARN", "arn:aws:iam::111122223333:role/r"),
-                ("AWS_ENDPOINT_URL_STS", "URL/sts"),
-            ],
-            "of-sts",
-        ),
-        (200, NoKeys, &[ACCESS_KEY], "of-file"),
-        (
-            200,
-            Nothing,
-            &[ENDPOINT, ACCESS_KEY, SECRET],
-            "no AWS region",
-        ),
-    ];
-    for (status, preset, own, contained) in rows {
-        *server.status.lock().unwrap() = *status;
-        let variables = [preset.variables(), own].concat();
+    for row in ROWS.trim().lines() {
+        let (words, contained) = row.split_once("=>").unwrap();
+        let (status, words) = words.trim().split_once(' ').unwrap();
+        *server.status.lock().unwrap() = status.parse().unwrap();
+        let variables = variables(words);
         let [sdk, lean] = ["sdk", "lean"].map(|client| run(&server, &folder, client, &variables));
-        assert_eq!(lean, sdk, "{variables:?}");
+        assert_eq!(lean, sdk, "{row}");
         let text = format!("{} {:?}", sdk.end, sdk.requests).replace('\\', "");
-        assert!(text.contains(contained), "{variables:?}: {sdk:#?}");
+        assert!(text.contains(contained.trim()), "{row}: {sdk:#?}");
     }
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -20,8 +20,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+use super::Kind;
 use super::connections::read_request;
-use super::recorder::Kind;
 
 /// The timeout of a send.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
@@ -247,208 +247,75 @@ async fn a_response_that_stalls_at_any_byte_ends_alike() {
     }
 }
 
+/// Responses after which the connection closes, each with what is wrong about it.
+const CLOSES: &str = r"
+the length is larger than the body => HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}
+the length is smaller than the body => HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{}
+the length is zero => HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n{}
+there is no length => HTTP/1.1 200 OK\r\n\r\n{}
+the length is no number => HTTP/1.1 200 OK\r\ncontent-length: two\r\n\r\n{}
+the length is negative => HTTP/1.1 200 OK\r\ncontent-length: -2\r\n\r\n{}
+two lengths differ => HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}
+the length is too large for any memory => HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n{}
+chunks => HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n
+chunks without the last one => HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n
+a chunk whose length is no number => HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nz\r\n{}\r\n0\r\n\r\n
+chunks and a length => HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n
+HTTP 1.0 => HTTP/1.0 200 OK\r\n\r\n{}
+HTTP 9.9 => HTTP/9.9 200 OK\r\ncontent-length: 2\r\n\r\n{}
+not HTTP => 220 mail.example.com ESMTP\r\n
+an empty line => \r\n\r\n
+a status of four digits => HTTP/1.1 2000 OK\r\ncontent-length: 2\r\n\r\n{}
+a status below 100 => HTTP/1.1 099 OK\r\ncontent-length: 2\r\n\r\n{}
+a header without a colon => HTTP/1.1 200 OK\r\nbroken\r\ncontent-length: 2\r\n\r\n{}
+100 before the response => HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}
+101 => HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n
+204 with a body => HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\n{}
+304 => HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n
+";
+
 #[tokio::test]
 async fn a_wrong_response_ends_alike() {
-    let raw = |text: &str| text.as_bytes().to_vec();
-    let rows: Vec<(&str, Act)> = vec![
-        (
-            "the length is larger than the body",
-            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}")),
-        ),
-        (
-            "the length is smaller than the body",
-            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{}")),
-        ),
-        (
-            "the length is zero",
-            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n{}")),
-        ),
-        (
-            "there is no length",
-            Act::Closes(raw("HTTP/1.1 200 OK\r\n\r\n{}")),
-        ),
-        (
-            "there is neither length nor end",
-            Act::Stalls(raw("HTTP/1.1 200 OK\r\n\r\n{}")),
-        ),
-        (
-            "the length is no number",
-            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: two\r\n\r\n{}")),
-        ),
-        (
-            "the length is negative",
-            Act::Closes(raw("HTTP/1.1 200 OK\r\ncontent-length: -2\r\n\r\n{}")),
-        ),
-        (
-            "two lengths differ",
-            Act::Closes(raw(
-                "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
-            )),
-        ),
-        (
-            "the length is too large for any memory",
-            Act::Closes(raw(
-                "HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n{}",
-            )),
-        ),
-        (
-            "chunks",
-            Act::Closes(raw(
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
-            )),
-        ),
-        (
-            "chunks without the last one",
-            Act::Closes(raw(
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
-            )),
-        ),
-        (
-            "a chunk whose length is no number",
-            Act::Closes(raw(
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nz\r\n{}\r\n0\r\n\r\n",
-            )),
-        ),
-        (
-            "chunks and a length",
-            Act::Closes(raw(
-                "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-            )),
-        ),
-        ("HTTP 1.0", Act::Closes(raw("HTTP/1.0 200 OK\r\n\r\n{}"))),
-        (
-            "HTTP 9.9",
-            Act::Closes(raw("HTTP/9.9 200 OK\r\ncontent-length: 2\r\n\r\n{}")),
-        ),
-        (
-            "not HTTP",
-            Act::Closes(raw("220 mail.example.com ESMTP\r\n")),
-        ),
-        (
-            "the first bytes of TLS",
-            Act::Closes(vec![0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0]),
-        ),
-        ("an empty line", Act::Closes(raw("\r\n\r\n"))),
-        (
-            "a status of four digits",
-            Act::Closes(raw("HTTP/1.1 2000 OK\r\ncontent-length: 2\r\n\r\n{}")),
-        ),
-        (
-            "a status below 100",
-            Act::Closes(raw("HTTP/1.1 099 OK\r\ncontent-length: 2\r\n\r\n{}")),
-        ),
-        (
-            "a header without a colon",
-            Act::Closes(raw(
-                "HTTP/1.1 200 OK\r\nbroken\r\ncontent-length: 2\r\n\r\n{}",
-            )),
-        ),
-        (
-            "a header that is no text",
-            Act::Closes(
-                b"HTTP/1.1 200 OK\r\nx-amzn-errortype: \xff\xfe\r\ncontent-length: 2\r\n\r\n{}"
-                    .to_vec(),
-            ),
-        ),
-        (
-            "100 before the response",
-            Act::Closes(raw(
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
-            )),
-        ),
-        (
-            "101",
-            Act::Closes(raw(
-                "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
-            )),
-        ),
-        (
-            "204 with a body",
-            Act::Closes(raw(
-                "HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\n{}",
-            )),
-        ),
-        (
-            "304",
-            Act::Closes(raw(
-                "HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n",
-            )),
-        ),
-        (
-            "a redirection",
-            Act::Closes(response(
-                "307 Temporary Redirect",
-                "location: http://127.0.0.1:1/\r\n",
-                "",
-            )),
-        ),
-        (
-            "a wrong checksum",
-            Act::Responds(response("200 OK", "x-amz-crc32: 1\r\n", "{}")),
-        ),
-        (
-            "compression that is named and not there",
-            Act::Responds(response("200 OK", "content-encoding: gzip\r\n", "{}")),
-        ),
-        (
-            "another content type",
-            Act::Responds(response("200 OK", "content-type: text/html\r\n", "{}")),
-        ),
-        (
-            "a mark before the JSON",
-            Act::Responds(response("200 OK", "", "\u{feff}{}")),
-        ),
-        (
-            "white space around the JSON",
-            Act::Responds(response("200 OK", "", " \r\n{ }\n")),
-        ),
-        ("two values", Act::Responds(response("200 OK", "", "{}{}"))),
-        (
-            "a body that is no text",
-            Act::Responds(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\xfe".to_vec()),
-        ),
-        (
-            "a response of 2 MB",
-            Act::Responds(response(
-                "200 OK",
-                "",
-                &format!("{{\"pad\":\"{}\"}}", "x".repeat(2_000_000)),
-            )),
-        ),
-        (
-            "an error page of 2 MB",
-            Act::Responds(response("503 Busy", "", &"x".repeat(2_000_000))),
-        ),
-        (
-            "a header of 20 KB",
-            Act::Responds(response(
-                "200 OK",
-                &format!("pad: {}\r\n", "x".repeat(20_000)),
-                "{}",
-            )),
-        ),
-        (
-            "a head without an end",
-            Act::Closes(raw(&format!(
-                "HTTP/1.1 200 OK\r\npad: {}",
-                "x".repeat(1_000_000)
-            ))),
-        ),
-        (
-            "two responses",
-            Act::Responds([success(), success()].concat()),
-        ),
-        (
-            "a response and the announcement that the connection closes",
-            Act::Responds(response("200 OK", "connection: close\r\n", "{}")),
-        ),
-        (
-            "a refusal, and the connection closes",
-            Act::Closes(condition_failed()),
-        ),
+    let escaped = |text: &str| text.replace(r"\r\n", "\r\n").into_bytes();
+    let closes = CLOSES.trim().lines().map(|row| {
+        let (name, text) = row.split_once(" => ").unwrap();
+        (name, Act::Closes(escaped(text)))
+    });
+    let ok = |headers: &str, body: &str| Act::Responds(response("200 OK", headers, body));
+    let no_end = b"HTTP/1.1 200 OK\r\n\r\n{}".to_vec();
+    let no_text = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\xfe".to_vec();
+    let header = b"HTTP/1.1 200 OK\r\nx-amzn-errortype: \xff\xfe\r\ncontent-length: 2\r\n\r\n{}";
+    let elsewhere = "location: http://127.0.0.1:1/\r\n";
+    let redirection = response("307 Temporary Redirect", elsewhere, "");
+    let long = "x".repeat(2_000_000);
+    let long_body = format!("{{\"pad\":\"{long}\"}}");
+    let long_header = format!("pad: {}\r\n", &long[..20_000]);
+    let endless = format!("HTTP/1.1 200 OK\r\npad: {}", &long[..1_000_000]);
+    let page = response("503 Busy", "", &long);
+    let two = [success(), success()].concat();
+    let tls = vec![0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0];
+    let others = [
+        ("no length and no end", Act::Stalls(no_end)),
+        ("the first bytes of TLS", Act::Closes(tls)),
+        ("a header that is no text", Act::Closes(header.to_vec())),
+        ("a redirection", Act::Closes(redirection)),
+        ("a wrong checksum", ok("x-amz-crc32: 1\r\n", "{}")),
+        ("gzip that is none", ok("content-encoding: gzip\r\n", "{}")),
+        ("a web page", ok("content-type: text/html\r\n", "{}")),
+        ("a mark before the JSON", ok("", "\u{feff}{}")),
+        ("white space around the JSON", ok("", " \r\n{ }\n")),
+        ("two values", ok("", "{}{}")),
+        ("a body that is no text", Act::Responds(no_text)),
+        ("a response of 2 MB", ok("", &long_body)),
+        ("an error page of 2 MB", Act::Responds(page)),
+        ("a header of 20 KB", ok(&long_header, "{}")),
+        ("a head without an end", Act::Closes(endless.into_bytes())),
+        ("two responses", Act::Responds(two)),
+        ("a last response", ok("connection: close\r\n", "{}")),
+        ("a refusal, and no more", Act::Closes(condition_failed())),
         ("the connection closes within the request", Act::Hangs),
     ];
-    for (name, act) in rows {
+    for (name, act) in closes.chain(others) {
         for warm in [false, true] {
             let mut script = vec![act.clone(); 3];
             if warm {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::recorder::Kind;
+use super::Kind;
 use super::same_wire::{RequestKind, ended};
 
 /// Bodies of DynamoDB: items with each type, and errors.

@@ -16,7 +16,7 @@ use idempotency_core::store::{Change, SendLog, Store, StoreReply, StoreRequest, 
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 
-use super::recorder::{Kind, RecordedRequest, Recorder, Reply};
+use super::{Kind, RecordedRequest, Recorder, Reply};
 
 const ARN: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/payments";
 
@@ -357,70 +357,51 @@ fn error(status: u16, body: &str) -> Reply {
     (status, Vec::new(), body.to_owned())
 }
 
+/// Replies by their status and body.
+const REPLIES: &str = r#"
+400 {"__type":"a#ThrottlingException","message":"s"}
+400 {"__type":"a#ReplicatedWriteConflictException","message":"s"}
+400 {"__type":"a#TransactionConflictException","message":"s"}
+400 {"__type":"a#ConditionalCheckFailedException","message":"s"}
+400 {"__type":"a#ConditionalCheckFailedException","Item":{"status":{"S":"COMPLETED"},"data":{"M":{"a":{"N":"1"}}}}}
+400 {"__type":"a#ConditionalCheckFailedException","Item":{"s3cr3t":7}}
+400 {"__type":"a#ValidationException","message":"Item size has exceeded the maximum allowed size"}
+400 {"__type":"ResourceNotFoundException"}
+400 {"code":"AccessDeniedException","Message":"no"}
+403 {"__type":"a#UnrecognizedClientException","message":"no"}
+408 {"__type":"RequestTimeoutException"}
+400 {}
+400
+400 <html>s3cr3t
+404 {"message":7}
+413 {"__type":"RequestEntityTooLarge"}
+429 {"message":"s"}
+500 {"__type":"a#InternalServerError","message":"s"}
+500 s3cr3t
+501 {}
+502 <html>
+503 {"__type":"a#ServiceUnavailable"}
+504
+200 s3cr3t
+200
+200 {"Attributes":{"status":{"S":"INPROGRESS"}}}
+200 {"Attributes":{"s3cr3t":7}}
+204
+301
+"#;
+
 #[tokio::test]
 async fn every_error_response_is_repeated_as_often_and_ends_alike() {
-    for reply in [
-        error(400, r#"{"__type":"a#ThrottlingException","message":"s"}"#),
-        error(
-            400,
-            r#"{"__type":"a#ReplicatedWriteConflictException","message":"s"}"#,
-        ),
-        error(
-            400,
-            r#"{"__type":"a#TransactionConflictException","message":"s"}"#,
-        ),
-        error(
-            400,
-            r#"{"__type":"a#ConditionalCheckFailedException","message":"s"}"#,
-        ),
-        error(
-            400,
-            r#"{"__type":"a#ConditionalCheckFailedException","Item":{"status":{"S":"COMPLETED"},"data":{"M":{"a":{"N":"1"}}}}}"#,
-        ),
-        error(
-            400,
-            r#"{"__type":"a#ConditionalCheckFailedException","Item":{"s3cr3t":7}}"#,
-        ),
-        error(
-            400,
-            r#"{"__type":"a#ValidationException","message":"Item size has exceeded the maximum allowed size"}"#,
-        ),
-        error(400, r#"{"__type":"ResourceNotFoundException"}"#),
-        error(400, r#"{"code":"AccessDeniedException","Message":"no"}"#),
-        error(
-            403,
-            r#"{"__type":"a#UnrecognizedClientException","message":"no"}"#,
-        ),
-        error(408, r#"{"__type":"RequestTimeoutException"}"#),
-        error(400, "{}"),
-        error(400, ""),
-        error(400, "<html>s3cr3t"),
-        error(404, "{\"message\":7}"),
-        error(413, r#"{"__type":"RequestEntityTooLarge"}"#),
-        error(429, r#"{"message":"s"}"#),
-        error(500, r#"{"__type":"a#InternalServerError","message":"s"}"#),
-        error(500, "s3cr3t"),
-        error(501, "{}"),
-        error(502, "<html>"),
-        error(503, r#"{"__type":"a#ServiceUnavailable"}"#),
-        error(504, ""),
-        error(200, "s3cr3t"),
-        error(200, ""),
-        error(200, r#"{"Attributes":{"status":{"S":"INPROGRESS"}}}"#),
-        error(200, r#"{"Attributes":{"s3cr3t":7}}"#),
-        error(204, ""),
-        error(301, ""),
-        (
-            400,
-            vec![("x-amzn-errortype", "ThrottlingException:http://a")],
-            "{}".to_owned(),
-        ),
-        (
-            400,
-            vec![("x-amzn-errortype", "a#AccessDenied")],
-            r#"{"__type":"other"}"#.to_owned(),
-        ),
-    ] {
+    let written = REPLIES.trim().lines().map(|row| {
+        let (status, body) = row.split_once(' ').unwrap_or((row, ""));
+        error(status.parse().unwrap(), body)
+    });
+    let named = |code, body| (400, vec![("x-amzn-errortype", code)], body);
+    let by_header = [
+        named("ThrottlingException:http://a", "{}".to_owned()),
+        named("a#AccessDenied", r#"{"__type":"other"}"#.to_owned()),
+    ];
+    for reply in written.chain(by_header) {
         same_end(RequestKind::Put, reply).await;
     }
 }

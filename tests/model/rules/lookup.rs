@@ -5,7 +5,7 @@ use idempotency_core::protocol::{CallTerms, Consistency, Effect, Input, Write};
 use idempotency_core::record::Status;
 use idempotency_core::time::EpochMillis;
 
-use super::{CallView, Rules, record_in};
+use super::{CallView, Received, Requests, Rules, record_in};
 
 /// A read that finds no response starts the handler.
 pub(crate) struct RunsOnAnAbsentRead;
@@ -45,13 +45,7 @@ impl Rules for ClaimsUnconditionallyAfterTheRead {
 pub(crate) struct ReadIgnoresTheWindow;
 
 impl Rules for ReadIgnoresTheWindow {
-    fn receives(
-        &self,
-        _: &CallTerms,
-        view: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
+    fn receives(&self, _: &CallTerms, view: CallView, (now, input): Received) -> Received {
         match &input {
             Input::Read(Some(record))
                 if view.claims == 0 && record.status.value() == Some(&Status::Completed) =>
@@ -71,13 +65,7 @@ impl Rules for ReadIgnoresTheWindow {
 pub(crate) struct ReadIgnoresThePayload;
 
 impl Rules for ReadIgnoresThePayload {
-    fn receives(
-        &self,
-        call: &CallTerms,
-        view: CallView,
-        now: EpochMillis,
-        mut input: Input,
-    ) -> (EpochMillis, Input) {
+    fn receives(&self, call: &CallTerms, view: CallView, (now, mut input): Received) -> Received {
         if view.claims == 0
             && matches!(input, Input::Read(_))
             && let Some(record) = record_in(&mut input)
@@ -93,13 +81,7 @@ impl Rules for ReadIgnoresThePayload {
 }
 
 /// Each read is eventually consistent, also the one that finds out what became of a claim whose reply was lost.
-pub(crate) struct EveryReadIsEventual;
-
-impl Rules for EveryReadIsEventual {
-    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::Read(_) => Effect::Read(Consistency::Eventual),
-            other => other,
-        }
-    }
-}
+pub(crate) const EVERY_READ_IS_EVENTUAL: Requests = Requests(|_, _, effect| match effect {
+    Effect::Read(_) => Effect::Read(Consistency::Eventual),
+    other => other,
+});

@@ -2,7 +2,6 @@
 
 mod faults;
 mod lookup;
-mod operator;
 mod single_flight;
 mod staging;
 mod steps;
@@ -16,9 +15,9 @@ use idempotency_core::protocol::{
 use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
 
+pub(crate) use crate::operator::{DecidesAboutAnyClaim, DecisionKeepsTheOwner, DecisionReports};
 pub(crate) use faults::*;
 pub(crate) use lookup::*;
-pub(crate) use operator::*;
 pub(crate) use single_flight::*;
 pub(crate) use staging::*;
 pub(crate) use steps::*;
@@ -37,16 +36,13 @@ pub(crate) struct CallView {
     pub(crate) releases: bool,
 }
 
+/// What a call receives, and when by its clock.
+type Received = (EpochMillis, Input);
+
 /// A layer between the protocol and its scenario. The default changes nothing.
 pub(crate) trait Rules: Sync {
     /// Returns what the protocol receives instead of `input`.
-    fn receives(
-        &self,
-        _: &CallTerms,
-        _: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
+    fn receives(&self, _: &CallTerms, _: CallView, (now, input): Received) -> Received {
         (now, input)
     }
 
@@ -82,6 +78,24 @@ pub(crate) trait Rules: Sync {
     /// Returns the write of an operator's decision, and its condition.
     fn decides(&self, decided: Decided) -> (Write, Condition) {
         (decided.write, decided.condition)
+    }
+}
+
+/// Rules whose only fault is in what a call receives.
+pub(crate) struct Receives(fn(&CallTerms, CallView, Received) -> Received);
+
+impl Rules for Receives {
+    fn receives(&self, call: &CallTerms, view: CallView, received: Received) -> Received {
+        self.0(call, view, received)
+    }
+}
+
+/// Rules whose only fault is in what a call requests.
+pub(crate) struct Requests(fn(&CallTerms, CallView, Effect) -> Effect);
+
+impl Rules for Requests {
+    fn requests(&self, call: &CallTerms, view: CallView, effect: Effect) -> Effect {
+        self.0(call, view, effect)
     }
 }
 

@@ -6,7 +6,7 @@ use idempotency_core::protocol::{
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 
-use super::{CallView, Rules};
+use super::{CallView, Received, Receives, Requests, Rules};
 
 /// Calls of one key join, also with different payloads.
 pub(crate) struct SingleFlightIgnoresThePayload;
@@ -25,13 +25,7 @@ impl Rules for LeaderSharesWithAnotherPayload {
         key_without_payload(call)
     }
 
-    fn receives(
-        &self,
-        call: &CallTerms,
-        _: CallView,
-        now: EpochMillis,
-        mut input: Input,
-    ) -> (EpochMillis, Input) {
+    fn receives(&self, call: &CallTerms, _: CallView, (now, mut input): Received) -> Received {
         if let Input::LeaderDone(Some(record)) = &mut input {
             record.validation = call.validation.clone().into();
         }
@@ -47,79 +41,38 @@ fn key_without_payload(call: &CallTerms) -> InFlightKey {
 }
 
 /// A call is followed although its lease has expired.
-pub(crate) struct LeaderOutlivesItsLease;
-
-impl Rules for LeaderOutlivesItsLease {
-    fn receives(
-        &self,
-        _: &CallTerms,
-        _: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
-        match input {
-            Input::LeaderProgress(flight) => {
-                let until = flight.until.max(now);
-                (now, Input::LeaderProgress(InFlight { until, ..flight }))
-            }
-            other => (now, other),
-        }
+pub(crate) const LEADER_OUTLIVES_ITS_LEASE: Receives = Receives(|_, _, (now, input)| match input {
+    Input::LeaderProgress(flight) => {
+        let until = flight.until.max(now);
+        (now, Input::LeaderProgress(InFlight { until, ..flight }))
     }
-}
+    other => (now, other),
+});
 
 /// A shared response is used without a check of its window.
-pub(crate) struct FollowerIgnoresTheWindow;
-
-impl Rules for FollowerIgnoresTheWindow {
-    fn receives(
-        &self,
-        _: &CallTerms,
-        _: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
-        match input {
-            Input::LeaderDone(Some(_)) => (EpochMillis::new(0), input),
-            other => (now, other),
-        }
-    }
-}
+pub(crate) const FOLLOWER_IGNORES_THE_WINDOW: Receives =
+    Receives(|_, _, (now, input)| match input {
+        Input::LeaderDone(Some(_)) => (EpochMillis::new(0), input),
+        other => (now, other),
+    });
 
 /// A call follows another for twice the time that the protocol asks for.
-pub(crate) struct FollowerIgnoresItsDeadline;
-
-impl Rules for FollowerIgnoresItsDeadline {
-    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::AwaitLeader(at_most) => Effect::AwaitLeader(at_most * 2),
-            other => other,
-        }
-    }
-}
+pub(crate) const FOLLOWER_IGNORES_ITS_DEADLINE: Requests = Requests(|_, _, effect| match effect {
+    Effect::AwaitLeader(at_most) => Effect::AwaitLeader(at_most * 2),
+    other => other,
+});
 
 /// A waiting call is followed although the lease that it waits for has expired.
-pub(crate) struct WaitOutlivesTheLease;
-
-impl Rules for WaitOutlivesTheLease {
-    fn receives(
-        &self,
-        _: &CallTerms,
-        _: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
-        match input {
-            Input::LeaderProgress(InFlight {
-                stage: Stage::Waiting { round, .. },
-                until,
-            }) => {
-                let stage = Stage::Waiting { until: None, round };
-                (now, Input::LeaderProgress(InFlight { stage, until }))
-            }
-            other => (now, other),
-        }
+pub(crate) const WAIT_OUTLIVES_THE_LEASE: Receives = Receives(|_, _, (now, input)| match input {
+    Input::LeaderProgress(InFlight {
+        stage: Stage::Waiting { round, .. },
+        until,
+    }) => {
+        let stage = Stage::Waiting { until: None, round };
+        (now, Input::LeaderProgress(InFlight { stage, until }))
     }
-}
+    other => (now, other),
+});
 
 /// A leader shares a response before it is confirmed.
 pub(crate) struct LeaderSharesUnconfirmed;

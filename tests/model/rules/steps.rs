@@ -3,9 +3,8 @@
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::protocol::{CallTerms, Effect, Input, Write, WriteResult};
 use idempotency_core::record::{Attribute, Field, Record, RecordedSteps, Status};
-use idempotency_core::time::EpochMillis;
 
-use super::{CallView, Rules, record_in};
+use super::{CallView, Received, Requests, Rules, record_in};
 
 /// A run begins with the steps that the failed claim brought back, and not with those after the takeover.
 pub(crate) struct StepsOfTheFailedClaim;
@@ -26,45 +25,28 @@ impl Rules for StepsOfTheFailedClaim {
 }
 
 /// A takeover replaces the whole record, on the same condition.
-pub(crate) struct TakeoverByPut;
-
-impl Rules for TakeoverByPut {
-    fn requests(&self, call: &CallTerms, _: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::Write(Write::Update(change), condition) if change.set.owner.exists() => {
-                let claim = Record {
-                    status: Field::Value(Status::InProgress),
-                    validation: call.validation.clone().into(),
-                    steps: Field::Value(RecordedSteps::default()),
-                    ..change.set
-                };
-                Effect::Write(Write::Put(claim), condition)
-            }
-            other => other,
-        }
+pub(crate) const TAKEOVER_BY_PUT: Requests = Requests(|call, _, effect| match effect {
+    Effect::Write(Write::Update(change), condition) if change.set.owner.exists() => {
+        let claim = Record {
+            status: Field::Value(Status::InProgress),
+            validation: call.validation.clone().into(),
+            steps: Field::Value(RecordedSteps::default()),
+            ..change.set
+        };
+        Effect::Write(Write::Put(claim), condition)
     }
-}
+    other => other,
+});
 
 /// A takeover does not ask whether the lease is the one that was read.
-pub(crate) struct TakeoverWithoutLease;
-
-impl Rules for TakeoverWithoutLease {
-    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
-        without_comparison(effect, Attribute::InProgressExpiration)
-    }
-}
+pub(crate) const TAKEOVER_WITHOUT_LEASE: Requests =
+    Requests(|_, _, effect| without_comparison(effect, Attribute::InProgressExpiration));
 
 /// A call takes over the steps of any payload.
 pub(crate) struct TakeoverOfAnotherPayload;
 
 impl Rules for TakeoverOfAnotherPayload {
-    fn receives(
-        &self,
-        call: &CallTerms,
-        view: CallView,
-        now: EpochMillis,
-        mut input: Input,
-    ) -> (EpochMillis, Input) {
+    fn receives(&self, call: &CallTerms, view: CallView, (now, mut input): Received) -> Received {
         if !view.ran
             && let Some(record) = record_in(&mut input)
             && record.in_progress_expiration.value() < Some(&now)
@@ -81,32 +63,20 @@ impl Rules for TakeoverOfAnotherPayload {
 }
 
 /// The result of a step is written without its fence.
-pub(crate) struct UnfencedStep;
-
-impl Rules for UnfencedStep {
-    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::Write(step @ Write::Step { .. }, _) => {
-                Effect::Write(step, Condition::Exists(Attribute::Steps))
-            }
-            other => other,
-        }
+pub(crate) const UNFENCED_STEP: Requests = Requests(|_, _, effect| match effect {
+    Effect::Write(step @ Write::Step { .. }, _) => {
+        Effect::Write(step, Condition::Exists(Attribute::Steps))
     }
-}
+    other => other,
+});
 
 /// The release after a failure deletes the record, with its steps and its mark.
-pub(crate) struct ReleaseDeletesAll;
-
-impl Rules for ReleaseDeletesAll {
-    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::Write(Write::Update(change), condition) if change.set.failure.exists() => {
-                Effect::Write(Write::Delete, condition)
-            }
-            other => other,
-        }
+pub(crate) const RELEASE_DELETES_ALL: Requests = Requests(|_, _, effect| match effect {
+    Effect::Write(Write::Update(change), condition) if change.set.failure.exists() => {
+        Effect::Write(Write::Delete, condition)
     }
-}
+    other => other,
+});
 
 /// Removes the comparison of one attribute from the condition of a takeover.
 fn without_comparison(effect: Effect, attribute: Attribute) -> Effect {

@@ -3,14 +3,12 @@
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use idempotency_testkit::dynamodb::Fault;
 
-use super::super::{client, database, lose_replies, text};
+use super::super::{lose_replies, text};
 use super::*;
 
 #[tokio::test]
 async fn the_first_update_makes_the_item_and_a_duplicate_changes_nothing() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, _) = once();
+    let (db, client, once, _) = counting(1).await;
     assert!(counted(&client, &once, "evt-1").await);
     assert!(!counted(&client, &once, "evt-1").await);
     assert!(counted(&client, &once, "evt-2").await);
@@ -20,9 +18,7 @@ async fn the_first_update_makes_the_item_and_a_duplicate_changes_nothing() {
 
 #[tokio::test]
 async fn the_present_values_are_returned_without_the_keys() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, _) = once();
+    let (_db, client, once, _) = counting(1).await;
     let silent = send(&client, count(&once, "evt-1")).await;
     assert!(silent.is_applied() && silent.item().is_none());
     let new = send(&client, count(&once, "evt-2").return_item()).await;
@@ -37,9 +33,7 @@ async fn the_present_values_are_returned_without_the_keys() {
 
 #[tokio::test]
 async fn a_lost_reply_is_an_update_that_was_applied_before() {
-    let db = database().await;
-    let client = client(&db, 3);
-    let (once, _) = once();
+    let (db, client, once, _) = counting(3).await;
     db.inject(Fault::on("UpdateItem").drop_reply());
     let OnceOutcome::AlreadyApplied(already) = send(&client, count(&once, "evt-1")).await else {
         panic!("the second send finds the key");
@@ -57,9 +51,7 @@ async fn a_lost_reply_is_an_update_that_was_applied_before() {
 
 #[tokio::test]
 async fn a_failed_request_can_be_sent_again_with_its_key() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, _) = once();
+    let (db, client, once, _) = counting(1).await;
     for (fault, maybe) in [
         (Fault::on("UpdateItem").drop_reply(), true),
         (
@@ -83,9 +75,7 @@ async fn a_failed_request_can_be_sent_again_with_its_key() {
 #[tokio::test]
 async fn parallel_writers_of_every_event_three_times_count_each_once() {
     const EVENTS: i64 = 40;
-    let db = database().await;
-    let client = client(&db, 5);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(5).await;
     // The writers cross the end of a bucket.
     clock.advance(BUCKET - Duration::from_millis(40));
     lose_replies(&db, |count| count % 4 == 0);
@@ -109,9 +99,7 @@ async fn parallel_writers_of_every_event_three_times_count_each_once() {
 
 #[tokio::test]
 async fn a_request_that_arrives_after_its_key_was_forgotten_is_not_applied() {
-    let db = database().await;
-    let client = client(&db, 3);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(3).await;
     let late = db.inject(Fault::on("UpdateItem").late_arrival());
     assert!(counted(&client, &once, "evt-1").await, "the second send");
     // Other updates remove the key.
@@ -129,9 +117,7 @@ async fn a_request_that_arrives_after_its_key_was_forgotten_is_not_applied() {
 
 #[tokio::test]
 async fn a_call_whose_key_was_forgotten_between_its_sends_says_that_it_may_have_been_applied() {
-    let db = database().await;
-    let client = client(&db, 3);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(3).await;
     db.inject(Fault::on("UpdateItem").drop_reply());
     let again = db.inject(Fault::on("UpdateItem").nth(2).hold());
     let (sender, update) = (client.clone(), count(&once, "evt-1"));
@@ -155,9 +141,7 @@ async fn a_call_whose_key_was_forgotten_between_its_sends_says_that_it_may_have_
 async fn a_late_request_of_a_duplicate_that_began_within_the_lifetime_is_not_applied() {
     // Five buckets are lifetime and skew.
     for later in 0..=5 {
-        let db = database().await;
-        let client = client(&db, 1);
-        let (once, clock) = once();
+        let (db, client, once, clock) = counting(1).await;
         assert!(counted(&client, &once, "evt-1").await);
         clock.advance(BUCKET * later);
         let late = db.inject(Fault::on("UpdateItem").late_arrival());
@@ -171,9 +155,7 @@ async fn a_late_request_of_a_duplicate_that_began_within_the_lifetime_is_not_app
 
 #[tokio::test]
 async fn a_request_that_arrives_late_at_an_idle_item_finds_its_key() {
-    let db = database().await;
-    let client = client(&db, 3);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(3).await;
     let late = db.inject(Fault::on("UpdateItem").late_arrival());
     assert!(counted(&client, &once, "evt-1").await);
     clock.advance(BUCKET * 100);
@@ -183,9 +165,7 @@ async fn a_request_that_arrives_late_at_an_idle_item_finds_its_key() {
 
 #[tokio::test]
 async fn a_condition_of_the_caller_differs_from_a_duplicate() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, _) = once();
+    let (db, client, once, _) = counting(1).await;
     let debit = |event: &str, amount| {
         once.update(TABLE, key("c"), event)
             .expression("SET #units = #units - :n")
@@ -211,9 +191,7 @@ async fn a_condition_of_the_caller_differs_from_a_duplicate() {
 
 #[tokio::test]
 async fn all_clauses_of_an_update_expression_are_merged() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, _) = once();
+    let (_db, client, once, _) = counting(1).await;
     let tags = aws_sdk_dynamodb::types::AttributeValue::Ss(vec!["a".to_owned(), "b".to_owned()]);
     let first = once.update(TABLE, key("c"), "evt-1");
     let first = first
@@ -246,9 +224,7 @@ async fn all_clauses_of_an_update_expression_are_merged() {
 
 #[tokio::test]
 async fn two_counters_in_one_item_keep_their_keys_apart() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(1).await;
     let other = Once::new(plan().attributes("visits_").key_bytes(16)).unwrap();
     let other = other.clock(Arc::new(clock));
     assert!(counted(&client, &once, "evt-1").await);
@@ -260,9 +236,7 @@ async fn two_counters_in_one_item_keep_their_keys_apart() {
 
 #[tokio::test]
 async fn another_plan_is_refused() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(1).await;
     assert!(counted(&client, &once, "evt-1").await);
     let other = Once::new(once::plan(0.1, LIFETIME * 2)).unwrap();
     let other = other.clock(Arc::new(clock));
@@ -279,9 +253,7 @@ async fn another_plan_is_refused() {
 
 #[tokio::test]
 async fn an_update_in_a_transaction_counts_once() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, _) = once();
+    let (db, client, once, _) = counting(1).await;
     let prepared = count(&once, "evt-1").prepare(&client).await.unwrap();
     let transaction = || {
         let item = prepared.transact_item();
@@ -302,9 +274,7 @@ async fn an_update_in_a_transaction_counts_once() {
 
 #[tokio::test]
 async fn an_update_of_an_idle_item_is_part_of_a_transaction() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(1).await;
     for event in 0..5 {
         assert!(counted(&client, &once, &format!("old-{event}")).await);
     }
@@ -336,9 +306,7 @@ async fn an_update_of_an_idle_item_is_part_of_a_transaction() {
 
 #[tokio::test]
 async fn debug_and_errors_show_no_value() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, _) = once();
+    let (_db, client, once, _) = counting(1).await;
     let update = once.update(TABLE, key("c"), "secret-key");
     let update = update
         .expression("SET name_of = :n")

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::Fault;
 
-use super::super::{Item, client, database};
+use super::super::Item;
 use super::*;
 
 /// Returns the digest that an update of this event stores now, and the name of its set.
@@ -38,9 +38,7 @@ async fn count_events(client: &Client, once: &Once, name: &str, events: u32) {
 
 #[tokio::test]
 async fn keys_leave_the_item_as_time_passes() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(1).await;
     for bucket in 0..20 {
         count_events(&client, &once, &format!("evt-{bucket}"), 3).await;
         let keys: usize = keys(&db).await.values().sum();
@@ -52,9 +50,7 @@ async fn keys_leave_the_item_as_time_passes() {
 
 #[tokio::test]
 async fn an_idle_item_with_few_old_keys_takes_one_request() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(1).await;
     count_events(&client, &once, "old", 3).await;
     // The same slot again.
     clock.advance(BUCKET * 9);
@@ -71,9 +67,7 @@ async fn an_idle_item_with_few_old_keys_takes_one_request() {
 #[tokio::test]
 async fn an_idle_item_with_many_old_keys_takes_one_more_request_and_loses_them() {
     for idle in [7, 8, 9, 10, 13, 90, 7 + 9 * 1_000] {
-        let db = database().await;
-        let client = client(&db, 1);
-        let (once, clock) = once();
+        let (db, client, once, clock) = counting(1).await;
         count_events(&client, &once, "old", 4).await;
         clock.advance(BUCKET * idle);
         db.clear_requests();
@@ -97,9 +91,7 @@ async fn an_idle_item_with_many_old_keys_takes_one_more_request_and_loses_them()
 
 #[tokio::test]
 async fn parallel_writers_of_an_idle_item_all_count() {
-    let db = database().await;
-    let client = client(&db, 5);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(5).await;
     count_events(&client, &once, "old", 40).await;
     clock.advance(BUCKET * 9);
     super::super::lose_replies(&db, |count| count % 3 == 0);
@@ -118,9 +110,7 @@ async fn parallel_writers_of_an_idle_item_all_count() {
 
 #[tokio::test]
 async fn a_condition_of_the_caller_is_also_checked_on_an_idle_item() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, clock) = once();
+    let (db, client, once, clock) = counting(1).await;
     count_events(&client, &once, "old", 40).await;
     clock.advance(BUCKET * 9);
     let limited = |most| {
@@ -141,8 +131,7 @@ async fn thirty_thousand_keys_are_known_by_one_item() {
     let bucket = Duration::from_secs(2_172);
     let clock = ManualClock::at(2_172_000 * 900_000);
     let once = Once::new(most).unwrap().clock(Arc::new(clock.clone()));
-    let db = database().await;
-    let client = client(&db, 1);
+    let (db, client) = started(1).await;
 
     // The first update of each bucket writes its number; the other keys are put beside its own. Those that are sent later have their
     // digest, and the rest has other bytes of its length.
@@ -193,9 +182,7 @@ async fn thirty_thousand_keys_are_known_by_one_item() {
 
 #[tokio::test]
 async fn an_item_that_is_full_refuses_and_applies_nothing() {
-    let db = database().await;
-    let client = client(&db, 1);
-    let (once, _) = once();
+    let (db, client, once, _) = counting(1).await;
     let put = client
         .put_item()
         .table_name(TABLE)
@@ -224,8 +211,7 @@ fn milliseconds(duration: Duration) -> i64 {
 
 #[tokio::test]
 async fn a_key_is_known_for_its_lifetime_wherever_in_a_bucket_it_begins() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (_db, client) = started(1).await;
     let (bucket, lifetime) = (milliseconds(BUCKET), milliseconds(LIFETIME));
     let most = milliseconds(plan().estimate().unwrap().remembered_at_most());
     let mut case = 0;
@@ -261,8 +247,7 @@ async fn a_key_is_known_for_its_lifetime_wherever_in_a_bucket_it_begins() {
 
 #[tokio::test]
 async fn clocks_that_differ_by_the_skew_find_each_others_keys() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (_db, client) = started(1).await;
     let (bucket, skew, lifetime) = (
         milliseconds(BUCKET),
         milliseconds(SKEW),
@@ -295,8 +280,7 @@ async fn clocks_that_differ_by_the_skew_find_each_others_keys() {
 
 #[tokio::test]
 async fn a_clock_that_is_too_far_behind_is_refused_and_applies_nothing() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (db, client) = started(1).await;
     let bucket = milliseconds(BUCKET);
     assert!(counted(&client, &writer_at(10 * bucket), "evt-1").await);
     for behind in [2, 3, 5, 7, 9] {
@@ -322,8 +306,7 @@ async fn a_clock_that_is_too_far_behind_is_refused_and_applies_nothing() {
 
 #[tokio::test]
 async fn a_clock_before_1970_is_refused_before_anything_is_sent() {
-    let db = database().await;
-    let client = client(&db, 1);
+    let (db, client) = started(1).await;
     let error = count(&writer_at(-START - 5_000), "evt-1")
         .send(&client)
         .await
@@ -384,8 +367,7 @@ fn disturb(db: &EmbeddedDynamoDb) {
 
 #[tokio::test]
 async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
-    let db = database().await;
-    let client = client(&db, 5);
+    let (db, client) = started(5).await;
     // Two groups of writers, whose clocks differ by the skew. Both cross the end of a bucket.
     let clocks = [Duration::ZERO, SKEW].map(|ahead| {
         let clock = ManualClock::at(START);

@@ -12,7 +12,7 @@ use dynamodb_writes::once::{self, Once, OnceError, OnceOutcome, OnceUpdate, Plan
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 
-use super::{TABLE, key, number, number_in, stored};
+use super::{TABLE, key, number, number_in, started, stored};
 
 /// The length of a bucket with [`plan`].
 const BUCKET: Duration = Duration::from_secs(900);
@@ -35,6 +35,13 @@ fn once() -> (Once, ManualClock) {
     let clock = ManualClock::at(START);
     let once = Once::new(plan()).unwrap();
     (once.clock(Arc::new(clock.clone())), clock)
+}
+
+/// Starts a database, with a client and an `Once` whose clock the test moves.
+async fn counting(sends: u32) -> (EmbeddedDynamoDb, Client, Once, ManualClock) {
+    let (db, client) = started(sends).await;
+    let (once, clock) = once();
+    (db, client, once, clock)
 }
 
 /// Returns an update that counts an event.

@@ -23,7 +23,9 @@ pub(crate) enum Broken {
     UnfencedDelete,
     OwnerIgnored,
     BelowOrEqual,
-    LostOldRecord,
+    ReturnsAnotherRecord,
+    /// No mistake: the contract allows it.
+    ReturnsNoRecord,
     PutInTwoSteps,
     UpdateInTwoSteps,
     PutMerges,
@@ -203,8 +205,11 @@ impl BrokenStore {
             };
         }
         match write {
-            StoreReply::ConditionFailed { .. } if self.broken == Broken::LostOldRecord => {
+            StoreReply::ConditionFailed { .. } if self.broken == Broken::ReturnsNoRecord => {
                 StoreReply::condition_failed(None)
+            }
+            StoreReply::ConditionFailed { .. } if self.broken == Broken::ReturnsAnotherRecord => {
+                StoreReply::condition_failed(Some(Record::default()))
             }
             StoreReply::Applied { .. } if self.broken == Broken::ReplacesNothing => {
                 StoreReply::replaced(None)

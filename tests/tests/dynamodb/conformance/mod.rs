@@ -103,6 +103,12 @@ async fn a_store_whose_eventual_reads_are_stale_conforms() {
 }
 
 #[tokio::test]
+async fn a_store_whose_failed_conditions_return_no_record_conforms() {
+    let store = BrokenStore::new(Broken::ReturnsNoRecord);
+    let _ = assert_conformance(broken::Factory(Arc::new(store)), &clock()).await;
+}
+
+#[tokio::test]
 async fn a_store_alone_is_enough_and_so_is_one_thread() {
     let store = Arc::new(MemoryStore::new());
     assert_conformance(sharing(store), &clock()).await;
@@ -241,7 +247,7 @@ caught! {
     a_store_that_compares_with_or_equal_is_caught: BelowOrEqual by
         "a_completed_record_can_be_claimed_only_after_its_last_second",
         "a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease";
-    a_store_that_does_not_return_the_old_record_is_caught: LostOldRecord by
+    a_store_that_returns_another_record_than_the_old_one_is_caught: ReturnsAnotherRecord by
         "a_put_whose_condition_fails_changes_nothing_and_returns_the_record",
         "an_update_whose_condition_fails_changes_nothing_and_returns_the_record",
         "a_delete_whose_condition_fails_changes_nothing_and_returns_the_record";
