@@ -4,10 +4,9 @@ pub mod hostile;
 pub mod process;
 pub mod soak;
 mod table;
-mod table_factory;
 
+pub use table::TableFactory;
 pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
-pub use table_factory::TableFactory;
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -13,7 +13,6 @@ mod report;
 mod samples;
 mod server;
 mod share;
-mod statistics;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,16 +1,15 @@
 //! The configuration of an operation: settings of the attribute or builder, then environment variables, then defaults.
 
-mod key_required;
+use std::fmt;
+use std::str::FromStr;
+
 mod settings;
 mod value;
 mod variables;
 
 pub use crate::key::HashAlgorithm;
-pub use key_required::{KeyRequired, UnknownKeyRequired};
 pub use settings::Settings;
 pub use variables::{UnknownVariable, Variables};
-
-use std::fmt;
 
 /// The error for an invalid setting or variable: its name, its value and what is accepted.
 ///
@@ -72,3 +71,71 @@ impl fmt::Display for ConfigurationError {
 }
 
 impl std::error::Error for ConfigurationError {}
+
+/// What a payload must have: no key, a key, or every part of it.
+///
+/// A key of several parts, such as `[user_id, order_id]`, is still a key if one part is null, as in Powertools for AWS
+/// Lambda (Python). Calls that would differ only in the missing part then share one record. [`All`](Self::All), the
+/// default, refuses such calls.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::config::KeyRequired;
+///
+/// assert_eq!(KeyRequired::default(), KeyRequired::All);
+/// assert_eq!(KeyRequired::from(true), KeyRequired::Any);
+/// assert_eq!("all".parse(), Ok(KeyRequired::All));
+/// assert_eq!("no".parse(), Ok(KeyRequired::No));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum KeyRequired {
+    /// A key is not required: without one, the handler runs unprotected, with a warning.
+    No,
+    /// A key is required: a payload in which the expression finds none is refused.
+    Any,
+    /// Every part of the key is required: a payload that lacks a part of a multi-select is also refused.
+    #[default]
+    All,
+}
+
+/// Converts `true` to [`KeyRequired::Any`] and `false` to [`KeyRequired::No`].
+impl From<bool> for KeyRequired {
+    fn from(required: bool) -> Self {
+        if required { Self::Any } else { Self::No }
+    }
+}
+
+#[doc(hidden)]
+impl FromStr for KeyRequired {
+    type Err = UnknownKeyRequired;
+
+    /// Parses `all` or a truth value, in upper or lower case.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`UnknownKeyRequired`] for any other text.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.eq_ignore_ascii_case("all") {
+            return Ok(Self::All);
+        }
+        value::truth_of(text)
+            .map(Self::from)
+            .ok_or(UnknownKeyRequired)
+    }
+}
+
+/// The error for a text that is not a [`KeyRequired`]. Its text lists what is accepted.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnknownKeyRequired;
+
+impl fmt::Display for UnknownKeyRequired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write `true`, `false` or `all`")
+    }
+}
+
+impl std::error::Error for UnknownKeyRequired {}

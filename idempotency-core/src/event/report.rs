@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::Span;
 
-use super::span::span;
+use super::emit::span;
 use super::summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
 use crate::outcome::{Bypass, Ending, Outcome, OutcomeKind};
 use crate::protocol::{CallEnd, StagedEnd};

@@ -7,8 +7,6 @@
 mod error;
 mod log;
 mod memory;
-mod rejection;
-mod reply;
 mod request;
 mod staged;
 
@@ -18,10 +16,8 @@ pub use crate::protocol::{Change, Consistency, Write};
 pub use error::{StoreError, StoreErrorKind};
 pub use log::SendLog;
 pub use memory::{LedgerEntry, MemoryStore, MemoryWrites};
-pub use rejection::{RejectedWrite, Rejection};
-pub use reply::StoreReply;
-pub use request::{RecordWrite, StoreRequest, TransactionRequest};
-pub use staged::{Staged, StagedWrites};
+pub use request::{RecordWrite, StoreReply, StoreRequest, TransactionRequest};
+pub use staged::{RejectedWrite, Rejection, Staged, StagedWrites};
 
 /// A store of records.
 ///

@@ -1,9 +1,9 @@
-//! What a store is asked for.
+//! What a store is asked for, and what it replies.
 
-use super::Staged;
+use super::{Rejection, SendLog, Staged, StoreError};
 use crate::protocol::condition::Condition;
 use crate::protocol::{Consistency, Write};
-use crate::record::RecordId;
+use crate::record::{Record, RecordId};
 
 /// One request to a [`Store`](super::Store).
 ///
@@ -83,4 +83,155 @@ pub struct TransactionRequest<'a> {
     pub staged: &'a Staged,
     /// A text that all requests for this transaction share, and no request for another one has. It has at most 36 characters.
     pub token: &'a str,
+}
+
+/// The reply of a store to one request: all that the store knows of it.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::{record::*, store::*};
+/// # use idempotency_core::example::ready;
+/// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
+/// let has_owner = Condition::Exists(Attribute::Owner);
+/// let delete = StoreRequest::write(&id, &Write::Delete, &has_owner);
+/// match ready(store.send(delete, &SendLog::new())) {
+///     StoreReply::ConditionFailed { existing, maybe_applied, .. } => assert!(existing.is_none() && !maybe_applied),
+///     other => panic!("there is no record, so it has no owner: {other:?}"),
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StoreReply {
+    /// The write, or the transaction, was applied.
+    Applied {
+        /// What a put has replaced: a record, or none. `None` if the store does not know it.
+        ///
+        /// A store that knows this without a further request should say it. Then the outcome event and the metrics say that a claim
+        /// was a takeover, the handler can see which run of its key it is ([`Run`](crate::protocol::Run)), and a first run that fails
+        /// deletes its claim. Without it each run that fails leaves a record, for the length of a window.
+        replaced: Option<Option<Record>>,
+        /// True if an earlier send of the same request may have been applied, or may still be.
+        maybe_again: bool,
+    },
+    /// The condition did not hold.
+    ConditionFailed {
+        /// The present record. `None` if the store brought none back: either there is none, or it was not read. A
+        /// [read](super::StoreRequest::Read) tells which.
+        existing: Option<Record>,
+        /// Why the response of that record cannot be read, as in [`Found`](Self::Found).
+        unreadable: Option<String>,
+        /// True if an earlier send of the same request may have been applied (for example, its reply was lost).
+        maybe_applied: bool,
+    },
+    /// A staged write was rejected: its condition did not hold, or the store does not accept it. The condition on the record held,
+    /// or the store does not say. Nothing was applied.
+    Rejected {
+        /// Which staged write was rejected, and why.
+        rejection: Rejection,
+        /// True if an earlier send of the same request may have been applied.
+        maybe_applied: bool,
+    },
+    /// The record that a read found.
+    Found {
+        /// The record. `None` if there is none.
+        record: Option<Record>,
+        /// Why the response of the record cannot be read, such as "piece 2 of 3 of its response is missing". The record then has
+        /// [`Field::Unreadable`](crate::record::Field::Unreadable) data, the handler does not run, and the caller's error contains
+        /// this text.
+        unreadable: Option<String>,
+    },
+    /// The request failed.
+    Failed {
+        /// Why it failed.
+        error: StoreError,
+        /// True if the write may have been applied, or may still be applied later (for example, a send timed out).
+        maybe_applied: bool,
+    },
+}
+
+impl StoreReply {
+    /// Returns the reply to a write that was applied by its only send.
+    pub fn applied() -> Self {
+        Self::Applied {
+            replaced: None,
+            maybe_again: false,
+        }
+    }
+
+    /// Returns the reply to a put that was applied by its only send, over this record or over none.
+    pub fn replaced(record: Option<Record>) -> Self {
+        Self::Applied {
+            replaced: Some(record),
+            maybe_again: false,
+        }
+    }
+
+    /// Returns the reply to a write whose condition does not hold for this record, or for the absence of one.
+    pub fn condition_failed(existing: Option<Record>) -> Self {
+        Self::ConditionFailed {
+            existing,
+            unreadable: None,
+            maybe_applied: false,
+        }
+    }
+
+    /// Returns the reply to a read that found this record, or none.
+    pub fn found(record: Option<Record>) -> Self {
+        Self::Found {
+            record,
+            unreadable: None,
+        }
+    }
+
+    /// Returns the reply to a request that failed and was certainly not applied.
+    pub fn failed(error: StoreError) -> Self {
+        Self::Failed {
+            error,
+            maybe_applied: false,
+        }
+    }
+
+    /// Returns the same reply to a request of which an earlier send may have been applied, or may still be. If it failed, this is so
+    /// of its last send too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_core::store::{StoreReply, StoreError, StoreErrorKind};
+    /// let error = StoreError::new(StoreErrorKind::Unreachable, "no reply in time: check the network");
+    /// assert!(matches!(StoreReply::failed(error).or_earlier(), StoreReply::Failed { maybe_applied: true, .. }));
+    /// ```
+    #[must_use]
+    pub fn or_earlier(mut self) -> Self {
+        match &mut self {
+            Self::Applied {
+                maybe_again: maybe, ..
+            }
+            | Self::ConditionFailed {
+                maybe_applied: maybe,
+                ..
+            }
+            | Self::Rejected {
+                maybe_applied: maybe,
+                ..
+            }
+            | Self::Failed {
+                maybe_applied: maybe,
+                ..
+            } => *maybe = true,
+            Self::Found { .. } => {}
+        }
+        self
+    }
+
+    /// Returns the same reply with what the store has noted of the sends.
+    #[must_use]
+    pub fn noted(self, log: &SendLog) -> Self {
+        let maybe = match self {
+            Self::Applied { .. } => log.maybe_again(),
+            _ => log.maybe_applied(),
+        };
+        if maybe { self.or_earlier() } else { self }
+    }
 }

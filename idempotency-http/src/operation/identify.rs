@@ -1,12 +1,15 @@
 //! From a request to the identity of its call: key and caller become the record's id, the fingerprint its validation.
 
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderName;
 use http::request::Parts;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::{EvaluationError, Expression, ParsedPayload, Selection, is_absent_key};
 use idempotency_core::operation::Identity;
 
 use super::HttpOperation;
-use super::caller::{self, CallerRule};
 use super::key::{self, KeyRule};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
@@ -149,9 +152,7 @@ impl HttpOperation {
         let parts = event.request.parts;
         let caller = match &self.0.caller {
             CallerRule::Shared => return Ok(String::new()),
-            CallerRule::Header(name) => {
-                caller::of_header(parts, name).map(|text| json_string(&text))
-            }
+            CallerRule::Header(name) => of_header(parts, name).map(|text| json_string(&text)),
             CallerRule::Function(function) => function(parts)
                 .filter(|caller| !caller.is_empty())
                 .map(|caller| json_string(&caller)),
@@ -273,6 +274,59 @@ fn complete(selected: &Selection) -> bool {
 
 fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+/// Where the caller is known from.
+#[derive(Clone)]
+pub(super) enum CallerRule {
+    Expression(Expression),
+    Header(HeaderName),
+    Function(Arc<CallerFunction>),
+    /// All clients share their keys.
+    Shared,
+}
+
+/// A user's function from the head of a request to its caller.
+pub(super) type CallerFunction = dyn Fn(&Parts) -> Option<String> + Send + Sync;
+
+impl CallerRule {
+    /// Says where the caller was looked for, for the operator.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::Expression(expression) => {
+                format!("the expression `{expression}` finds no value, or not every part")
+            }
+            Self::Header(name) => {
+                format!("the header `{name}` is missing, empty, repeated or not text")
+            }
+            Self::Function(_) => "the function of `caller_from` returns none".to_owned(),
+            Self::Shared => "all callers share their keys".to_owned(),
+        }
+    }
+}
+
+/// Returns the caller in a header; `None` if the header is missing, empty, repeated or not text.
+///
+/// A repeated header is no caller: a client may have sent the first value, and the proxy the second.
+pub(super) fn of_header(parts: &Parts, name: &HeaderName) -> Option<String> {
+    let mut values = parts.headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    let caller = std::str::from_utf8(value.as_bytes()).ok()?.trim();
+    (!caller.is_empty()).then(|| caller.to_owned())
+}
+
+impl fmt::Debug for CallerRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expression(expression) => f.debug_tuple("Expression").field(expression).finish(),
+            Self::Header(name) => f.debug_tuple("Header").field(name).finish(),
+            Self::Function(_) => f.write_str("Function"),
+            Self::Shared => f.write_str("Shared"),
+        }
+    }
 }
 
 #[cfg(test)]

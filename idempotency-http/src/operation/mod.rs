@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `builder` | from settings to an operation |
 //! | `key` | the `Idempotency-Key` header |
-//! | `caller` | the client that a key belongs to |
 //! | `fingerprint` | what must be equal in a duplicate |
 //! | `event` | what the expressions look at in the event of a request |
 //! | `identify` | from a request to the identity of its call |
@@ -12,7 +11,6 @@
 
 mod builder;
 mod call;
-mod caller;
 mod event;
 mod fingerprint;
 mod identify;
@@ -43,9 +41,9 @@ pub(crate) use identify::Head;
 
 pub use event::RequestEvent;
 
-use caller::CallerRule;
 use event::EventRule;
 use fingerprint::FingerprintRule;
+use identify::CallerRule;
 use key::KeyRule;
 
 /// A user's function from an error of this framework to its response.

@@ -2,28 +2,29 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `mod` | the layer and the service |
+//! | `mod` | the layer, the service and the future of a response |
 //! | `protect` | one protected request |
-//! | `future` | the future of a response |
-
-mod future;
-mod protect;
 
 use std::fmt;
-use std::task::{Context, Poll};
+use std::future::{Future, pending};
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use idempotency_core::engine::Backend;
+use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
+use tracing::instrument::{Instrument, WithSubscriber};
 
 use crate::body::ResponseBody;
 use crate::host::Host;
 use crate::operation::HttpOperation;
 
-pub use future::ResponseFuture;
+mod protect;
 
 /// An error of any type, as the bodies of tower services have it.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -152,7 +153,7 @@ where
         let (operation, host) = (self.operation.clone(), self.host.clone());
         let protected = protect::protect(operation, host, ready, request);
         if self.runs_to_end {
-            return ResponseFuture::protected(future::to_end(protected));
+            return ResponseFuture::protected(to_end(protected));
         }
         ResponseFuture::protected(protected)
     }
@@ -171,5 +172,82 @@ impl<S, H> fmt::Debug for HttpIdempotencyService<S, H> {
         f.debug_struct("HttpIdempotencyService")
             .field("operation", &self.operation)
             .finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// The future of a response of [`HttpIdempotencyService`](crate::HttpIdempotencyService).
+    ///
+    /// If it is dropped before it ends, because the client disconnects or a timeout outside fires, the handler is dropped too.
+    /// Its claim stays until the lease ends. With
+    /// [`run_to_end`](crate::HttpIdempotencyLayer::run_to_end) the handler runs on, and its response is stored.
+    pub struct ResponseFuture<F, R: Body, E> {
+        #[pin]
+        state: State<F, R, E>,
+    }
+}
+
+pin_project! {
+    #[project = Projected]
+    enum State<F, R: Body, E> {
+        Passed { #[pin] future: F },
+        Protected { future: Protected<R, E> },
+    }
+}
+
+type Protected<R, E> = Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, E>> + Send>>;
+
+impl<F, R: Body, E> ResponseFuture<F, R, E> {
+    fn passed(future: F) -> Self {
+        Self {
+            state: State::Passed { future },
+        }
+    }
+
+    fn protected(
+        future: impl Future<Output = Result<Response<ResponseBody<R>>, E>> + Send + 'static,
+    ) -> Self {
+        Self {
+            state: State::Protected {
+                future: Box::pin(future),
+            },
+        }
+    }
+}
+
+/// Runs a future to its end, also if the returned future is dropped once it was polled.
+async fn to_end<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+    let task = tokio::spawn(future.in_current_span().with_current_subscriber());
+    match task.await {
+        Ok(output) => output,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime shuts down, and drops this future too.
+            Err(_) => pending().await,
+        },
+    }
+}
+
+impl<F, R, E> Future for ResponseFuture<F, R, E>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+    R: Body<Data = Bytes>,
+{
+    type Output = Result<Response<ResponseBody<R>>, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().state.project() {
+            Projected::Passed { future } => {
+                let response = ready!(future.poll(context))?;
+                Poll::Ready(Ok(response.map(ResponseBody::passed)))
+            }
+            Projected::Protected { future } => future.as_mut().poll(context),
+        }
+    }
+}
+
+impl<F, R: Body, E> fmt::Debug for ResponseFuture<F, R, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResponseFuture")
     }
 }

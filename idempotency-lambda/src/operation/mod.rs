@@ -3,21 +3,11 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `builder` | the settings of an operation that is built in code |
-//! | `handler` | what a call runs |
 //! | `identified` | a call whose identity is known; every form of a call runs there |
 //! | `registry` | every operation of the program, and which key prefix it has |
 //!
 //! The files refer to each other: compiling an operation compares its key prefix with all known prefixes, and the registry
 //! holds the operations of the annotated functions.
-
-mod builder;
-mod handler;
-mod identified;
-pub(crate) mod registry;
-
-pub use builder::{OperationBuilder, StoreHandle};
-pub use handler::Handler;
-pub use identified::IdentifiedCall;
 
 use std::fmt;
 use std::future::Future;
@@ -29,8 +19,9 @@ use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
-use idempotency_core::operation::CompiledOperation;
+use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::outcome::Outcome;
+use registry::Claimant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -38,7 +29,13 @@ use crate::event::Payload;
 use crate::invocation::{Deadline, Scope};
 use crate::process;
 use crate::process::warn;
-use registry::Claimant;
+
+mod builder;
+mod identified;
+pub(crate) mod registry;
+
+pub use builder::{OperationBuilder, StoreHandle};
+pub use identified::IdentifiedCall;
 
 /// A protected operation as a value, for code that an attribute does not fit.
 ///
@@ -288,5 +285,70 @@ impl fmt::Debug for Operation {
         f.debug_struct("Operation")
             .field("key_prefix", &self.key_prefix())
             .finish_non_exhaustive()
+    }
+}
+
+/// A function that a call runs. It takes nothing, or its [`Call`] if it asks for it.
+///
+/// It is implemented for every `FnOnce() -> Fut` and `FnOnce(Call) -> Fut` with a future. `Asks` is what it asks for: `()` or `Call`. The
+/// compiler finds it. The parameter of a closure needs its type: `|call: Call| async move { .. }`.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::{BoxError, Call, Deadline, Handler, MemoryStore, Operation};
+/// use std::sync::Arc;
+///
+/// async fn charge<A, H>(charge: &Operation, order: u64, handler: H) -> Result<String, BoxError>
+/// where
+///     H: Handler<A, Future: Future<Output = Result<String, BoxError>>>,
+/// {
+///     let outcome = charge.run(&order, Deadline::Inherited, handler).await?;
+///     Ok(outcome.into_response())
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// # let operation = Operation::builder("charge").store(Arc::new(MemoryStore::new())).build()?;
+/// assert_eq!(charge(&operation, 1, || async { Ok("paid".to_owned()) }).await?, "paid");
+/// let token = charge(&operation, 2, |call: Call| async move { Ok(call.token("charge").to_string()) }).await?;
+/// assert_eq!(token.len(), 36);
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no function that a call can run",
+    label = "write `async || ..`, or `async |call: Call| ..` if it asks for its call",
+    note = "it takes nothing or an `idempotency_lambda::Call`, and returns a future"
+)]
+pub trait Handler<Asks> {
+    /// The future of one run.
+    type Future: Future;
+
+    /// Starts the run.
+    #[doc(hidden)]
+    fn start(self, call: Call) -> Self::Future;
+}
+
+impl<F, Fut> Handler<()> for F
+where
+    F: FnOnce() -> Fut,
+    Fut: Future,
+{
+    type Future = Fut;
+
+    fn start(self, _: Call) -> Fut {
+        self()
+    }
+}
+
+impl<F, Fut> Handler<Call> for F
+where
+    F: FnOnce(Call) -> Fut,
+    Fut: Future,
+{
+    type Future = Fut;
+
+    fn start(self, call: Call) -> Fut {
+        self(call)
     }
 }

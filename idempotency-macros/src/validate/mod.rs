@@ -5,7 +5,6 @@ mod call;
 mod function;
 mod http;
 mod payload;
-mod returned;
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::visit_mut::{VisitMut, visit_type_mut};
@@ -85,7 +84,7 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
         errors.extend(function::shared_without_prefix(&arguments));
     }
     errors.extend(function::unprotected_under_hold(&arguments));
-    let returned = returned::returned(&signature)
+    let returned = payload::returned(&signature)
         .map_err(|error| errors.push(error))
         .ok();
     errors.extend(http::wrong_settings(&arguments));

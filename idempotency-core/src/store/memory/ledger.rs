@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::store::rejection::{RejectedWrite, Rejection};
 use crate::store::staged::StagedWrites;
+use crate::store::staged::{RejectedWrite, Rejection};
 
 /// Staged writes of a [`MemoryStore`](super::MemoryStore): all of them are applied, or none.
 ///

@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use idempotency_core::config::{KeyRequired, Settings, Variables};
 
-use super::caller::CallerFunction;
+use super::identify::CallerFunction;
 use super::{AddedHeaders, ErrorResponse};
 use crate::problem::Problem;
 use crate::rules::{Rules, Unstorable};

@@ -5,10 +5,8 @@
 //! | `sqs` | SQS, standard and FIFO |
 //! | `kinesis` | Kinesis data streams |
 //! | `dynamodb` | DynamoDB streams |
-//! | `item` | an item of a DynamoDB stream as plain JSON |
 
 mod dynamodb;
-mod item;
 mod kinesis;
 mod sqs;
 

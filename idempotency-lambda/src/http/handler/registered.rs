@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 use idempotency_core::config::{ConfigurationError, Settings};
 use idempotency_http::{HttpOperation, Unstorable};
 
-use crate::http::builder::compile;
+use crate::http::compile;
 use crate::operation::Operation;
 use crate::operation::registry::Claimant;
 use crate::process;

@@ -1,22 +1,24 @@
 //! The steps of a handler: which run, what is recorded, and how the call ends.
 
-mod beside;
-mod desk;
-mod unrecorded;
-
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use serde::Deserialize;
 
 use super::*;
 use crate::config::{KeyRequired, Settings, Variables};
 use crate::example::{self, Fixed, ready};
+use crate::future::BoxFuture;
 use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::Outcome;
-use crate::protocol::policy::{self, OnTimeout};
+use crate::protocol::Write;
+use crate::protocol::policy::{self, OnStoreError, OnTimeout};
 use crate::record::{Field, Record, Status};
-use desk::{Desk, Fault};
+use crate::store::{MemoryStore, RecordWrite, SendLog, Store, StoreErrorKind, StoreReply};
 
 fn identity() -> Identity {
     let identity = operation(policy::Steps::Keep).identify(ORDER, None);
@@ -444,4 +446,248 @@ fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() 
     assert_eq!(summary(end).report(true, &mut report), end);
     let note = "earlier runs recorded steps that this one did not ask for: `b`, `c`";
     assert_eq!(report.notes(), Some(note));
+}
+
+/// What happens to a write of a step.
+#[derive(Clone, Copy)]
+enum Fault {
+    /// It is applied, and its reply is lost.
+    ReplyLost,
+    Throttled,
+    Denied,
+    TooLarge,
+    /// The claim is gone before it: another call has completed the key.
+    TakenOver,
+}
+
+/// What happens to every other request.
+#[derive(Clone, Copy, Debug)]
+enum Outage {
+    /// It is not applied.
+    Throttled,
+    /// A write is applied, and its reply is lost. So is that of a read.
+    RepliesLost,
+}
+
+/// A store in memory whose writes of steps fail on request.
+#[derive(Default)]
+struct Desk {
+    records: MemoryStore,
+    outage: Mutex<Option<Outage>>,
+    faults: Mutex<VecDeque<Fault>>,
+}
+
+impl Desk {
+    fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.faults.lock().unwrap().extend(faults);
+    }
+
+    fn begin(&self, outage: Outage) {
+        *self.outage.lock().unwrap() = Some(outage);
+    }
+
+    /// Ends the outage.
+    fn end(&self) {
+        *self.outage.lock().unwrap() = None;
+    }
+
+    fn record(&self) -> Option<Record> {
+        self.records.record(&id())
+    }
+
+    fn recorded(&self) -> Vec<(String, String)> {
+        let record = self.record().unwrap_or_default();
+        let steps = record.steps.value().cloned().unwrap_or_default();
+        let steps = steps.iter();
+        steps
+            .map(|(name, result)| (name.to_owned(), result.as_str().to_owned()))
+            .collect()
+    }
+}
+
+impl Store for Desk {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
+        let fails = |reply: fn(StoreError) -> StoreReply, kind| -> BoxFuture<'a, StoreReply> {
+            let error = StoreError::new(kind, "the store fails");
+            Box::pin(std::future::ready(reply(error)))
+        };
+        let lost = |error| StoreReply::failed(error).or_earlier();
+        let Some(RecordWrite { id, write, .. }) = request.record() else {
+            return match *self.outage.lock().unwrap() {
+                Some(_) => fails(StoreReply::failed, StoreErrorKind::Unreachable),
+                None => self.records.send(request, log),
+            };
+        };
+        let fault = match write {
+            Write::Step { .. } => self.faults.lock().unwrap().pop_front(),
+            _ => None,
+        };
+        match *self.outage.lock().unwrap() {
+            Some(Outage::Throttled) => return fails(StoreReply::failed, StoreErrorKind::Throttled),
+            Some(Outage::RepliesLost) => {
+                drop(ready(self.records.send(request, log)));
+                return fails(lost, StoreErrorKind::Unreachable);
+            }
+            None => {}
+        }
+        match fault {
+            None => self.records.send(request, log),
+            Some(Fault::TakenOver) => {
+                self.records.insert(id.clone(), winner());
+                self.records.send(request, log)
+            }
+            Some(Fault::ReplyLost) => {
+                drop(ready(self.records.send(request, log)));
+                fails(lost, StoreErrorKind::Unreachable)
+            }
+            Some(Fault::Throttled) => fails(StoreReply::failed, StoreErrorKind::Throttled),
+            Some(Fault::Denied) => fails(StoreReply::failed, StoreErrorKind::AccessDenied),
+            Some(Fault::TooLarge) => fails(StoreReply::failed, StoreErrorKind::TooLarge),
+        }
+    }
+
+    fn name(&self) -> String {
+        "desk".to_owned()
+    }
+}
+
+type Polled = Pin<Box<dyn Future<Output = Result<String, Error>>>>;
+
+fn poll(step: &mut Polled) -> Poll<Result<String, Error>> {
+    step.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Returns a step whose every try is pending at its first poll, and fails at the second.
+fn failing_step(call: Call, tries: Rc<Cell<u32>>) -> Polled {
+    let attempt = move || {
+        tries.set(tries.get() + 1);
+        let mut polled = false;
+        std::future::poll_fn(move |_| {
+            if std::mem::replace(&mut polled, true) {
+                Poll::Ready(Err(declined()))
+            } else {
+                Poll::Pending
+            }
+        })
+    };
+    Box::pin(async move {
+        let step = call.named_step("leaked").retry(StepRetry::tries(9));
+        step.run(attempt).await
+    })
+}
+
+#[test]
+fn a_step_is_not_tried_again_after_the_handler_has_ended() {
+    let (desk, tries) = (Arc::new(Desk::default()), Rc::new(Cell::new(0)));
+    let leaked = Cell::new(None);
+    let failed = run(&desk, |call| {
+        let mut step = failing_step(call, tries.clone());
+        assert!(poll(&mut step).is_pending());
+        leaked.set(Some(step));
+        async { Err(declined()) }
+    });
+    assert!(failed.is_err());
+    assert!(desk.record().unwrap().failure.exists(), "the key is free");
+    let late = poll(&mut leaked.take().unwrap());
+    assert!(matches!(late, Poll::Ready(Err(_))));
+    assert_eq!(tries.get(), 1);
+}
+
+#[test]
+fn a_step_is_not_tried_again_beside_one_that_found_the_claim_gone() {
+    let (desk, tries) = (Arc::new(Desk::default()), Rc::new(Cell::new(0)));
+    desk.fail([Fault::TakenOver]);
+    let ended = run(&desk, |call| {
+        let tries = tries.clone();
+        async move {
+            let mut beside = failing_step(call.clone(), tries);
+            assert!(poll(&mut beside).is_pending());
+            let lost = call.step("lost", || done(1)).await;
+            assert_eq!(lost.unwrap_err().kind(), ErrorKind::LostOwnership);
+            let tried = poll(&mut beside);
+            assert!(matches!(tried, Poll::Ready(Err(_))));
+            Err(declined())
+        }
+    });
+    assert_eq!(ended.unwrap().into_response(), "winner");
+    assert_eq!(tries.get(), 1);
+}
+
+/// Returns the kind of the error of a step that must not run.
+async fn refused(call: &Call, name: &str) -> ErrorKind {
+    let step = call.step::<u8, Error, _>(name, || async { panic!("it runs") });
+    step.await.unwrap_err().kind()
+}
+
+#[test]
+fn without_protection_each_step_runs_and_nothing_is_recorded() {
+    let desk = Arc::new(Desk::default());
+    let outcome = run_in(&kept(), &desk, "{}", |call| async move {
+        call.step("a", || done(1)).await?;
+        assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
+        call.step("b", || done("2".to_owned())).await
+    });
+    assert_eq!(outcome.unwrap().into_response(), "2");
+    assert!(desk.records.is_empty());
+}
+
+fn unprotected(steps: policy::Steps) -> CompiledOperation {
+    let settings = Settings {
+        on_store_error: Some(OnStoreError::RunUnprotected),
+        ..settings(steps)
+    };
+    CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
+}
+
+#[test]
+fn after_a_failure_of_the_store_each_step_runs_and_nothing_is_recorded() {
+    let token = Cell::new(None);
+    let protected = run(&Arc::default(), |call| {
+        token.set(Some(call.named_step("a").token()));
+        done(String::new())
+    });
+    assert!(protected.is_ok());
+    let token = token.take().unwrap();
+    for (outage, stored) in [(Outage::Throttled, false), (Outage::RepliesLost, true)] {
+        let desk = Arc::new(Desk::default());
+        desk.begin(outage);
+        let outcome = run_in(&unprotected(policy::Steps::Keep), &desk, ORDER, |call| {
+            let (desk, token) = (&desk, &token);
+            async move {
+                assert_eq!(call.named_step("a").token(), *token);
+                call.step("a", || done(1)).await?;
+                assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
+                desk.end();
+                call.step("b", || done("2".to_owned())).await?;
+                assert_eq!(desk.recorded(), []);
+                Ok("placed".to_owned())
+            }
+        });
+        assert_eq!(outcome.unwrap().into_response(), "placed");
+        let record = desk.record();
+        assert_eq!(record.is_some(), stored, "{outage:?}");
+        assert!(record.is_none_or(|record| {
+            record.status == Field::Value(Status::Completed) && !record.steps.exists()
+        }));
+    }
+}
+
+#[test]
+fn after_a_failure_of_the_store_an_operation_without_steps_still_has_none() {
+    let desk = Arc::new(Desk::default());
+    desk.begin(Outage::Throttled);
+    let outcome = run_in(
+        &unprotected(policy::Steps::Off),
+        &desk,
+        ORDER,
+        |call| async move {
+            assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
+            Ok("placed".to_owned())
+        },
+    );
+    assert_eq!(outcome.unwrap().into_response(), "placed");
 }

@@ -1,0 +1,391 @@
+//! Every operation of the program: the annotated functions, registered at link time, and those built in code.
+//!
+//! [`init`](crate::init) checks the annotated functions before the first event. If it is not called, the same errors come
+//! at each call.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::key::HashAlgorithm;
+#[cfg(feature = "http")]
+use idempotency_http::HttpOperation;
+
+#[cfg(feature = "http")]
+use crate::http::handler::RegisteredHttp;
+use crate::operation::{Operation, StoreHandle};
+use crate::process;
+
+/// Every annotated function of the program.
+#[linkme::distributed_slice]
+pub static OPERATIONS: [&'static RegisteredOperation];
+
+/// Checks that no annotated function shares its key prefix by mistake.
+///
+/// It needs no variable but those of the prefix, so it comes before all other checks.
+pub(crate) fn check_prefixes() -> Result<(), Error> {
+    OPERATIONS
+        .iter()
+        .try_for_each(|operation| operation.check_prefix())
+}
+
+/// Checks the settings of every annotated function.
+pub(crate) fn check_settings() -> Result<(), Error> {
+    OPERATIONS
+        .iter()
+        .try_for_each(|operation| operation.operation().map(drop))
+}
+
+/// True if an operation that was built in code uses the global backend.
+static BUILT_WITHOUT_A_STORE: AtomicBool = AtomicBool::new(false);
+/// True if an operation that was built in code has a store of its own.
+static BUILT_WITH_A_STORE: AtomicBool = AtomicBool::new(false);
+
+/// True if an operation that uses the global backend keeps events in its records.
+static STORES_EVENTS: AtomicBool = AtomicBool::new(false);
+
+/// Notes that an operation that uses the global backend keeps events in its records.
+pub(crate) fn note_events() {
+    STORES_EVENTS.store(true, Ordering::Relaxed);
+}
+
+/// Returns true if a known operation that uses the global backend keeps events in its records.
+pub(crate) fn stores_events() -> bool {
+    STORES_EVENTS.load(Ordering::Relaxed)
+}
+
+/// Notes whether an operation that was built in code has a store of its own.
+pub(crate) fn note_built(has_its_own_store: bool) {
+    let built = if has_its_own_store {
+        &BUILT_WITH_A_STORE
+    } else {
+        &BUILT_WITHOUT_A_STORE
+    };
+    built.store(true, Ordering::Relaxed);
+}
+
+/// Returns true if the process needs the global backend: a known operation has no store of its own, or no operation is
+/// known.
+pub(crate) fn needs_global_backend() -> bool {
+    let none = OPERATIONS.is_empty() && !BUILT_WITH_A_STORE.load(Ordering::Relaxed);
+    none || BUILT_WITHOUT_A_STORE.load(Ordering::Relaxed)
+        || OPERATIONS
+            .iter()
+            .any(|operation| !operation.has_its_own_store())
+}
+
+/// An annotated function. Its calls share the compiled operation and, with `store = ..`, the cache of that store.
+pub struct RegisteredOperation {
+    path: &'static str,
+    place: &'static str,
+    settings: Settings,
+    has_its_own_store: bool,
+    /// The rules of a handler of HTTP events.
+    #[cfg(feature = "http")]
+    http: Option<&'static RegisteredHttp>,
+    prefix: OnceLock<Option<String>>,
+    operation: OnceLock<Result<Operation, ConfigurationError>>,
+    /// The operation with the store that `store = ..` gave last.
+    with_store: Mutex<Option<(StoreHandle, Operation)>>,
+}
+
+impl RegisteredOperation {
+    /// Returns the function at `path`, annotated at `place` (file and line).
+    pub const fn new(path: &'static str, place: &'static str, settings: Settings) -> Self {
+        Self {
+            path,
+            place,
+            settings,
+            has_its_own_store: false,
+            #[cfg(feature = "http")]
+            http: None,
+            prefix: OnceLock::new(),
+            operation: OnceLock::new(),
+            with_store: Mutex::new(None),
+        }
+    }
+
+    /// Returns the same function, annotated with `store = ..`: it never uses the global backend.
+    #[must_use]
+    pub const fn with_its_own_store(mut self) -> Self {
+        self.has_its_own_store = true;
+        self
+    }
+
+    /// Returns the same function, annotated as a handler of HTTP events.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub const fn with_http(mut self, http: &'static RegisteredHttp) -> Self {
+        self.http = Some(http);
+        self
+    }
+
+    /// Returns the HTTP rules of a handler of HTTP events.
+    #[cfg(feature = "http")]
+    pub(crate) fn http_rules(&self) -> Option<&'static RegisteredHttp> {
+        self.http
+    }
+
+    /// Returns the HTTP rules, compiled with the operation at the first call.
+    ///
+    /// # Errors
+    ///
+    /// As [`operation`](Self::operation).
+    #[cfg(feature = "http")]
+    pub(crate) fn http(&'static self) -> Result<&'static HttpOperation, Error> {
+        self.operation()?;
+        self.http.and_then(RegisteredHttp::compiled).ok_or_else(|| {
+            // Unreachable: the attribute that runs HTTP has written the rules.
+            self.error(&ConfigurationError::new("the function has no HTTP rules"))
+        })
+    }
+
+    /// Compiles what the attribute wrote.
+    fn compile(&'static self) -> Result<Operation, ConfigurationError> {
+        let claimant = Claimant::Registered(self);
+        #[cfg(feature = "http")]
+        if let Some(http) = self.http {
+            return http.compile(claimant, &self.settings);
+        }
+        let operation = Operation::compile(claimant, &self.settings, process::variables())?;
+        if !self.has_its_own_store && operation.compiled().stores_events() {
+            note_events();
+        }
+        Ok(operation)
+    }
+
+    /// Returns the operation, compiled at the first call.
+    ///
+    /// # Errors
+    ///
+    /// If a variable or a setting cannot be used, or if another operation has the key prefix. The handler has not run.
+    pub(crate) fn operation(&'static self) -> Result<&'static Operation, Error> {
+        // If `init` was not called, nothing else has checked the variables that this operation does not read.
+        process::check_variables()?;
+        self.operation
+            .get_or_init(|| self.compile())
+            .as_ref()
+            .map_err(|error| self.error(error))
+    }
+
+    /// Returns the operation for one call, with the store that `store = ..` gives. The same store keeps its cache from call to call.
+    ///
+    /// # Errors
+    ///
+    /// As [`operation`](Self::operation).
+    pub(crate) fn over(&'static self, store: Option<StoreHandle>) -> Result<Operation, Error> {
+        let operation = self.operation()?;
+        let Some(store) = store else {
+            return Ok(operation.clone());
+        };
+        let mut last = self
+            .with_store
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(match &*last {
+            Some((known, operation)) if Arc::ptr_eq(&known.0, &store.0) => operation.clone(),
+            _ => {
+                let operation = operation.with_store(store.clone());
+                *last = Some((store, operation.clone()));
+                operation
+            }
+        })
+    }
+
+    /// Checks that no other operation has the key prefix.
+    pub(super) fn check_prefix(&'static self) -> Result<(), Error> {
+        // A prefix that cannot be used is reported by `operation`.
+        let Some(prefix) = self.prefix() else {
+            return Ok(());
+        };
+        let claimant = Claimant::Registered(self);
+        claim(&claimant, prefix, &self.settings, process::variables())
+            .map(drop)
+            .map_err(|error| self.error(&error))
+    }
+
+    /// Returns the key prefix, or `None` if it cannot be used.
+    ///
+    /// It depends on two variables only, so that a wrong value of another variable does not hide a shared prefix.
+    pub(super) fn prefix(&self) -> Option<&str> {
+        let prefix = || {
+            let prefix = self.settings.key_prefix(process::variables(), self.path);
+            prefix.ok()
+        };
+        self.prefix.get_or_init(prefix).as_deref()
+    }
+
+    /// Returns the path of the function.
+    pub(super) fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// Returns what the attribute wrote.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns true if the attribute has a `store = ..`.
+    pub(super) fn has_its_own_store(&self) -> bool {
+        self.has_its_own_store
+    }
+
+    fn error(&self, error: &ConfigurationError) -> Error {
+        if error.is_about_variable() {
+            // The error is about a variable of the process, not about this function.
+            return process::configuration_error(error);
+        }
+        Error::new(ErrorKind::Configuration, self.path)
+            .with_detail(format!("{error} ({})", self.place))
+    }
+}
+
+/// Writes the function's path and its place in the source.
+impl fmt::Display for RegisteredOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.path, self.place)
+    }
+}
+
+/// An operation that claims a key prefix.
+#[derive(Clone, Copy)]
+pub(crate) enum Claimant<'a> {
+    /// An annotated function.
+    Registered(&'static RegisteredOperation),
+    /// An operation that is built in code, by its path.
+    Built(&'a str),
+}
+
+impl Claimant<'_> {
+    /// Returns the path of the operation.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Self::Registered(operation) => operation.path(),
+            Self::Built(path) => path,
+        }
+    }
+
+    fn is(&self, operation: &'static RegisteredOperation) -> bool {
+        matches!(self, Self::Registered(registered) if std::ptr::eq(*registered, operation))
+    }
+}
+
+impl fmt::Display for Claimant<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registered(operation) => operation.fmt(f),
+            Self::Built(path) => f.write_str(path),
+        }
+    }
+}
+
+/// The settings that make two operations under one prefix the same one. If they differ, equal ids do not mean equal calls.
+#[derive(PartialEq, Eq)]
+struct Fingerprint {
+    key: Option<String>,
+    validate: Option<String>,
+    hash: HashAlgorithm,
+}
+
+/// An operation that was built in code.
+struct Built {
+    path: String,
+    fingerprint: Fingerprint,
+    shares: bool,
+    /// True if no other operation shares the prefix.
+    is_alone: bool,
+}
+
+/// The operations that were built in code, by their prefixes. It has one entry for each prefix, however often an operation
+/// is built, so that a function which builds its operation at each call does not grow.
+static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
+
+/// Claims `prefix` for an operation.
+///
+/// Returns true the first time. The same path, built again with the same `key`, `validate` and `hash`, is the same
+/// operation.
+///
+/// # Errors
+///
+/// If another operation of the program has the prefix, unless both have `shared_key_prefix`.
+pub(crate) fn claim(
+    claimant: &Claimant<'_>,
+    prefix: &str,
+    settings: &Settings,
+    variables: &Variables,
+) -> Result<bool, ConfigurationError> {
+    let shares = settings.shares_key_prefix();
+    let twin = OPERATIONS.iter().copied().find(|other| {
+        let both_share = shares && other.settings().shares_key_prefix();
+        !claimant.is(other) && other.prefix() == Some(prefix) && !both_share
+    });
+    if let Some(twin) = twin {
+        return Err(shared(&claimant.to_string(), &twin.to_string(), prefix));
+    }
+    match *claimant {
+        // An operation that is built in code is compared with this one when it is built.
+        Claimant::Registered(_) => Ok(true),
+        Claimant::Built(path) => {
+            let text = |setting: Option<&str>| setting.map(str::to_owned);
+            let fingerprint = Fingerprint {
+                key: text(settings.key.as_deref()),
+                validate: text(settings.validate.as_deref()),
+                hash: settings.hash(variables)?,
+            };
+            claim_built(path, prefix, fingerprint, shares)
+        }
+    }
+}
+
+fn claim_built(
+    path: &str,
+    prefix: &str,
+    fingerprint: Fingerprint,
+    shares: bool,
+) -> Result<bool, ConfigurationError> {
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    match built.entry(prefix.to_owned()) {
+        Entry::Vacant(free) => {
+            free.insert(Built {
+                path: path.to_owned(),
+                fingerprint,
+                shares,
+                is_alone: true,
+            });
+            Ok(true)
+        }
+        Entry::Occupied(mut taken) => {
+            let taken = taken.get_mut();
+            let is_same = taken.path == path && taken.fingerprint == fingerprint;
+            if is_same && taken.is_alone {
+                taken.shares &= shares;
+            } else if taken.shares && shares {
+                taken.is_alone &= is_same;
+            } else if taken.path == path {
+                return Err(built_twice(path, prefix));
+            } else {
+                return Err(shared(path, &taken.path, prefix));
+            }
+            Ok(false)
+        }
+    }
+}
+
+fn shared(one: &str, other: &str, prefix: &str) -> ConfigurationError {
+    ConfigurationError::new(format!(
+        "{one} and {other} share the key prefix `{prefix}`, so one would get the responses of the other: give each \
+         a `key_prefix` of its own (if they are one operation, write `shared_key_prefix = true` on both)"
+    ))
+}
+
+fn built_twice(path: &str, prefix: &str) -> ConfigurationError {
+    ConfigurationError::new(format!(
+        "two operations are called `{path}` and share the key prefix `{prefix}`, but are built with another `key`, \
+         `validate` or `hash`, so one would get the responses of the other: give each a path or a `key_prefix` of \
+         its own (if they are one operation, set `shared_key_prefix` on both)"
+    ))
+}
