@@ -182,7 +182,8 @@ def blocks(results, part, measures, title, show=None):
             if any(found):
                 cells = [show(measure, one["name"], names) for _, measure in measures] if show else map(cell, found)
                 rows.append([one["label"], *cells])
-        parts.append(f"{title(**names)}:\n\n" + table(["", *(head for head, _ in measures)], rows))
+        if rows and any(cell for row in rows for cell in row[1:]):
+            parts.append(f"{title(**names)}:\n\n" + table(["", *(head for head, _ in measures)], rows))
     return "\n\n".join(parts)
 
 
