@@ -47,7 +47,5 @@ pub mod __private {
         CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS, cause, chain, is_about_size,
         never_connected, quoted, without_values,
     };
-    pub use crate::send::{
-        ALL_OLD, Item, LARGEST_ITEM, SdkReply, SdkSendNotes, SdkWrite, noting, send,
-    };
+    pub use crate::send::{ALL_OLD, LARGEST_ITEM, SdkReply, SdkSendNotes, SdkWrite, noting, send};
 }

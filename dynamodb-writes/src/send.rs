@@ -39,7 +39,7 @@ pub const ALL_OLD: ReturnValuesOnConditionCheckFailure =
     ReturnValuesOnConditionCheckFailure::AllOld;
 
 /// An item.
-pub type Item = HashMap<String, AttributeValue>;
+pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// The result of a write.
 pub(crate) enum Reply {

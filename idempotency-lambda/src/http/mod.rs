@@ -82,6 +82,7 @@ pub use idempotency_http::{Problem, Reason, Unstorable};
 pub type HttpLayerBuilder = HttpOperationBuilder<OnLambda>;
 
 /// Makes the rules of a [`HttpLayerBuilder`] those of a function: with the variables and the store of its operation.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct OnLambda {
     pub(crate) variables: Option<Variables>,

@@ -12,9 +12,6 @@ use crate::samples::Line;
 mod table;
 mod targets;
 
-
-
-
 pub use table::print;
 pub use targets::{Target, targets};
 
