@@ -12,6 +12,7 @@ use idempotency_dynamodb::record_of_piece;
 
 use crate::exit;
 use crate::plan::PlanArguments;
+use crate::template::TemplateArguments;
 
 /// Keys, records and the table of idempotent Lambda functions.
 #[derive(Debug, Parser)]
@@ -41,7 +42,7 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Delete the record under a key, so that the next call runs the handler again
     Evict(EvictArguments),
-    /// Create or check the table
+    /// Create or check the table, or print a template of it
     #[command(subcommand)]
     Table(TableCommand),
     /// Print what calls cost: requests, capacity units, and money
@@ -57,6 +58,8 @@ pub(crate) enum TableCommand {
     Create(StoreArguments),
     /// Check that the table exists and is suitable for the functions; writes nothing
     Check(StoreArguments),
+    /// Print a template of the table, the functions' permissions and alarms, for SAM, CDK, Terraform or CloudFormation
+    Template(TemplateArguments),
 }
 
 /// The arguments of `idempotency key`.

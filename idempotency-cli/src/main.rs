@@ -11,6 +11,7 @@
 //! | `record` | `idempotency get`, `list`, `replay`, `resolve` and `evict` |
 //! | `lambda` | invokes a function, for `replay` |
 //! | `table` | `idempotency table create` and `check` |
+//! | `template` | `idempotency table template` |
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |
 //! | `connection` | the table and the client that the environment variables describe; where DynamoDB and Lambda are |
@@ -26,6 +27,7 @@ mod lambda;
 mod plan;
 mod record;
 mod table;
+mod template;
 mod time;
 
 use std::io::Write;
@@ -74,6 +76,9 @@ fn perform(arguments: &Arguments, variables: Vec<(String, String)>) -> Exit {
         }
         Command::Table(TableCommand::Check(store)) => {
             on_store(store, store, variables, table::check)
+        }
+        Command::Table(TableCommand::Template(arguments)) => {
+            (template::print_template(arguments, variables), false)
         }
         Command::Plan(arguments) => (plan::print_plan(arguments), arguments.json),
     };

@@ -20,10 +20,7 @@ use crate::arguments::StoreArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json;
-
-/// The id that the permission checks use: the one that a start reads, because a policy that allows only the function's own prefixes
-/// allows it too. No record has it.
-const CHECK_ID: &str = "#warm-up";
+use crate::template::WARM_UP_ID;
 
 /// The result of one check.
 struct Finding {
@@ -81,7 +78,12 @@ async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
     match described.send().await {
         Ok(output) => {
             if let Some(table) = output.table {
-                findings.extend([exists(&table), keys(&table, connection), billing(&table)]);
+                findings.extend([
+                    exists(&table),
+                    keys(&table, connection),
+                    billing(&table),
+                    protection(&table),
+                ]);
             }
         }
         Err(error) => match error.code() {
@@ -174,6 +176,14 @@ fn billing(table: &TableDescription) -> Finding {
     finding("billing", Verdict::Note, detail)
 }
 
+fn protection(table: &TableDescription) -> Finding {
+    if table.deletion_protection_enabled() == Some(true) {
+        return finding("protection", Verdict::Ok, "deletion protection is on");
+    }
+    let detail = "deletion protection is off: without its table each late duplicate runs again";
+    finding("protection", Verdict::Note, detail)
+}
+
 async fn ttl(connection: &Connection) -> Finding {
     let config = &connection.config;
     let wanted = &config.names.expiration;
@@ -229,9 +239,9 @@ async fn recovery(connection: &Connection) -> Finding {
 }
 
 /// Checks that these credentials allow what a function does. Each write has a condition that cannot hold: if the condition
-/// fails, the write was allowed, and nothing is written.
+/// fails, the write was allowed, and nothing is written. The id is one that a policy for the function's own prefixes allows too.
 async fn permissions(connection: &Connection) -> Vec<Finding> {
-    let (store, id) = (&connection.store, RecordId::new(CHECK_ID));
+    let (store, id) = (&connection.store, RecordId::new(WARM_UP_ID));
     let never = Condition::All(vec![
         Condition::Exists(Attribute::Owner),
         Condition::Missing(Attribute::Owner),

@@ -9,6 +9,7 @@ mod list;
 mod records;
 mod resolve;
 mod table;
+mod template;
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};

@@ -1,0 +1,252 @@
+//! `idempotency table template` prints the table, the functions' permissions and the alarms for a tool that deploys them.
+//!
+//! One [`Description`] says what is deployed. Each format is a view of it.
+
+mod cdk;
+mod cloudformation;
+mod terraform;
+
+use std::io::Write as _;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use idempotency_core::config::Variables;
+use idempotency_dynamodb::TableConfig;
+
+use crate::exit::{Exit, Failure};
+
+/// The variable that names the table.
+const TABLE: &str = "IDEMPOTENCY_TABLE";
+
+/// The actions of a function on the items of the table.
+const ACTIONS: [&str; 4] = [
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:UpdateItem",
+    "dynamodb:DeleteItem",
+];
+
+/// The id that a start of a function reads. No record has it.
+pub(crate) const WARM_UP_ID: &str = "#warm-up";
+
+/// The alarms on the metrics of the functions: the name, the metric and what it means.
+const CALL_ALARMS: [(&str, &str, &str); 5] = [
+    (
+        "CompletionUnknownAlarm",
+        "CompletionUnknown",
+        "A handler ran, and whether its response is stored is unknown. The key may run again.",
+    ),
+    (
+        "LostOwnershipAlarm",
+        "LostOwnership",
+        "A handler ran longer than its lease, and another run took over its key. The effect may have happened twice.",
+    ),
+    (
+        "HeldKeysAlarm",
+        "Held",
+        "A key is held after a run without a result, and waits for an operator.",
+    ),
+    (
+        "StoreFailedAlarm",
+        "StoreFailed",
+        "Calls are refused because the table cannot be reached or does not accept requests.",
+    ),
+    (
+        "UnprotectedAlarm",
+        "Unprotected",
+        "A handler ran without a confirmed claim, because the table failed. A retry may run it again.",
+    ),
+];
+
+/// The alarm on the table.
+const THROTTLED_ALARM: (&str, &str) = (
+    "TableThrottledAlarm",
+    "DynamoDB throttles requests to the table of idempotency records.",
+);
+
+/// The arguments of `idempotency table template`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The attribute names are those of the functions: IDEMPOTENCY_KEY_ATTR, IDEMPOTENCY_SORT_KEY_ATTR, IDEMPOTENCY_STATIC_PK_VALUE and
+IDEMPOTENCY_EXPIRY_ATTR. No table and no credentials are needed. The template goes to standard output.")]
+pub(crate) struct TemplateArguments {
+    /// The tool that deploys it
+    #[arg(long, value_enum)]
+    format: Format,
+    /// A function and the prefixes of its operations, such as Payment=payments,refunds; repeat it for each function. The function
+    /// reaches the records under these prefixes alone. `*` at the end stands for any end, as in shop.* [default: one policy
+    /// for all records]
+    #[arg(long = "function", value_name = "NAME=PREFIX,..")]
+    functions: Vec<Function>,
+    /// Add alarms on the metrics that the functions send to this namespace
+    #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
+    alarms: Option<String>,
+    /// The table's name [default: IDEMPOTENCY_TABLE, or the tool chooses one; in Terraform `idempotency`]
+    #[arg(long)]
+    table: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// CloudFormation in YAML, for a SAM template
+    Sam,
+    /// A construct for CDK in TypeScript
+    Cdk,
+    /// Terraform or OpenTofu
+    Terraform,
+    /// CloudFormation in JSON
+    Json,
+}
+
+/// A function, and the patterns of the ids of its records.
+#[derive(Clone, Debug)]
+struct Function {
+    name: String,
+    prefixes: Vec<String>,
+}
+
+impl FromStr for Function {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, prefixes)) = text.split_once('=') else {
+            return Err("write NAME=PREFIX, such as Payment=payments".to_owned());
+        };
+        if !name.starts_with(|first: char| first.is_ascii_alphabetic())
+            || !name.chars().all(|each| each.is_ascii_alphanumeric())
+        {
+            return Err(format!(
+                "`{name}` cannot name a resource: write a letter, then letters and digits"
+            ));
+        }
+        let prefixes: Vec<_> = prefixes.split(',').map(str::to_owned).collect();
+        for prefix in &prefixes {
+            let fixed = prefix.strip_suffix('*').unwrap_or(prefix);
+            // IAM reads `*`, `?` and `${` in a pattern.
+            let known = |each: char| each.is_ascii_alphanumeric() || "._:/#@+=-".contains(each);
+            if fixed.is_empty() || !fixed.chars().all(known) {
+                return Err(format!(
+                    "`{prefix}` is no prefix: write letters, digits and ._:/#@+=- and if need be one * at the end"
+                ));
+            }
+        }
+        let name = name.to_owned();
+        Ok(Self { name, prefixes })
+    }
+}
+
+/// Parses a namespace of CloudWatch that a query can name without quotes.
+fn namespace(text: &str) -> Result<String, String> {
+    let fits = |each: char| each.is_ascii_alphanumeric() || each == '_';
+    if text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("write a letter, then letters, digits and _: a query cannot name another namespace without quotes".to_owned())
+}
+
+/// What is deployed.
+struct Description {
+    /// `None` if the tool chooses the name.
+    table: Option<String>,
+    partition_key: String,
+    sort_key: Option<String>,
+    expiration: String,
+    /// The value of the partition key on a table with a sort key.
+    partition: Option<String>,
+    functions: Vec<Function>,
+    /// The namespace of the metrics that the alarms watch.
+    alarms: Option<String>,
+}
+
+impl Description {
+    /// Returns the name of each policy's function, and the values of the partition key that it may use: none stands for all.
+    fn policies(&self) -> Vec<(String, Vec<String>)> {
+        if self.functions.is_empty() {
+            return vec![("Function".to_owned(), Vec::new())];
+        }
+        let functions = self.functions.iter();
+        let policy = |function: &Function| (function.name.clone(), self.leading_keys(function));
+        functions.map(policy).collect()
+    }
+
+    fn leading_keys(&self, function: &Function) -> Vec<String> {
+        if let Some(partition) = &self.partition {
+            return vec![partition.clone()];
+        }
+        let pattern = |prefix: &String| match prefix.ends_with('*') {
+            true => prefix.clone(),
+            false => format!("{prefix}#*"),
+        };
+        let own = function.prefixes.iter().map(pattern);
+        own.chain([WARM_UP_ID.to_owned()]).collect()
+    }
+}
+
+/// Returns a text as a string of JSON, which is one of TypeScript, and of Terraform if it has no `${` and no `%{`.
+fn text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Returns texts as the elements of a list.
+fn texts<'a>(list: impl IntoIterator<Item = &'a str>) -> String {
+    let list: Vec<_> = list.into_iter().map(text).collect();
+    list.join(", ")
+}
+
+/// Returns a template with each `@name@` replaced by its value.
+fn fill(template: &str, values: &[(&str, String)]) -> String {
+    let mut text = template.to_owned();
+    for (name, value) in values {
+        text = text.replace(&format!("@{name}@"), value);
+    }
+    text
+}
+
+/// Returns the variables with a table, if they have none.
+fn with_table(mut variables: Vec<(String, String)>) -> Vec<(String, String)> {
+    // The last value of a variable counts.
+    variables.insert(0, (TABLE.to_owned(), "idempotency".to_owned()));
+    variables
+}
+
+/// Prints the template.
+pub(crate) fn print_template(
+    arguments: &TemplateArguments,
+    variables: Vec<(String, String)>,
+) -> Result<Exit, Failure> {
+    let named = variables.iter().rfind(|(name, _)| name == TABLE);
+    let named = named.map(|(_, value)| value.clone());
+    let variables: Variables = with_table(variables).into_iter().collect();
+    TableConfig::check(&variables)?;
+    let config = TableConfig::from_variables(&variables)?;
+    let partition_known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"]
+        .iter()
+        .any(|name| variables.value(name).is_some());
+    let composite = config.sort_key.is_some();
+    if composite && !arguments.functions.is_empty() && !partition_known {
+        let message = "the table has a sort key, so a policy names the value of the partition key: set \
+                       IDEMPOTENCY_STATIC_PK_VALUE as the functions have it";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let description = Description {
+        table: arguments.table.clone().or(named),
+        partition: composite.then_some(config.partition),
+        partition_key: config.names.key,
+        sort_key: config.sort_key,
+        expiration: config.names.expiration,
+        functions: arguments.functions.clone(),
+        alarms: arguments.alarms.clone(),
+    };
+    let text = match arguments.format {
+        Format::Sam => cloudformation::yaml(&description),
+        Format::Json => cloudformation::json(&description),
+        Format::Cdk => cdk::typescript(&description),
+        Format::Terraform => terraform::hcl(&description),
+    };
+    let mut output = std::io::stdout().lock();
+    let written = output.write_all(text.as_bytes());
+    written
+        .and_then(|()| output.flush())
+        .map_err(Failure::output)?;
+    Ok(Exit::Done)
+}
