@@ -2,9 +2,8 @@
 //!
 //! One [`Description`] says what is deployed. Each format is a view of it.
 
-mod cdk;
 mod cloudformation;
-mod terraform;
+mod filled;
 
 use std::io::Write as _;
 use std::str::FromStr;
@@ -182,26 +181,6 @@ impl Description {
     }
 }
 
-/// Returns a text as a string of JSON, which is one of TypeScript, and of Terraform if it has no `${` and no `%{`.
-fn text(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
-/// Returns texts as the elements of a list.
-fn texts<'a>(list: impl IntoIterator<Item = &'a str>) -> String {
-    let list: Vec<_> = list.into_iter().map(text).collect();
-    list.join(", ")
-}
-
-/// Returns a template with each `@name@` replaced by its value.
-fn fill(template: &str, values: &[(&str, String)]) -> String {
-    let mut text = template.to_owned();
-    for (name, value) in values {
-        text = text.replace(&format!("@{name}@"), value);
-    }
-    text
-}
-
 /// Returns the variables with a table, if they have none.
 fn with_table(mut variables: Vec<(String, String)>) -> Vec<(String, String)> {
     // The last value of a variable counts.
@@ -240,8 +219,8 @@ pub(crate) fn print_template(
     let text = match arguments.format {
         Format::Sam => cloudformation::yaml(&description),
         Format::Json => cloudformation::json(&description),
-        Format::Cdk => cdk::typescript(&description),
-        Format::Terraform => terraform::hcl(&description),
+        Format::Cdk => filled::typescript(&description),
+        Format::Terraform => filled::hcl(&description),
     };
     let mut output = std::io::stdout().lock();
     let written = output.write_all(text.as_bytes());

@@ -1,8 +1,9 @@
-//! Fourteen hazards found in other libraries. Each test fails if its hazard is put back.
+//! Fifteen hazards found in other libraries. Each test fails if its hazard is put back.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use idempotency_core::config::Variables;
 use idempotency_core::record::{Data, Field, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{ErrorKind, Operation};
@@ -482,4 +483,35 @@ async fn hazard_14_a_changed_payload_is_refused_while_the_first_call_still_runs(
         .unwrap();
     // One request was enough to find the mismatch.
     assert_eq!(harness.requests(), [2, 1, 0, 0]);
+}
+
+#[tokio::test]
+async fn hazard_15_two_operations_with_an_equal_key_have_a_record_and_a_response_each() {
+    let harness = Harness::default();
+    // The path of the operation is in the default prefix.
+    let [charge, refund] = ["bank::charge", "bank::refund"].map(|path| {
+        let operation = Operation::builder(path).variables(Variables::default());
+        operation.key("order_id").local_cache(8).build().unwrap()
+    });
+    for is_duplicate in [false, true] {
+        for (operation, response) in [(&charge, "charged"), (&refund, "refunded")] {
+            let answer = async |_| Ok(response.to_owned());
+            let outcome = harness.call_with(operation, order(), answer).await.unwrap();
+            assert_eq!(outcome.is_replayed(), is_duplicate);
+            assert_eq!(outcome.into_response(), response);
+        }
+    }
+    assert_eq!(harness.store.inner().len(), 2);
+}
+
+#[tokio::test]
+async fn hazard_12_a_refused_payload_changes_nothing_in_a_completed_record() {
+    let harness = Harness::default();
+    let charge = keyed(|of| of.validate("amount"));
+    harness.call(&charge, order()).await.unwrap();
+    let before = harness.record(&charge, &json!(7));
+    let changed = json!({ "order_id": 7, "amount": 43 });
+    let refused = harness.refused(&charge, changed).await;
+    assert_eq!(refused, ErrorKind::PayloadMismatch);
+    assert_eq!(harness.record(&charge, &json!(7)), before);
 }

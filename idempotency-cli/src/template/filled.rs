@@ -1,0 +1,125 @@
+//! CDK in TypeScript, and Terraform: texts with marks such as `@expiration@`, which are filled in.
+
+use super::{ACTIONS, CALL_ALARMS, Description, THROTTLED_ALARM};
+
+/// Returns a construct for CDK.
+pub(super) fn typescript(description: &Description) -> String {
+    let sort_key = description
+        .sort_key
+        .as_ref()
+        .map_or_else(String::new, |name| {
+            let name = text(name);
+            format!("      sortKey: {{ name: {name}, type: AttributeType.STRING }},\n")
+        });
+    let call_alarms = CALL_ALARMS.map(|alarm| {
+        let (id, metric, meaning) = alarm;
+        format!("      [{}],\n", texts([id, metric, meaning]))
+    });
+    let name = description.table.iter();
+    let name = name.map(|name| format!("tableName: {}", text(name)));
+    let alarms = description.alarms.iter();
+    let alarms = alarms.map(|namespace| {
+        let namespace = text(namespace);
+        format!("alarms: {{ namespace: {namespace}, email: props?.alarmEmail }}")
+    });
+    let props: Vec<_> = name.chain(alarms).collect();
+    let props = match props.is_empty() {
+        true => String::new(),
+        false => format!(" {} ", props.join(", ")),
+    };
+    let policies = description.policies();
+    let records = policies.iter().map(|(function, keys)| {
+        let arguments = [function.as_str()].into_iter();
+        let arguments = texts(arguments.chain(keys.iter().map(String::as_str)));
+        format!("    idempotency.records({arguments});\n")
+    });
+    fill(
+        include_str!("construct.ts"),
+        &[
+            ("partition_key", text(&description.partition_key)),
+            ("sort_key", sort_key),
+            ("expiration", text(&description.expiration)),
+            ("actions", texts(ACTIONS)),
+            ("call_alarms", call_alarms.concat()),
+            ("throttled_alarm", texts(<[&str; 2]>::from(THROTTLED_ALARM))),
+            ("props", props),
+            ("records", records.collect()),
+        ],
+    )
+}
+
+/// Returns a module for Terraform or OpenTofu.
+pub(super) fn hcl(description: &Description) -> String {
+    let name = description.table.as_deref().unwrap_or("idempotency");
+    let policies = description.policies();
+    let widest = policies.iter().map(|(function, _)| function.len()).max();
+    let functions: String = policies
+        .iter()
+        .map(|(function, keys)| {
+            let keys = texts(keys.iter().map(String::as_str));
+            format!(
+                "    {function:widest$} = [{keys}]\n",
+                widest = widest.unwrap_or(0)
+            )
+        })
+        .collect();
+    let namespace = description.alarms.as_deref();
+    let key = description.sort_key.as_ref();
+    let range_key = key.map(|name| format!("  range_key    = {}\n", text(name)));
+    let sort_key = key.map(|name| {
+        let name = text(name);
+        format!("\n  attribute {{\n    name = {name}\n    type = \"S\"\n  }}\n")
+    });
+    let call_alarms = CALL_ALARMS.map(|(name, metric, meaning)| {
+        let name = name.trim_end_matches("Alarm");
+        format!(
+            "    {name} = {{\n      metric = {}\n      text   = {}\n    }}\n",
+            text(metric),
+            text(meaning)
+        )
+    });
+    let (throttled, meaning) = THROTTLED_ALARM;
+    let meaning = format!("{meaning} See docs/guide/operating.md.");
+    fill(
+        include_str!("table.tf"),
+        &[
+            ("table_name", text(name)),
+            ("functions", format!("{{\n{functions}  }}")),
+            (
+                "namespace",
+                namespace.map_or_else(|| "null".to_owned(), text),
+            ),
+            ("partition_key", text(&description.partition_key)),
+            ("range_key", range_key.unwrap_or_default()),
+            ("sort_key", sort_key.unwrap_or_default()),
+            ("expiration", text(&description.expiration)),
+            ("actions", texts(ACTIONS)),
+            ("call_alarms", call_alarms.concat()),
+            (
+                "throttled_name",
+                throttled.trim_end_matches("Alarm").to_owned(),
+            ),
+            ("throttled_text", text(&meaning)),
+        ],
+    )
+}
+
+/// Returns a text as a string of JSON, which is one of TypeScript, and of Terraform if it has no `${` and no `%{`.
+fn text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Returns texts as the elements of a list.
+fn texts<'a>(list: impl IntoIterator<Item = &'a str>) -> String {
+    let list: Vec<_> = list.into_iter().map(text).collect();
+    list.join(", ")
+}
+
+/// Returns a template with each `@name@` replaced by its value.
+fn fill(template: &str, values: &[(&str, String)]) -> String {
+    let mut text = template.to_owned();
+    for (name, value) in values {
+        text = text.replace(&format!("@{name}@"), value);
+    }
+    text
+}
