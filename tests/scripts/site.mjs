@@ -73,7 +73,7 @@ for (const page of pages) {
         links: [...document.querySelectorAll("a[href]")].map((link) => link.href),
         wide: [...document.querySelectorAll("main img, main svg")]
             .filter((shown) => shown.getBoundingClientRect().right > innerWidth)
-            .map((shown) => shown.getAttribute("src") ?? shown.id),
+            .map((shown) => shown.outerHTML.slice(0, 80)),
         width: document.documentElement.scrollWidth,
     }));
     seen.set(page, content);
@@ -115,11 +115,12 @@ const background = () => tab.evaluate(() => getComputedStyle(document.documentEl
 const isDark = async () => (await background()).match(/\d+/g).every((colour) => colour < 80);
 expect(!(await isDark()), "the light theme is dark");
 await open(HOW);
-const light = await tab.$eval("[data-diagram]", (diagram) => diagram.innerHTML);
+const colour = () => getComputedStyle(document.querySelector("[data-diagram] rect") ?? document.body).fill;
+const light = await tab.evaluate(colour);
 await tab.click("#mdbook-theme-toggle");
 await tab.click("#mdbook-theme-navy");
 expect(await isDark(), "the theme navy is not dark");
-await tab.waitForFunction((before) => document.querySelector("[data-diagram]").innerHTML !== before, { timeout: 20_000 }, light)
+await tab.waitForFunction(`(${colour})() !== ${JSON.stringify(light)}`, { timeout: 20_000 })
     .catch(() => problem("the diagrams keep the colours of the light theme"));
 await picture("dark");
 await open("/index.html");
