@@ -4,7 +4,10 @@
         const picture = document.createElement("div");
         picture.dataset.diagram = "";
         const text = code.textContent;
-        code.parentElement.replaceWith(picture);
+        // Until it is drawn, the picture is its text.
+        const block = code.parentElement;
+        block.replaceWith(picture);
+        picture.append(block);
         return { picture, text };
     });
     if (diagrams.length === 0) {

@@ -57,7 +57,7 @@ const picture = (name) => tab.screenshot({ path: `${pictures}/${name}.png` });
 async function open(page) {
     await tab.goto(origin + page, { waitUntil: "load" });
     const diagrams = (await tab.$$("[data-diagram]")).length;
-    const drawn = () => tab.waitForSelector("[data-diagram]:not(:has(svg))", { hidden: true, timeout: 20_000 });
+    const drawn = () => tab.waitForSelector("[data-diagram]:not(:has(> svg))", { hidden: true, timeout: 20_000 });
     await drawn().catch(() => problem(`${page}: a diagram is not drawn`));
     return diagrams;
 }

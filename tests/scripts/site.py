@@ -96,7 +96,6 @@ for page in pages:  # which grows meanwhile
     for path in linked(page):
         add(path)
 
-
 book = pathlib.Path(sys.argv[1])
 shutil.rmtree(book, ignore_errors=True)
 shutil.copytree(SITE, book)
