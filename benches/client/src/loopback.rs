@@ -10,6 +10,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 
 use crate::ours::{self, Stores};
+use crate::phases;
 
 /// Replies to the requests of one connection.
 fn reply(connection: TcpStream) {
@@ -90,6 +91,12 @@ pub(crate) fn run(arguments: &[String]) {
     let client = aws_sdk_dynamodb::Client::new(&config);
     let stores = Stores::new(&config, true);
     let (sdk, lean) = (stores.named("store"), stores.named("lean"));
+    if arguments[0] == "phases" {
+        runtime.block_on(phases::print(lean, number(0, 2_000)));
+        server.kill().unwrap();
+        server.wait().unwrap();
+        return;
+    }
     let response = || crate::RESPONSE.to_owned();
     let mut spent = [0_u64; 3];
     for round in 0..=rounds {

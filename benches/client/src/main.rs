@@ -17,11 +17,13 @@
 //! | `engine` | an operation from the event to the response, on `store` |
 //! | `engine-lean` | the same on `lean` |
 //!
-//! `client loopback [ROUNDS] [CALLS]` compares the CPU time of `by-hand`, `store` and `lean` over connections.
+//! `client loopback [ROUNDS] [CALLS]` compares the CPU time of `by-hand`, `store` and `lean` over connections. `client phases [CALLS]`
+//! prints where the time of a fresh call goes.
 
 mod by_hand;
 mod loopback;
 mod ours;
+mod phases;
 mod stub;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
@@ -123,7 +125,7 @@ fn duplicate<'a>(name: &str, config: &SdkConfig, stores: &Stores, runtime: &'a R
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let case = arguments.first().map_or("fresh", String::as_str);
-    if case == "loopback" || case == "serve" {
+    if matches!(case, "loopback" | "phases" | "serve") {
         return loopback::run(&arguments);
     }
     let name = arguments.get(1).map_or("store", String::as_str);

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 /// Now, and the end of the invocation.
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_999);
-const DEADLINE: EpochMillis = EpochMillis::new(1_700_000_010_500);
+pub(crate) const DEADLINE: EpochMillis = EpochMillis::new(1_700_000_010_500);
 
 /// Our store on each client.
 pub(crate) struct Stores {
@@ -126,7 +126,7 @@ pub(crate) async fn duplicate(store: &DynamoDbStore, number: i64) -> String {
 }
 
 /// A clock that stands still, with tokio's timers, and a random source.
-struct Bench;
+pub(crate) struct Bench;
 
 impl Clock for Bench {
     fn now(&self) -> EpochMillis {
