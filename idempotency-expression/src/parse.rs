@@ -548,7 +548,6 @@ fn refuse_argument(
     }
 }
 
-/// Tests of the parser of expressions.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -352,7 +352,6 @@ fn check_prefix(name: &str, prefix: &str) -> Result<(), ConfigurationError> {
     Err(ConfigurationError::value(name, prefix, remedy))
 }
 
-/// Tests of the settings.
 #[cfg(test)]
 mod tests {
     use idempotency_expression::Check;

@@ -241,7 +241,6 @@ impl fmt::Debug for Object {
     }
 }
 
-/// Tests of objects.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -168,7 +168,6 @@ fn parameters(of: &impl Serialize) -> BTreeMap<String, Vec<String>> {
     serde_json::from_value(value).unwrap_or_default()
 }
 
-/// Tests of the request inside each kind of event.
 /// Returns the URI of a path and a query, as the event has them.
 ///
 /// An event can have them decoded. Bytes that a URI cannot have are encoded.

@@ -159,7 +159,6 @@ fn text(body: Vec<u8>) -> (Option<String>, bool) {
     }
 }
 
-/// Tests of the response inside each kind of handler's response.
 #[cfg(test)]
 mod tests {
     use super::*;
