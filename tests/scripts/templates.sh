@@ -71,6 +71,8 @@ check_project() {
     # The versions of the other steps.
     cp "$root/Cargo.lock" .
     cargo test
+    # Cargo only warns of a patch that it does not use, and would take the crates from crates.io.
+    ! grep -q '^\[\[patch.unused' Cargo.lock || fail "the template requires another version than that of this checkout"
     # With the features of the function alone, as `watch` builds it: its first response then comes at once.
     cargo build
     check_replay "$scratch/$1.log"
@@ -99,6 +101,7 @@ check_replay() {
     ((executed > 0 && replayed == executed)) || fail "$executed calls were executed, and $replayed replayed"
 }
 
+page=$(grep -o 'charge#[0-9a-f]*' docs/guide/start.md)
 for kind in event queue api; do
     echo "-- $kind"
     for same in CargoLambda.toml template/samconfig.toml template/.gitignore; do
@@ -106,3 +109,4 @@ for kind in event queue api; do
     done
     check_project "$kind"
 done
+grep -qF "key=my-event#${page#charge#} " "$scratch/event.log" || fail "docs/guide/start.md has another key than its event"
