@@ -5,29 +5,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/scripts/tools.sh
+source tests/scripts/watch.sh
 
 fail() { echo "cargo-lambda.sh: $*" >&2; exit 1; }
 
-# IPv4 throughout: cargo-lambda's own default is IPv6, which containers often lack.
-host=127.0.0.1
-wait_seconds=60 # for a server to listen, and for a response
 scratch=$(mktemp -d)
 # For each function that runs: the leader of its process group, and its port.
 declare -A watches=() ports=()
 dynamodb=''
-
-# Each server leads a process group, so that its children end with it.
-stop() {
-    local leader=$1
-    [[ -n $leader ]] || return 0
-    kill -TERM -- "-$leader" 2>/dev/null || true
-    for _ in {1..50}; do
-        kill -0 -- "-$leader" 2>/dev/null || break
-        sleep 0.1
-    done
-    kill -KILL -- "-$leader" 2>/dev/null || true
-    wait "$leader" 2>/dev/null || true
-}
 
 finish() {
     local status=$?
@@ -45,21 +30,6 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
-# await_port <port> <leader of the process group that opens it>
-await_port() {
-    local port=$1 leader=$2
-    for ((second = 0; second < wait_seconds; second++)); do
-        if (exec 3<>"/dev/tcp/$host/$port") 2>/dev/null; then return 0; fi
-        kill -0 "$leader" 2>/dev/null || fail "the server for port $port ended before it listened"
-        sleep 1
-    done
-    fail "nothing listens on port $port after $wait_seconds seconds"
-}
 
 # start_function <package> [NAME=value ...]: starts the function with these variables on a free port.
 start_function() {
@@ -88,18 +58,6 @@ invoke() {
     # Limited, because cargo-lambda waits without end for a function that ended before its first event.
     timeout "$wait_seconds" cargo lambda invoke "$1" --invoke-address "$host" --invoke-port "${ports[$1]}" --data-file "$2" ||
         fail "invoke of $1 failed"
-}
-
-# same_response <response> <repeated>: returns true if they are equal, except for the header that a replay over HTTP has.
-same_response() {
-    python3 - "$@" <<'EOF'
-import json, sys
-responses = [json.loads(text) for text in sys.argv[1:]]
-for response in responses:
-    for headers in ("headers", "multiValueHeaders"):
-        (response.get(headers) or {}).pop("idempotent-replayed", None)
-sys.exit(responses[0] != responses[1])
-EOF
 }
 
 # check_twice <package> <event file> <runs> <line>: sends the event twice. The handler logs the line each time it begins.

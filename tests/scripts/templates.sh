@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Makes a project from each template of templates/ as docs/guide/start.md does, and checks what a new user would do with it: its
+# format, its tests, its SAM template, and one event twice under `cargo lambda watch`, where the second one must be a replay.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/scripts/tools.sh
+source tests/scripts/watch.sh
+
+fail() { echo "templates.sh: $*" >&2; exit 1; }
+
+root=$PWD
+# Outside of the checkout, because a project inside would be a part of its workspace.
+scratch=$(mktemp -d)
+watch=''
+# All projects share what they compile. Debug information would only cost time.
+export CARGO_TARGET_DIR=$root/target/templates CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
+
+finish() {
+    local status=$?
+    trap - EXIT INT TERM
+    stop "$watch"
+    if ((status != 0)); then
+        tail -n 40 "$scratch"/*.log >&2 || true
+    fi
+    rm -rf "$scratch"
+    exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Prints the digest of each file of this folder.
+contents() {
+    find . -type f -exec sha256sum {} + | sort -k 2
+}
+
+# invoke <port> <event file>
+invoke() {
+    # Limited, because cargo-lambda waits without end for a function that ended before its first event.
+    timeout "$wait_seconds" cargo lambda invoke --invoke-address "$host" --invoke-port "$1" --data-file "$2" || fail "the invoke failed"
+}
+
+# check_project <template>: makes a project in the scratch folder and checks it.
+check_project() {
+    local template=$root/templates/$1 name=my-$1 new before
+    new=(--template "$template" --no-interactive)
+    cd "$scratch"
+
+    # As it will be when the crates are published.
+    cargo lambda new "${new[@]}" "$name" </dev/null
+    if grep -rnE '\{[{%]' "$name" || grep -n patch "$name/Cargo.toml"; then fail "a file is not filled in"; fi
+    rm -r "$name"
+
+    # `init`, because `new` of cargo-lambda 1.9.2 overwrites a project of this name.
+    mkdir "$name"
+    cd "$name"
+    new+=(--render-var "checkout=$root")
+    cargo lambda init "${new[@]}" </dev/null
+    echo >>src/main.rs
+    before=$(contents)
+    if cargo lambda init "${new[@]}" </dev/null 2>"$scratch/$1.log"; then fail "a project was made over another one"; fi
+    grep -q 'cannot be run on existing Cargo packages' "$scratch/$1.log" || fail "the refusal has another text"
+    [[ $(contents) == "$before" ]] || fail "a refused command changed files"
+    sed -i '$d' src/main.rs
+
+    # The role allows the records of the code's prefix.
+    grep -q "key_prefix.*\"$name\"" src/main.rs || fail "src/main.rs has another key_prefix"
+    grep -qF "LeadingKeys: [\"$name#*\", \"#warm-up\"]" template.yaml || fail "the role is for another key_prefix"
+    sam validate --lint --template template.yaml
+    cargo fmt --check
+    # The versions of the other steps.
+    cp "$root/Cargo.lock" .
+    cargo test
+    # Cargo only warns of a patch that it does not use, and would take the crates from crates.io.
+    ! grep -q '^\[\[patch.unused' Cargo.lock || fail "the template requires another version than that of this checkout"
+    # With the features of the function alone, as `watch` builds it: its first response then comes at once.
+    cargo build
+    check_replay "$scratch/$1.log"
+}
+
+# check_replay <log>: sends the event of the project twice. The log has the outcome of each call.
+check_replay() {
+    local log=$1 port event first second executed replayed
+    port=$(free_port)
+    event=$(echo events/*.json)
+    set -m
+    cargo lambda watch --invoke-address "$host" --invoke-port "$port" </dev/null >"$log" 2>&1 &
+    watch=$!
+    set +m
+    await_port "$port" "$watch"
+    first=$(invoke "$port" "$event")
+    second=$(invoke "$port" "$event")
+    stop "$watch"
+    watch=''
+    echo "$first"
+    echo "$second"
+    same_response "$first" "$second" || fail "the second event got another response"
+    # The event of the queue has several calls.
+    executed=$(grep -c 'outcome="executed"' "$log" || true)
+    replayed=$(grep -c 'outcome="replayed"' "$log" || true)
+    ((executed > 0 && replayed == executed)) || fail "$executed calls were executed, and $replayed replayed"
+}
+
+page=$(grep -o 'charge#[0-9a-f]*' docs/guide/start.md)
+for kind in event queue api; do
+    echo "-- $kind"
+    for same in CargoLambda.toml template/samconfig.toml template/.gitignore; do
+        cmp "$root/templates/$kind/$same" "$root/templates/event/$same" || fail "the templates have one $same"
+    done
+    check_project "$kind"
+done
+grep -qF "key=my-event#${page#charge#} " "$scratch/event.log" || fail "docs/guide/start.md has another key than its event"
