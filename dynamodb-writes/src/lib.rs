@@ -31,6 +31,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod error;
 mod expression;
 pub mod once;

@@ -30,6 +30,8 @@
 //! | `cache` | confirmed responses in the process's memory |
 //! | `typed` | a typed value from JSON text, with errors that name the field |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[doc(hidden)]
 pub mod cache;
 pub mod config;

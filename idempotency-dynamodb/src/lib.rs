@@ -36,6 +36,8 @@
 //! With neither, a client needs an HTTP client of the caller, or that of the SDK's feature `default-https-client`. A caller who needs
 //! AWS-LC as it is validated for FIPS 140-3 sets an HTTP client of `aws-smithy-http-client` with its feature `rustls-aws-lc-fips`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod client;
 mod config;
 mod failure;

@@ -27,6 +27,8 @@
 //! assert_eq!(error.to_string(), "unknown function `powertools_jsn`; did you mean `powertools_json`?");
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod ast;
 mod caller;
 mod error;

@@ -49,6 +49,8 @@
 //! | [`Problem`], [`Reason`] | a refused request, as `application/problem+json` |
 //! | [`ReceivedRequest`], [`HttpCall`] | the same protection for a request in memory, without a tower service |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod body;
 mod host;
 mod operation;

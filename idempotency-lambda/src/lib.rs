@@ -60,6 +60,8 @@
 //!
 //! The promises and their limits are in `docs/reference/protocol.md` of the repository.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod __private;

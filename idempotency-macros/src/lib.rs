@@ -18,6 +18,8 @@
 //! The documentation of the attribute is in `idempotent.md`. `idempotency-lambda` tests its examples: as a dependency of this crate's
 //! tests it would be compiled a second time, because cargo chooses the features of a macro's dependencies apart.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod arguments;
 mod attribute;
 mod bounds;

@@ -12,6 +12,8 @@
 //!
 //! The modules `dynamodb`, `events` and `lambda` are cargo features, and so is `retry-safety`. All are on by default.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod clock;
 pub mod conformance;
 #[cfg(feature = "dynamodb")]

@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Checks the dependency tree against deny.toml: licences, versions, sources.
-# Advisories need the RustSec database, which this script does not fetch; the CI workflow does.
+#
+#     tests/scripts/deny.sh             # without the network
+#     tests/scripts/deny.sh advisories  # known vulnerabilities and yanked versions: fetches the RustSec database, in the CI workflow
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/scripts/tools.sh
 
-cargo-deny --locked check bans licenses sources
+checks=("$@")
+((${#checks[@]} > 0)) || checks=(bans licenses sources)
+cargo-deny --locked check "${checks[@]}"

@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # Checks that a version can be released: release-check.sh <version>.
-# The workspace has that version, and each published crate's changelog has a section for it.
+# The workspace has that version, each published crate's changelog has a section for it, and the repository's address is set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 version=${1:?usage: release-check.sh <version>}
 failed=0
 
-found=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# of_workspace <key>: its value in [workspace.package].
+of_workspace() {
+    sed -n '/^\[workspace.package\]/,/^\[/s/^'"$1"' = "\(.*\)"/\1/p' Cargo.toml
+}
+
+found=$(of_workspace version)
 if [[ $found != "$version" ]]; then
     echo "Cargo.toml has version $found: set it to $version, in [workspace.package] and in [workspace.dependencies]"
     failed=1
@@ -31,5 +36,17 @@ for changelog in */CHANGELOG.md; do
         echo "$changelog has no section \`## [$version]\`: rename \`## [Unreleased]\` and add the date"
         failed=1
     fi
+done
+# The pages of the crates, the links of their READMEs and the downloads of the command are below this address.
+repository=$(of_workspace repository)
+homepage=$(of_workspace homepage)
+if [[ ! $repository =~ ^https://[^/]+/. || $repository =~ ^https://[^/]+\.invalid/ || $homepage != "$repository"/* ]]; then
+    echo "Cargo.toml has repository \"$repository\" and homepage \"$homepage\": set both in [workspace.package], to the address that is cloned and to a page below it"
+    failed=1
+fi
+for crate in dynamodb-*/ idempotency-*/; do
+    for key in 'repository.workspace = true' 'homepage.workspace = true' "documentation = \"https://docs.rs/${crate%/}\""; do
+        grep -qxF "$key" "$crate/Cargo.toml" || { echo "$crate""Cargo.toml lacks \`$key\`"; failed=1; }
+    done
 done
 exit "$failed"

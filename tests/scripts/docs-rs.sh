@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Writes the documentation of each published crate as docs.rs does, and looks whether an item of each feature says which feature it
+# needs. rustdoc writes that by itself, from the item's `cfg`, if the crate turns on `doc_cfg`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# Each feature, and a page of an item that needs it; without a page: the feature changes no public item.
+table='
+idempotency-core      system         system/index.html
+idempotency-dynamodb  lean-client
+idempotency-dynamodb  rustls-aws-lc  fn.http_client.html
+idempotency-dynamodb  rustls-ring    fn.http_client.html
+idempotency-dynamodb  zstd
+idempotency-lambda    batch          batch/index.html
+idempotency-lambda    dynamodb       dynamodb/index.html
+idempotency-lambda    http           http/index.html
+idempotency-lambda    lean-client
+idempotency-lambda    metrics        metrics/index.html
+idempotency-lambda    rustls-aws-lc
+idempotency-lambda    rustls-ring
+idempotency-lambda    zstd
+idempotency-testkit   dynamodb       dynamodb/index.html
+idempotency-testkit   events         events/index.html
+idempotency-testkit   lambda         lambda/index.html
+idempotency-testkit   retry-safety   retry_safety/index.html
+'
+target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+found=0
+
+for crate in dynamodb-*/ idempotency-*/; do
+    crate=${crate%/}
+    if [[ -e $crate/src/lib.rs ]] && ! grep -qxF '#![cfg_attr(docsrs, feature(doc_cfg))]' "$crate/src/lib.rs"; then
+        echo "$crate/src/lib.rs does not turn on doc_cfg"
+        found=1
+    fi
+    declared=$(sed -n '/^\[features\]/,/^\[/s/^\([a-z][a-z0-9-]*\) = .*/\1/p' "$crate/Cargo.toml" | grep -vx default | sort || true)
+    listed=$(awk -v crate="$crate" '$1 == crate { print $2 }' <<<"$table")
+    if [[ $declared != "$listed" ]]; then
+        echo "docs-rs.sh lists other features of $crate than its Cargo.toml: give each one a line in the table, in their order"
+        diff <(echo "$listed") <(echo "$declared") || true
+        found=1
+    fi
+    # docs.rs has a nightly compiler. RUSTC_BOOTSTRAP lets the stable one use `doc_cfg`.
+    RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo doc --quiet --no-deps --all-features --package "$crate"
+    while read -r _ feature page; do
+        if ! grep -qE "Available on <strong>crate features? [^.]*<code>$feature</code>" "$target/doc/${crate//-/_}/$page"; then
+            echo "the page $page of $crate does not say that it needs the feature $feature"
+            found=1
+        fi
+    done < <(awk -v crate="$crate" '$1 == crate && NF == 3' <<<"$table")
+done
+exit "$found"
