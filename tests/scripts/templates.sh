@@ -42,7 +42,7 @@ invoke() {
 
 # check_project <template>: makes a project in the scratch folder and checks it.
 check_project() {
-    local template=$root/templates/$1 name=my-$1 new before
+    local template=$root/templates/$1 name=my-$1 new before property
     new=(--template "$template" --no-interactive)
     cd "$scratch"
 
@@ -66,6 +66,9 @@ check_project() {
     # The role allows the records of the code's prefix.
     grep -q "key_prefix.*\"$name\"" src/main.rs || fail "src/main.rs has another key_prefix"
     grep -qF "LeadingKeys: [\"$name#*\", \"#warm-up\"]" template.yaml || fail "the role is for another key_prefix"
+    for property in 'DeletionPolicy: Retain' 'DeletionProtectionEnabled: true' 'PointInTimeRecoveryEnabled: true' 'AttributeName: expiration'; do
+        grep -qF "$property" template.yaml || fail "the table has no \`$property\`"
+    done
     sam validate --lint --template template.yaml
     cargo fmt --check
     # The versions of the other steps.
