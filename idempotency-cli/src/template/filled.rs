@@ -104,7 +104,7 @@ pub(super) fn hcl(description: &Description) -> String {
     )
 }
 
-/// Returns a text as a string of JSON, which is one of TypeScript, and of Terraform if it has no `${` and no `%{`.
+/// Returns a text as a string of JSON, which is one of TypeScript, and of Terraform because it has no `${` and no `%{`.
 fn text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

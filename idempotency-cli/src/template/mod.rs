@@ -104,6 +104,15 @@ struct Function {
     prefixes: Vec<String>,
 }
 
+/// What a text may have beside letters and digits.
+const MARKS: &str = "._:/#@+=-";
+
+/// Returns true if each format, and a pattern of IAM, has this text as it stands. IAM reads `*`, `?` and `${`, Terraform `${` and `%{`.
+fn is_literal(text: &str) -> bool {
+    let plain = |each: char| each.is_ascii_alphanumeric() || MARKS.contains(each);
+    !text.is_empty() && text.chars().all(plain)
+}
+
 impl FromStr for Function {
     type Err = String;
 
@@ -121,11 +130,9 @@ impl FromStr for Function {
         let prefixes: Vec<_> = prefixes.split(',').map(str::to_owned).collect();
         for prefix in &prefixes {
             let fixed = prefix.strip_suffix('*').unwrap_or(prefix);
-            // IAM reads `*`, `?` and `${` in a pattern.
-            let known = |each: char| each.is_ascii_alphanumeric() || "._:/#@+=-".contains(each);
-            if fixed.is_empty() || !fixed.chars().all(known) {
+            if !is_literal(fixed) {
                 return Err(format!(
-                    "`{prefix}` is no prefix: write letters, digits and ._:/#@+=- and if need be one * at the end"
+                    "`{prefix}` is no prefix: write letters, digits and {MARKS} and if need be one * at the end"
                 ));
             }
         }
@@ -158,6 +165,38 @@ struct Description {
 }
 
 impl Description {
+    /// Checks what the arguments and variables are together. `partition_known` is true if a variable sets the value of the partition
+    /// key.
+    fn check(&self, partition_known: bool) -> Result<(), String> {
+        let named = |name: &&String| !is_literal(name) || name.contains([':', '/']);
+        if let Some(name) = self.table.iter().find(named) {
+            return Err(format!(
+                "`{name}` is no name of a table: write the name, not an ARN"
+            ));
+        }
+        let mut names: Vec<_> = self.functions.iter().map(|each| &each.name).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let name = pair[0];
+            return Err(format!(
+                "two functions are called `{name}`: write {name}=PREFIX,PREFIX"
+            ));
+        }
+        let attributes = [&self.partition_key, &self.expiration].into_iter();
+        let mut texts = attributes.chain(&self.sort_key).chain(&self.partition);
+        if let Some(text) = texts.find(|text| !is_literal(text)) {
+            return Err(format!(
+                "a template cannot hold `{text}`: the names of attributes and IDEMPOTENCY_STATIC_PK_VALUE have letters, digits and {MARKS}"
+            ));
+        }
+        if self.sort_key.is_some() && !self.functions.is_empty() && !partition_known {
+            return Err("the table has a sort key, so a policy names the value of the partition key: set IDEMPOTENCY_STATIC_PK_VALUE as the \
+                 functions have it"
+                .to_owned());
+        }
+        Ok(())
+    }
+
     /// Returns the name of each policy's function, and the values of the partition key that it may use: none stands for all.
     fn policies(&self) -> Vec<(String, Vec<String>)> {
         if self.functions.is_empty() {
@@ -181,34 +220,25 @@ impl Description {
     }
 }
 
-/// Returns the variables with a table, if they have none.
-fn with_table(mut variables: Vec<(String, String)>) -> Vec<(String, String)> {
-    // The last value of a variable counts.
-    variables.insert(0, (TABLE.to_owned(), "idempotency".to_owned()));
-    variables
-}
-
 /// Prints the template.
 pub(crate) fn print_template(
     arguments: &TemplateArguments,
-    variables: Vec<(String, String)>,
+    mut variables: Vec<(String, String)>,
 ) -> Result<Exit, Failure> {
-    let named = variables.iter().rfind(|(name, _)| name == TABLE);
-    let named = named.map(|(_, value)| value.clone());
-    let variables: Variables = with_table(variables).into_iter().collect();
+    let set = variables.iter().rfind(|(name, _)| name == TABLE);
+    let set = set.map(|(_, name)| name.clone());
+    // The other settings of a table can be read only if there is one. The last value of a variable counts.
+    variables.push((TABLE.to_owned(), "idempotency".to_owned()));
+    let variables: Variables = variables.into_iter().collect();
     TableConfig::check(&variables)?;
     let config = TableConfig::from_variables(&variables)?;
-    let partition_known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"]
-        .iter()
-        .any(|name| variables.value(name).is_some());
     let composite = config.sort_key.is_some();
-    if composite && !arguments.functions.is_empty() && !partition_known {
-        let message = "the table has a sort key, so a policy names the value of the partition key: set \
-                       IDEMPOTENCY_STATIC_PK_VALUE as the functions have it";
-        return Err(Failure::new(Exit::Usage, message));
-    }
     let description = Description {
-        table: arguments.table.clone().or(named),
+        table: arguments
+            .table
+            .clone()
+            .or(set)
+            .filter(|name| !name.is_empty()),
         partition: composite.then_some(config.partition),
         partition_key: config.names.key,
         sort_key: config.sort_key,
@@ -216,6 +246,12 @@ pub(crate) fn print_template(
         functions: arguments.functions.clone(),
         alarms: arguments.alarms.clone(),
     };
+    let partition_known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"]
+        .iter()
+        .any(|name| variables.value(name).is_some());
+    description
+        .check(partition_known)
+        .map_err(|message| Failure::new(Exit::Usage, message))?;
     let text = match arguments.format {
         Format::Sam => cloudformation::yaml(&description),
         Format::Json => cloudformation::json(&description),

@@ -168,10 +168,25 @@ fn wrong_options_say_what_to_write() {
         let arguments = [&["table", "template"], options].concat();
         run(command(&arguments)).fails(2, says);
     }
-    let sort_key = [("IDEMPOTENCY_SORT_KEY_ATTR", "sk")];
-    template("sam", &["--function", "Pay=pay"], &sort_key).fails(
-        2,
-        "set IDEMPOTENCY_STATIC_PK_VALUE as the functions have it",
-    );
-    template("sam", &[], &[("IDEMPOTENCY_KEY_ATTR", "expiration")]).fails(2, "expiration");
+    for (options, variable, says) in [
+        (
+            &["--function", "Pay=pay"][..],
+            ("IDEMPOTENCY_SORT_KEY_ATTR", "sk"),
+            "set IDEMPOTENCY_STATIC_PK_VALUE as the functions have it",
+        ),
+        (&[], ("IDEMPOTENCY_KEY_ATTR", "expiration"), "expiration"),
+        (&[], ("IDEMPOTENCY_KEY_ATTR", "${a}"), "cannot hold `${a}`"),
+        (
+            &[],
+            ("IDEMPOTENCY_TABLE", "arn:aws:dynamodb:eu-west-1:1:table/t"),
+            "write the name, not an ARN",
+        ),
+        (
+            &["--function", "Pay=a", "--function", "Pay=b"],
+            ("IDEMPOTENCY_TABLE", ""),
+            "two functions are called `Pay`",
+        ),
+    ] {
+        template("sam", options, &[variable]).fails(2, says);
+    }
 }
