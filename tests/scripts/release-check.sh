@@ -24,6 +24,14 @@ if [[ -n $others ]]; then
     echo "$others"
     failed=1
 fi
+# A build with `--locked` refuses a file that names other versions of our crates.
+while IFS= read -r lock; do
+    manifest=$(dirname "$lock")/Cargo.toml
+    if ! cargo metadata --locked --format-version 1 --manifest-path "$manifest" >/dev/null 2>&1; then
+        echo "$lock does not fit: run \`cargo update --workspace --manifest-path $manifest\`"
+        failed=1
+    fi
+done < <(git ls-files '*Cargo.lock')
 # Other crates use the hidden interface of one version of these.
 for crate in dynamodb-writes idempotency-{expression,core,macros,http,dynamodb}; do
     if ! grep -qE "^$crate = .*version = \"=$version\"" Cargo.toml; then
