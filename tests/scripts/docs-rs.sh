@@ -40,8 +40,8 @@ for crate in dynamodb-*/ idempotency-*/; do
         diff <(echo "$listed") <(echo "$declared") || true
         found=1
     fi
-    # docs.rs has a nightly compiler. RUSTC_BOOTSTRAP lets the stable one use `doc_cfg`.
-    RUSTC_BOOTSTRAP=1 RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo doc --quiet --no-deps --all-features --package "$crate"
+    # docs.rs has a nightly compiler; `doc_cfg` is not stable yet.
+    RUSTDOC="$PWD/tests/scripts/unstable-rustdoc.sh" RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo doc --quiet --no-deps --all-features --package "$crate"
     while read -r _ feature page; do
         if ! grep -qE "Available on <strong>crate features? [^.]*<code>$feature</code>" "$target/doc/${crate//-/_}/$page"; then
             echo "the page $page of $crate does not say that it needs the feature $feature"

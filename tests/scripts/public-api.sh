@@ -21,8 +21,8 @@ crates=(dynamodb-lean-client dynamodb-writes idempotency-core idempotency-http i
 different=()
 mkdir -p tests/public-api
 for crate in "${crates[@]}"; do
-    # rustdoc's JSON is not stable yet; RUSTC_BOOTSTRAP lets the stable compiler write it.
-    RUSTC_BOOTSTRAP=1 cargo rustdoc --quiet --package "$crate" --lib --all-features -- -Z unstable-options --output-format json --cap-lints allow
+    # rustdoc's JSON is not stable yet.
+    RUSTDOC="$PWD/tests/scripts/unstable-rustdoc.sh" cargo rustdoc --quiet --package "$crate" --lib --all-features -- -Z unstable-options --output-format json --cap-lints allow
     surface=$(cargo public-api --simplified --simplified --simplified --color=never --rustdoc-json "$target/doc/${crate//-/_}.json")
     file=tests/public-api/$crate.txt
     if $write; then
