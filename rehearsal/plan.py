@@ -12,9 +12,13 @@ CONTESTANTS = {
 PROBES = {
     "probe": {"variables": {}, "timeout": 10},
     "probe-hold": {"variables": {"IDEMPOTENCY_ON_TIMEOUT": "hold"}, "timeout": 3},
-    # These two have the name of a table that does not exist.
+    # It has the name of a table that does not exist.
     "probe-missing": {"variables": {}, "timeout": 10},
-    "probe-unprotected": {"variables": {"IDEMPOTENCY_ON_STORE_ERROR": "run-unprotected"}, "timeout": 10},
+    # It finds no DynamoDB: nothing listens there.
+    "probe-unprotected": {
+        "variables": {"IDEMPOTENCY_ON_STORE_ERROR": "run-unprotected", "AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:1"},
+        "timeout": 10,
+    },
     # Its role must not update items: the completion is refused.
     "probe-denied": {"variables": {}, "timeout": 10},
 }
@@ -28,7 +32,7 @@ AWS = {
     "calls": 200,
     # Functions that are measured at the same time. A new account may run ten at a time.
     "parallel": 4,
-    # One run for each key layout instead of four.
+    # One run instead of four for each key layout.
     "quick_conformance": False,
     "soak_keys": 3000,
     "soak_clients": 8,

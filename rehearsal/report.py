@@ -61,7 +61,7 @@ def markdown(report):
     soak = phases["soak"]
     yield f"{soak['keys']} keys, {soak['deliveries']} deliveries, {len(soak['broken'])} promises broken. How the deliveries ended:"
     yield ""
-    yield from table(("end", "deliveries"), sorted(soak["ended"].items()))
+    yield from table(("end", "deliveries"), sorted(soak["ends"].items()))
     yield "## Cold starts and calls"
     yield ""
     yield "As Lambda's line REPORT has them, in milliseconds: the median, and in brackets the 99th percentile. First call: INIT and the first call's duration, the sum of both medians."

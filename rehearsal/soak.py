@@ -19,6 +19,9 @@ def run(world):
     plan, deliveries = world.plan, []
     # A try has keys of its own, so that a resumed soak does not get the responses of the one before.
     prefix = f"soak-{world.state.data['tries']}"
+    first = deliver(world, f"{prefix}-first", "sweep")[-1]
+    if first["response"] is None:
+        raise Stop(f"a plain call ends in {first['ended']}: look at the log group of {world.names.function('probe')}")
     with concurrent.futures.ThreadPoolExecutor(plan["soak_clients"]) as pool:
         keys = [(f"{prefix}-{number}", caller) for number in range(plan["soak_keys"]) for caller in range(1 + number % 3)]
         for delivered in pool.map(lambda key: deliver(world, *key), keys):
@@ -27,7 +30,7 @@ def run(world):
     ended = collections.Counter(delivery["ended"] for delivery in deliveries)
     broken = promises(world, deliveries, swept)
     print(f"  {plan['soak_keys']} keys, {len(deliveries)} deliveries: {dict(ended)}; {len(broken)} promises broken")
-    result = {"keys": plan["soak_keys"], "deliveries": len(deliveries) + len(swept), "ended": dict(ended), "broken": broken}
+    result = {"keys": plan["soak_keys"], "deliveries": len(deliveries) + len(swept), "ends": dict(ended), "broken": broken}
     if broken:
         (world.state.folder / "soak.json").write_text(json.dumps(deliveries + swept, indent=1))
         raise Stop(f"the soak broke promises: {broken[:5]}; all deliveries are in {world.state.folder}/soak.json")

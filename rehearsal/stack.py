@@ -61,9 +61,7 @@ def template(world):
         )
     architecture = plan["architectures"][0]
     for name, probe in PROBES.items():
-        table = names.table
-        if name in ("probe-missing", "probe-unprotected"):
-            table = f"{names.prefix}-missing"
+        table = f"{names.prefix}-missing" if name == "probe-missing" else names.table
         variables = {"IDEMPOTENCY_TABLE": table, "REHEARSAL_NAMESPACE": names.namespace} | probe["variables"]
         add_function(
             resources, names, names.function(name), "DeniedRole" if name == "probe-denied" else "ProbeRole",

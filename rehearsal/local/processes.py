@@ -33,7 +33,7 @@ class Sandbox:
     def __init__(self, function, folder, environment, on_line):
         self.function, self.on_line = function, on_line
         self.events, self.ended, self.lines = queue.Queue(), queue.Queue(), collections.deque(maxlen=40)
-        self.init_ms = None
+        self.init_ms, self.cold = None, True
         self.began = time.monotonic()
         # Set when the process asks for its first event, or has ended before.
         self.ready = threading.Event()
@@ -106,7 +106,7 @@ class Sandbox:
 
     def invoke(self, payload):
         """Returns the payload, whether it is a response, and the end of the log with the line REPORT."""
-        request, cold = str(uuid.uuid4()), not self.ready.is_set()
+        request, cold, self.cold = str(uuid.uuid4()), self.cold, False
         self.ready.wait(20)
         deadline = time.time() + self.function.timeout
         headers = [

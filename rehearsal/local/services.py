@@ -18,7 +18,7 @@ from moto.awslambda.models import lambda_backends
 from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.table import Table
-from moto.iam.models import iam_backends
+from moto.iam.models import Role, iam_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -51,6 +51,7 @@ class Services:
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         CloudWatchBackend.get_metric_data = with_queries(CloudWatchBackend.get_metric_data)
         Table.create_from_cloudformation_json = with_expiry(Table.create_from_cloudformation_json)
+        Role.create_from_cloudformation_json = with_permissions(Role.create_from_cloudformation_json)
         self.server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=Quiet)
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -181,8 +182,8 @@ def tables_of(request):
 
 def allowed(role, operation, request, table):
     """Evaluates what the role's policies say of this request: the action, and the leading key."""
-    documents = [json.loads(each) if isinstance(each, str) else each for each in role.policies.values()]
-    documents += [json.loads(policy.document) if isinstance(policy.document, str) else policy.document for policy in role.managed_policies.values()]
+    documents = [*role.policies.values(), *(version.document for policy in role.permissions for version in policy.versions)]
+    documents = [json.loads(document) if isinstance(document, str) else document for document in documents]
     hash_key = next(key["AttributeName"] for key in table.schema if key["KeyType"] == "HASH")
     item = request.get("Item") or request.get("Key") or {}
     leading = item.get(hash_key, {}).get("S", "")
@@ -214,6 +215,18 @@ def with_expiry(original):
             recovery = table.continuous_backups["PointInTimeRecoveryDescription"]
             recovery["PointInTimeRecoveryStatus"] = "ENABLED"
         return table
+
+    return classmethod(create)
+
+
+def with_permissions(original):
+    """Returns moto's way to make a role of a stack, with the policies of the account that moto leaves out."""
+
+    def create(cls, resource_name, cloudformation_json, account_id, region_name, **others):
+        role = original(resource_name, cloudformation_json, account_id, region_name, **others)
+        policies = iam_backends[account_id]["aws"].managed_policies
+        role.permissions = [policies[arn] for arn in cloudformation_json["Properties"]["ManagedPolicyArns"]]
+        return role
 
     return classmethod(create)
 
