@@ -63,13 +63,14 @@ def lost_ownership(world, key):
         list(pool.map(lambda n: call(world, "probe", {"key": f"{key}-warm-{n}", "work_ms": 500}), range(2)))
         first = pool.submit(call, world, "probe", {"key": key, "work_ms": 4000})
         time.sleep(2)
-        for item in dynamodb.scan(
+        pages = dynamodb.get_paginator("scan").paginate(
             TableName=world.names.table,
             ConsistentRead=True,
             FilterExpression="#s = :s AND begins_with(id, :p)",
             ExpressionAttributeNames={"#s": "status"},
             ExpressionAttributeValues={":s": {"S": "INPROGRESS"}, ":p": {"S": "probe#"}},
-        )["Items"]:
+        )
+        for item in [item for page in pages for item in page["Items"]]:
             dynamodb.delete_item(TableName=world.names.table, Key={"id": item["id"]})
         second = pool.submit(call, world, "probe", {"key": key, "work_ms": 5000})
         expect(first.result(), "IdempotencyLostOwnership")
@@ -82,12 +83,13 @@ def run(world):
     for name, cause in CAUSES.items():
         cause(world, f"{name}-{world.state.data['tries']}")
         print(f"  caused: {name}", flush=True)
-    found, until = {}, time.monotonic() + world.plan["metrics_seconds"]
+    found, states, until = {}, {}, time.monotonic() + world.plan["metrics_seconds"]
     while True:
         for name, query in queries.items():
             if not found.get(name):
                 found[name] = values(world, query, began)
-        states = states_of(world)
+        # An alarm that went off once has shown it, also if it is quiet again.
+        states |= {name: state for name, state in states_of(world).items() if states.get(name) != "ALARM"}
         arrived = all(found[name] and (states.get(name) == "ALARM" or not world.plan["alarm_states"]) for name in CAUSES)
         if arrived or time.monotonic() > until:
             break

@@ -27,7 +27,19 @@ class Aws:
         else:
             self._only_local()
             self._session = boto3.Session("local", "local", region_name=region)
-        self.environment = dict(os.environ) | {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+
+    def environment(self):
+        """Returns the variables of a program that reaches AWS: the credentials of this moment, wherever they are from."""
+        credentials = self._session.get_credentials().get_frozen_credentials()
+        variables = {
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_ACCESS_KEY_ID": credentials.access_key,
+            "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
+            "AWS_SESSION_TOKEN": credentials.token or "",
+        }
+        others = {name: value for name, value in os.environ.items() if name not in ("AWS_PROFILE", *variables)}
+        return others | {name: value for name, value in variables.items() if value}
 
     def _refuse_other_endpoints(self):
         for name in os.environ:
@@ -73,15 +85,16 @@ class Names:
     TAG = "idempotency-rehearsal"
 
     def __init__(self, run, account):
-        if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,20}", run):
-            raise Stop(f"`{run}` is no name of a run: write small letters, digits and -")
+        # Without -, so that the names of one run are never the beginning of another's.
+        if not re.fullmatch(r"[a-z0-9]{1,20}", run):
+            raise Stop(f"`{run}` is no name of a run: write small letters and digits, at most 20")
         self.run = run
         self.prefix = f"rehearsal-{run}"
         self.stack = self.table = self.prefix
         self.composite = f"{self.prefix}-composite"
         self.bucket = f"{self.prefix}-{account}"
         # Of the metrics. A query names it without quotes.
-        self.namespace = "Rehearsal_" + run.replace("-", "_")
+        self.namespace = f"Rehearsal_{run}"
 
     def function(self, *parts):
         return "-".join([self.prefix, *map(str, parts)]).replace("_", "-")

@@ -46,6 +46,8 @@ def run(world):
     for name, packed in (("python", python()), ("typescript", typescript())):
         pack(packed, folder / f"{name}.zip")
         artifacts[name] = described(folder / f"{name}.zip")
+    if len({artifact["sha256"] for artifact in artifacts.values()}) != len(artifacts):
+        raise Stop(f"two programs have the same zip: {artifacts}")
     return {
         "artifacts": artifacts,
         "commit": text("git", "rev-parse", "HEAD"),
@@ -68,7 +70,7 @@ def for_lambda(name, architecture, target):
     # In a shell, because the script sets the PATH. It also takes the credentials away, which a build does not need.
     script = 'source tests/scripts/tools.sh && exec cargo lambda build "$@"'
     arguments = ["--release", "--locked", "--manifest-path", manifest, *chosen, flag, "--output-format", "zip", "--lambda-dir", out]
-    execute(["bash", "-c", script, "build", *arguments], {"CARGO_TARGET_DIR": str(REPOSITORY / "target/rehearsal")})
+    execute(["bash", "-c", script, "build", *arguments], {"CARGO_TARGET_DIR": str(REPOSITORY / "target/rehearsal" / name)})
     shutil.move(out / program / "bootstrap.zip", target)
     shutil.rmtree(out)
 

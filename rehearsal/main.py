@@ -2,7 +2,6 @@
 
 import argparse
 import datetime
-import os
 import pathlib
 import sys
 
@@ -69,7 +68,7 @@ def confirmed(options, question):
 
 def start(options):
     aws = Aws(options.account, options.region, options.endpoint)
-    run = options.name or datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d-%H%M%S")
+    run = options.name or datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dt%H%M%S")
     names = Names(run, aws.account)
     planned = plan.LOCAL if options.endpoint else plan.AWS
     aws.check_account()

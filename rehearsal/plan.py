@@ -52,7 +52,7 @@ LOCAL = AWS | {
     "calls": 5,
     "parallel": 2,
     "quick_conformance": True,
-    "soak_keys": 40,
+    "soak_keys": 60,
     "metrics_seconds": 30,
     "poll_seconds": 1,
     "alarm_states": False,

@@ -9,7 +9,7 @@ from state import ROOT
 COLD_START_SECONDS = {128: 8, 512: 3, 1769: 1.5}
 CALL_SECONDS = {128: 0.3, 512: 0.1, 1769: 0.05}
 SOAK_DELIVERIES_A_KEY, SOAK_SECONDS_A_DELIVERY = 4, 1
-# Of the conformance suite, on two tables: responses of 6 MB are written and read. Counted here, and rounded up.
+# Of the conformance suite, on two tables: guessed from its cases, some of which write responses of 6 MB. Not counted.
 CONFORMANCE_WRITES, CONFORMANCE_READS = 600_000, 200_000
 HOURS = 3
 

@@ -56,6 +56,8 @@ def stack_and_tables(world):
             raise Stop(f"the stack {world.names.stack} is not of this run: nothing was changed")
         if found["StackStatus"] != "DELETE_IN_PROGRESS":
             world.aws.client("cloudformation").delete_stack(StackName=world.names.stack)
+            # A stack that could not be deleted before is in that state for another moment.
+            time.sleep(world.plan["poll_seconds"])
         print("waiting for the end of the stack")
         until = time.monotonic() + 1800
         while (found := stack(world)) is not None:
@@ -77,6 +79,11 @@ def stack_and_tables(world):
 def run(world):
     """Removes, then returns what is left."""
     stack_and_tables(world)
+    iam = world.aws.client("iam")
+    for policy in policies(world):
+        # The stack has deleted them. What is left of a stack that could not is attached to nothing.
+        if policy["AttachmentCount"] == 0:
+            iam.delete_policy(PolicyArn=policy["Arn"])
     logs = world.aws.client("logs")
     for group in log_groups(world):
         logs.delete_log_group(logGroupName=group)
@@ -118,7 +125,7 @@ def left(world):
     found += of_pages("lambda", "list_functions", "Functions", "FunctionName")
     found += of_pages("dynamodb", "list_tables", "TableNames", None)
     found += of_pages("iam", "list_roles", "Roles", "RoleName")
-    found += [f"iam {each}" for each in policies(world)]
+    found += [f"iam {policy['PolicyName']}" for policy in policies(world)]
     found += of_pages("cloudwatch", "describe_alarms", "MetricAlarms", "AlarmName")
     found += [f"logs {group}" for group in log_groups(world)]
     found += [f"s3 {names.bucket}"] if bucket_exists(world) else []
@@ -126,7 +133,8 @@ def left(world):
 
 
 def policies(world):
+    """Returns the policies with a name that CloudFormation makes from the stack's name."""
     for page in world.aws.client("iam").get_paginator("list_policies").paginate(Scope="Local"):
         for policy in page["Policies"]:
             if policy["PolicyName"].startswith(f"{world.names.prefix}-"):
-                yield policy["PolicyName"]
+                yield policy

@@ -11,7 +11,7 @@ from state import REPOSITORY, Stop
 
 def run(world):
     check = checked(world)
-    environment = world.aws.environment | {
+    environment = world.aws.environment() | {
         "CONFORMANCE_DYNAMODB_ENDPOINT": "aws",
         "CONFORMANCE_TABLE": world.names.table,
     }
@@ -31,7 +31,7 @@ def run(world):
 def checked(world):
     """Returns the findings of the command. One that is wrong stops the run."""
     command = [str(stack.command()), "table", "check", "--table", world.names.table, "--json"]
-    ended = subprocess.run(command, env=world.aws.environment, stdout=subprocess.PIPE, text=True)
+    ended = subprocess.run(command, env=world.aws.environment(), stdout=subprocess.PIPE, text=True)
     print(ended.stdout, end="")
     if ended.returncode != 0:
         raise Stop("`idempotency table check` found something wrong with the table that its own template made")

@@ -76,8 +76,8 @@ class Rehearsal:
         return cloudformation
 
     def killed(self, *arguments):
-        """Starts a run, and kills it while it measures calls."""
-        process = subprocess.Popen(self.command(*arguments), stdin=subprocess.DEVNULL, start_new_session=True)
+        """Resumes the run, and kills it while it measures calls."""
+        process = subprocess.Popen(self.command(*arguments, account=None), stdin=subprocess.DEVNULL, start_new_session=True)
         while len(self.state()["phases"].get("calls", {}).get("cells", {})) < 3:
             if process.poll() is not None:
                 fail(f"the run ended with {process.returncode} before it measured three functions")
@@ -113,7 +113,7 @@ def rehearse(scratch):
         others.delete_stack(StackName=f"rehearsal-{RUN}")
 
         print("== a run, killed while it measures", flush=True)
-        before = local.killed("resume", RUN, account=None)
+        before = local.killed("resume", RUN)
         done = {name: phase["ended"] for name, phase in before["phases"].items() if "ended" in phase}
         cells = before["phases"]["calls"]["cells"]
         print(f"== killed after {list(done)} and {len(cells)} functions; it goes on", flush=True)
@@ -125,6 +125,9 @@ def rehearse(scratch):
             fail(f"the resumed run repeated what was done: {again}")
         if after["phases"]["alarms"]["without_data"]:
             fail(f"alarms without data: {after['phases']['alarms']['without_data']}")
+        # It knows the rules of CloudFormation that moto does not.
+        lint = pathlib.Path(sys.executable).with_name("cfn-lint")
+        subprocess.run([lint, "--regions", REGION, "--template", local.runs / RUN / "template.json"], check=True)
         report = (local.runs / RUN / f"{RUN}.md").read_text()
 
         print("== everything is removed, without the state", flush=True)

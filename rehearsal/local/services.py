@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import threading
+import warnings
 from datetime import datetime, timedelta, timezone
 from urllib.parse import unquote
 
@@ -48,7 +49,9 @@ class Services:
         self.roles = {}
         # The number of requests that reached the stand-ins, and of write units of items.
         self.requests, self.write_units, self.read_units = 0, 0, 0
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        # It says that it makes no alarms.
+        logging.getLogger("moto").setLevel(logging.ERROR)
+        warnings.filterwarnings("ignore", message=".*AWS::CloudWatch::Alarm.*")
         CloudWatchBackend.get_metric_data = with_queries(CloudWatchBackend.get_metric_data)
         Table.create_from_cloudformation_json = with_expiry(Table.create_from_cloudformation_json)
         Role.create_from_cloudformation_json = with_permissions(Role.create_from_cloudformation_json)
