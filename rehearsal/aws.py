@@ -5,6 +5,7 @@ import re
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
 from state import Stop
 
@@ -74,7 +75,11 @@ class Aws:
         return self._session.client(service.removesuffix("-invoke"), endpoint_url=self.endpoint, config=config)
 
     def check_account(self):
-        found = self.client("sts").get_caller_identity()["Account"]
+        """Refuses credentials of another account. This is the first request of every command that sends any."""
+        try:
+            found = self.client("sts").get_caller_identity()["Account"]
+        except (BotoCoreError, ClientError) as error:
+            raise Stop(f"these credentials cannot be used: {error}") from error
         if found != self.account:
             raise Stop(f"these credentials are of the account {found}, not of {self.account}: nothing was done")
 
