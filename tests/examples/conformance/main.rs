@@ -13,6 +13,7 @@
 //! | `CONFORMANCE_DYNAMODB_ENDPOINT` | a URL, or `aws` for the account of the default credentials |
 //! | `CONFORMANCE_TABLE` | a table with the partition key `id` (S); default `conformance` |
 //! | `CONFORMANCE_COMPOSITE_TABLE` | a table that also has the sort key `sk` (S); default `conformance-composite` |
+//! | `CONFORMANCE_QUICK` | if set, one run for each table: with the lean client, without large responses |
 //!
 //! At a URL, missing tables are created. On AWS they must exist, and a table whose variable is not set is left out.
 
@@ -33,7 +34,11 @@ use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_tests::TableFactory;
 
 const ENDPOINT: &str = "CONFORMANCE_DYNAMODB_ENDPOINT";
+const QUICK: &str = "CONFORMANCE_QUICK";
 const SORT_KEY: &str = "sk";
+
+/// The runs on each table: with the lean client, with large responses.
+const RUNS: [(bool, bool); 4] = [(true, false), (false, false), (false, true), (true, true)];
 
 /// The tables: the variable of the name, its default, and the sort key.
 const TABLES: [(&str, &str, Option<&str>); 2] = [
@@ -74,6 +79,11 @@ async fn suite(endpoint: &str) -> Result<(), BoxError> {
     } else {
         at(endpoint)
     };
+    let of_each = if env::var_os(QUICK).is_some() {
+        &RUNS[..1]
+    } else {
+        &RUNS
+    };
     let mut runs = 0;
     for (variable, default, sort_key) in TABLES {
         let table = match env::var(variable) {
@@ -87,7 +97,7 @@ async fn suite(endpoint: &str) -> Result<(), BoxError> {
         if !is_aws {
             create(&client, &table, sort_key).await?;
         }
-        for (lean, large) in [(false, false), (false, true), (true, false), (true, true)] {
+        for &(lean, large) in of_each {
             println!("`{table}` at {endpoint}, lean client: {lean}, large responses: {large}");
             let factory = TableFactory::new(client.clone(), &table).lean(lean);
             let factory = match sort_key {
