@@ -22,8 +22,9 @@ esac
 baseline=instructions.txt target=${CARGO_TARGET_DIR:-../target/benches} counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 
-cargo build --quiet --release --locked --bin instructions --target-dir "$target"
-program=$(realpath "$target/release/instructions")
+# Together with the other program that is counted: what both depend on is then compiled once.
+cargo build --quiet --profile counted --locked --package idempotency-benches --package idempotency-bench-client --target-dir "$target"
+program=$(realpath "$target/counted/instructions")
 compiler=$(rustc --version)
 # One dump for each run: counting is on inside `counted_case` alone, and leaving it ends a dump.
 (cd "$counts" && valgrind --tool=callgrind --collect-atstart=no --toggle-collect=instructions::counted_case \

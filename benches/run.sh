@@ -11,22 +11,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 # Where contestants.json expects the programs.
 target=$(realpath -m ../target/benches)
 
-# crate <folder> <argument of cargo ...>: each folder is a workspace of its own.
-crate() {
-    local folder=$1 command=$2
+# build <package> <profile> <argument of cargo ...>: alone, so that its features are not unified with those of another package.
+build() {
+    local package=$1 profile=$2
     shift 2
-    CARGO_TARGET_DIR="$target/$folder" cargo "$command" --locked --manifest-path "$folder/Cargo.toml" "$@"
+    CARGO_TARGET_DIR="$target/$package" cargo build --locked --package "$package" --profile "$profile" "$@"
 }
 
 if [[ ${1:-} == --check ]]; then
     # In the folder and with the profile of the other builds of this repository, so that what they have compiled is not compiled again.
     export CARGO_TARGET_DIR=../target CARGO_PROFILE_DEV_DEBUG=line-tables-only
-    for folder in by-hand functions whole client; do
-        cargo fmt --check --manifest-path "$folder/Cargo.toml"
-        cargo check --locked --manifest-path "$folder/Cargo.toml" --all-targets --all-features
-    done
+    cargo fmt --all --check
+    cargo check --locked --workspace --all-targets --all-features
     # Without the embedded DynamoDB, which the other tests cover and which takes long to compile.
-    cargo test --locked --manifest-path whole/Cargo.toml --no-default-features
+    cargo test --locked --package whole --no-default-features
     exit
 fi
 
@@ -58,20 +56,20 @@ for folder in by-hand functions; do
     plain=()
     for program in $(programs "$folder"); do
         if [[ $folder/$program == functions/http ]]; then
-            crate functions build --release --features http --bin http
+            build functions release --features http --bin http
         else
             plain+=(--bin "$program")
         fi
     done
-    if ((${#plain[@]})); then crate "$folder" build --release "${plain[@]}"; fi
+    if ((${#plain[@]})); then build "$folder" release "${plain[@]}"; fi
 done
-crate whole build --release
+build whole runner
 if [[ -z $only || $only == *powertools* ]]; then peers/setup.sh; fi
 
 if ((${#arguments[@]} == 0)); then
     mkdir -p results
-    "$target/whole/release/whole" --output results/whole.json
+    "$target/whole/runner/whole" --output results/whole.json
     ./chart.py
 else
-    "$target/whole/release/whole" "${arguments[@]}"
+    "$target/whole/runner/whole" "${arguments[@]}"
 fi

@@ -13,11 +13,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 command -v valgrind >/dev/null || { echo "instructions.sh: valgrind is not installed" >&2; exit 2; }
-target=${CARGO_TARGET_DIR:-../../target/benches-client} counts=$(mktemp -d) baseline=costs.txt
+target=${CARGO_TARGET_DIR:-../../target/benches} counts=$(mktemp -d) baseline=costs.txt
 trap 'rm -rf "$counts"' EXIT
 
-cargo build --quiet --release --locked --target-dir "$target"
-program=$(realpath "$target/release/idempotency-bench-client")
+# Together with the other program that is counted: what both depend on is then compiled once.
+cargo build --quiet --profile counted --locked --package idempotency-benches --package idempotency-bench-client --target-dir "$target"
+program=$(realpath "$target/counted/idempotency-bench-client")
 
 # run <case> <contestant> <calls>: prints the instructions of these calls, the allocations of the whole program, and the bytes sent of
 # one call. Callgrind counts instructions inside one function, and how often a function is called everywhere.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a project from each template of templates/ as docs/guide/start.md does, and checks what a new user would do with it: its
-# format, its tests, its SAM template, and one event twice under `cargo lambda watch`, where the second one must be a replay.
+# format, its SAM template, one event twice under `cargo lambda watch`, where the second one must be a replay, and its tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/scripts/tools.sh
@@ -40,6 +40,11 @@ invoke() {
     timeout "$wait_seconds" cargo lambda invoke --invoke-address "$host" --invoke-port "$1" --data-file "$2" || fail "the invoke failed"
 }
 
+# Cargo only warns of a patch that it does not use, and would take the crates from crates.io.
+patches_are_used() {
+    ! grep -q '^\[\[patch.unused' Cargo.lock || fail "the template requires another version than that of this checkout"
+}
+
 # check_project <template>: makes a project in the scratch folder and checks it.
 check_project() {
     local template=$root/templates/$1 name=my-$1 new before property
@@ -73,11 +78,9 @@ check_project() {
     cargo fmt --check
     # The versions of the other steps.
     cp "$root/Cargo.lock" .
-    cargo test
-    # Cargo only warns of a patch that it does not use, and would take the crates from crates.io.
-    ! grep -q '^\[\[patch.unused' Cargo.lock || fail "the template requires another version than that of this checkout"
-    # With the features of the function alone, as `watch` builds it: its first response then comes at once.
+    # As `watch` builds it: its first response then comes at once.
     cargo build
+    patches_are_used
     check_replay "$scratch/$1.log"
 }
 
@@ -104,6 +107,18 @@ check_replay() {
     ((executed > 0 && replayed == executed)) || fail "$executed calls were executed, and $replayed replayed"
 }
 
+# Runs the tests of all projects as one workspace: what they depend on is then compiled once. Alone, each project has other features.
+test_projects() {
+    cd "$scratch"
+    cp "$root/Cargo.lock" .
+    {
+        printf '[workspace]\nresolver = "3"\nmembers = ["my-*"]\n'
+        sed -n '/^\[patch/,$p' my-event/Cargo.toml
+    } >Cargo.toml
+    cargo test --workspace
+    patches_are_used
+}
+
 page=$(grep -o 'charge#[0-9a-f]*' docs/guide/start.md)
 for kind in event queue api; do
     echo "-- $kind"
@@ -112,4 +127,5 @@ for kind in event queue api; do
     done
     check_project "$kind"
 done
+test_projects
 grep -qF "key=my-event#${page#charge#} " "$scratch/event.log" || fail "docs/guide/start.md has another key than its event"

@@ -8,7 +8,7 @@ use idempotency_testkit::lambda::FunctionSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, fail};
-use crate::share::Share;
+use crate::process::Share;
 
 /// What stands at the start of a path in the file, for the directories of this checkout.
 const PLACES: [(&str, &str); 2] = [("{benches}", ""), ("{target}", "../target/benches")];

@@ -12,7 +12,6 @@ mod process;
 mod report;
 mod samples;
 mod server;
-mod share;
 
 use std::path::Path;
 use std::process::ExitCode;

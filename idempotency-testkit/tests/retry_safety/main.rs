@@ -4,7 +4,6 @@
 mod http;
 mod known;
 mod misuse;
-mod steps;
 mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};

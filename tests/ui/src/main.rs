@@ -13,7 +13,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod compiler;
-mod diagnostic;
 /// Functions that `#[idempotent]` accepts as they are.
 pub mod pass {
     pub mod batches;
@@ -24,15 +23,13 @@ pub mod pass {
     pub mod http;
 }
 mod report;
-mod texts;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use compiler::compile;
-use report::report;
-use texts::Texts;
+use report::{Texts, report};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)

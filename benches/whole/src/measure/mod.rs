@@ -7,9 +7,9 @@ mod start;
 use crate::contestants::{Contestant, Part};
 use crate::failure::{Failure, fail};
 use crate::options::Options;
+use crate::process::Share;
 use crate::samples::{Samples, Setting};
 use crate::server::ServerKind;
-use crate::share::Share;
 
 /// The receipt of an ordinary call, in bytes.
 const RECEIPT: usize = 100;
