@@ -24,7 +24,8 @@ mkdir -p "$made/shared"
 # The modules are found from here.
 ln -s "$modules/node_modules" "$made/node_modules"
 cp -r deploy "$made/deploy"
-cargo build --quiet --package idempotency-cli
+# The command, with the features of all tests of the workspace, which CI has compiled.
+cargo test --quiet --workspace --test cli --no-run
 for format in sam:table.yaml cdk:idempotency-table.ts terraform:table.tf json:table.json; do
     IDEMPOTENCY_KEY_ATTR=pk IDEMPOTENCY_SORT_KEY_ATTR=sk IDEMPOTENCY_EXPIRY_ATTR=ends IDEMPOTENCY_STATIC_PK_VALUE=shop \
         target/debug/idempotency table template --format "${format%%:*}" --function Pay=pay --table shared --alarms Shop \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the documentation of each published crate as docs.rs does, and looks whether an item of each feature says which feature it
+# Writes the documentation of all crates as docs.rs does, with warnings denied, and looks whether an item of each feature says which feature it
 # needs. rustdoc writes that by itself, from the item's `cfg`, if the crate turns on `doc_cfg`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -27,6 +27,9 @@ idempotency-testkit   retry-safety   retry_safety/index.html
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 found=0
 
+# docs.rs has a nightly compiler; `doc_cfg` is not stable yet. All crates at once, because one by one each compiles most dependencies anew.
+RUSTDOC="$PWD/tests/scripts/unstable-rustdoc.sh" RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo doc --no-deps --all-features --workspace
+
 for crate in dynamodb-*/ idempotency-*/; do
     crate=${crate%/}
     if [[ -e $crate/src/lib.rs ]] && ! grep -qxF '#![cfg_attr(docsrs, feature(doc_cfg))]' "$crate/src/lib.rs"; then
@@ -40,8 +43,6 @@ for crate in dynamodb-*/ idempotency-*/; do
         diff <(echo "$listed") <(echo "$declared") || true
         found=1
     fi
-    # docs.rs has a nightly compiler; `doc_cfg` is not stable yet.
-    RUSTDOC="$PWD/tests/scripts/unstable-rustdoc.sh" RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo doc --quiet --no-deps --all-features --package "$crate"
     while read -r _ feature page; do
         if ! grep -qE "Available on <strong>crate features? [^.]*<code>$feature</code>" "$target/doc/${crate//-/_}/$page"; then
             echo "the page $page of $crate does not say that it needs the feature $feature"

@@ -46,9 +46,9 @@ if ! cmp --silent "$pom" "$home/pom.xml"; then
     cp "$pom" "$home/pom.xml" # last, so that an interrupted download starts again
 fi
 
-# Compiled first: a compile error shows here, and the server runs only for the tests.
-cargo test -p idempotency-tests --example conformance --test dynamodb --no-run
-cargo test -p dynamodb-writes --test business --no-run
+# Compiled first: a compile error shows here, and the server runs only for the tests. With the features of all tests of the workspace,
+# which CI has compiled.
+cargo test --workspace --example conformance --test dynamodb --test business --no-run
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 # In memory and without telemetry. It has no option for the address, and listens on all of them while the tests run.
@@ -64,16 +64,16 @@ done
 
 # A loopback address must not go through a proxy, and no account of the developer is used.
 export NO_PROXY=$host no_proxy=$host
-conformance() { cargo run --quiet -p idempotency-tests --example conformance -- "$@" 2>&1 | tee -a "$scratch/conformance.log"; }
+conformance() { target/debug/examples/conformance "$@" 2>&1 | tee -a "$scratch/conformance.log"; }
 if conformance; then fail "the suite passes without a database"; fi
 export CONFORMANCE_DYNAMODB_ENDPOINT="http://$host:$port"
 conformance
 conformance differences
-CONFORMANCE_DYNAMODB_LOCAL="http://$host:$port" cargo test -p dynamodb-writes --test business -- dynamodb_local 2>&1 |
+CONFORMANCE_DYNAMODB_LOCAL="http://$host:$port" cargo test --workspace --test business -- dynamodb_local 2>&1 |
     tee "$scratch/business.log"
 grep -q ' 1 passed' "$scratch/business.log" || fail "the test of business items did not run"
 # Transfers of money with kills, lost replies and slow owners. TRANSFERS sets their number.
 TRANSFERS=${TRANSFERS:-300} TRANSFERS_DYNAMODB_ENDPOINT="http://$host:$port" \
-    cargo test -p idempotency-tests --test dynamodb -- balances_are_exact 2>&1 | tee "$scratch/transfers.log"
+    cargo test --workspace --test dynamodb -- balances_are_exact 2>&1 | tee "$scratch/transfers.log"
 grep -q ' 1 passed' "$scratch/transfers.log" || fail "the transfers did not run"
 echo "both key layouts conform with both clients on $(grep -m1 '^Version:' "$scratch/dynamodb-local.log" | sed 's/Version:[[:space:]]*/DynamoDB Local /')"

@@ -20,9 +20,10 @@ target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, 
 crates=(dynamodb-lean-client dynamodb-writes idempotency-core idempotency-http idempotency-macros idempotency-dynamodb idempotency-lambda idempotency-testkit)
 different=()
 mkdir -p tests/public-api
+# rustdoc's JSON is not stable yet. All crates at once, because one by one each compiles most dependencies anew.
+RUSTDOC="$PWD/tests/scripts/unstable-rustdoc.sh" RUSTDOCFLAGS="-Z unstable-options --output-format json --cap-lints allow" \
+    cargo doc --quiet --no-deps --all-features --workspace --lib
 for crate in "${crates[@]}"; do
-    # rustdoc's JSON is not stable yet.
-    RUSTDOC="$PWD/tests/scripts/unstable-rustdoc.sh" cargo rustdoc --quiet --package "$crate" --lib --all-features -- -Z unstable-options --output-format json --cap-lints allow
     surface=$(cargo public-api --simplified --simplified --simplified --color=never --rustdoc-json "$target/doc/${crate//-/_}.json")
     file=tests/public-api/$crate.txt
     if $write; then
