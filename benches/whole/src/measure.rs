@@ -1,0 +1,410 @@
+//! The parts of the benchmark: calls one after the other and in flight, a cache of many records, starts.
+
+use std::time::Duration;
+
+use crate::block;
+use crate::block::Calls;
+use crate::contestants::{Contestant, Kind, Part};
+use crate::event::{Event, Events, Shape};
+use crate::failure::{Failure, fail};
+use crate::options::Options;
+use crate::process::{Process, Share};
+use crate::samples::{Measure, Samples, Setting};
+use crate::server::{Server, ServerKind};
+
+/// The receipt of an ordinary call, in bytes.
+const RECEIPT: usize = 100;
+
+/// Measures everything that the options ask for.
+pub async fn all(options: &Options, contestants: &[Contestant]) -> Result<Samples, Failure> {
+    let mut run = Run {
+        options,
+        random: fastrand::Rng::with_seed(options.seed),
+        samples: Samples::default(),
+        series: 0,
+    };
+    for setting in settings(options) {
+        let chosen: Vec<_> = contestants
+            .iter()
+            .filter(|contestant| contestant.takes_part(setting.part))
+            .collect();
+        if chosen.is_empty() {
+            continue;
+        }
+        eprintln!(
+            "{:?} on {}: events of {} bytes, {} records in the cache, {} in flight",
+            setting.part,
+            setting.server.name(),
+            setting.event_bytes,
+            setting.records,
+            setting.in_flight
+        );
+        match setting.part {
+            Part::Cold => start(&mut run, setting, &chosen).await?,
+            Part::Cache => cache(&mut run, setting, &chosen).await?,
+            Part::Small => {
+                if let Err(failure) = Share::new() {
+                    eprintln!("not measured: {failure}");
+                    continue;
+                }
+                start(&mut run, setting, &chosen).await?;
+                calls(&mut run, setting, &chosen).await?;
+            }
+            Part::Warm | Part::Sizes | Part::InFlight | Part::Slow | Part::Large => {
+                calls(&mut run, setting, &chosen).await?;
+            }
+        }
+    }
+    Ok(run.samples)
+}
+
+/// What the parts share.
+struct Run<'a> {
+    options: &'a Options,
+    random: fastrand::Rng,
+    samples: Samples,
+    series: u32,
+}
+
+impl Run<'_> {
+    /// Returns `0..count` in a random order.
+    fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        self.random.shuffle(&mut order);
+        order
+    }
+
+    /// Returns the number of a process, from which its events are made.
+    fn next_series(&mut self) -> u32 {
+        self.series += 1;
+        self.series
+    }
+}
+
+fn settings(options: &Options) -> Vec<Setting> {
+    let sizes = [200, 4 * 1024, 64 * 1024];
+    let growing = [1024, 16 * 1024, 256 * 1024];
+    let setting = |part, server, event_bytes| Setting {
+        part,
+        server,
+        event_bytes,
+        receipt_bytes: RECEIPT,
+        records: 0,
+        in_flight: 1,
+    };
+    let mut settings = Vec::new();
+    for part in [Part::Warm, Part::Cold] {
+        for server in ServerKind::ALL.iter().copied() {
+            settings.extend(sizes.map(|size| setting(part, server, size)));
+        }
+    }
+    settings.extend(growing.map(|size| Setting {
+        receipt_bytes: size,
+        ..setting(Part::Sizes, ServerKind::Stub, size)
+    }));
+    settings.extend([10, options.many_records].map(|records| Setting {
+        records,
+        ..setting(Part::Cache, ServerKind::Stub, 4 * 1024)
+    }));
+    settings.extend([1, 8, 64].map(|in_flight| Setting {
+        in_flight,
+        ..setting(Part::InFlight, ServerKind::Stub, 4 * 1024)
+    }));
+    settings.push(Setting {
+        in_flight: 64,
+        ..setting(Part::Slow, ServerKind::Stub, 4 * 1024)
+    });
+    settings.push(setting(Part::Small, ServerKind::StubTls, 4 * 1024));
+    settings.push(setting(Part::Large, ServerKind::Stub, 1024 * 1024));
+    settings.retain(|setting| options.wants(setting));
+    settings
+}
+
+/// Fails if a file is missing, before anything is measured.
+pub fn check_programs(contestants: &[Contestant]) -> Result<(), Failure> {
+    for contestant in contestants {
+        if let Some(program) = contestant.program()
+            && !program.exists()
+        {
+            let program = program.display();
+            return fail(format!(
+                "`{}` was not built: there is no {program}",
+                contestant.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// One contestant, ready for calls.
+struct Ready<'a> {
+    contestant: &'a Contestant,
+    process: Process,
+    events: Events,
+}
+
+/// What the blocks of one round took.
+#[derive(Default)]
+struct Round {
+    fresh: Cost,
+    duplicates: Cost,
+}
+
+#[derive(Default)]
+struct Cost {
+    calls: u32,
+    cpu: Duration,
+    elapsed: Duration,
+    wall: Vec<Duration>,
+}
+
+/// Measures calls of processes that have started: in each round every contestant makes a block of fresh calls and one of their
+/// duplicates, there and back in a random order.
+async fn calls(
+    run: &mut Run<'_>,
+    setting: Setting,
+    contestants: &[&Contestant],
+) -> Result<(), Failure> {
+    // Each process has its own memory layout and hash seeds, which can cost or save some percent for its whole life.
+    for _ in 0..run.options.generations(&setting) {
+        let server = Server::start(&setting).await?;
+        let mut all = Vec::new();
+        for contestant in contestants {
+            let process = Process::start(contestant, &server, &setting).await?;
+            process.ready().await?;
+            let shape = Shape {
+                kind: contestant.event,
+                event_bytes: setting.event_bytes,
+                receipt_bytes: setting.receipt_bytes,
+            };
+            all.push(Ready {
+                contestant,
+                process,
+                events: Events::new(shape, run.next_series()),
+            });
+        }
+        for ready in &mut all {
+            let count = run.options.warm_up(&setting);
+            let mut unused = Round::default();
+            blocks(ready, &server, count, setting.in_flight, &mut unused).await?;
+        }
+        for _ in 0..run.options.rounds {
+            let order = run.order(all.len());
+            let mut rounds: Vec<_> = all.iter().map(|_| Round::default()).collect();
+            // There and back: a drift of the machine's speed then adds the same to all.
+            for index in order.iter().chain(order.iter().rev()).copied() {
+                let count = run.options.calls.max(setting.in_flight);
+                let round = &mut rounds[index];
+                blocks(&mut all[index], &server, count, setting.in_flight, round).await?;
+            }
+            for (ready, round) in all.iter().zip(rounds) {
+                add(run, setting, ready.contestant, round);
+            }
+        }
+        for ready in all {
+            let memory = ready.process.peak_memory()? as f64;
+            let name = &ready.contestant.name;
+            run.samples.add(setting, Measure::PeakMemory, name, memory);
+            ready.process.end().await;
+        }
+    }
+    Ok(())
+}
+
+async fn blocks(
+    ready: &mut Ready<'_>,
+    server: &Server,
+    count: usize,
+    in_flight: usize,
+    round: &mut Round,
+) -> Result<(), Failure> {
+    let (contestant, process) = (ready.contestant, &ready.process);
+    let events = ready.events.take(count);
+    let fresh = block::run(
+        contestant,
+        process,
+        server,
+        Calls::Fresh,
+        &events,
+        in_flight,
+    )
+    .await?;
+    if contestant.kind != Kind::Bare {
+        let calls = Calls::Duplicate;
+        let duplicates = block::run(contestant, process, server, calls, &events, in_flight).await?;
+        block::same_payments(contestant, &fresh, &duplicates)?;
+        round.duplicates.add(duplicates);
+    }
+    round.fresh.add(fresh);
+    Ok(())
+}
+
+impl Cost {
+    fn add(&mut self, block: block::Block) {
+        self.calls += u32::try_from(block.wall.len()).unwrap_or(u32::MAX);
+        self.cpu += block.cpu;
+        self.elapsed += block.elapsed;
+        self.wall.extend(block.wall);
+    }
+}
+
+fn add(run: &mut Run<'_>, setting: Setting, contestant: &Contestant, round: Round) {
+    let name = &contestant.name;
+    let measures = [
+        (
+            round.fresh,
+            Measure::FreshCpu,
+            Measure::FreshWall,
+            Measure::FreshLatency,
+        ),
+        (
+            round.duplicates,
+            Measure::DuplicateCpu,
+            Measure::DuplicateWall,
+            Measure::DuplicateLatency,
+        ),
+    ];
+    for (taken, cpu, wall, latency) in measures {
+        if taken.calls == 0 {
+            continue;
+        }
+        run.samples
+            .add(setting, cpu, name, micros(taken.cpu / taken.calls));
+        let calls = taken.wall.into_iter().map(micros);
+        if setting.in_flight == 1 {
+            run.samples.add_calls(setting, wall, name, calls);
+        } else {
+            // Of several in flight each waits for the others: what counts first is how many end in a time.
+            let each = micros(taken.elapsed / taken.calls);
+            run.samples.add(setting, wall, name, each);
+            run.samples.add_calls(setting, latency, name, calls);
+        }
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Events that are sent at a time while the cache is filled.
+const BATCH: usize = 1000;
+
+/// Measures duplicates in a local cache that has few or many records.
+async fn cache(
+    run: &mut Run<'_>,
+    setting: Setting,
+    contestants: &[&Contestant],
+) -> Result<(), Failure> {
+    for contestant in contestants {
+        let server = Server::start(&setting).await?;
+        let process = Process::start(contestant, &server, &setting).await?;
+        process.ready().await?;
+        let shape = Shape {
+            kind: contestant.event,
+            event_bytes: setting.event_bytes,
+            receipt_bytes: setting.receipt_bytes,
+        };
+        let mut events = Events::new(shape, run.next_series());
+        let mut sent: Vec<(u32, String)> = Vec::new();
+        while sent.len() < setting.records {
+            let batch = events.take(BATCH.min(setting.records - sent.len()));
+            let filled = block::run(contestant, &process, &server, Calls::Fresh, &batch, 1).await?;
+            sent.extend(batch.iter().map(|event| event.number).zip(filled.payments));
+        }
+        // The records are asked for in an order that no processor's cache can follow.
+        let order = run.order(sent.len());
+        let mut next = order.iter().cycle();
+        for round in 0..=run.options.rounds {
+            let chosen: Vec<_> = next
+                .by_ref()
+                .take(run.options.calls)
+                .map(|index| &sent[*index])
+                .collect();
+            let again: Vec<Event> = chosen
+                .iter()
+                .map(|(number, _)| events.sent(*number))
+                .collect();
+            let duplicates =
+                block::run(contestant, &process, &server, Calls::Duplicate, &again, 1).await?;
+            let first = chosen.iter().map(|(_, payment)| payment);
+            if !first.eq(&duplicates.payments) {
+                return fail(format!("`{}` ran again for a duplicate", contestant.name));
+            }
+            // The first one is for warming up.
+            if round > 0 {
+                let cpu = duplicates.cpu.as_secs_f64() * 1e6 / again.len() as f64;
+                let wall = duplicates.wall.iter().map(|wall| wall.as_secs_f64() * 1e6);
+                let (name, samples) = (&contestant.name, &mut run.samples);
+                samples.add(setting, Measure::DuplicateCpu, name, cpu);
+                samples.add_calls(setting, Measure::DuplicateWall, name, wall);
+            }
+        }
+        let memory = process.peak_memory()? as f64;
+        run.samples
+            .add(setting, Measure::PeakMemory, &contestant.name, memory);
+        process.end().await;
+    }
+    Ok(())
+}
+
+/// Measures the start of a process, with the first event already waiting, as on Lambda.
+async fn start(
+    run: &mut Run<'_>,
+    setting: Setting,
+    contestants: &[&Contestant],
+) -> Result<(), Failure> {
+    let server = Server::start(&setting).await?;
+    // The first round reads the programs from the disk.
+    for round in 0..=run.options.starts(&setting) {
+        for index in run.order(contestants.len()) {
+            let samples = started(run, setting, &server, contestants[index]).await?;
+            if round > 0 {
+                for (measure, value) in samples {
+                    run.samples
+                        .add(setting, measure, &contestants[index].name, value);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Starts a process, sends it one event, and ends it.
+async fn started(
+    run: &mut Run<'_>,
+    setting: Setting,
+    server: &Server,
+    contestant: &Contestant,
+) -> Result<[(Measure, f64); 4], Failure> {
+    let shape = Shape {
+        kind: contestant.event,
+        event_bytes: setting.event_bytes,
+        receipt_bytes: setting.receipt_bytes,
+    };
+    let event = Events::new(shape, run.next_series()).next();
+    server.take_requests();
+    let process = Process::start(contestant, server, &setting).await?;
+    let pending = process.send(&event.text);
+    process.ready().await?;
+    let polled = process.started.elapsed();
+    let response = process.response(pending.await)?;
+    let responded = process.started.elapsed();
+    let cpu = process.cpu()?;
+    event.payment_id(&response)?;
+    let requests = server.take_requests();
+    let writes = |operation: &str| requests.get(operation).copied().unwrap_or_default();
+    if (writes("PutItem"), writes("UpdateItem")) != (1, 1) {
+        return fail(format!(
+            "`{}` did other work than the others: {requests:?}",
+            contestant.name
+        ));
+    }
+    process.end().await;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    Ok([
+        (Measure::FirstPoll, ms(polled)),
+        (Measure::FirstResponse, ms(responded)),
+        (Measure::FirstCall, ms(responded - polled)),
+        (Measure::StartCpu, ms(cpu)),
+    ])
+}
