@@ -157,9 +157,8 @@ def environment(results):
         ["load before and after", f"{machine['load_before']}, {machine['load_after']} (processes that run or wait for a core)"],
         ["Rust", results.all["versions"].get("rustc", "")],
     ]
-    for side, title in (("by-hand", "crates, by hand"), ("functions", "crates, ours")):
-        of_side = [f"{name.partition('/')[2]} {version}" for name, version in sorted(results.all["versions"].items()) if name.startswith(side + "/")]
-        rows.append([title, ", ".join(of_side)])
+    crates = [f"{name} {version}" for name, version in sorted(results.all["versions"].items()) if name != "rustc"]
+    rows.append(["crates", ", ".join(crates)])
     for one in results.of_kind("peer"):
         rows.append([one["label"], ", ".join(f"{name} {version}" for name, version in one["versions"].items())])
     return table(["", ""], rows)

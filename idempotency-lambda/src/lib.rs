@@ -78,6 +78,7 @@ pub mod metrics;
 #[cfg(not(feature = "metrics"))]
 mod metrics;
 mod operation;
+mod plain_event;
 mod process;
 mod raw;
 mod start;

@@ -116,7 +116,7 @@ impl<T> fmt::Debug for Raw<T> {
 /// assert_eq!(error.to_string(), "the event does not fit its type at `[1]` (line 1, column 15)");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawError(ReadError);
+pub struct RawError(pub(crate) ReadError);
 
 impl fmt::Display for RawError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,28 +126,6 @@ impl fmt::Display for RawError {
 
 impl std::error::Error for RawError {}
 
-/// The payload of an event, read without the path of each member.
-///
-/// `lambda_runtime` follows the path while it reads, for the text of an error. That takes a third of the time. Here the path is
-/// looked for only if the payload does not fit its type.
-pub(crate) struct PlainEvent<A>(pub(crate) A);
-
-impl<'de, A: DeserializeOwned> Deserialize<'de> for PlainEvent<A> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <&RawValue>::deserialize(deserializer)?.get();
-        let misfit = |error: serde_json::Error| {
-            let message = error.to_string();
-            // The error of a `Raw` knows the place in its own text.
-            if message.starts_with("the event does not fit its type") {
-                return D::Error::custom(message);
-            }
-            let place = typed::read::<A>(text).err().unwrap_or(error.into());
-            D::Error::custom(RawError(place))
-        };
-        serde_json::from_str(text).map(Self).map_err(misfit)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,24 +134,6 @@ mod tests {
     fn the_text_is_kept_as_it_was_sent() {
         let raw: Raw<f64> = serde_json::from_str(" 10 ").unwrap();
         assert_eq!((raw.text(), *raw), ("10", 10.0));
-    }
-
-    #[test]
-    fn an_event_that_does_not_fit_its_type_is_refused_with_the_place_and_without_the_payload() {
-        #[derive(Debug, serde::Deserialize)]
-        #[allow(dead_code)]
-        struct Order {
-            cards: Vec<u8>,
-        }
-        const EVENT: &str = r#"{"cards": [1, "4242 4242"]}"#;
-        const PLACE: &str = "the event does not fit its type at `cards[1]` (line 1, column 25)";
-        let refused = |error: Option<serde_json::Error>| error.unwrap().to_string();
-        let typed = refused(serde_json::from_str::<PlainEvent<Order>>(EVENT).err());
-        assert!(typed.starts_with(PLACE), "{typed}");
-        let raw = refused(serde_json::from_str::<PlainEvent<Raw<Order>>>(EVENT).err());
-        assert!(raw.starts_with(PLACE), "{raw}");
-        let event: PlainEvent<Order> = serde_json::from_str(r#" {"cards": [1]} "#).unwrap();
-        assert_eq!(event.0.cards, [1]);
     }
 
     #[test]

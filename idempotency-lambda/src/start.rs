@@ -24,18 +24,18 @@ use tokio::runtime::Builder;
 use crate::diagnostic::diagnostic;
 use crate::invocation::InvocationLayer;
 use crate::operation::registry;
+use crate::plain_event::{EventBodyLayer, PlainEvent};
 use crate::process::warn;
-use crate::raw::PlainEvent;
 use crate::{BoxError, metrics, process};
 
 // The start of a Lambda function in one line.
 
 /// Starts the function: does what [`init`](crate::init) does, then serves events with `handler`.
 ///
-/// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. An event is read in less time than by `lambda_runtime` alone,
-/// and the error of an event that does not fit its type names the place and never quotes the payload. Errors of this framework reach Lambda under stable
-/// `errorType` names, such as `IdempotencyAlreadyInProgress` (see [`ErrorKind::name`](crate::ErrorKind::name)). The local
-/// caches are cleared after a SnapStart restore.
+/// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. An event is read in less time than by `lambda_runtime` alone.
+/// The error of an event that does not fit its type names the place and never quotes the payload, and the runtime's log has no payload
+/// at any level. Errors of this framework reach Lambda under stable `errorType` names, such as `IdempotencyAlreadyInProgress` (see
+/// [`ErrorKind::name`](crate::ErrorKind::name)). The local caches are cleared after a SnapStart restore.
 ///
 /// # Errors
 ///
@@ -77,6 +77,7 @@ where
         handler(LambdaEvent::new(payload, event.context))
     };
     Runtime::new(service(handler))
+        .layer(EventBodyLayer)
         .layer(TracingLayer::new())
         .register_snapstart_resource(Arc::new(ClearCaches))
         .run()

@@ -61,27 +61,24 @@ fn read(file: &str) -> String {
 pub fn versions(benches: &Path) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     versions.insert("rustc".to_owned(), output("rustc", &["--version"]));
-    for side in ["by-hand", "functions"] {
-        let lock =
-            std::fs::read_to_string(benches.join(side).join("Cargo.lock")).unwrap_or_default();
-        for package in lock.split("[[package]]") {
-            let field = |name: &str| {
-                let line = package.lines().find_map(|line| line.strip_prefix(name));
-                line.map(|value| value.trim_matches('"').to_owned())
-            };
-            let (Some(name), Some(version)) = (field("name = "), field("version = ")) else {
-                continue;
-            };
-            let shown = [
-                "aws-config",
-                "aws-sdk-dynamodb",
-                "lambda_runtime",
-                "idempotency-lambda",
-                "tokio",
-            ];
-            if shown.contains(&name.as_str()) {
-                versions.insert(format!("{side}/{name}"), version);
-            }
+    let lock = std::fs::read_to_string(benches.join("Cargo.lock")).unwrap_or_default();
+    for package in lock.split("[[package]]") {
+        let field = |name: &str| {
+            let line = package.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|value| value.trim_matches('"').to_owned())
+        };
+        let (Some(name), Some(version)) = (field("name = "), field("version = ")) else {
+            continue;
+        };
+        let shown = [
+            "aws-config",
+            "aws-sdk-dynamodb",
+            "lambda_runtime",
+            "idempotency-lambda",
+            "tokio",
+        ];
+        if shown.contains(&name.as_str()) {
+            versions.insert(name, version);
         }
     }
     versions
