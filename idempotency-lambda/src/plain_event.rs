@@ -12,12 +12,13 @@ use bytes::Bytes;
 use idempotency_core::typed;
 use lambda_runtime::tower::Layer;
 use lambda_runtime::{LambdaInvocation, Service};
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::de::StrRead;
 use tokio::task::futures::TaskLocalFuture;
 use tokio::task_local;
 
-use crate::raw::RawError;
+use crate::raw::{RAW, RawError};
 
 task_local! {
     /// The bytes of the event that this task serves, until they are read.
@@ -67,7 +68,7 @@ impl<'de, A: DeserializeOwned> Deserialize<'de> for PlainEvent<A> {
         let body = BODY.try_with(Cell::take).map_err(D::Error::custom)?;
         let text = std::str::from_utf8(&body)
             .map_err(|error| D::Error::custom(format_args!("the event is not JSON: {error}")))?;
-        serde_json::from_str(text).map(Self).map_err(|error| {
+        A::deserialize(WholeText(text)).map(Self).map_err(|error| {
             let message = error.to_string();
             // The error of a `Raw` knows the place in its own text.
             if message.starts_with("the event does not fit its type") {
@@ -76,6 +77,58 @@ impl<'de, A: DeserializeOwned> Deserialize<'de> for PlainEvent<A> {
             let place = typed::read::<A>(text).err().unwrap_or(error.into());
             D::Error::custom(RawError(place))
         })
+    }
+}
+
+/// The text of a whole event, read by `serde_json`. A [`Raw`](crate::Raw) gets the text itself: to look for the end of a value takes as
+/// long as to read it.
+struct WholeText<'de>(&'de str);
+
+impl<'de> WholeText<'de> {
+    fn read<T>(
+        self,
+        read: impl FnOnce(&mut serde_json::Deserializer<StrRead<'de>>) -> serde_json::Result<T>,
+    ) -> serde_json::Result<T> {
+        let mut json = serde_json::Deserializer::from_str(self.0);
+        let value = read(&mut json)?;
+        json.end()?;
+        Ok(value)
+    }
+}
+
+/// Writes methods of [`Deserializer`] that leave the work to `serde_json`.
+macro_rules! read_by_serde_json {
+    ($($method:ident($($argument:ident: $kind:ty),*);)*) => {
+        $(fn $method<V: Visitor<'de>>(self, $($argument: $kind,)* visitor: V) -> serde_json::Result<V::Value> {
+            self.read(|json| json.$method($($argument,)* visitor))
+        })*
+    };
+}
+
+impl<'de> Deserializer<'de> for WholeText<'de> {
+    type Error = serde_json::Error;
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> serde_json::Result<V::Value> {
+        if name == RAW {
+            return visitor.visit_borrowed_str(self.0);
+        }
+        self.read(|json| json.deserialize_newtype_struct(name, visitor))
+    }
+
+    read_by_serde_json! {
+        deserialize_any(); deserialize_bool(); deserialize_char(); deserialize_str(); deserialize_string();
+        deserialize_i8(); deserialize_i16(); deserialize_i32(); deserialize_i64(); deserialize_i128();
+        deserialize_u8(); deserialize_u16(); deserialize_u32(); deserialize_u64(); deserialize_u128();
+        deserialize_f32(); deserialize_f64(); deserialize_bytes(); deserialize_byte_buf();
+        deserialize_option(); deserialize_unit(); deserialize_unit_struct(name: &'static str);
+        deserialize_seq(); deserialize_tuple(length: usize); deserialize_tuple_struct(name: &'static str, length: usize);
+        deserialize_map(); deserialize_struct(name: &'static str, fields: &'static [&'static str]);
+        deserialize_enum(name: &'static str, variants: &'static [&'static str]);
+        deserialize_identifier(); deserialize_ignored_any();
     }
 }
 
@@ -105,6 +158,42 @@ mod tests {
             (raw.text(), &raw.cards[..]),
             (r#"{"cards": [1]}"#, &[1][..])
         );
+    }
+
+    #[test]
+    fn a_raw_inside_an_event_has_its_own_text() {
+        let raw = read::<Vec<Raw<u8>>>(b"[1, 2]").unwrap();
+        assert_eq!((raw[1].text(), *raw[1]), ("2", 2));
+    }
+
+    #[test]
+    fn each_shape_of_a_type_is_read_as_by_serde_json() {
+        #[derive(Debug, Deserialize)]
+        #[allow(dead_code)]
+        enum Shape {
+            Unit,
+            Newtype(u8),
+            Fields { a: Option<char> },
+        }
+        #[derive(Debug, Deserialize)]
+        #[allow(dead_code)]
+        struct Newtype(Box<serde_json::value::RawValue>);
+
+        fn same<T: DeserializeOwned + std::fmt::Debug>(text: &'static str) {
+            let by_serde_json: T = serde_json::from_str(text).unwrap();
+            let event = format!("{:?}", read::<T>(text.as_bytes()).unwrap());
+            assert_eq!(event, format!("{by_serde_json:?}"), "{text}");
+        }
+        same::<Shape>(r#""Unit""#);
+        same::<Shape>(r#"{"Newtype": 1}"#);
+        same::<Shape>(r#"{"Fields": {"a": "x"}}"#);
+        same::<Newtype>("[1, 2.0]");
+        same::<Option<u8>>("null");
+        same::<Option<(i8, f32, String)>>(r#"[-1, 2.5, "\u00e9"]"#);
+        same::<u128>("340282366920938463463374607431768211455");
+        same::<std::collections::BTreeMap<u8, ()>>(r#"{"1": null}"#);
+        same::<serde_json::Value>(r#"{"a": [1, 2.0, "b", null, true]}"#);
+        same::<serde::de::IgnoredAny>("{}");
     }
 
     #[test]

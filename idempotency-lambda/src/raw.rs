@@ -1,10 +1,11 @@
 //! `Raw<T>`: a typed value with the JSON text that was sent.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 use idempotency_core::typed::{self, ReadError};
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -34,13 +35,13 @@ use serde_json::value::RawValue;
 #[derive(Clone)]
 pub struct Raw<T> {
     value: T,
-    text: Box<RawValue>,
+    text: Box<str>,
 }
 
 impl<T> Raw<T> {
     /// Returns the text as it was sent.
     pub fn text(&self) -> &str {
-        self.text.get()
+        &self.text
     }
 
     /// Returns the value without the text.
@@ -67,22 +68,43 @@ impl<T: DeserializeOwned> Raw<T> {
     /// # let _ = event;
     /// ```
     pub fn from_json(text: impl Into<String>) -> Result<Self, RawError> {
-        let text = RawValue::from_string(text.into()).map_err(|error| RawError(error.into()))?;
-        Self::from_raw_value(text)
+        Self::read(&text.into())
     }
 
-    fn from_raw_value(text: Box<RawValue>) -> Result<Self, RawError> {
-        match typed::read(text.get()) {
-            Ok(value) => Ok(Self { value, text }),
-            Err(error) => Err(RawError(error)),
-        }
+    fn read(text: &str) -> Result<Self, RawError> {
+        let text = text.trim_matches([' ', '\t', '\n', '\r']);
+        let value = typed::read(text).map_err(RawError)?;
+        let text = text.into();
+        Ok(Self { value, text })
     }
 }
 
+/// The name under which a [`Raw`] asks its deserializer for a text.
+pub(crate) const RAW: &str = "idempotency_lambda::Raw";
+
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Raw<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        Self::from_raw_value(text).map_err(D::Error::custom)
+        deserializer.deserialize_newtype_struct(RAW, RawVisitor(PhantomData))
+    }
+}
+
+struct RawVisitor<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for RawVisitor<T> {
+    type Value = Raw<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON text")
+    }
+
+    /// Reads the text of a deserializer that knows [`RAW`].
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Raw<T>, E> {
+        Raw::read(text).map_err(E::custom)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, json: D) -> Result<Raw<T>, D::Error> {
+        let text = Box::<RawValue>::deserialize(json)?;
+        Raw::read(text.get()).map_err(D::Error::custom)
     }
 }
 
