@@ -60,7 +60,7 @@ impl<S: Service<LambdaInvocation>> Service<LambdaInvocation> for EventBodyServic
     }
 }
 
-/// A payload that is read from the bytes that [`EventBodyLayer`] kept, whatever deserializer it gets.
+/// A payload that is read from the bytes that [`EventBodyLayer`] kept. The deserializer that serde hands over is not used.
 pub(crate) struct PlainEvent<A>(pub(crate) A);
 
 impl<'de, A: DeserializeOwned> Deserialize<'de> for PlainEvent<A> {
