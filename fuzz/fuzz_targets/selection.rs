@@ -1,5 +1,5 @@
-//! A key that is taken while the event is read is the key that the interpreter takes from the whole event, and a value has the
-//! key of its JSON text. The first line of the input is the expression; the rest is the event.
+//! Any text compiles or is refused. A key that is taken while the event is read is the key that the interpreter takes from the whole
+//! event, and a value has the key of its JSON text. The first line of the input is the expression; the rest is the event.
 #![no_main]
 
 use idempotency_core::config::{KeyRequired, Settings, Variables};
@@ -10,8 +10,12 @@ use serde_json::Value;
 
 fuzz_target!(|input: &str| {
     let (text, event) = input.split_once('\n').unwrap_or((input, "null"));
-    let Ok(expression) = Expression::compile(text) else {
-        return;
+    let expression = match Expression::compile(text) {
+        Ok(expression) => expression,
+        Err(error) => {
+            assert!(error.offset() <= text.len() && !error.to_string().is_empty());
+            return;
+        }
     };
     let settings = Settings {
         key: Some(text.to_owned().into()),

@@ -1,14 +1,13 @@
 //! Times in a form for people: RFC 3339 in UTC, and the distance from now.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use idempotency_core::time::EpochMillis;
+use idempotency_core::system::SystemClock;
+use idempotency_core::time::{Clock, EpochMillis};
 
 /// Returns the present time of this machine.
 pub(crate) fn now() -> EpochMillis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let milliseconds = since.map_or(0, |since| since.as_millis());
-    EpochMillis::new(i64::try_from(milliseconds).unwrap_or(i64::MAX))
+    SystemClock.now()
 }
 
 /// Formats a time, such as `2023-11-14T22:13:20.500Z`, without milliseconds if there are none. `None` before 1970 and after 9999.
@@ -17,8 +16,14 @@ pub(crate) fn rfc3339(milliseconds: i64) -> Option<String> {
     Some(text.replace(".000Z", "Z"))
 }
 
+/// Formats a time and its distance from `now`: `2023-11-14T22:13:20Z, 12s ago`.
+pub(crate) fn seen(milliseconds: i64, now: EpochMillis) -> String {
+    let at = rfc3339(milliseconds).unwrap_or_else(|| "outside the calendar".to_owned());
+    format!("{at}, {}", distance(milliseconds, now))
+}
+
 /// Formats the distance of a time from `now`, in whole seconds: `in 59m 3s`, `12s ago`.
-pub(crate) fn distance(milliseconds: i64, now: EpochMillis) -> String {
+fn distance(milliseconds: i64, now: EpochMillis) -> String {
     let difference = milliseconds.saturating_sub(now.get());
     let length = Duration::from_secs(difference.unsigned_abs() / 1_000);
     let length = humantime::format_duration(length);

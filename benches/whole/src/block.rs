@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, bail};
 use tokio::task::JoinSet;
 
 use crate::contestants::{Contestant, Kind};
 use crate::event::Event;
-use crate::failure::{Failure, fail};
 use crate::process::Process;
 use crate::server::{Requests, Server};
 
@@ -37,7 +37,7 @@ pub async fn run(
     calls: Calls,
     events: &[Event],
     in_flight: usize,
-) -> Result<Block, Failure> {
+) -> anyhow::Result<Block> {
     process.settle().await?;
     server.take_requests();
     let mut responses = vec![String::new(); events.len()];
@@ -67,14 +67,14 @@ pub async fn run(
     let expected = requests(contestant, calls, events.len());
     let found = server.take_requests();
     if found != expected {
-        return fail(format!(
+        bail!(
             "`{}` did other work than the others: {calls:?} calls sent {found:?}, not {expected:?}",
             contestant.name
-        ));
+        );
     }
     let payments = events.iter().zip(&responses).map(|(event, response)| {
         let payment = event.payment_id(response);
-        payment.map_err(|Failure(text)| Failure(format!("`{}`: {text}", contestant.name)))
+        payment.with_context(|| format!("`{}`", contestant.name))
     });
     Ok(Block {
         wall,
@@ -104,9 +104,9 @@ pub fn same_payments(
     contestant: &Contestant,
     fresh: &Block,
     duplicates: &Block,
-) -> Result<(), Failure> {
+) -> anyhow::Result<()> {
     if contestant.kind != Kind::Bare && fresh.payments != duplicates.payments {
-        return fail(format!("`{}` ran again for a duplicate", contestant.name));
+        bail!("`{}` ran again for a duplicate", contestant.name);
     }
     Ok(())
 }

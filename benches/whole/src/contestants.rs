@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::{Context, bail};
 use idempotency_testkit::lambda::FunctionSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, fail};
 use crate::process::Share;
 
 /// What stands at the start of a path in the file, for the directories of this checkout.
@@ -109,7 +109,7 @@ impl Part {
 }
 
 /// Reads the files. The second one is there if `benches/peers/setup.sh` has installed the other languages.
-pub fn read(benches: &Path) -> Result<Vec<Contestant>, Failure> {
+pub fn read(benches: &Path) -> anyhow::Result<Vec<Contestant>> {
     let mut all = file(benches, &benches.join("contestants.json"))?;
     let peers = benches.join("../.tools/peers/contestants.json");
     if peers.exists() {
@@ -118,17 +118,16 @@ pub fn read(benches: &Path) -> Result<Vec<Contestant>, Failure> {
     let mut names: Vec<_> = all.iter().map(|contestant| &contestant.name).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return fail(format!("`{}` is there twice", twice[0]));
+        bail!("`{}` is there twice", twice[0]);
     }
     Ok(all)
 }
 
 /// Reads a file, and puts the checkout's directories into its paths.
-fn file(benches: &Path, file: &Path) -> Result<Vec<Contestant>, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure(format!("{}: {error}", file.display())))?;
-    let mut all: Vec<Contestant> = serde_json::from_str(&text)
-        .map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+fn file(benches: &Path, file: &Path) -> anyhow::Result<Vec<Contestant>> {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let mut all: Vec<Contestant> =
+        serde_json::from_str(&text).with_context(|| file.display().to_string())?;
     for contestant in &mut all {
         let env = contestant.env.values_mut();
         let texts = contestant.command.iter_mut().chain(env);
@@ -139,7 +138,7 @@ fn file(benches: &Path, file: &Path) -> Result<Vec<Contestant>, Failure> {
             }
         }
         if contestant.command.is_empty() {
-            return fail(format!("`{}` has no command", contestant.name));
+            bail!("`{}` has no command", contestant.name);
         }
     }
     Ok(all)

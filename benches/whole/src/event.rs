@@ -1,10 +1,10 @@
 //! The events, and what a response to them must be.
 
+use anyhow::bail;
 use idempotency_testkit::events;
 use serde_json::{Value, json};
 
 use crate::contestants::EventKind;
-use crate::failure::{Failure, fail};
 
 const AMOUNT: u64 = 4_200;
 
@@ -103,19 +103,19 @@ fn item(number: usize) -> Value {
         "sku": format!("sku-{number:06}"),
         "quantity": number % 3 + 1,
         "price": 9.5,
-        "note": if number % 4 == 0 { Value::Null } else { "gift \"wrapped\"".into() },
+        "note": if number.is_multiple_of(4) { Value::Null } else { "gift \"wrapped\"".into() },
     })
 }
 
 impl Event {
     /// Checks the response to this event, and returns the id of its payment: another one for each run of the handler.
-    pub fn payment_id(&self, response: &str) -> Result<String, Failure> {
+    pub fn payment_id(&self, response: &str) -> anyhow::Result<String> {
         let response: Value = serde_json::from_str(response)?;
         let receipt = match self.kind {
             EventKind::Order => response,
             EventKind::Http => {
                 if response["statusCode"] != 200 {
-                    return fail(format!("the status is {}", response["statusCode"]));
+                    bail!("the status is {}", response["statusCode"]);
                 }
                 serde_json::from_str(response["body"].as_str().unwrap_or_default())?
             }
@@ -127,10 +127,7 @@ impl Event {
             && receipt["currency"] == "EUR"
             && text.len() == self.receipt_bytes;
         if !right {
-            return fail(format!(
-                "the response is not the receipt of {}",
-                self.order_id
-            ));
+            bail!("the response is not the receipt of {}", self.order_id);
         }
         Ok(payment_id.to_owned())
     }

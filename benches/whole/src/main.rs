@@ -4,7 +4,6 @@
 mod block;
 mod contestants;
 mod event;
-mod failure;
 mod machine;
 mod measure;
 mod options;
@@ -16,7 +15,7 @@ mod server;
 use std::path::Path;
 use std::process::ExitCode;
 
-use failure::{Failure, fail};
+use anyhow::bail;
 use machine::Machine;
 use options::{Options, USAGE};
 use report::{Entry, Results};
@@ -26,13 +25,13 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("whole: {failure}");
+            eprintln!("whole: {failure:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-async fn run() -> Result<(), Failure> {
+async fn run() -> anyhow::Result<()> {
     let Some(options) = Options::read(std::env::args().skip(1))? else {
         println!("{USAGE}");
         return Ok(());
@@ -46,7 +45,7 @@ async fn run() -> Result<(), Failure> {
             .iter()
             .find(|name| !contestants.iter().any(|known| known.name == **name))
         {
-            return fail(format!("there is no contestant `{unknown}`"));
+            bail!("there is no contestant `{unknown}`");
         }
         contestants.retain(|contestant| only.contains(&contestant.name));
     }

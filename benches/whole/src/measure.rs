@@ -6,17 +6,17 @@ use crate::block;
 use crate::block::Calls;
 use crate::contestants::{Contestant, Kind, Part};
 use crate::event::{Event, Events, Shape};
-use crate::failure::{Failure, fail};
 use crate::options::Options;
 use crate::process::{Process, Share};
 use crate::samples::{Measure, Samples, Setting};
 use crate::server::{Server, ServerKind};
+use anyhow::bail;
 
 /// The receipt of an ordinary call, in bytes.
 const RECEIPT: usize = 100;
 
 /// Measures everything that the options ask for.
-pub async fn all(options: &Options, contestants: &[Contestant]) -> Result<Samples, Failure> {
+pub async fn all(options: &Options, contestants: &[Contestant]) -> anyhow::Result<Samples> {
     let mut run = Run {
         options,
         random: fastrand::Rng::with_seed(options.seed),
@@ -121,16 +121,13 @@ fn settings(options: &Options) -> Vec<Setting> {
 }
 
 /// Fails if a file is missing, before anything is measured.
-pub fn check_programs(contestants: &[Contestant]) -> Result<(), Failure> {
+pub fn check_programs(contestants: &[Contestant]) -> anyhow::Result<()> {
     for contestant in contestants {
         if let Some(program) = contestant.program()
             && !program.exists()
         {
             let program = program.display();
-            return fail(format!(
-                "`{}` was not built: there is no {program}",
-                contestant.name
-            ));
+            bail!("`{}` was not built: there is no {program}", contestant.name);
         }
     }
     Ok(())
@@ -164,7 +161,7 @@ async fn calls(
     run: &mut Run<'_>,
     setting: Setting,
     contestants: &[&Contestant],
-) -> Result<(), Failure> {
+) -> anyhow::Result<()> {
     // Each process has its own memory layout and hash seeds, which can cost or save some percent for its whole life.
     for _ in 0..run.options.generations(&setting) {
         let server = Server::start(&setting).await?;
@@ -217,7 +214,7 @@ async fn blocks(
     count: usize,
     in_flight: usize,
     round: &mut Round,
-) -> Result<(), Failure> {
+) -> anyhow::Result<()> {
     let (contestant, process) = (ready.contestant, &ready.process);
     let events = ready.events.take(count);
     let fresh = block::run(
@@ -294,7 +291,7 @@ async fn cache(
     run: &mut Run<'_>,
     setting: Setting,
     contestants: &[&Contestant],
-) -> Result<(), Failure> {
+) -> anyhow::Result<()> {
     for contestant in contestants {
         let server = Server::start(&setting).await?;
         let process = Process::start(contestant, &server, &setting).await?;
@@ -328,7 +325,7 @@ async fn cache(
                 block::run(contestant, &process, &server, Calls::Duplicate, &again, 1).await?;
             let first = chosen.iter().map(|(_, payment)| payment);
             if !first.eq(&duplicates.payments) {
-                return fail(format!("`{}` ran again for a duplicate", contestant.name));
+                bail!("`{}` ran again for a duplicate", contestant.name);
             }
             // The first one is for warming up.
             if round > 0 {
@@ -352,7 +349,7 @@ async fn start(
     run: &mut Run<'_>,
     setting: Setting,
     contestants: &[&Contestant],
-) -> Result<(), Failure> {
+) -> anyhow::Result<()> {
     let server = Server::start(&setting).await?;
     // The first round reads the programs from the disk.
     for round in 0..=run.options.starts(&setting) {
@@ -375,7 +372,7 @@ async fn started(
     setting: Setting,
     server: &Server,
     contestant: &Contestant,
-) -> Result<[(Measure, f64); 4], Failure> {
+) -> anyhow::Result<[(Measure, f64); 4]> {
     let shape = Shape {
         kind: contestant.event,
         event_bytes: setting.event_bytes,
@@ -394,10 +391,10 @@ async fn started(
     let requests = server.take_requests();
     let writes = |operation: &str| requests.get(operation).copied().unwrap_or_default();
     if (writes("PutItem"), writes("UpdateItem")) != (1, 1) {
-        return fail(format!(
+        bail!(
             "`{}` did other work than the others: {requests:?}",
             contestant.name
-        ));
+        );
     }
     process.end().await;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::contestants::Part;
-use crate::failure::{Failure, fail};
 use crate::samples::Setting;
+use anyhow::bail;
 
 pub const USAGE: &str = "\
 usage: whole [--quick] [--only NAME,..] [--parts PART,..] [--servers SERVER,..] [--sizes BYTES,..] [--seed N] [--rounds N] [--output FILE]
@@ -42,7 +42,7 @@ pub struct Options {
 
 impl Options {
     /// Reads the arguments; `None` if help was asked for.
-    pub fn read(mut args: impl Iterator<Item = String>) -> Result<Option<Self>, Failure> {
+    pub fn read(mut args: impl Iterator<Item = String>) -> anyhow::Result<Option<Self>> {
         let mut options = Self {
             quick: false,
             only: None,
@@ -70,7 +70,7 @@ impl Options {
                 continue;
             }
             let Some(value) = args.next() else {
-                return fail(format!("`{arg}` is not known, or needs a value\n{USAGE}"));
+                bail!("`{arg}` is not known, or needs a value\n{USAGE}");
             };
             let list = || Some(value.split(',').map(str::to_owned).collect());
             match arg.as_str() {
@@ -81,7 +81,7 @@ impl Options {
                 "--seed" => options.seed = value.parse()?,
                 "--rounds" => options.rounds = value.parse()?,
                 "--output" => options.output = Some(value.into()),
-                _ => return fail(format!("`{arg}` is not known\n{USAGE}")),
+                _ => bail!("`{arg}` is not known\n{USAGE}"),
             }
         }
         Ok(Some(options))

@@ -7,12 +7,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, bail};
 use idempotency_testkit::lambda::{FunctionProcess, InvokeError, LocalLambda, Pending, Reply};
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
 use crate::contestants::Contestant;
-use crate::failure::{Failure, fail};
 use crate::samples::Setting;
 use crate::server::Server;
 
@@ -40,7 +40,7 @@ impl Process {
         contestant: &Contestant,
         server: &Server,
         setting: &Setting,
-    ) -> Result<Self, Failure> {
+    ) -> anyhow::Result<Self> {
         let share = setting.is_small().then(Share::new).transpose()?;
         let variables = server.environment();
         let function = contestant.function(&variables, setting.in_flight, share.as_ref());
@@ -48,7 +48,7 @@ impl Process {
         let started = Instant::now();
         let process = lambda.start_process().await?;
         let Some(id) = process.process_id() else {
-            return fail(format!("`{}` ended at once", contestant.name));
+            bail!("`{}` ended at once", contestant.name);
         };
         let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(id)?))?;
         Ok(Self {
@@ -63,9 +63,9 @@ impl Process {
     }
 
     /// Waits for the first poll for an event.
-    pub async fn ready(&self) -> Result<(), Failure> {
+    pub async fn ready(&self) -> anyhow::Result<()> {
         let ready = self.process.ready().await;
-        ready.map_err(|error| Failure(format!("`{}` does not start: {error}", self.name)))
+        ready.with_context(|| format!("`{}` does not start", self.name))
     }
 
     /// Sends an event. Give its reply to [`response`](Self::response).
@@ -74,7 +74,7 @@ impl Process {
     }
 
     /// Returns the payload of a reply.
-    pub fn response(&self, reply: Result<Reply, InvokeError>) -> Result<String, Failure> {
+    pub fn response(&self, reply: Result<Reply, InvokeError>) -> anyhow::Result<String> {
         match reply {
             Ok(reply) => Ok(reply.payload),
             Err(error) => {
@@ -85,19 +85,19 @@ impl Process {
                     .map(|line| line.text)
                     .collect();
                 let log = log[log.len().saturating_sub(20)..].join("\n");
-                fail(format!("`{}` failed: {error}\n{log}", self.name))
+                bail!("`{}` failed: {error}\n{log}", self.name)
             }
         }
     }
 
     /// Returns the CPU time of all threads of the process since its start, to the nanosecond.
-    pub fn cpu(&self) -> Result<Duration, Failure> {
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
         Ok(Duration::from(self.clock.now()?))
     }
 
     /// Waits until the process uses no CPU time for a millisecond: until it has finished what it does after a response. A process
     /// with a share of a core can have to wait for a period before it continues.
-    pub async fn settle(&self) -> Result<(), Failure> {
+    pub async fn settle(&self) -> anyhow::Result<()> {
         let pause = self.share.as_ref().map_or(PAUSE, |_| PERIOD + PAUSE);
         let began = Instant::now();
         let mut before = self.cpu()?;
@@ -113,11 +113,11 @@ impl Process {
     }
 
     /// Returns the largest memory of the process so far (`VmHWM`), in KiB.
-    pub fn peak_memory(&self) -> Result<u64, Failure> {
+    pub fn peak_memory(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
-        kilobytes.ok_or_else(|| Failure("there is no VmHWM".to_owned()))
+        kilobytes.context("there is no VmHWM")
     }
 
     pub async fn end(self) {
@@ -139,7 +139,7 @@ impl Share {
     ///
     /// # Errors
     /// If the machine has no controller of CPU time for this user.
-    pub fn new() -> Result<Self, Failure> {
+    pub fn new() -> anyhow::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("idempotency-{}-{number}", std::process::id());
@@ -165,11 +165,11 @@ impl Share {
                 .iter()
                 .try_for_each(|(file, text)| std::fs::write(group.0.join(file), text))
         });
-        made.map_err(|error| {
-            Failure(format!(
-                "a process cannot have a share of a core: {}: {error}; run as root on Linux",
+        made.with_context(|| {
+            format!(
+                "a process cannot have a share of a core (run as root on Linux): {}",
                 group.0.display()
-            ))
+            )
         })?;
         Ok(group)
     }

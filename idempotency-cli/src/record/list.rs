@@ -196,11 +196,10 @@ impl Listed {
         let line = |claim: &Claim| {
             let end = claim.lease_end.get();
             format!(
-                "{}  {}  lease ended {}, {}  {}\n",
+                "{}  {}  lease ended {}  {}\n",
                 claim.id,
                 claim.state.name(),
-                time::rfc3339(end).unwrap_or_else(|| "outside the calendar".to_owned()),
-                time::distance(end, now),
+                time::seen(end, now),
                 claim
                     .operation
                     .as_deref()

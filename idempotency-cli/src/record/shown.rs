@@ -10,7 +10,7 @@ use idempotency_core::record::{Data, Field, Record, RecordId, RecordedSteps, Sta
 use idempotency_core::time::EpochMillis;
 
 use crate::json;
-use crate::time::{distance, rfc3339};
+use crate::time::{rfc3339, seen};
 
 /// A record, with what is needed to format it.
 pub(super) struct Shown<'a> {
@@ -194,8 +194,7 @@ impl Shown<'_> {
             let Some(end) = value.checked_mul(unit) else {
                 return format!("{value} {name}");
             };
-            let at = rfc3339(end).unwrap_or_else(|| "outside the calendar".to_owned());
-            format!("{at}, {}  ({value} {name})", distance(end, self.now))
+            format!("{}  ({value} {name})", seen(end, self.now))
         })
     }
 
@@ -204,13 +203,11 @@ impl Shown<'_> {
         let Some(trace) = Trace::from_json(trace) else {
             return UNREADABLE.to_owned();
         };
-        let at = trace.at.get();
         format!(
-            "{} by {}, {}, {}: {}",
+            "{} by {}, {}: {}",
             trace.verdict.as_str(),
             one_line(&trace.by),
-            rfc3339(at).unwrap_or_else(|| "outside the calendar".to_owned()),
-            distance(at, self.now),
+            seen(trace.at.get(), self.now),
             one_line(&trace.reason),
         )
     }

@@ -8,7 +8,9 @@ mod value;
 mod variables;
 
 pub use crate::key::HashAlgorithm;
+#[doc(hidden)]
 pub use settings::Settings;
+#[doc(hidden)]
 pub use variables::{UnknownVariable, Variables};
 
 /// The error for an invalid setting or variable: its name, its value and what is accepted.

@@ -12,7 +12,6 @@ use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use serde::Serialize;
 
 use crate::contestants::Part;
-use crate::failure::Failure;
 use crate::samples::Setting;
 use stub::Stub;
 
@@ -60,7 +59,7 @@ pub enum Server {
 }
 
 impl Server {
-    pub async fn start(setting: &Setting) -> Result<Self, Failure> {
+    pub async fn start(setting: &Setting) -> anyhow::Result<Self> {
         let is_late = setting.part == Part::Slow;
         match setting.server {
             #[cfg(feature = "embedded")]

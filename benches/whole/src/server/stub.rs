@@ -13,7 +13,6 @@ use super::Requests;
 use super::http;
 use super::table::Table;
 use super::tls::Tls;
-use crate::failure::Failure;
 
 /// How much later a late response is sent.
 const LATE: Duration = Duration::from_millis(50);
@@ -35,7 +34,7 @@ struct Shared {
 
 impl Stub {
     /// Listens on a port of the loopback interface. Sends one response of a hundred [`LATE`] if `is_late` is true.
-    pub fn start(through_tls: bool, is_late: bool) -> Result<Self, Failure> {
+    pub fn start(through_tls: bool, is_late: bool) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let tls = through_tls.then(Tls::new).transpose()?;

@@ -10,8 +10,6 @@ use rcgen::{
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
-use crate::failure::Failure;
-
 /// The roots of the machine. A contestant gets them with the run's own: a function in Lambda reads such a file too.
 const ROOTS: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
@@ -25,7 +23,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    pub fn new() -> Result<Self, Failure> {
+    pub fn new() -> anyhow::Result<Self> {
         let mut authority = CertificateParams::default();
         authority.distinguished_name = name("benchmarks authority");
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
