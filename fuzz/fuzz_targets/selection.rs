@@ -1,5 +1,6 @@
-//! Any text compiles or is refused. A key that is taken while the event is read is the key that the interpreter takes from the whole
-//! event, and a value has the key of its JSON text. The first line of the input is the expression; the rest is the event.
+//! Any text compiles or is refused, and what compiles is evaluated on any payload. A key that is taken while the event is read is the
+//! key that the interpreter takes from the whole event, and a value has the key of its JSON text. The first line of the input is the
+//! expression; the rest is the event.
 #![no_main]
 
 use idempotency_core::config::{KeyRequired, Settings, Variables};
@@ -17,6 +18,10 @@ fuzz_target!(|input: &str| {
             return;
         }
     };
+    let payload = Json::parse(event);
+    if let Ok(value) = expression.evaluate(payload.as_ref().unwrap_or(&Json::Null)) {
+        let _text = value.to_canonical();
+    }
     let settings = Settings {
         key: Some(text.to_owned().into()),
         key_required: Some(KeyRequired::No),
@@ -27,7 +32,7 @@ fuzz_target!(|input: &str| {
         return;
     };
     let found = operation.identify(event, None);
-    match Json::parse(event) {
+    match payload {
         Err(error) => {
             let found = found.expect_err("the event is not JSON").to_string();
             assert!(found.contains(&error.to_string()));

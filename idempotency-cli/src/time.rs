@@ -17,13 +17,13 @@ pub(crate) fn rfc3339(milliseconds: i64) -> Option<String> {
 }
 
 /// Formats a time and its distance from `now`: `2023-11-14T22:13:20Z, 12s ago`.
-pub(crate) fn seen(milliseconds: i64, now: EpochMillis) -> String {
+pub(crate) fn with_distance(milliseconds: i64, now: EpochMillis) -> String {
     let at = rfc3339(milliseconds).unwrap_or_else(|| "outside the calendar".to_owned());
     format!("{at}, {}", distance(milliseconds, now))
 }
 
 /// Formats the distance of a time from `now`, in whole seconds: `in 59m 3s`, `12s ago`.
-fn distance(milliseconds: i64, now: EpochMillis) -> String {
+pub(crate) fn distance(milliseconds: i64, now: EpochMillis) -> String {
     let difference = milliseconds.saturating_sub(now.get());
     let length = Duration::from_secs(difference.unsigned_abs() / 1_000);
     let length = humantime::format_duration(length);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
+
 use crate::block;
 use crate::block::Calls;
 use crate::contestants::{Contestant, Kind, Part};
@@ -10,7 +12,6 @@ use crate::options::Options;
 use crate::process::{Process, Share};
 use crate::samples::{Measure, Samples, Setting};
 use crate::server::{Server, ServerKind};
-use anyhow::bail;
 
 /// The receipt of an ordinary call, in bytes.
 const RECEIPT: usize = 100;

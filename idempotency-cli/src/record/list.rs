@@ -194,12 +194,11 @@ impl Listed {
     fn text(&self) -> String {
         let now = time::now();
         let line = |claim: &Claim| {
-            let end = claim.lease_end.get();
             format!(
                 "{}  {}  lease ended {}  {}\n",
                 claim.id,
                 claim.state.name(),
-                time::seen(end, now),
+                time::with_distance(claim.lease_end.get(), now),
                 claim
                     .operation
                     .as_deref()

@@ -156,7 +156,11 @@ fn explained(until: Option<EpochSeconds>, now: EpochMillis) -> String {
             .to_owned();
     };
     let end = end.get().saturating_mul(1_000);
-    format!("duplicates get the response until {}", time::seen(end, now))
+    let at = time::rfc3339(end).unwrap_or_else(|| "the end of its window".to_owned());
+    format!(
+        "duplicates get the response until {at}, {}",
+        time::distance(end, now)
+    )
 }
 
 /// Returns the JSON form of the result.

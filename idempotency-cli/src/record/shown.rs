@@ -10,7 +10,7 @@ use idempotency_core::record::{Data, Field, Record, RecordId, RecordedSteps, Sta
 use idempotency_core::time::EpochMillis;
 
 use crate::json;
-use crate::time::{rfc3339, seen};
+use crate::time::{rfc3339, with_distance};
 
 /// A record, with what is needed to format it.
 pub(super) struct Shown<'a> {
@@ -194,7 +194,7 @@ impl Shown<'_> {
             let Some(end) = value.checked_mul(unit) else {
                 return format!("{value} {name}");
             };
-            format!("{}  ({value} {name})", seen(end, self.now))
+            format!("{}  ({value} {name})", with_distance(end, self.now))
         })
     }
 
@@ -207,7 +207,7 @@ impl Shown<'_> {
             "{} by {}, {}: {}",
             trace.verdict.as_str(),
             one_line(&trace.by),
-            seen(trace.at.get(), self.now),
+            with_distance(trace.at.get(), self.now),
             one_line(&trace.reason),
         )
     }

@@ -47,7 +47,6 @@ macro_rules! fields {
             ///
             /// This function is `const`, so that an attribute can keep its settings in a static.
             #[must_use]
-            #[doc(hidden)]
             pub const fn new() -> Self {
                 Self { $($name: None),+ }
             }
@@ -64,7 +63,6 @@ idempotency_expression::settings!(fields);
 /// The longest prefix in bytes. With tenant and digest, an id must fit into a sort key of DynamoDB: 1024 bytes.
 const LONGEST_PREFIX: usize = 512;
 
-#[doc(hidden)]
 impl Settings {
     /// Returns true if other operations of the program may have the same `key_prefix`.
     pub fn shares_key_prefix(&self) -> bool {

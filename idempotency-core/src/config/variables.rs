@@ -54,7 +54,6 @@ pub struct Variables(BTreeMap<String, String>);
 ///     "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
 /// );
 /// ```
-#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownVariable {
@@ -88,7 +87,6 @@ impl Variables {
     }
 }
 
-#[doc(hidden)]
 impl Variables {
     /// Returns true if this crate reads a variable of this name.
     pub fn is_known(name: &str) -> bool {
