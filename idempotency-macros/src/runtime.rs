@@ -1,17 +1,20 @@
 //! Finds the path of the runtime, `idempotency-lambda`, for the generated code.
 //!
-//! The path is the one in `crate = ..`, or the name that the user's `Cargo.toml` gives to the dependency. With `crate = ..`
-//! alone this crate would need one dependency less. But a user who renames the dependency would then see "cannot find
-//! `idempotency_lambda`" in generated code. `proc-macro-crate` is not part of the user's binary, reads the manifest once for a
-//! compilation, and supports inherited and renamed dependencies.
+//! The path is the one in `crate = ..`, or the name that the user's `Cargo.toml` gives to the dependency: a user who renames it
+//! would otherwise see "cannot find `idempotency_lambda`" in generated code. `toml-span` is one crate; `proc-macro-crate` needs
+//! six more, and starts a `cargo` in each compilation. It reads no dates: a program with a renamed dependency and a date in its
+//! manifest needs `crate = ..`.
 
-use proc_macro_crate::{FoundCrate, crate_name};
+use std::path::{Path as FilePath, PathBuf};
+use std::{env, fs, iter};
+
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Ident, Path};
+use toml_span::Value;
 
-/// The crate's name, if it is not renamed.
-const NAME: &str = "idempotency_lambda";
+/// The package of the runtime.
+const PACKAGE: &str = "idempotency-lambda";
 
 /// The path of the runtime.
 pub(crate) enum Runtime {
@@ -27,10 +30,7 @@ impl Runtime {
         match written {
             Some(path) => Self::Written(path),
             // If the manifest or the dependency is missing, the compiler reports the missing crate.
-            None => Self::Dependency(match crate_name("idempotency-lambda") {
-                Ok(FoundCrate::Name(name)) => name,
-                Ok(FoundCrate::Itself) | Err(_) => NAME.to_owned(),
-            }),
+            None => Self::Dependency(dependency().unwrap_or(PACKAGE.to_owned()).replace('-', "_")),
         }
     }
 
@@ -52,6 +52,111 @@ impl Runtime {
                 let path = TokenStream::from_iter(placed);
                 quote_spanned!(span=> #path::__private)
             }
+        }
+    }
+}
+
+/// Returns the name of the runtime in the manifest of the program that is compiled.
+fn dependency() -> Option<String> {
+    let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
+    let workspace = || {
+        folder.ancestors().find_map(|folder| {
+            let text = manifest(folder)?;
+            toml_span::parse(&text).ok()?.pointer("/workspace")?;
+            Some(text)
+        })
+    };
+    name_in(&manifest(&folder)?, workspace)
+}
+
+fn manifest(folder: &FilePath) -> Option<String> {
+    fs::read_to_string(folder.join("Cargo.toml")).ok()
+}
+
+/// Returns the name of the runtime among the dependencies of a manifest. `workspace` reads the manifest of its workspace.
+fn name_in(manifest: &str, workspace: impl FnOnce() -> Option<String>) -> Option<String> {
+    let manifest = toml_span::parse(manifest).ok()?;
+    let targets = manifest.pointer("/target").and_then(Value::as_table);
+    let dependencies: Vec<_> = iter::once(&manifest)
+        .chain(targets.into_iter().flat_map(|targets| targets.values()))
+        .flat_map(|of| ["/dependencies", "/dev-dependencies"].map(|kind| of.pointer(kind)))
+        .filter_map(|table| table?.as_table())
+        .flatten()
+        .collect();
+    let own = dependencies
+        .iter()
+        .find(|(name, entry)| package(name, entry) == PACKAGE);
+    if let Some((name, _)) = own {
+        return Some(name.to_string());
+    }
+    let text = workspace()?;
+    let workspace = toml_span::parse(&text).ok()?;
+    let inherited = workspace.pointer("/workspace/dependencies")?.as_table()?;
+    let is_runtime = |name: &str| {
+        inherited
+            .get_key_value(name)
+            .is_some_and(|(name, entry)| package(name, entry) == PACKAGE)
+    };
+    dependencies
+        .iter()
+        .find(|(name, entry)| entry.has_key("workspace") && is_runtime(&name.name))
+        .map(|(name, _)| name.to_string())
+}
+
+/// Returns the package of a dependency with this name.
+fn package<'a>(name: &'a toml_span::value::Key<'_>, entry: &'a Value<'_>) -> &'a str {
+    entry
+        .pointer("/package")
+        .and_then(Value::as_str)
+        .unwrap_or(&name.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_has_the_name_of_its_entry_in_the_manifest() {
+        let workspace = r#"
+            [workspace.dependencies]
+            idempotency-lambda = "1"
+            protected = { package = "idempotency-lambda", version = "1" }
+        "#;
+        let renamed = Some("protected");
+        for (manifest, name) in [
+            ("[dependencies]\nidempotency-lambda = '1'", Some(PACKAGE)),
+            (
+                "[dependencies]\nidempotency-lambda = { workspace = true }",
+                Some(PACKAGE),
+            ),
+            (
+                "[dependencies]\nprotected = { package = 'idempotency-lambda' }",
+                renamed,
+            ),
+            (
+                "[dependencies]\nother = '1'\nprotected.package = 'idempotency-lambda'",
+                renamed,
+            ),
+            (
+                "[dependencies.protected]\nversion = '1'\npackage = 'idempotency-lambda'",
+                renamed,
+            ),
+            (
+                "[dev-dependencies]\nprotected = { package = 'idempotency-lambda' }",
+                renamed,
+            ),
+            (
+                "[target.'cfg(unix)'.dependencies]\nprotected.package = 'idempotency-lambda'",
+                renamed,
+            ),
+            ("[dependencies]\nprotected.workspace = true", renamed),
+            ("[dependencies]\nprotected = '1'", None),
+            ("[dependencies]\nother.package = 'other-lambda'", None),
+            ("[package]\nname = 'idempotency-lambda'", None),
+            ("not a manifest", None),
+        ] {
+            let found = name_in(manifest, || Some(workspace.to_owned()));
+            assert_eq!(found.as_deref(), name, "{manifest}");
         }
     }
 }

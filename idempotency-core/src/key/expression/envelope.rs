@@ -1,7 +1,9 @@
 //! The functions that unwrap a part of an event: base64 and gzip, read as Python's standard library reads them.
 
-use flate2::{Crc, Decompress, FlushDecompress, Status};
+use crc32fast::Hasher;
 use idempotency_expression::Function;
+use miniz_oxide::inflate::stream::{FullReset, InflateState, inflate};
+use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
 use super::error::{EvaluationError, Result};
 use crate::key::{Budget, Exhausted, Text};
@@ -53,7 +55,6 @@ fn utf8(function: Function, bytes: Vec<u8>, budget: &mut Budget) -> Result<Text>
 }
 
 /// Decodes base64. Skips characters outside the alphabet and stops after complete padding, as Python does by default.
-#[allow(clippy::cast_possible_truncation)]
 fn decode(function: Function, text: &Text, budget: &mut Budget) -> Result<Vec<u8>> {
     let refused = |reason| Err(EvaluationError::failed(function, reason));
     if !text.as_bytes().is_ascii() {
@@ -128,24 +129,26 @@ fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>> {
 /// Unpacks all members, and calls `take` with each chunk. Zero bytes between members are skipped.
 fn unpack(packed: &[u8], mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>) -> Result<()> {
     // Allocated once for all members: a member can be as short as 20 bytes.
-    let mut inflater = Decompress::new(false);
+    let mut state = InflateState::new_boxed(DataFormat::Raw);
     let mut chunk = vec![0; CHUNK];
     let mut rest = packed;
     while !rest.is_empty() {
         let body = after_header(rest).map_err(damaged)?;
-        let mut crc = Crc::new();
-        inflater.reset(false);
-        let read = inflate(&mut inflater, body, &mut chunk, |bytes| {
+        let (mut crc, mut unpacked) = (Hasher::new(), 0_u32);
+        state.reset_as(FullReset(DataFormat::Raw));
+        let read = inflate_chunks(&mut state, body, &mut chunk, |bytes| {
             crc.update(bytes);
+            // The trailer has the length modulo 2^32.
+            unpacked = unpacked.wrapping_add(bytes.len() as u32);
             take(bytes)
         })?;
         let trailer = body[read..].split_at_checked(8);
         let (trailer, after) = trailer.ok_or(damaged(CUT_SHORT))?;
         let (checksum, length) = trailer.split_at(4);
-        if checksum != crc.sum().to_le_bytes() {
+        if checksum != crc.finalize().to_le_bytes() {
             return Err(damaged("the gzip data is damaged: its checksum differs"));
         }
-        if length != crc.amount().to_le_bytes() {
+        if length != unpacked.to_le_bytes() {
             return Err(damaged("the gzip data is damaged: its length differs"));
         }
         let zeros = after.iter().take_while(|&&byte| byte == 0).count();
@@ -189,34 +192,28 @@ fn after_header(member: &[u8]) -> Result<&[u8], &'static str> {
 }
 
 /// Unpacks a deflate stream, and calls `take` with each chunk. Returns the length of the stream.
-fn inflate(
-    inflater: &mut Decompress,
+fn inflate_chunks(
+    state: &mut InflateState,
     stream: &[u8],
     chunk: &mut [u8],
     mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>,
 ) -> Result<usize> {
-    let (mut read, mut written) = (0, 0);
+    let mut read = 0;
     loop {
-        let status = inflater
-            .decompress(&stream[read..], chunk, FlushDecompress::None)
-            .map_err(|_| damaged("the gzip data is damaged"))?;
-        let taken = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX) - read;
-        let made = usize::try_from(inflater.total_out()).unwrap_or(usize::MAX) - written;
-        (read, written) = (read + taken, written + made);
-        take(&chunk[..made])?;
-        if status == Status::StreamEnd {
-            return Ok(read);
-        }
-        if taken == 0 && made == 0 {
-            return Err(damaged(CUT_SHORT));
+        let step = inflate(state, &stream[read..], chunk, MZFlush::None);
+        read += step.bytes_consumed;
+        take(&chunk[..step.bytes_written])?;
+        match step.status {
+            Ok(MZStatus::StreamEnd) => return Ok(read),
+            Ok(_) | Err(MZError::Buf) if step.bytes_consumed + step.bytes_written > 0 => {}
+            Ok(_) | Err(MZError::Buf) => return Err(damaged(CUT_SHORT)),
+            Err(_) => return Err(damaged("the gzip data is damaged")),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use super::*;
     use crate::key::budget::heap;
 
@@ -275,9 +272,11 @@ mod tests {
     }
 
     fn gzip(content: &[u8]) -> Vec<u8> {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-        encoder.write_all(content).unwrap();
-        encoder.finish().unwrap()
+        let header = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF];
+        let body = miniz_oxide::deflate::compress_to_vec(content, 6);
+        let checksum = crc32fast::hash(content).to_le_bytes();
+        let length = u32::try_from(content.len()).unwrap().to_le_bytes();
+        [&header[..], &body, &checksum, &length].concat()
     }
 
     #[test]
