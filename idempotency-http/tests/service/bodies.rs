@@ -318,22 +318,6 @@ async fn a_replay_of_head_names_no_length() {
 }
 
 #[tokio::test]
-async fn each_status_is_replayed_or_runs_again() {
-    let stored = [200, 201, 204, 302, 303, 400, 402, 404, 413, 422];
-    let not_stored = [
-        304, 307, 308, 401, 403, 408, 409, 412, 417, 421, 425, 428, 429, 499, 500, 502, 503, 504,
-    ];
-    let stored = stored.map(|status| (status, 1)).into_iter();
-    for (status, expected) in stored.chain(not_stored.map(|status| (status, 2))) {
-        let (service, runs) = serve(operation().layer(backend()), move |_| text(status, ""));
-        for _ in 0..2 {
-            assert_eq!(pay(&service).await.status().as_u16(), status);
-        }
-        assert_eq!(runs.count(), expected, "{status}");
-    }
-}
-
-#[tokio::test]
 async fn a_policy_of_the_user_decides_on_statuses_and_the_body() {
     let settings = Settings {
         store_when: Some("powertools_json(body).state == 'done'".into()),
