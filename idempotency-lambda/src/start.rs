@@ -21,12 +21,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Builder;
 
-use crate::diagnostic::diagnostic;
+use crate::diagnostic::{BoxError, diagnostic};
 use crate::invocation::InvocationLayer;
 use crate::operation::registry;
 use crate::plain_event::{EventBodyLayer, PlainEvent};
 use crate::process::warn;
-use crate::{BoxError, metrics, process};
+use crate::{metrics, process};
 
 // The start of a Lambda function in one line.
 
