@@ -12,47 +12,45 @@ use http_body::{Body, Frame, SizeHint};
 /// The body of a response: the service's own body, a stored body, or an error of this framework.
 ///
 /// `Debug` shows no bytes.
-pub struct ResponseBody<B: Body>(State<B>);
-
-enum State<B: Body> {
-    /// The service's own body, untouched.
-    Passed(Pin<Box<B>>),
-    /// The whole body.
-    Whole(Option<Bytes>),
-    /// What was read of the service's body, and then the rest of it.
-    Prefixed(Prefixed<B>),
-}
-
-/// A body of which a part was read.
-pub(crate) struct Prefixed<B: Body> {
+pub struct ResponseBody<B: Body> {
+    /// What is sent first: what was read of the service's body, or a body that is in memory.
     pub(crate) read: Option<Bytes>,
-    pub(crate) trailers: Option<HeaderMap>,
+    trailers: Option<HeaderMap>,
     pub(crate) error: Option<B::Error>,
-    /// `None` if the body has ended.
-    pub(crate) rest: Option<Pin<Box<B>>>,
+    /// What is sent then of the service's body. `None` if it has ended.
+    rest: Option<Pin<Box<B>>>,
 }
 
 /// Nothing in it is pinned in place: the service's body has a box of its own.
 impl<B: Body> Unpin for ResponseBody<B> {}
 
 impl<B: Body> ResponseBody<B> {
+    /// Returns the body of the service, untouched.
     pub(crate) fn passed(body: B) -> Self {
-        Self(State::Passed(Box::pin(body)))
+        Self {
+            rest: Some(Box::pin(body)),
+            ..Self::default()
+        }
     }
 
+    /// Returns a body that is in memory.
     pub(crate) fn whole(body: Bytes) -> Self {
-        Self(State::Whole((!body.is_empty()).then_some(body)))
-    }
-
-    pub(crate) fn prefixed(body: Prefixed<B>) -> Self {
-        Self(State::Prefixed(body))
+        Self {
+            read: (!body.is_empty()).then_some(body),
+            ..Self::default()
+        }
     }
 }
 
 /// An empty body, which layers outside send with responses of their own.
 impl<B: Body> Default for ResponseBody<B> {
     fn default() -> Self {
-        Self::whole(Bytes::new())
+        Self {
+            read: None,
+            trailers: None,
+            error: None,
+            rest: None,
+        }
     }
 }
 
@@ -62,42 +60,6 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        match &mut self.0 {
-            State::Passed(body) => body.as_mut().poll_frame(context),
-            State::Whole(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
-            State::Prefixed(body) => body.poll_frame(context),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            State::Passed(body) => body.is_end_stream(),
-            State::Whole(body) => body.is_none(),
-            State::Prefixed(body) => {
-                body.read.is_none()
-                    && body.trailers.is_none()
-                    && body.error.is_none()
-                    && body.rest.as_ref().is_none_or(|rest| rest.is_end_stream())
-            }
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            State::Passed(body) => body.size_hint(),
-            State::Whole(body) => {
-                SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
-            }
-            State::Prefixed(body) => body.size_hint(),
-        }
-    }
-}
-
-impl<B: Body<Data = Bytes>> Prefixed<B> {
-    fn poll_frame(
-        &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         if let Some(data) = self.read.take() {
@@ -114,6 +76,13 @@ impl<B: Body<Data = Bytes>> Prefixed<B> {
             Some(rest) => rest.as_mut().poll_frame(context),
             None => Poll::Ready(None),
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.read.is_none()
+            && self.trailers.is_none()
+            && self.error.is_none()
+            && self.rest.as_ref().is_none_or(|rest| rest.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -134,94 +103,63 @@ impl<B: Body<Data = Bytes>> Prefixed<B> {
 
 impl<B: Body> fmt::Debug for ResponseBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match &self.0 {
-            State::Passed(_) => "ResponseBody(Passed)",
-            State::Whole(_) => "ResponseBody(Whole)",
-            State::Prefixed(_) => "ResponseBody(Prefixed)",
-        })
+        f.debug_struct("ResponseBody").finish_non_exhaustive()
     }
 }
 
-// Reads a body into memory, up to a limit.
-
-/// A body that was read.
-pub(crate) enum Collected<B: Body> {
-    /// All of it.
-    Whole(Bytes),
-    /// All of it, and trailers follow.
-    WithTrailers(Prefixed<B>),
-    /// More than the limit. The rest was not read.
-    TooLarge(Prefixed<B>),
+/// Why the reading of a body ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// All of it was read.
+    Whole,
+    /// All of it was read, and trailers follow.
+    Trailers,
+    /// It has more than the limit. The rest was not read.
+    TooLarge,
     /// It failed half-way.
-    Failed(Prefixed<B>),
+    Failed,
 }
 
-/// A body while it is read.
-pub(crate) struct Collecting<B: Body> {
-    body: Pin<Box<B>>,
+/// Reads a body into memory, up to a limit. The result has what was read, and the rest.
+pub(crate) async fn collect<B: Body<Data = Bytes>>(
+    body: B,
     limit: usize,
-}
-
-/// Returns a body that will be read up to `limit` bytes.
-pub(crate) fn collect<B: Body>(body: B, limit: usize) -> Collecting<B> {
-    Collecting {
-        body: Box::pin(body),
-        limit,
-    }
-}
-
-impl<B: Body<Data = Bytes>> Collecting<B> {
-    /// Returns true if the body is larger than the limit by its own account.
-    pub(crate) fn is_too_large(&self) -> bool {
-        self.body.size_hint().lower() > self.limit as u64
-    }
-
-    /// Reads the body.
-    pub(crate) async fn read(self) -> Collected<B> {
-        let too_large = self.is_too_large();
-        let mut prefixed = Prefixed {
-            read: None,
-            trailers: None,
-            error: None,
-            rest: Some(self.body),
-        };
-        if too_large {
-            return Collected::TooLarge(prefixed);
-        }
-        let mut read = Pieces::default();
-        while let Some(rest) = &mut prefixed.rest {
-            match poll_fn(|context| rest.as_mut().poll_frame(context)).await {
-                None => prefixed.rest = None,
-                Some(Err(error)) => {
-                    prefixed.error = Some(error);
-                    prefixed.read = read.joined();
-                    return Collected::Failed(prefixed);
-                }
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => {
-                        read.push(data);
-                        if read.length() > self.limit {
-                            prefixed.read = read.joined();
-                            return Collected::TooLarge(prefixed);
-                        }
-                    }
-                    Err(frame) => {
-                        if let Ok(trailers) = frame.into_trailers() {
-                            prefixed
-                                .trailers
-                                .get_or_insert_with(HeaderMap::new)
-                                .extend(trailers);
-                        }
-                    }
-                },
+) -> (ResponseBody<B>, End) {
+    // A body that announces more than the limit is not read.
+    let mut end = if body.size_hint().lower() > limit as u64 {
+        End::TooLarge
+    } else {
+        End::Whole
+    };
+    let mut body = ResponseBody::passed(body);
+    let mut read = Pieces::default();
+    while end == End::Whole || end == End::Trailers {
+        let Some(rest) = &mut body.rest else { break };
+        match poll_fn(|context| rest.as_mut().poll_frame(context)).await {
+            None => body.rest = None,
+            Some(Err(error)) => {
+                body.error = Some(error);
+                end = End::Failed;
             }
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => {
+                    read.push(data);
+                    if read.length() > limit {
+                        end = End::TooLarge;
+                    }
+                }
+                Err(frame) => {
+                    if let Ok(trailers) = frame.into_trailers() {
+                        let known = body.trailers.get_or_insert_with(HeaderMap::new);
+                        known.extend(trailers);
+                        end = End::Trailers;
+                    }
+                }
+            },
         }
-        prefixed.read = read.joined();
-        if prefixed.trailers.is_some() {
-            return Collected::WithTrailers(prefixed);
-        }
-        Collected::Whole(prefixed.read.unwrap_or_default())
     }
+    body.read = read.joined();
+    (body, end)
 }
 
 /// The data that was read. One piece is not copied; several are joined as they arrive, because a body of many small pieces
@@ -264,7 +202,6 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::future::poll_fn;
 
     use http::HeaderValue;
     use idempotency_core::example::ready;
@@ -329,88 +266,81 @@ mod tests {
     }
 
     #[test]
-    fn a_body_within_the_limit_is_whole() {
-        for (body, text) in [
-            (frames([]), ""),
-            (frames([data("")]), ""),
-            (frames([data("abcd")]), "abcd"),
-            (frames([data("a"), data(""), data("bc"), data("d")]), "abcd"),
+    fn a_body_is_read_up_to_the_limit_and_loses_nothing() {
+        let announced = |length, all| Frames {
+            hint: SizeHint::with_exact(length),
+            ..frames(all)
+        };
+        let failed = ("ab", false, Some("reset"));
+        // What the body is, how its reading ends, what was read, and all that it gives.
+        for (body, end, read, all) in [
+            (frames([]), End::Whole, "", ("", false, None)),
+            (frames([data("")]), End::Whole, "", ("", false, None)),
+            (
+                frames([data("abcd")]),
+                End::Whole,
+                "abcd",
+                ("abcd", false, None),
+            ),
+            (
+                frames([data("a"), data(""), data("bc"), data("d")]),
+                End::Whole,
+                "abcd",
+                ("abcd", false, None),
+            ),
+            (
+                frames([data("ok"), trailers()]),
+                End::Trailers,
+                "ok",
+                ("ok", true, None),
+            ),
+            (
+                frames([data("abc"), data("de"), data("f"), trailers()]),
+                End::TooLarge,
+                "abcde",
+                ("abcdef", true, None),
+            ),
+            (
+                announced(5, [data("abcde")]),
+                End::TooLarge,
+                "",
+                ("abcde", false, None),
+            ),
+            (
+                frames([data("a"), data("b"), Err("reset"), data("c")]),
+                End::Failed,
+                "ab",
+                failed,
+            ),
         ] {
-            let Collected::Whole(body) = ready(collect(body, 4).read()) else {
-                panic!("the body is within the limit");
-            };
-            assert_eq!(body, text);
+            let (body, ended) = ready(collect(body, 4));
+            let found = body.read.as_deref().unwrap_or_default();
+            assert_eq!((ended, found), (end, read.as_bytes()), "{all:?}");
+            assert_eq!(body.is_end_stream(), all == ("", false, None), "{all:?}");
+            let (text, has_trailers, error) = drained(body);
+            assert_eq!((&text[..], has_trailers, error), all);
         }
     }
 
     #[test]
-    fn a_body_above_the_limit_is_read_no_further_and_loses_nothing() {
-        let body = frames([data("abc"), data("de"), data("f"), trailers()]);
-        let Collected::TooLarge(body) = ready(collect(body, 4).read()) else {
-            panic!("the body is above the limit");
-        };
-        assert_eq!(body.read.as_deref(), Some(&b"abcde"[..]));
-        let body = ResponseBody::prefixed(body);
-        assert!(!body.is_end_stream());
-        assert_eq!(
-            (body.size_hint().lower(), body.size_hint().upper()),
-            (5, None)
-        );
-        assert_eq!(drained(body), ("abcdef".to_owned(), true, None));
-    }
-
-    #[test]
-    fn a_body_that_announces_more_than_the_limit_is_not_read() {
-        let mut body = frames([data("abcde")]);
-        body.hint = SizeHint::with_exact(5);
-        let Collected::TooLarge(body) = ready(collect(body, 4).read()) else {
-            panic!("the body is above the limit");
-        };
-        assert!(body.read.is_none());
-        let body = ResponseBody::prefixed(body);
-        assert_eq!(body.size_hint().exact(), Some(5));
-        assert_eq!(drained(body), ("abcde".to_owned(), false, None));
-    }
-
-    #[test]
-    fn a_body_with_trailers_keeps_them() {
-        let Collected::WithTrailers(body) =
-            ready(collect(frames([data("ok"), trailers()]), 4).read())
-        else {
-            panic!("the body has trailers");
-        };
-        let body = ResponseBody::prefixed(body);
-        assert!(!body.is_end_stream());
-        assert_eq!(drained(body), ("ok".to_owned(), true, None));
-    }
-
-    #[test]
-    fn a_body_that_fails_gives_what_it_gave_and_then_its_error() {
-        let body = frames([data("a"), data("b"), Err("reset"), data("c")]);
-        let Collected::Failed(body) = ready(collect(body, 4).read()) else {
-            panic!("the body fails");
-        };
-        let body = ResponseBody::prefixed(body);
-        assert!(!body.is_end_stream());
-        assert_eq!(drained(body), ("ab".to_owned(), false, Some("reset")));
-    }
-
-    #[test]
     fn a_body_knows_its_length_and_its_end() {
-        let whole = ResponseBody::<Frames>::whole(Bytes::from("four"));
-        assert_eq!(whole.size_hint().exact(), Some(4));
-        assert!(!whole.is_end_stream());
+        let exact = |body: &ResponseBody<Frames>| body.size_hint().exact();
+        let whole = ResponseBody::whole(Bytes::from("four"));
+        assert_eq!((exact(&whole), whole.is_end_stream()), (Some(4), false));
+        assert_eq!(format!("{whole:?}"), "ResponseBody { .. }");
         assert_eq!(drained(whole), ("four".to_owned(), false, None));
-        let empty = ResponseBody::<Frames>::whole(Bytes::new());
-        assert_eq!(
-            (empty.size_hint().exact(), empty.is_end_stream()),
-            (Some(0), true)
-        );
-        let mut body = frames([data("a")]);
-        body.hint = SizeHint::with_exact(1);
-        let passed = ResponseBody::passed(body);
-        assert_eq!(passed.size_hint().exact(), Some(1));
-        assert_eq!(format!("{passed:?}"), "ResponseBody(Passed)");
-        assert_eq!(drained(passed), ("a".to_owned(), false, None));
+        let empty = ResponseBody::whole(Bytes::new());
+        assert_eq!((exact(&empty), empty.is_end_stream()), (Some(0), true));
+        let announced = |length| Frames {
+            hint: SizeHint::with_exact(length),
+            ..frames([data("abcde")])
+        };
+        assert_eq!(exact(&ResponseBody::passed(announced(5))), Some(5));
+        // Above the limit nothing is read, or a part.
+        let (unread, _) = ready(collect(announced(5), 4));
+        assert_eq!(exact(&unread), Some(5));
+        let (part, _) = ready(collect(frames([data("abcde"), data("f")]), 4));
+        let hint = part.size_hint();
+        assert_eq!((hint.lower(), hint.upper()), (5, None));
     }
 }

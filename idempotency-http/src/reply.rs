@@ -85,13 +85,8 @@ pub(crate) enum Failure<R, E> {
     Response(R, Doubt),
 }
 
-impl<R, E> Failure<R, E> {
-    fn doubt(&self) -> Doubt {
-        match self {
-            Self::Service(_, doubt) | Self::Response(_, doubt) => *doubt,
-        }
-    }
-}
+/// How a handler ends.
+pub(crate) type Replied<R, E> = Result<Reply<R>, Failure<R, E>>;
 
 /// How a call ends without a reply, as the engine sees it.
 ///
@@ -106,7 +101,9 @@ pub(crate) enum CallFailed {
 impl CallFailed {
     /// Returns the error of a handler that failed.
     pub(crate) fn of<R, E>(failure: &Failure<R, E>) -> Self {
-        Self::Handler(failure.doubt())
+        match failure {
+            Failure::Service(_, doubt) | Failure::Response(_, doubt) => Self::Handler(*doubt),
+        }
     }
 }
 

@@ -247,14 +247,10 @@ mod tests {
 
     #[test]
     fn a_policy_for_statuses_cannot_store_server_errors_and_interim_responses() {
-        let all = Rules {
-            statuses: Some(Arc::new(|_| true)),
+        let [all, none] = [true, false].map(|stores| Rules {
+            statuses: Some(Arc::new(move |_| stores)),
             ..Rules::default()
-        };
-        let none = Rules {
-            statuses: Some(Arc::new(|_| false)),
-            ..Rules::default()
-        };
+        });
         for (code, of_all, of_none) in [
             (101, Verdict::Release, Verdict::Release),
             (200, Verdict::Store, Verdict::Release),

@@ -32,9 +32,10 @@ use crate::rules::is_never_stored;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredResponse {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
+    pub(crate) status: StatusCode,
+    /// None of them is one that is never stored.
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl StoredResponse {
@@ -72,7 +73,34 @@ impl StoredResponse {
 
     /// Returns the JSON text that is stored. `None` if a header is not UTF-8.
     pub fn to_json(&self) -> Option<String> {
-        to_json(self)
+        let mut headers = Map::new();
+        let mut multi_value_headers = Map::new();
+        for name in self.headers.keys() {
+            let values = self.headers.get_all(name).iter();
+            let values: Result<Vec<Value>, _> = values
+                .map(|value| std::str::from_utf8(value.as_bytes()).map(Value::from))
+                .collect();
+            let mut values = values.ok()?;
+            let name = name.as_str().to_owned();
+            if values.len() > 1 {
+                multi_value_headers.insert(name, values.into());
+            } else if let Some(value) = values.pop() {
+                headers.insert(name, value);
+            }
+        }
+        let text = std::str::from_utf8(&self.body).ok();
+        let text = text.filter(|text| is_text(text));
+        let written = ResponseJson {
+            status_code: self.status.as_u16(),
+            headers,
+            multi_value_headers,
+            is_base64_encoded: text.is_none(),
+            body: match text {
+                Some(text) => Cow::Borrowed(text),
+                None => Cow::Owned(STANDARD.encode(&self.body)),
+            },
+        };
+        serde_json::to_string(&written).ok()
     }
 
     /// Reads a stored response, also one that a function in another language wrote.
@@ -83,7 +111,40 @@ impl StoredResponse {
     ///
     /// If the text is not JSON, if it has no valid `statusCode`, or if its body is neither text nor base64.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
-        of_json(text)
+        let read: Read = serde_json::from_str(text)?;
+        let status = match &read.status_code {
+            Value::Number(number) => number.as_u64().and_then(|code| u16::try_from(code).ok()),
+            Value::String(code) => code.parse().ok(),
+            _ => None,
+        };
+        let status = status.and_then(|code| StatusCode::from_u16(code).ok());
+        // The messages must not quote the response.
+        let status =
+            status.ok_or_else(|| serde_json::Error::custom("`statusCode` is not a status"))?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in read.headers.unwrap_or_default() {
+            add(&mut headers, &name, &[value]);
+        }
+        for (name, values) in read.multi_value_headers.unwrap_or_default() {
+            if let Value::Array(values) = values {
+                // API Gateway takes the list where both name a header.
+                headers.remove(name.as_str());
+                add(&mut headers, &name, &values);
+            }
+        }
+        let body = read.body.unwrap_or_default();
+        let body = if read.is_base64_encoded == Some(true) {
+            let decoded = STANDARD.decode(body);
+            let invalid = |_| serde_json::Error::custom("`body` is not base64");
+            Bytes::from(decoded.map_err(invalid)?)
+        } else {
+            Bytes::from(body)
+        };
+        Ok(Self {
+            status,
+            headers,
+            body,
+        })
     }
 
     /// Returns true if every header is UTF-8, so that the response can be stored.
@@ -147,37 +208,6 @@ struct Read {
     is_base64_encoded: Option<bool>,
 }
 
-/// Returns the JSON text; `None` if a header is not UTF-8.
-fn to_json(response: &StoredResponse) -> Option<String> {
-    let mut headers = Map::new();
-    let mut multi_value_headers = Map::new();
-    for name in response.headers.keys() {
-        let values = response.headers.get_all(name).iter();
-        let values: Result<Vec<Value>, _> = values
-            .map(|value| std::str::from_utf8(value.as_bytes()).map(Value::from))
-            .collect();
-        let mut values = values.ok()?;
-        let name = name.as_str().to_owned();
-        if values.len() > 1 {
-            multi_value_headers.insert(name, values.into());
-        } else if let Some(value) = values.pop() {
-            headers.insert(name, value);
-        }
-    }
-    let text = std::str::from_utf8(&response.body).ok();
-    let written = ResponseJson {
-        status_code: response.status.as_u16(),
-        headers,
-        multi_value_headers,
-        is_base64_encoded: !text.is_some_and(is_text),
-        body: match text {
-            Some(text) if is_text(text) => Cow::Borrowed(text),
-            _ => Cow::Owned(STANDARD.encode(&response.body)),
-        },
-    };
-    serde_json::to_string(&written).ok()
-}
-
 /// Returns false for a body with control characters: base64 takes less room than their escapes.
 fn is_text(body: &str) -> bool {
     !body
@@ -185,42 +215,10 @@ fn is_text(body: &str) -> bool {
         .any(|byte| byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r'))
 }
 
-fn of_json(text: &str) -> serde_json::Result<StoredResponse> {
-    let read: Read = serde_json::from_str(text)?;
-    let status = match &read.status_code {
-        Value::Number(number) => number.as_u64().and_then(|code| u16::try_from(code).ok()),
-        Value::String(code) => code.parse().ok(),
-        _ => None,
-    };
-    let status = status.and_then(|code| StatusCode::from_u16(code).ok());
-    // The messages must not quote the response.
-    let status = status.ok_or_else(|| serde_json::Error::custom("`statusCode` is not a status"))?;
-    let mut headers = HeaderMap::new();
-    for (name, value) in read.headers.unwrap_or_default() {
-        add(&mut headers, &name, &[value]);
-    }
-    for (name, values) in read.multi_value_headers.unwrap_or_default() {
-        if let (Value::Array(values), Ok(name)) = (values, HeaderName::from_bytes(name.as_bytes()))
-        {
-            // API Gateway takes the list where both name a header.
-            headers.remove(&name);
-            add(&mut headers, name.as_str(), &values);
-        }
-    }
-    let body = read.body.unwrap_or_default();
-    let body = if read.is_base64_encoded == Some(true) {
-        let decoded = STANDARD.decode(body);
-        let invalid = |_| serde_json::Error::custom("`body` is not base64");
-        Bytes::from(decoded.map_err(invalid)?)
-    } else {
-        Bytes::from(body)
-    };
-    Ok(StoredResponse::new(status, headers, body))
-}
-
-/// Adds a header. A value that no header can have is left out.
+/// Adds a header, unless it is one that is never stored. A value that no header can have is left out.
 fn add(headers: &mut HeaderMap, name: &str, values: &[Value]) {
-    let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else {
+    let name = HeaderName::from_bytes(name.as_bytes()).ok();
+    let Some(name) = name.filter(|name| !is_never_stored(name)) else {
         return;
     };
     for value in values {

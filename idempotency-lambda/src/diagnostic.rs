@@ -5,8 +5,10 @@ use std::error::Error as StdError;
 use idempotency_core::error::{Cause, ErrorKind};
 use lambda_runtime::Diagnostic;
 
-use crate::BoxError;
 use crate::layer::ServiceError;
+
+/// A boxed error: the one that `lambda_runtime` calls `Error`.
+pub type BoxError = lambda_runtime::Error;
 
 /// Returns the `errorType` and the message under which an error reaches Lambda.
 ///
@@ -68,12 +70,8 @@ pub(crate) fn kind_of(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
 /// Returns the name that a service under the layer gave to its error, which is no longer known by its type.
 fn name_inside(error: &(dyn StdError + 'static)) -> Option<String> {
     causes(error).find_map(|error| {
-        Some(
-            error
-                .downcast_ref::<ServiceError>()?
-                .error_type()
-                .to_owned(),
-        )
+        let inside = error.downcast_ref::<ServiceError>()?;
+        Some(inside.error_type().to_owned())
     })
 }
 
@@ -114,9 +112,11 @@ fn type_name<E>() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use idempotency_core::error::Error;
     use std::fmt;
+
+    use idempotency_core::error::Error;
+
+    use super::*;
 
     #[derive(Debug)]
     struct Wrapped(Error);
@@ -144,26 +144,29 @@ mod tests {
             diagnostic(ours()),
             diagnostic(Wrapped(ours())),
             diagnostic(BoxError::from(Wrapped(ours()))),
+            diagnostic(ServiceError::of(ServiceError::from(ours()))),
+            diagnostic(BoxError::from(ServiceError::from(ours()))),
         ] {
             assert_eq!(diagnosed.error_type, "IdempotencyPayloadMismatch");
-            assert!(
-                diagnosed
-                    .error_message
-                    .starts_with("charge: this key was used")
-            );
+            let message = diagnosed.error_message;
+            assert!(message.starts_with("charge: this key was used"));
         }
     }
 
     #[test]
     fn any_other_error_has_the_name_of_its_type() {
-        assert_eq!(diagnostic(std::fmt::Error).error_type, "Error");
-        assert_eq!(diagnostic(BoxError::from("no")).error_type, "Error");
-        assert_eq!(
-            diagnostic(std::num::ParseIntError::clone(
-                &"x".parse::<i8>().unwrap_err()
-            ))
-            .error_type,
-            "ParseIntError"
-        );
+        let number = || "x".parse::<i8>().unwrap_err();
+        for (diagnosed, name) in [
+            (diagnostic(fmt::Error), "Error"),
+            (diagnostic(BoxError::from("no")), "Error"),
+            (diagnostic(number()), "ParseIntError"),
+            // A layer outside has boxed it.
+            (
+                diagnostic(BoxError::from(ServiceError::of(number()))),
+                "ParseIntError",
+            ),
+        ] {
+            assert_eq!(diagnosed.error_type, name);
+        }
     }
 }

@@ -83,7 +83,7 @@ mod process;
 mod raw;
 mod start;
 
-pub use diagnostic::diagnostic;
+pub use diagnostic::{BoxError, diagnostic};
 pub use event::{Event, Payload};
 pub use invocation::{
     Deadline, HasContext, InScope, InvocationLayer, InvocationService, in_current_invocation,
@@ -124,9 +124,6 @@ pub mod dynamodb {
     };
     pub use idempotency_dynamodb::{InvalidExpression, RequestError, once, versioned};
 }
-
-/// A boxed error: the one that `lambda_runtime` calls `Error`.
-pub type BoxError = lambda_runtime::Error;
 
 /// The README's own example, compiled with the tests.
 #[cfg(doctest)]

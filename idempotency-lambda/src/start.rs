@@ -21,12 +21,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Builder;
 
-use crate::diagnostic::diagnostic;
+use crate::diagnostic::{BoxError, diagnostic};
 use crate::invocation::InvocationLayer;
 use crate::operation::registry;
 use crate::plain_event::{EventBodyLayer, PlainEvent};
 use crate::process::warn;
-use crate::{BoxError, metrics, process};
+use crate::{metrics, process};
 
 // The start of a Lambda function in one line.
 
@@ -192,22 +192,15 @@ async fn started() -> Result<(), Error> {
         return Ok(());
     }
     let backend = process::global_backend().await?;
-    let error = match warm_up(backend.store()).await {
-        Ok(()) => return Ok(()),
-        // A retry cannot correct this error. With other keys, two records could become one item. Without encryption no event is
-        // written, so no call would run.
-        Err(error)
-            if matches!(
-                error.kind(),
-                StoreErrorKind::WrongSchema | StoreErrorKind::NotEncrypted
-            ) =>
-        {
-            return Err(process::configuration_error(&ConfigurationError::new(
-                error.to_string(),
-            )));
-        }
-        Err(error) => error,
+    let Err(error) = warm_up(backend.store()).await else {
+        return Ok(());
     };
+    // A retry cannot correct these errors. With other keys, two records could become one item. Without encryption no event is
+    // written, so no call would run.
+    if [StoreErrorKind::WrongSchema, StoreErrorKind::NotEncrypted].contains(&error.kind()) {
+        let error = ConfigurationError::new(error.to_string());
+        return Err(process::configuration_error(&error));
+    }
     warn(&format!(
         "the idempotency store cannot be used yet, and every event will be refused until it can: {error}"
     ));

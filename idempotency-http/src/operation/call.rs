@@ -1,7 +1,7 @@
 //! The run of a call: the handler under the protocol, and the response that is sent.
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::{Call, Identity};
 use idempotency_core::outcome::OutcomeKind;
@@ -11,7 +11,9 @@ use super::{HttpOperation, MadeFor};
 use crate::host::Place;
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
-use crate::reply::{CallFailed, ClientReply, Failure, Keep, Reply, ViewError, codec, errors};
+use crate::reply::{
+    CallFailed, ClientReply, Failure, Keep, Replied, Reply, ViewError, codec, errors,
+};
 use crate::rules::{Unstorable, Verdict};
 use crate::stored::StoredResponse;
 
@@ -81,7 +83,7 @@ impl HttpOperation {
         handler: impl FnOnce(Call) -> F,
     ) -> Result<ClientReply<R>, E>
     where
-        F: Future<Output = Result<Reply<R>, Failure<R, E>>>,
+        F: Future<Output = Replied<R, E>>,
     {
         let Place {
             backend, deadline, ..
@@ -170,7 +172,7 @@ impl HttpOperation {
         &self,
         own: R,
         view: Result<http::Response<Bytes>, ViewError>,
-    ) -> Result<Reply<R>, Failure<R, E>> {
+    ) -> Replied<R, E> {
         let view = match view {
             Ok(view) => view,
             Err(ViewError::NoResponse(why)) => return Ok(Reply::Own(own, Keep::Failed(why))),
@@ -184,16 +186,24 @@ impl HttpOperation {
             }
             Verdict::Store => {
                 let (parts, body) = view.into_parts();
-                let headers = self.0.rules.stored_headers(&parts.headers);
-                let stored = StoredResponse::new(parts.status, headers, body);
-                if stored.has_text_headers() {
-                    Keep::Stored(stored)
-                } else {
-                    self.unstorable(NOT_TEXT)
-                }
+                self.keep(parts.status, &parts.headers, body)
             }
         };
         Ok(Reply::Own(own, keep))
+    }
+
+    /// Returns what is kept of a response that is the result of its request.
+    pub(crate) fn keep(&self, status: StatusCode, headers: &HeaderMap, body: Bytes) -> Keep {
+        let stored = StoredResponse {
+            status,
+            headers: self.0.rules.stored_headers(headers),
+            body,
+        };
+        if stored.has_text_headers() {
+            Keep::Stored(stored)
+        } else {
+            self.unstorable(NOT_TEXT)
+        }
     }
 }
 
@@ -210,9 +220,7 @@ pub(crate) const TOO_LARGE: &str =
 
 /// Returns the reply of a request that is not protected. A response that says that the run failed is the result of such a request too,
 /// and nothing is kept of it.
-pub(crate) fn unprotected<R, E>(
-    reply: Result<Reply<R>, Failure<R, E>>,
-) -> Result<Reply<R>, Failure<R, E>> {
+pub(crate) fn unprotected<R, E>(reply: Replied<R, E>) -> Replied<R, E> {
     match reply {
         Err(Failure::Response(own, _)) => Ok(Reply::Own(own, Keep::Nothing)),
         reply => reply,

@@ -276,11 +276,10 @@ fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Where the caller is known from.
-#[derive(Clone)]
-pub(super) enum CallerRule {
-    Expression(Expression),
-    Header(HeaderName),
+/// Where the caller is known from. Before the rule is checked, `E` and `N` are texts.
+pub(super) enum CallerRule<E = Expression, N = HeaderName> {
+    Expression(E),
+    Header(N),
     Function(Arc<CallerFunction>),
     /// All clients share their keys.
     Shared,
@@ -318,7 +317,7 @@ pub(super) fn of_header(parts: &Parts, name: &HeaderName) -> Option<String> {
     (!caller.is_empty()).then(|| caller.to_owned())
 }
 
-impl fmt::Debug for CallerRule {
+impl<E: fmt::Debug, N: fmt::Debug> fmt::Debug for CallerRule<E, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expression(expression) => f.debug_tuple("Expression").field(expression).finish(),
@@ -332,48 +331,66 @@ impl fmt::Debug for CallerRule {
 #[cfg(test)]
 mod tests {
     use http::Request;
+    use http::request::Builder;
     use idempotency_core::config::{Settings, Variables};
+    use idempotency_core::key::HashAlgorithm;
     use idempotency_core::operation::CompiledOperation;
 
     use super::*;
     use crate::HttpOperationBuilder;
 
-    fn builder() -> HttpOperationBuilder {
-        HttpOperation::builder("shop::pay").variables(Variables::default())
+    fn built(set: impl FnOnce(HttpOperationBuilder) -> HttpOperationBuilder) -> HttpOperation {
+        let builder = HttpOperation::builder("shop::pay").variables(Variables::default());
+        set(builder).build().unwrap()
+    }
+
+    /// Returns an operation whose clients share their keys, which are taken from an expression.
+    fn keyed_by(key: &'static str) -> HttpOperation {
+        built(|builder| builder.shared_by_all_callers().key(key))
+    }
+
+    fn parts(head: Builder) -> Parts {
+        head.body(()).unwrap().into_parts().0
+    }
+
+    /// Returns the identity of a request, or why it is refused.
+    fn identity(operation: &HttpOperation, head: Builder, body: &[u8]) -> Result<Identity, Reason> {
+        let parts = parts(head);
+        let identity = operation.identity(&ReceivedRequest::new(&parts, body), None);
+        identity.map_err(|problem| problem.reason())
+    }
+
+    fn id_of(key: &str) -> String {
+        format!("local.shop.pay#{}", HashAlgorithm::Md5.hex(key))
     }
 
     #[test]
     fn the_key_is_the_list_of_the_caller_and_the_key() {
-        let request = Request::post("/")
-            .header("idempotency-key", "\"k-1\"")
-            .header("x-user-id", "u-1");
-        let (parts, ()) = request.body(()).unwrap().into_parts();
-        let request = ReceivedRequest::new(&parts, b"");
-        let scoped = builder().caller_header("x-user-id").build().unwrap();
-        let shared = builder().shared_by_all_callers().build().unwrap();
-        let hash = |text: &str| idempotency_core::key::HashAlgorithm::Md5.hex(text);
+        let scoped = built(|builder| builder.caller_header("x-user-id"));
+        let shared = built(HttpOperationBuilder::shared_by_all_callers);
+        let head = || {
+            let head = Request::post("/").header("idempotency-key", "\"k-1\"");
+            head.header("x-user-id", "u-1")
+        };
         for (operation, text) in [(&scoped, r#"["u-1", "k-1"]"#), (&shared, r#""k-1""#)] {
-            let identity = operation.identity(&request, None).unwrap();
-            let id = format!("local.shop.pay#{}", hash(text));
-            assert_eq!(identity.key().unwrap().as_str(), id);
+            let identity = identity(operation, head(), b"").unwrap();
+            assert_eq!(identity.key().unwrap().as_str(), id_of(text));
         }
+        let parts = parts(head());
+        let request = ReceivedRequest::new(&parts, b"");
         let tenant = scoped.identity(&request, Some("acme")).unwrap();
         assert_ne!(tenant.key(), scoped.identity(&request, None).unwrap().key());
     }
 
     #[test]
     fn a_quote_in_a_caller_cannot_become_another_key() {
-        let identity = |caller: &str, key: &str| {
-            let request = Request::post("/")
-                .header("idempotency-key", key)
-                .header("x-user-id", caller);
-            let (parts, ()) = request.body(()).unwrap().into_parts();
-            let operation = builder().caller_header("x-user-id").build().unwrap();
-            operation
-                .identity(&ReceivedRequest::new(&parts, b""), None)
-                .unwrap()
+        let operation = built(|builder| builder.caller_header("x-user-id"));
+        let key = |caller: &str| {
+            let head = Request::post("/").header("idempotency-key", "k-1");
+            let identity = identity(&operation, head.header("x-user-id", caller), b"");
+            identity.unwrap().key().cloned()
         };
-        let honest = identity("u-1", "k-1");
+        let honest = key("u-1");
         for caller in [
             r#"u-2","idempotency_key":"k-1","caller":"u-1"#,
             r#"u-1"]"#,
@@ -381,60 +398,44 @@ mod tests {
             "u-1, ",
             "u-1,u-1",
         ] {
-            assert_ne!(identity(caller, "k-1").key(), honest.key(), "{caller}");
+            assert_ne!(key(caller), honest, "{caller}");
         }
     }
 
     #[test]
     fn a_key_beyond_the_limit_of_memory_is_refused() {
-        let with_key =
-            |key: &'static str| builder().shared_by_all_callers().key(key).build().unwrap();
-        let operation = with_key("powertools_json(body)");
-        let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
+        let operation = keyed_by("powertools_json(body)");
         let large = format!(r#"{{"id": 1, "list": [{}0]}}"#, "0,".repeat(4_000_000));
-        let refused = operation.identity(&ReceivedRequest::new(&parts, large.as_bytes()), None);
+        let head = parts(Request::post("/"));
+        let refused = operation.identity(&ReceivedRequest::new(&head, large.as_bytes()), None);
         let problem = refused.unwrap_err();
         assert_eq!(problem.reason(), Reason::RequestUnreadable);
-        assert!(
-            problem.error().to_string().contains("more than 64 MiB"),
-            "{}",
-            problem.error()
-        );
-        let small = ReceivedRequest::new(&parts, br#"{"id": 1}"#);
-        assert!(operation.identity(&small, None).is_ok());
+        let error = problem.error().to_string();
+        assert!(error.contains("more than 64 MiB"), "{error}");
+        assert!(identity(&operation, Request::post("/"), br#"{"id": 1}"#).is_ok());
         // What the expression does not look at takes no memory.
-        let part = with_key("powertools_json(body).id");
-        let large = ReceivedRequest::new(&parts, large.as_bytes());
-        assert!(part.identity(&large, None).is_ok());
+        let part = keyed_by("powertools_json(body).id");
+        assert!(identity(&part, Request::post("/"), large.as_bytes()).is_ok());
     }
 
     #[test]
     fn a_key_that_lacks_a_part_is_missing() {
-        let operation = builder()
-            .shared_by_all_callers()
-            .key("[header(@, 'x-order'), header(@, 'x-item')]")
-            .build()
-            .unwrap();
-        let missing = |request: http::request::Builder| {
-            let (parts, ()) = request.body(()).unwrap().into_parts();
-            let refused = operation.identity(&ReceivedRequest::new(&parts, b""), None);
-            refused.err().map(|problem| problem.reason())
-        };
+        let operation = keyed_by("[header(@, 'x-order'), header(@, 'x-item')]");
         let order = || Request::post("/").header("x-order", "7");
-        assert_eq!(missing(order()), Some(Reason::KeyMissing));
-        assert_eq!(missing(Request::post("/")), Some(Reason::KeyMissing));
-        assert_eq!(missing(order().header("x-item", "a")), None);
+        for (head, refused) in [
+            (order(), Some(Reason::KeyMissing)),
+            (Request::post("/"), Some(Reason::KeyMissing)),
+            (order().header("x-item", "a"), None),
+        ] {
+            assert_eq!(identity(&operation, head, b"").err(), refused);
+        }
     }
 
     #[test]
     fn an_expression_that_fails_is_a_request_that_cannot_be_read() {
-        let operation = builder()
-            .shared_by_all_callers()
-            .key("powertools_json(body).id")
-            .build()
-            .unwrap();
-        let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
-        let refused = operation.identity(&ReceivedRequest::new(&parts, b"secret {"), None);
+        let operation = keyed_by("powertools_json(body).id");
+        let head = parts(Request::post("/"));
+        let refused = operation.identity(&ReceivedRequest::new(&head, b"secret {"), None);
         let problem = refused.unwrap_err();
         assert_eq!(problem.reason(), Reason::RequestUnreadable);
         assert!(!format!("{problem:?}").contains("secret"));
@@ -442,40 +443,27 @@ mod tests {
 
     #[test]
     fn a_ready_made_event_takes_the_place_of_the_request() {
-        let operation = builder()
-            .caller("requestContext.accountId")
-            .key("header(@, 'Order')")
-            .fingerprint("body")
-            .build()
-            .unwrap();
-        let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
+        let operation = built(|builder| {
+            let builder = builder.caller("requestContext.accountId");
+            builder.key("header(@, 'Order')").fingerprint("body")
+        });
         let event = r#"{"headers":{"ORDER":"7"},"requestContext":{"accountId":"a-1"},"body":"x"}"#;
         let event = operation.event_of_text(event);
+        let parts = parts(Request::post("/"));
         let request = ReceivedRequest::new(&parts, b"").with_event(&event);
         let identity = operation.identity(&request, None).unwrap();
-        let hash = |text: &str| idempotency_core::key::HashAlgorithm::Md5.hex(text);
-        let id = format!("local.shop.pay#{}", hash(r#"["a-1", "7"]"#));
-        assert_eq!(identity.key().unwrap().as_str(), id);
-        assert_eq!(
-            identity.validation(),
-            Some(hash(r#"["POST", "/", "x"]"#).as_str())
-        );
+        let key = identity.key().unwrap();
+        assert_eq!(key.as_str(), id_of(r#"["a-1", "7"]"#));
+        let validation = HashAlgorithm::Md5.hex(r#"["POST", "/", "x"]"#);
+        assert_eq!(identity.validation(), Some(validation.as_str()));
     }
 
     #[test]
     fn an_event_that_another_operation_read_is_refused() {
-        let by_account = || {
-            builder()
-                .caller("requestContext.accountId")
-                .build()
-                .unwrap()
-        };
-        let (operation, other) = (by_account(), by_account());
-        let (mut parts, ()) = Request::post("/").body(()).unwrap().into_parts();
+        let [operation, other] =
+            [(), ()].map(|()| built(|builder| builder.caller("requestContext.accountId")));
         let event = other.event(&serde_json::json!({"requestContext": {"accountId": "a-1"}}));
-        parts
-            .headers
-            .insert("idempotency-key", "k-1".parse().unwrap());
+        let parts = parts(Request::post("/").header("idempotency-key", "k-1"));
         let request = ReceivedRequest::new(&parts, b"{}").with_event(&event);
         assert!(other.identity(&request, None).is_ok());
         let problem = operation.identity(&request, None).unwrap_err();
@@ -484,20 +472,17 @@ mod tests {
 
     #[test]
     fn a_function_that_compares_method_path_and_part_has_the_same_fingerprint() {
-        let operation = builder()
-            .shared_by_all_callers()
-            .key_prefix("payments")
-            .fingerprint("powertools_json(body).amount");
-        let request = Request::post("/pay").header("idempotency-key", "k-1");
-        let (parts, ()) = request.body(()).unwrap().into_parts();
-        let request = ReceivedRequest::new(&parts, br#"{"amount": 1}"#);
-        let layer = operation.build().unwrap().identity(&request, None).unwrap();
+        let operation = built(|builder| {
+            let builder = builder.shared_by_all_callers().key_prefix("payments");
+            builder.fingerprint("powertools_json(body).amount")
+        });
+        let head = Request::post("/pay").header("idempotency-key", "k-1");
+        let layer = identity(&operation, head, br#"{"amount": 1}"#).unwrap();
+        let compared = "[requestContext.http.method, rawPath, powertools_json(body).amount]";
         let settings = Settings {
             key: Some("header(@, 'idempotency-key')".into()),
             key_prefix: Some("payments".into()),
-            validate: Some(
-                "[requestContext.http.method, rawPath, powertools_json(body).amount]".into(),
-            ),
+            validate: Some(compared.into()),
             ..Settings::new()
         };
         let event = r#"{"rawPath":"/pay","headers":{"idempotency-key":"k-1"},"body":"{\"amount\": 1}",

@@ -118,22 +118,16 @@ mod tests {
 
     #[test]
     fn a_quoted_string_and_a_bare_value_are_one_key() {
-        for value in [
-            &b"\"8e03978e-40d5-43dd-bc93-6894a57f9324\""[..],
-            b"8e03978e-40d5-43dd-bc93-6894a57f9324",
-            b"  \"8e03978e-40d5-43dd-bc93-6894a57f9324\"  ",
-            b"\t8e03978e-40d5-43dd-bc93-6894a57f9324 ",
-        ] {
-            let expected = "8e03978e-40d5-43dd-bc93-6894a57f9324".to_owned();
-            assert_eq!(key(&[value]), Ok(Some(expected)));
-        }
-        assert_eq!(key(&[]), Ok(None));
-    }
-
-    #[test]
-    fn escapes_spaces_and_separators_are_part_of_a_quoted_key() {
         for (value, expected) in [
-            (&br#""a\"b\\c""#[..], r#"a"b\c"#),
+            (
+                &b"\"8e03978e-40d5-43dd-bc93\""[..],
+                "8e03978e-40d5-43dd-bc93",
+            ),
+            (b"8e03978e-40d5-43dd-bc93", "8e03978e-40d5-43dd-bc93"),
+            (b"  \"8e03978e-40d5\"  ", "8e03978e-40d5"),
+            (b"\t8e03978e-40d5 ", "8e03978e-40d5"),
+            // Escapes, spaces and separators are part of a quoted key.
+            (br#""a\"b\\c""#, r#"a"b\c"#),
             (b"\"a, b; c\"", "a, b; c"),
             (b"\" \"", " "),
             (b"a+b/c=", "a+b/c="),
@@ -141,6 +135,7 @@ mod tests {
         ] {
             assert_eq!(key(&[value]), Ok(Some(expected.to_owned())));
         }
+        assert_eq!(key(&[]), Ok(None));
     }
 
     #[test]
@@ -173,14 +168,16 @@ mod tests {
 
     #[test]
     fn the_limit_of_255_bytes_counts_the_key_and_not_its_quotes() {
-        let of_length = |length: usize| "k".repeat(length);
-        assert_eq!(key(&[of_length(255).as_bytes()]), Ok(Some(of_length(255))));
-        let quoted = format!("\"{}\"", of_length(255));
-        assert_eq!(key(&[quoted.as_bytes()]), Ok(Some(of_length(255))));
-        let escaped = format!("\"{}\"", "\\\"".repeat(255));
-        assert_eq!(key(&[escaped.as_bytes()]), Ok(Some("\"".repeat(255))));
-        for value in [of_length(256), format!("\"{}\"", of_length(256))] {
-            assert_eq!(key(&[value.as_bytes()]), Err(Malformed::TooLong));
+        let (longest, longer) = ("k".repeat(255), "k".repeat(256));
+        let quoted = |text: &str| format!("\"{text}\"");
+        for (value, expected) in [
+            (longest.clone(), Ok(Some(longest.clone()))),
+            (quoted(&longest), Ok(Some(longest))),
+            (quoted(&"\\\"".repeat(255)), Ok(Some("\"".repeat(255)))),
+            (longer.clone(), Err(Malformed::TooLong)),
+            (quoted(&longer), Err(Malformed::TooLong)),
+        ] {
+            assert_eq!(key(&[value.as_bytes()]), expected);
         }
     }
 

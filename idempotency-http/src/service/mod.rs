@@ -67,9 +67,7 @@ pub struct HttpIdempotencyLayer<H = Backend> {
 #[derive(Clone)]
 pub struct HttpIdempotencyService<S, H = Backend> {
     inner: S,
-    operation: HttpOperation,
-    host: H,
-    runs_to_end: bool,
+    layer: HttpIdempotencyLayer<H>,
 }
 
 impl<H> HttpIdempotencyLayer<H> {
@@ -115,12 +113,8 @@ impl<S, H: Clone> Layer<S> for HttpIdempotencyLayer<H> {
     type Service = HttpIdempotencyService<S, H>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        HttpIdempotencyService {
-            inner,
-            operation: self.operation.clone(),
-            host: self.host.clone(),
-            runs_to_end: self.runs_to_end,
-        }
+        let layer = self.clone();
+        HttpIdempotencyService { inner, layer }
     }
 }
 
@@ -144,18 +138,27 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if !self.operation.protects(request.method(), request.headers()) {
-            return ResponseFuture::passed(self.inner.call(request));
+        let HttpIdempotencyLayer {
+            operation,
+            host,
+            runs_to_end,
+        } = &self.layer;
+        if !operation.protects(request.method(), request.headers()) {
+            let future = self.inner.call(request);
+            let state = State::Passed { future };
+            return ResponseFuture { state };
         }
         // The clone is not ready; the service that was polled is.
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
-        let (operation, host) = (self.operation.clone(), self.host.clone());
-        let protected = protect::protect(operation, host, ready, request);
-        if self.runs_to_end {
-            return ResponseFuture::protected(to_end(protected));
-        }
-        ResponseFuture::protected(protected)
+        let protected = protect::protect(operation.clone(), host.clone(), ready, request);
+        let future: Protected<_, _> = if *runs_to_end {
+            Box::pin(to_end(protected))
+        } else {
+            Box::pin(protected)
+        };
+        let state = State::Protected { future };
+        ResponseFuture { state }
     }
 }
 
@@ -170,7 +173,7 @@ impl<H> fmt::Debug for HttpIdempotencyLayer<H> {
 impl<S, H> fmt::Debug for HttpIdempotencyService<S, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpIdempotencyService")
-            .field("operation", &self.operation)
+            .field("operation", &self.layer.operation)
             .finish_non_exhaustive()
     }
 }
@@ -196,24 +199,6 @@ pin_project! {
 }
 
 type Protected<R, E> = Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, E>> + Send>>;
-
-impl<F, R: Body, E> ResponseFuture<F, R, E> {
-    fn passed(future: F) -> Self {
-        Self {
-            state: State::Passed { future },
-        }
-    }
-
-    fn protected(
-        future: impl Future<Output = Result<Response<ResponseBody<R>>, E>> + Send + 'static,
-    ) -> Self {
-        Self {
-            state: State::Protected {
-                future: Box::pin(future),
-            },
-        }
-    }
-}
 
 /// Runs a future to its end, also if the returned future is dropped once it was polled.
 async fn to_end<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {

@@ -13,12 +13,12 @@ use idempotency_core::store::MemoryStore;
 use tower_service::Service;
 
 use super::BoxError;
-use crate::body::{Collected, ResponseBody, collect};
+use crate::body::{End, ResponseBody, collect};
 use crate::host::{Host, backend};
 use crate::operation::{Head, HttpOperation, TOO_LARGE, unprotected};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
-use crate::reply::{ClientReply, Failure, FailureReport, Keep, Reply};
+use crate::reply::{ClientReply, Failure, FailureReport, Keep, Replied, Reply};
 use crate::rules::Verdict;
 
 /// Runs `inner` for one request.
@@ -94,12 +94,11 @@ where
         Ok(head) => head,
     };
     let may_be_text = host.may_be_text(&body);
-    let body = match collect(body, operation.max_request_body()).read().await {
-        Collected::Whole(body) => body,
+    let body = match collect(body, operation.max_request_body()).await {
         // Trailers of a request are dropped: a body in memory has none.
-        Collected::WithTrailers(body) => body.read.unwrap_or_default(),
-        Collected::TooLarge(_) => return Ok(ClientReply::Made(too_large(operation))),
-        Collected::Failed(body) => return Ok(ClientReply::Made(unreadable(operation, body.error))),
+        (body, End::Whole | End::Trailers) => body.read.unwrap_or_default(),
+        (_, End::TooLarge) => return Ok(ClientReply::Made(too_large(operation))),
+        (body, End::Failed) => return Ok(ClientReply::Made(unreadable(operation, body.error))),
     };
     let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
     let identity = match operation.identity_after(head, &received, place.tenant.as_deref()) {
@@ -126,15 +125,13 @@ async fn unprotected_reply<R, E>(
     operation: &HttpOperation,
     response: Response<R>,
     call: &Call,
-) -> Result<Reply<Response<ResponseBody<R>>>, Failure<Response<ResponseBody<R>>, E>>
+) -> Replied<Response<ResponseBody<R>>, E>
 where
     R: Body<Data = Bytes>,
 {
     if !call.has_staged() {
-        return Ok(Reply::Own(
-            response.map(ResponseBody::passed),
-            Keep::Nothing,
-        ));
+        let own = response.map(ResponseBody::passed);
+        return Ok(Reply::Own(own, Keep::Nothing));
     }
     unprotected(reply(operation, response).await)
 }
@@ -155,56 +152,37 @@ fn rebuilt<B: From<String> + From<Vec<u8>>>(body: Bytes, may_be_text: bool) -> B
 async fn reply<R, E>(
     operation: &HttpOperation,
     response: Response<R>,
-) -> Result<Reply<Response<ResponseBody<R>>>, Failure<Response<ResponseBody<R>>, E>>
+) -> Replied<Response<ResponseBody<R>>, E>
 where
     R: Body<Data = Bytes>,
 {
     let rules = operation.rules();
-    match rules.verdict(response.status()) {
-        Verdict::Failed => {
-            let report = response.extensions().get::<FailureReport>();
-            let doubt = report.is_none().then_some(STATUS);
-            let own = response.map(ResponseBody::passed);
-            return Err(Failure::Response(own, doubt));
-        }
-        Verdict::Release => {
-            return Ok(Reply::Own(
-                response.map(ResponseBody::passed),
-                Keep::Nothing,
-            ));
-        }
-        Verdict::Store => {}
+    let verdict = rules.verdict(response.status());
+    // An empty body may have no length: that of `lambda_http` has none.
+    let body = response.body();
+    let is_stream = body.size_hint().exact().is_none() && !body.is_end_stream();
+    if verdict != Verdict::Store || is_stream && !rules.collects_streams {
+        let report = response.extensions().get::<FailureReport>();
+        let doubt = report.is_none().then_some(STATUS);
+        let own = response.map(ResponseBody::passed);
+        return match verdict {
+            Verdict::Failed => Err(Failure::Response(own, doubt)),
+            Verdict::Release => Ok(Reply::Own(own, Keep::Nothing)),
+            Verdict::Store => Ok(Reply::Own(own, operation.unstorable(STREAM))),
+        };
     }
     let (parts, body) = response.into_parts();
-    // An empty body may have no length: that of `lambda_http` has none.
-    let is_stream = body.size_hint().exact().is_none() && !body.is_end_stream();
-    if is_stream && !rules.collects_streams {
-        let keep = operation.unstorable(STREAM);
-        let response = Response::from_parts(parts, ResponseBody::passed(body));
-        return Ok(Reply::Own(response, keep));
-    }
-    match collect(body, rules.max_body).read().await {
-        Collected::Whole(body) => {
-            let mut view = Response::new(body.clone());
-            *view.status_mut() = parts.status;
-            view.headers_mut().clone_from(&parts.headers);
-            let own = Response::from_parts(parts, ResponseBody::whole(body));
-            operation.reply(own, Ok(view))
-        }
-        Collected::TooLarge(body) => {
-            let own = Response::from_parts(parts, ResponseBody::prefixed(body));
-            Ok(Reply::Own(own, operation.unstorable(TOO_LARGE)))
-        }
-        Collected::WithTrailers(body) => {
-            let own = Response::from_parts(parts, ResponseBody::prefixed(body));
-            Ok(Reply::Own(own, operation.unstorable(TRAILERS)))
-        }
+    let (body, end) = collect(body, rules.max_body).await;
+    let read = body.read.clone().unwrap_or_default();
+    let own = Response::from_parts(parts, body);
+    let keep = match end {
+        End::Whole => operation.keep(own.status(), own.headers(), read),
+        End::TooLarge => operation.unstorable(TOO_LARGE),
+        End::Trailers => operation.unstorable(TRAILERS),
         // The run did not produce its response: a failure of the handler.
-        Collected::Failed(body) => {
-            let own = Response::from_parts(parts, ResponseBody::prefixed(body));
-            Err(Failure::Response(own, Some(BROKEN)))
-        }
-    }
+        End::Failed => return Err(Failure::Response(own, Some(BROKEN))),
+    };
+    Ok(Reply::Own(own, keep))
 }
 
 /// Returns the failure of an inner service that has no response.
@@ -243,9 +221,7 @@ fn unreadable<E: Into<BoxError>>(operation: &HttpOperation, error: Option<E>) ->
     let first = error
         .as_deref()
         .map(|error| error as &(dyn StdError + 'static));
-    let mut causes = std::iter::successors(first, |cause| -> Option<&(dyn StdError + 'static)> {
-        (*cause).source()
-    });
+    let mut causes = std::iter::successors(first, |&cause| cause.source());
     let (reason, text) = if causes.any(|cause| cause.is::<LengthLimitError>()) {
         let text =
             "the body of the request is too large, and the request was not processed: send less";

@@ -3,10 +3,9 @@
 //! What is stored of a response, and what a duplicate gets.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -19,9 +18,8 @@ use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::OnError;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
 use idempotency_core::store::MemoryStore;
-use idempotency_http::{HttpOperation, ResponseBody, Unstorable};
-use tower::{Service, ServiceExt};
-use tower_layer::Layer;
+use idempotency_http::{HttpOperation, Unstorable};
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::*;
 
@@ -78,74 +76,61 @@ fn trailers() -> Result<Frame<Bytes>, &'static str> {
     Ok(Frame::trailers(trailers))
 }
 
-fn response(
-    polls: &Runs,
+fn frames<const N: usize>(
     length: Option<u64>,
-    frames: impl IntoIterator<Item = Result<Frame<Bytes>, &'static str>>,
-) -> Response<Frames> {
-    Response::new(Frames {
-        frames: frames.into_iter().collect(),
+    frames: [Result<Frame<Bytes>, &'static str>; N],
+) -> Frames {
+    Frames {
+        frames: frames.into(),
         length,
-        polls: polls.clone(),
-    })
+        polls: Runs::default(),
+    }
+}
+
+/// Returns a request with a stream of these frames.
+fn streamed<const N: usize>(parts: [Result<Frame<Bytes>, &'static str>; N]) -> Request<Body> {
+    let body = frames(None, parts).map_err(std::io::Error::other);
+    of(post(), Body::new(body))
 }
 
 fn unstorable(policy: Unstorable) -> HttpOperation {
     with(|builder| builder.on_unstorable(policy).max_response_body(4))
 }
 
-/// Sends a request to a service whose responses are streams of `one two`. Returns status, body and problem.
-async fn twice(operation: HttpOperation, length: Option<u64>) -> (Vec<(u16, Bytes)>, usize) {
-    let (runs, polls) = (Runs::default(), Runs::default());
-    let service = operation.layer(backend()).layer(app(&runs, move |_| {
-        response(&polls, length, [data("one "), data("two")])
-    }));
-    let mut sent = Vec::new();
-    for _ in 0..2 {
-        let response = pay(&service).await;
-        assert!(!is_replayed(&response));
-        sent.push((response.status().as_u16(), response.into_body()));
-    }
-    (sent, runs.count())
+/// Returns a service whose responses are streams of `one two`, and its runs.
+fn one_two(operation: HttpOperation, length: Option<u64>) -> (App, Runs) {
+    serve(operation.layer(backend()), move |_| {
+        Response::new(frames(length, [data("one "), data("two")]))
+    })
 }
 
 #[tokio::test]
 async fn a_response_that_cannot_be_stored_follows_the_policy() {
+    let (own, unavailable) = ("200 one two", "500 response-unavailable");
     // A stream of unknown length, and a body above the limit.
     for length in [None, Some(7)] {
-        let (sent, runs) = twice(unstorable(Unstorable::Complete), length).await;
-        assert_eq!((sent[0].0, &sent[0].1), (200, &"one two".into()));
-        assert_eq!(sent[1].0, 500);
-        assert!(
-            sent[1]
-                .1
-                .starts_with(b"{\"detail\":\"the request was processed")
-        );
-        assert_eq!(runs, 1);
-
-        let (sent, runs) = twice(unstorable(Unstorable::Release), length).await;
-        assert_eq!(sent[1], (200, "one two".into()));
-        assert_eq!((&sent[0], runs), (&sent[1], 2));
-
-        let (sent, runs) = twice(unstorable(Unstorable::Refuse), length).await;
-        assert_eq!((sent[0].0, sent[1].0, runs), (500, 500, 1));
-        assert_eq!(sent[0].1, sent[1].1, "no client sees the response");
+        for (policy, expected, runs) in [
+            (Unstorable::Complete, [own, unavailable], 1),
+            (Unstorable::Release, [own, own], 2),
+            // No client sees the response.
+            (Unstorable::Refuse, [unavailable, unavailable], 1),
+        ] {
+            let (service, counted) = one_two(unstorable(policy), length);
+            assert_eq!(twice(&service).await, expected, "{policy:?} {length:?}");
+            assert_eq!(counted.count(), runs, "{policy:?} {length:?}");
+        }
     }
+    let (service, _) = one_two(unstorable(Unstorable::Complete), None);
+    pay(&service).await;
+    let second = pay(&service).await;
+    assert!(text_of(&second).starts_with("{\"detail\":\"the request was processed"));
 }
 
 #[tokio::test]
 async fn an_empty_response_without_a_length_is_replayed() {
-    let operation = unstorable(Unstorable::Complete);
-    let (service, runs) = serve(operation.layer(backend()), |_| Response::new(EmptyBody));
-    let first = pay(&service).await;
-    assert!(!is_replayed(&first));
-    let again = pay(&service).await;
-    assert!(is_replayed(&again));
-    assert_eq!(
-        (again.status(), again.into_body()),
-        (first.status(), Bytes::new())
-    );
-    assert_eq!(runs.count(), 1);
+    let layer = unstorable(Unstorable::Complete).layer(backend());
+    let (service, _) = serve(layer, |_| Response::new(EmptyBody));
+    assert_eq!(twice(&service).await, ["200", "200, replayed"]);
 }
 
 #[tokio::test]
@@ -153,173 +138,113 @@ async fn a_stream_is_not_read_before_its_client_reads_it() {
     for length in [None, Some(7)] {
         let polls = Runs::default();
         let counted = polls.clone();
-        let service = unstorable(Unstorable::Complete)
-            .layer(backend())
-            .layer(app(&Runs::default(), move |_| {
-                response(&counted, length, [data("one "), data("two")])
-            }));
-        let own = service.oneshot(request()).await.unwrap();
+        let layer = unstorable(Unstorable::Complete).layer(backend());
+        let (service, _) = serve(layer, move |_| {
+            let mut frames = frames(length, [data("one "), data("two")]);
+            frames.polls = counted.clone();
+            Response::new(frames)
+        });
+        let own = service.oneshot(request()).await.unwrap().into_body();
         assert_eq!(polls.count(), 0);
-        assert_eq!(own.body().size_hint().exact(), length);
-        assert_eq!(
-            own.into_body().collect().await.unwrap().to_bytes(),
-            "one two"
-        );
+        assert_eq!(own.size_hint().exact(), length);
+        assert_eq!(own.collect().await.unwrap().to_bytes(), "one two");
     }
 }
 
 #[tokio::test]
 async fn a_stream_is_stored_if_streams_are_collected_and_it_is_short() {
-    let operation = |limit| {
-        builder()
-            .caller_header("x-user-id")
-            .collect_streams(true)
-            .max_response_body(limit)
-            .build()
-            .unwrap()
-    };
-    let (runs, polls) = (Runs::default(), Runs::default());
-    let counted = polls.clone();
-    let service = operation(7).layer(backend()).layer(app(&runs, move |_| {
-        response(&counted, None, [data("one "), data("two")])
-    }));
-    for replayed in [false, true] {
-        let response = pay(&service).await;
-        assert_eq!(
-            (response.body(), is_replayed(&response)),
-            (&"one two".into(), replayed)
-        );
-    }
-    assert_eq!(runs.count(), 1);
     // One byte above the limit: what was read is sent, and then the rest.
-    let (sent, runs) = twice(operation(6), None).await;
-    assert_eq!(
-        (sent[0].1.as_ref(), sent[1].0, runs),
-        (&b"one two"[..], 500, 1)
-    );
+    for (limit, second) in [
+        (7, "200 one two, replayed"),
+        (6, "500 response-unavailable"),
+    ] {
+        let operation = with(|builder| builder.collect_streams(true).max_response_body(limit));
+        let (service, runs) = one_two(operation, None);
+        assert_eq!(twice(&service).await, ["200 one two", second]);
+        assert_eq!(runs.count(), 1);
+    }
 }
 
 #[tokio::test]
 async fn trailers_reach_their_client_and_the_response_is_not_stored() {
-    let (runs, polls) = (Runs::default(), Runs::default());
-    let service = unstorable(Unstorable::Complete)
-        .layer(backend())
-        .layer(app(&runs, move |_| {
-            response(&polls, Some(2), [data("ok"), trailers()])
-        }));
+    let layer = unstorable(Unstorable::Complete).layer(backend());
+    let (service, runs) = serve(layer, |_| {
+        Response::new(frames(Some(2), [data("ok"), trailers()]))
+    });
     let own = service.clone().oneshot(request()).await;
     let collected = own.unwrap().into_body().collect().await.unwrap();
     assert_eq!(collected.trailers().unwrap()["grpc-status"], "14");
     assert_eq!(collected.to_bytes(), "ok");
-    let second = pay(&service).await;
-    assert_eq!(problem(&second), "urn:idempotency:response-unavailable");
+    let second = answer(&service, request()).await;
+    assert_eq!(second, "500 response-unavailable");
     assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test]
 async fn a_response_that_fails_half_way_reaches_its_client_as_it_is_and_is_a_failure_of_the_handler()
  {
-    let runs = Runs::default();
-    let polls = Runs::default();
-    let service = unstorable(Unstorable::Complete)
-        .layer(backend())
-        .layer(app(&runs, move |run| {
-            let end = if run == 1 {
-                Err("connection reset")
-            } else {
-                data("b")
-            };
-            response(&polls, Some(2), [data("a"), end])
-        }));
+    let layer = unstorable(Unstorable::Complete).layer(backend());
+    let (service, runs) = serve(layer, |run| {
+        let end = match run {
+            1 => Err("connection reset"),
+            _ => data("b"),
+        };
+        Response::new(frames(Some(2), [data("a"), end]))
+    });
     let own = service.clone().oneshot(request()).await;
     let mut own = own.unwrap().into_body();
-    assert_eq!(
-        own.frame().await.unwrap().unwrap().into_data().unwrap(),
-        "a"
-    );
-    assert_eq!(own.frame().await.unwrap().err(), Some("connection reset"));
+    let first = own.frame().await.unwrap().unwrap().into_data();
+    assert_eq!(first.unwrap(), "a");
+    let end = own.frame().await.unwrap().unwrap_err().to_string();
+    assert_eq!(end, "connection reset");
     assert!(own.frame().await.is_none());
-    for replayed in [false, true] {
-        let response = pay(&service).await;
-        assert_eq!(
-            (response.body(), is_replayed(&response)),
-            (&"ab".into(), replayed)
-        );
-    }
+    assert_eq!(twice(&service).await, ["200 ab", "200 ab, replayed"]);
     assert_eq!(runs.count(), 2);
 }
 
-/// A service that sends back the body of its request.
-fn echo()
--> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
-+ Clone
-+ Send
-+ 'static {
-    tower::service_fn(|request: Request<Body>| async { Ok(Response::new(request.into_body())) })
+/// Returns a service that sends back the body of its request.
+fn echo(operation: HttpOperation) -> App {
+    let respond = async |request: Request<Body>, _| Response::new(request.into_body());
+    serve_with(operation.layer(backend()), respond).0
 }
 
 #[tokio::test]
-async fn the_handler_gets_the_body_of_the_request_unchanged() {
+async fn a_binary_body_is_handed_over_and_replayed_byte_for_byte() {
     let bytes: Vec<u8> = (0..=255).collect();
-    let service = operation().layer(backend()).layer(echo());
-    let sent = send(&service, post().body(Body::from(bytes.clone())).unwrap()).await;
-    assert_eq!(sent.body()[..], bytes[..]);
-}
-
-#[tokio::test]
-async fn a_request_above_the_limit_is_413_and_its_key_is_free() {
-    let operation = with(|builder| builder.max_request_body(4));
-    let service = operation.layer(backend()).layer(echo());
-    let polls = Runs::default();
-    let streamed = response(&polls, None, [data("one "), data("two")]).into_body();
-    for large in [
-        Body::from("12345"),
-        Body::new(streamed.map_err(std::io::Error::other)),
-    ] {
-        let response = send(&service, post().body(large).unwrap()).await;
-        assert_eq!(response.status(), 413);
-        assert_eq!(problem(&response), "urn:idempotency:body-too-large");
+    let service = echo(operation());
+    for replayed in [false, true] {
+        let response = send(&service, of(post(), bytes.clone())).await;
+        assert_eq!(response.body()[..], bytes[..]);
+        assert_eq!(is_replayed(&response), replayed);
     }
-    let response = send(&service, post().body(Body::from("1234")).unwrap()).await;
-    assert_eq!(
-        (response.status().as_u16(), response.body()),
-        (200, &"1234".into())
-    );
 }
 
 #[tokio::test]
-async fn a_request_whose_body_fails_is_400_and_its_key_is_free() {
-    let service = operation().layer(backend()).layer(echo());
-    let polls = Runs::default();
-    let broken = response(&polls, None, [data("a"), Err("reset")]).into_body();
-    let broken = Body::new(broken.map_err(std::io::Error::other));
-    let response = send(&service, post().body(broken).unwrap()).await;
-    assert_eq!(response.status(), 400);
-    assert_eq!(problem(&response), "urn:idempotency:request-unreadable");
-    assert_eq!(
-        send(&service, post().body(body("a")).unwrap()).await.body(),
-        "a"
-    );
+async fn a_request_that_cannot_be_read_is_refused_and_its_key_is_free() {
+    let service = echo(with(|builder| builder.max_request_body(4)));
+    let requests = [
+        of(post(), "12345"),
+        streamed([data("one "), data("two")]),
+        streamed([data("a"), Err("reset")]),
+        of(post(), "1234"),
+    ];
+    let expected = [
+        "413 body-too-large",
+        "413 body-too-large",
+        "400 request-unreadable",
+        "200 1234",
+    ];
+    assert_eq!(answers(&service, requests).await, expected);
 }
 
 #[tokio::test]
 async fn a_client_that_disconnects_leaves_the_claim_to_its_lease() {
     let store = Arc::new(MemoryStore::new());
-    let runs = Runs::default();
-    let counted = runs.clone();
-    let never = tower::service_fn(move |_: Request<Body>| {
-        counted.add();
-        std::future::pending::<Result<Response<Body>, Infallible>>()
-    });
-    let mut service = operation().layer(backend_over(&store)).layer(never);
-    let mut running = Box::pin(service.call(request()));
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(running.as_mut().poll(&mut context).is_pending());
-    drop(running);
+    let (service, runs) = hang(operation().layer(backend_over(&store)));
+    drop(start(&service));
     assert_eq!((runs.count(), store.len()), (1, 1));
-    let second = pay(&service).await;
-    assert_eq!(problem(&second), "urn:idempotency:in-progress");
-    assert_eq!(second.headers()["retry-after"], "1");
+    let second = answer(&service, request()).await;
+    assert_eq!(second, "409 in-progress, retry after 1");
     assert_eq!(runs.count(), 1, "the handler may have had its effect");
 }
 
@@ -347,22 +272,18 @@ fn with_headers(_: usize) -> Response<Body> {
 async fn the_own_response_is_unchanged_and_a_replay_has_the_listed_headers() {
     let store = Arc::new(MemoryStore::new());
     let operation = with(|builder| builder.stored_headers(["X-Receipt"]));
-    let service = operation
-        .layer(backend_over(&store))
-        .layer(app(&Runs::default(), with_headers));
+    let (service, _) = serve(operation.layer(backend_over(&store)), with_headers);
     let own = pay(&service).await;
-    let expected = with_headers(1);
-    assert_eq!(own.headers(), expected.headers());
+    assert_eq!(own.headers(), with_headers(1).headers());
     assert_eq!(own.headers()["set-cookie"], "session=secret");
 
     let replay = pay(&service).await;
     assert_eq!((replay.status(), replay.body()), (own.status(), own.body()));
-    let mut headers: Vec<_> = replay.headers().iter().collect();
-    headers.sort_by_key(|(name, _)| name.as_str());
-    let headers: Vec<_> = headers
-        .into_iter()
+    let headers = replay.headers().iter();
+    let mut headers: Vec<_> = headers
         .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
         .collect();
+    headers.sort_by_key(|(name, _)| *name);
     assert_eq!(
         headers,
         [
@@ -383,77 +304,16 @@ async fn the_own_response_is_unchanged_and_a_replay_has_the_listed_headers() {
 }
 
 #[tokio::test]
-async fn a_binary_body_is_replayed_byte_for_byte() {
-    let bytes: Vec<u8> = (0..=255).collect();
-    let service = {
-        let bytes = bytes.clone();
-        operation()
-            .layer(backend())
-            .layer(app(&Runs::default(), move |_| {
-                Response::new(Body::from(bytes.clone()))
-            }))
-    };
-    for replayed in [false, true] {
-        let response = pay(&service).await;
-        assert_eq!(response.body()[..], bytes[..]);
-        assert_eq!(is_replayed(&response), replayed);
-    }
-}
-
-#[tokio::test]
 async fn a_replay_of_head_names_no_length() {
     let head = with(|builder| builder.methods([Method::HEAD]));
-    let service = head.layer(backend());
-    let service = service.layer(app(&Runs::default(), |_| {
+    let (service, _) = serve(head.layer(backend()), |_| {
         let mut response = text(200, "");
         response.headers_mut().insert("content-length", 4.into());
         response
-    }));
-    for length in [Some(4.into()), None::<http::HeaderValue>] {
-        let request = post().method(Method::HEAD).body(body("")).unwrap();
-        let response = send(&service, request).await;
+    });
+    for length in [Some(4.into()), None::<HeaderValue>] {
+        let response = send(&service, of(post().method(Method::HEAD), "")).await;
         assert_eq!(response.headers().get("content-length"), length.as_ref());
-    }
-}
-
-#[tokio::test]
-async fn each_status_is_replayed_or_runs_again() {
-    for (status, is_stored) in [
-        (200, true),
-        (201, true),
-        (204, true),
-        (302, true),
-        (303, true),
-        (304, false),
-        (307, false),
-        (308, false),
-        (400, true),
-        (401, false),
-        (402, true),
-        (403, false),
-        (404, true),
-        (408, false),
-        (409, false),
-        (412, false),
-        (413, true),
-        (417, false),
-        (421, false),
-        (422, true),
-        (425, false),
-        (428, false),
-        (429, false),
-        (499, false),
-        (500, false),
-        (502, false),
-        (503, false),
-        (504, false),
-    ] {
-        let (service, runs) = serve(operation().layer(backend()), move |_| text(status, ""));
-        for _ in 0..2 {
-            let response = pay(&service).await;
-            assert_eq!(response.status().as_u16(), status);
-        }
-        assert_eq!(runs.count(), if is_stored { 1 } else { 2 }, "{status}");
     }
 }
 
@@ -468,134 +328,79 @@ async fn a_policy_of_the_user_decides_on_statuses_and_the_body() {
             .settings(settings)
             .stored_statuses(|status| status == StatusCode::ACCEPTED)
     });
-    for (status, response, is_stored) in [
-        (202, r#"{"state":"done"}"#, true),
-        (202, r#"{"state":"queued"}"#, false),
-        (200, r#"{"state":"done"}"#, false),
-        (500, r#"{"state":"done"}"#, false),
+    for (status, response, expected) in [
+        (202, r#"{"state":"done"}"#, 1),
+        (202, r#"{"state":"queued"}"#, 2),
+        (200, r#"{"state":"done"}"#, 2),
+        (500, r#"{"state":"done"}"#, 2),
     ] {
         let (service, runs) = serve(operation.layer(backend()), move |_| text(status, response));
-        for _ in 0..2 {
-            pay(&service).await;
-        }
-        assert_eq!(
-            runs.count(),
-            if is_stored { 1 } else { 2 },
-            "{status} {response}"
-        );
+        twice(&service).await;
+        assert_eq!(runs.count(), expected, "{status} {response}");
     }
 }
 
 #[tokio::test]
 async fn a_server_error_is_a_failure_that_is_recorded_if_asked_for() {
-    for (status, is_recorded) in [(500, true), (408, true), (409, false)] {
-        let settings = Settings {
-            on_error: Some(OnError::Record),
-            ..Settings::new()
-        };
-        let operation = builder().settings(settings).caller_header("x-user-id");
+    let recorded = Some("unreported: idempotency_http::reply::CallFailed");
+    for (status, expected) in [(500, recorded), (408, recorded), (409, None)] {
+        let operation = with_settings(|settings| settings.on_error = Some(OnError::Record));
         let store = Arc::new(MemoryStore::new());
-        let service = operation
-            .build()
-            .unwrap()
-            .layer(backend_over(&store))
-            .layer(app(&Runs::default(), move |_| text(status, "failed")));
-        let own = pay(&service).await;
-        assert_eq!(
-            (own.status().as_u16(), own.body()),
-            (status, &"failed".into())
-        );
+        let layer = operation.layer(backend_over(&store));
+        let (service, _) = serve(layer, move |_| text(status, "failed"));
+        let own = answer(&service, request()).await;
+        assert_eq!(own, format!("{status} failed"));
         let record = store.record(&id());
         let failure = record.as_ref().and_then(|record| record.failure.value());
-        let expected = is_recorded.then_some("unreported: idempotency_http::reply::CallFailed");
         assert_eq!(failure.map(String::as_str), expected, "{status}");
     }
 }
 
 #[tokio::test]
 async fn an_error_of_the_service_stays_its_error_and_releases_the_claim() {
-    use tower::ServiceExt;
-
     let runs = Runs::default();
     let counted = runs.clone();
-    let fails = tower::service_fn(move |_: Request<Body>| {
+    let fails = service_fn(move |_: Request<Body>| {
         counted.add();
         async { Err::<Response<Body>, _>("the database is down") }
     });
     let service = operation().layer(backend()).layer(fails);
     for _ in 0..2 {
-        let request = request();
-        let error = service.clone().oneshot(request).await.err();
+        let error = service.clone().oneshot(request()).await.err();
         assert_eq!(error, Some("the database is down"));
     }
     assert_eq!(runs.count(), 2);
 }
 
-/// Returns a service for whose request this response is stored, without a fingerprint, and the runs of its handler.
-fn with_stored(
-    text: &str,
-) -> (
-    impl Service<
-        Request<Body>,
-        Response = Response<ResponseBody<Body>>,
-        Error = Infallible,
-        Future: Send + 'static,
-    > + Clone,
-    Runs,
-) {
+/// Sends a request for which this response is stored, without a fingerprint. No handler runs.
+async fn replay_of(stored: &str) -> Response<Bytes> {
     let store = Arc::new(MemoryStore::new());
     let end = NOW.ceil_to_seconds().plus(Duration::from_secs(60));
     let record = Record {
         status: Field::Value(Status::Completed),
         expiration: Field::Value(end),
-        data: Field::Value(Data::new(text.to_owned())),
+        data: Field::Value(Data::new(stored.to_owned())),
         ..Record::default()
     };
     store.insert(id(), record);
     let operation = with(|builder| builder.without_fingerprint());
-    serve(operation.layer(backend_over(&store)), |_| {
-        Response::default()
-    })
+    let (service, runs) = count(operation.layer(backend_over(&store)));
+    let response = pay(&service).await;
+    assert_eq!(runs.count(), 0);
+    response
 }
 
 #[tokio::test]
 async fn a_response_that_a_function_in_python_stored_is_replayed() {
     let text = r#"{"statusCode": 201, "body": "{\"id\": 1}", "isBase64Encoded": false, "multiValueHeaders": {"Content-Type": ["application/json"], "Set-Cookie": ["session=1"]}}"#;
-    let (service, runs) = with_stored(text);
-    let replay = pay(&service).await;
-    assert_eq!(
-        (replay.status().as_u16(), replay.body()),
-        (201, &r#"{"id": 1}"#.into())
-    );
+    let replay = replay_of(text).await;
+    assert_eq!(seen(&replay), r#"201 {"id": 1}, replayed"#);
     assert_eq!(replay.headers()["content-type"], "application/json");
-    assert!(!replay.headers().contains_key("set-cookie") && is_replayed(&replay));
-    assert_eq!(runs.count(), 0);
+    assert!(!replay.headers().contains_key("set-cookie"));
 }
 
 #[tokio::test]
 async fn a_record_that_is_no_response_is_an_error_and_the_handler_does_not_run() {
-    let (service, runs) = with_stored(r#"{"id": "secret"}"#);
-    let response = pay(&service).await;
-    assert_eq!(problem(&response), "urn:idempotency:response-unavailable");
-    assert_eq!((response.status().as_u16(), runs.count()), (500, 0));
-}
-
-#[tokio::test]
-async fn a_panic_of_the_handler_passes_through_and_releases_the_claim() {
-    let runs = Runs::default();
-    let counted = runs.clone();
-    let service = operation()
-        .layer(backend())
-        .layer(tower::service_fn(move |_: Request<Body>| {
-            let run = counted.add();
-            async move {
-                assert!(run > 1, "the first run panics");
-                Ok::<_, Infallible>(text(200, "paid"))
-            }
-        }));
-    let first = service.clone();
-    let panicked = tokio::spawn(async move { pay(&first).await });
-    assert!(panicked.await.unwrap_err().is_panic());
-    let second = pay(&service).await;
-    assert_eq!((second.body(), runs.count()), (&"paid".into(), 2));
+    let response = replay_of(r#"{"id": "secret"}"#).await;
+    assert_eq!(seen(&response), "500 response-unavailable");
 }

@@ -6,8 +6,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -19,22 +18,20 @@ use futures_util::stream::{self, StreamExt};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use idempotency_core::config::Settings;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::policy::{OnStoreError, OnTimeout};
 use idempotency_core::store::{
     MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
 };
-use idempotency_core::system::SystemRandom;
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::EpochMillis;
 use idempotency_http::{
     Backend, ClientReply, FailureReport, Host, HttpIdempotencyLayer, HttpOperation, Place, Problem,
-    ReceivedRequest, Unstorable, Variables, ViewError,
+    Unstorable, Variables, ViewError,
 };
 use tokio::sync::Notify;
 use tower::timeout::error::Elapsed;
-use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
+use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::map_request_body::MapRequestBodyLayer;
 use tower_http::timeout::{ResponseBodyTimeoutLayer, TimeoutLayer};
@@ -48,27 +45,17 @@ struct FailsAfter {
     store: MemoryStore,
 }
 
-fn fails_after(writes: usize) -> Backend {
-    fails_with(StoreErrorKind::AccessDenied, writes)
-}
-
-fn fails_with(kind: StoreErrorKind, writes: usize) -> Backend {
-    let store = FailsAfter {
-        writes: AtomicUsize::new(writes),
+fn fails(kind: StoreErrorKind, after: usize) -> Arc<FailsAfter> {
+    Arc::new(FailsAfter {
+        writes: AtomicUsize::new(after),
         kind,
         store: MemoryStore::new(),
-    };
-    Backend::new(
-        Arc::new(store),
-        Arc::new(StillClock),
-        Arc::new(SystemRandom),
-    )
+    })
 }
 
-impl FailsAfter {
-    fn failure(&self) -> StoreError {
-        StoreError::new(self.kind, "no reply of table secret-table")
-    }
+/// Returns a backend whose store is not allowed to write more.
+fn denied(after: usize) -> Backend {
+    backend_with(fails(StoreErrorKind::AccessDenied, after), &Arc::default())
 }
 
 impl Store for FailsAfter {
@@ -79,7 +66,8 @@ impl Store for FailsAfter {
     ) -> BoxFuture<'a, StoreReply> {
         let left = self.writes.load(Ordering::SeqCst);
         if left == 0 || request.record().is_none() {
-            return Box::pin(std::future::ready(StoreReply::failed(self.failure())));
+            let failure = StoreError::new(self.kind, "no reply of table secret-table");
+            return Box::pin(std::future::ready(StoreReply::failed(failure)));
         }
         self.writes.store(left - 1, Ordering::SeqCst);
         self.store.send(request, log)
@@ -93,168 +81,120 @@ impl Store for FailsAfter {
 #[tokio::test]
 async fn a_request_in_progress_is_409_with_a_time_to_wait() {
     let store = Arc::new(MemoryStore::new());
-    let lease = std::time::Duration::from_millis(20_500);
-    let operation = with(|builder| builder.lease(lease));
-    let never = tower::service_fn(|_: Request<Body>| {
-        std::future::pending::<Result<Response<Body>, Infallible>>()
-    });
+    let operation = with(|builder| builder.lease(Duration::from_millis(20_500)));
     // The first process is in the handler. The second has a backend of its own on the same store.
-    let mut first = operation.layer(backend_over(&store)).layer(never);
-    let mut running = Box::pin(first.call(request()));
-    assert!(futures_poll(&mut running).is_pending());
-    let second = operation.layer(backend_over(&store)).layer(never);
-    let response = pay(&second).await;
-    assert_eq!(response.status(), StatusCode::CONFLICT);
-    assert_eq!(problem(&response), "urn:idempotency:in-progress");
-    assert_eq!(response.headers()["retry-after"], "1");
+    let (first, _) = hang(operation.layer(backend_over(&store)));
+    let running = start(&first);
+    let (second, _) = hang(operation.layer(backend_over(&store)));
+    let in_progress = "409 in-progress, retry after 1";
+    assert_eq!(answer(&second, request()).await, in_progress);
     // A duplicate in the first process meets the first call without a request to the store.
-    let response = pay(&first).await;
-    assert_eq!(problem(&response), "urn:idempotency:in-progress");
-    assert_eq!(response.headers()["retry-after"], "1");
-    let other = send(&second, post().body(body("other")).unwrap()).await;
-    assert_eq!(problem(&other), "urn:idempotency:key-reused");
-}
-
-/// Polls a future once.
-fn futures_poll<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    std::pin::Pin::new(future).poll(&mut context)
+    assert_eq!(answer(&first, request()).await, in_progress);
+    let other = of(post(), "other");
+    assert_eq!(answer(&second, other).await, "422 key-reused");
+    drop(running);
 }
 
 #[tokio::test]
 async fn the_time_to_wait_is_as_long_as_the_request_has_run_and_ends_with_its_lease() {
-    let clock = Arc::new(SetClock::default());
-    let backend = Backend::new(
-        Arc::new(MemoryStore::new()),
-        clock.clone(),
-        Arc::new(SystemRandom),
-    );
-    let operation = operation();
-    let never = tower::service_fn(|_: Request<Body>| {
-        std::future::pending::<Result<Response<Body>, Infallible>>()
-    });
-    let mut first = operation.layer(backend.clone()).layer(never);
-    let mut running = Box::pin(first.call(request()));
-    assert!(futures_poll(&mut running).is_pending());
+    let clock = Arc::default();
+    let backend = backend_with(Arc::new(MemoryStore::new()), &clock);
+    let (app, _) = hang(operation().layer(backend));
+    let _running = start(&app);
     // Without a `lease`, the claim lasts 15 minutes.
     for (after, seconds) in [
-        (0, "1"),
-        (999, "1"),
-        (1_001, "2"),
-        (30_000, "30"),
-        (450_000, "450"),
-        (800_000, "100"),
-        (899_500, "1"),
+        (0, 1),
+        (999, 1),
+        (1_001, 2),
+        (30_000, 30),
+        (450_000, 450),
+        (800_000, 100),
+        (899_500, 1),
     ] {
-        clock.0.store(after, Ordering::SeqCst);
-        let response = pay(&first).await;
-        assert_eq!(problem(&response), "urn:idempotency:in-progress");
-        assert_eq!(response.headers()["retry-after"], seconds, "{after}");
+        clock.set(after);
+        let expected = format!("409 in-progress, retry after {seconds}");
+        assert_eq!(answer(&app, request()).await, expected, "{after}");
     }
 }
 
 #[tokio::test]
 async fn a_store_that_fails_before_the_handler_is_503_with_retry_after() {
-    let (service, runs) = serve(operation().layer(fails_after(0)), |_| text(200, "paid"));
+    let (service, runs) = count(operation().layer(denied(0)));
     let response = pay(&service).await;
-    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(problem(&response), "urn:idempotency:unavailable");
-    assert_eq!(response.headers()["retry-after"], "1");
+    assert_eq!(seen(&response), "503 unavailable, retry after 1");
     assert_eq!(runs.count(), 0);
-    let text = String::from_utf8(response.body().to_vec()).unwrap();
+    let text = text_of(&response);
     assert!(
         !text.contains("secret-table") && !text.contains("shop"),
         "{text}"
     );
 }
 
-/// A clock that the test moves.
-#[derive(Default)]
-struct SetClock(AtomicI64);
-
-impl Clock for SetClock {
-    fn now(&self) -> EpochMillis {
-        EpochMillis::new(NOW.get() + self.0.load(Ordering::SeqCst))
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
-
 #[tokio::test]
 async fn an_open_circuit_is_503_with_the_seconds_until_the_store_is_asked_again() {
-    let settings = Settings {
-        circuit_breaker: Some(true),
-        ..Settings::default()
-    };
-    let operation = with(|builder| builder.settings(settings));
-    let clock = Arc::new(SetClock::default());
-    let store = FailsAfter {
-        writes: AtomicUsize::new(0),
-        kind: StoreErrorKind::Throttled,
-        store: MemoryStore::new(),
-    };
-    let backend = Backend::new(Arc::new(store), clock.clone(), Arc::new(SystemRandom));
-    let (service, runs) = serve(operation.layer(backend), |_| text(200, "paid"));
-    let mut seen = Vec::new();
+    let operation = with_settings(|settings| settings.circuit_breaker = Some(true));
+    let clock = Arc::default();
+    let backend = backend_with(fails(StoreErrorKind::Throttled, 0), &clock);
+    let (service, runs) = count(operation.layer(backend));
     // Five failures open the circuit for one second. Each failed probe opens it for twice the time.
-    for after in [
-        0, 0, 0, 0, 0, 0, 1_001, 1_001, 2_000, 2_001, 3_002, 3_002, 4_002,
+    for (after, seconds) in [
+        (0, 1),
+        (0, 1),
+        (0, 1),
+        (0, 1),
+        (0, 1),
+        (0, 1),
+        (1_001, 1),
+        (1_001, 2),
+        (2_000, 2),
+        (2_001, 1),
+        (3_002, 1),
+        (3_002, 4),
+        (4_002, 3),
     ] {
-        clock.0.store(after, Ordering::SeqCst);
-        let response = pay(&service).await;
-        assert_eq!(problem(&response), "urn:idempotency:unavailable");
-        let seconds = response.headers()["retry-after"].to_str().unwrap();
-        seen.push(seconds.parse::<u64>().unwrap());
+        clock.set(after);
+        let expected = format!("503 unavailable, retry after {seconds}");
+        assert_eq!(answer(&service, request()).await, expected, "{after}");
     }
-    assert_eq!(seen, [1, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 4, 3]);
     assert_eq!(runs.count(), 0);
 }
 
 #[tokio::test]
 async fn a_store_that_fails_before_the_handler_is_no_error_for_a_service_that_runs_unprotected() {
-    let runs = Runs::default();
-    let settings = Settings {
-        on_store_error: Some(OnStoreError::RunUnprotected),
-        ..Settings::default()
-    };
     for unstorable in [
         Unstorable::Complete,
         Unstorable::Release,
         Unstorable::Refuse,
     ] {
+        let settings = Settings {
+            on_store_error: Some(OnStoreError::RunUnprotected),
+            ..Settings::default()
+        };
         // The body is above the limit, so it cannot be stored. Nothing is stored of this run anyway.
         let operation = with(|builder| {
-            builder
-                .settings(settings.clone())
-                .on_unstorable(unstorable)
-                .max_response_body(3)
+            let builder = builder.settings(settings).on_unstorable(unstorable);
+            builder.max_response_body(3)
         });
-        let service = operation
-            .layer(fails_with(StoreErrorKind::Throttled, 0))
-            .layer(app(&runs, |_| text(200, "paid")));
-        let response = pay(&service).await;
-        assert_eq!(response.status(), StatusCode::OK, "{unstorable:?}");
-        assert_eq!(response.body(), "paid");
-        assert!(!is_replayed(&response));
+        let backend = backend_with(fails(StoreErrorKind::Throttled, 0), &Arc::default());
+        let (service, runs) = serve(operation.layer(backend), |_| text(200, "paid"));
+        assert_eq!(answer(&service, request()).await, "200 paid");
+        assert_eq!(runs.count(), 1, "{unstorable:?}");
     }
-    assert_eq!(runs.count(), 3);
 }
 
 #[tokio::test]
 async fn a_completion_that_fails_is_500_with_what_to_do() {
-    let (service, runs) = serve(operation().layer(fails_after(1)), |_| text(200, "paid"));
+    let (service, runs) = count(operation().layer(denied(1)));
     let response = pay(&service).await;
-    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-    assert_eq!(problem(&response), "urn:idempotency:not-confirmed");
+    assert_eq!(seen(&response), "500 not-confirmed, retry after 1");
     assert_eq!(runs.count(), 1);
-    let text = String::from_utf8(response.body().to_vec()).unwrap();
-    assert!(text.contains("was processed"), "{text}");
-    assert!(
-        text.contains("send it again, unchanged and under the same key"),
-        "{text}"
-    );
+    let text = text_of(&response);
+    for part in [
+        "was processed",
+        "send it again, unchanged and under the same key",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 /// A host that does not know the invocation.
@@ -269,27 +209,21 @@ impl Host for Nowhere {
 
 #[tokio::test]
 async fn a_request_without_a_place_is_500_and_does_not_run() {
-    let (service, runs) = serve(operation().layer(Nowhere), |_| text(200, "paid"));
-    let response = pay(&service).await;
-    assert_eq!(problem(&response), "urn:idempotency:misconfigured");
-    assert_eq!((response.status().as_u16(), runs.count()), (500, 0));
+    let (service, runs) = count(operation().layer(Nowhere));
+    assert_eq!(answer(&service, request()).await, "500 misconfigured");
+    assert_eq!(runs.count(), 0);
 }
 
 #[tokio::test]
 async fn the_switch_off_lets_every_request_pass() {
-    let variables = || Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
-    let operation = with(|builder| builder.variables(variables()));
-    let request = || Request::post("/").header("idempotency-key", "a,b");
-    let (service, runs) = serve(operation.layer(backend()), |run| text(200, run.to_string()));
-    for run in ["1", "2"] {
-        let response = send(&service, request().body(body("{}")).unwrap()).await;
-        assert_eq!(response.body(), run);
-    }
-    let service = operation
-        .layer(Nowhere)
-        .layer(app(&runs, |run| text(200, run.to_string())));
-    let response = send(&service, request().body(body("{}")).unwrap()).await;
-    assert_eq!(response.body(), "3");
+    let off = [("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())];
+    let operation = with(|builder| builder.variables(Variables::from_iter(off)));
+    let request = || of(Request::post("/").header("idempotency-key", "a,b"), "{}");
+    let (service, _) = count(operation.layer(backend()));
+    let passed = answers(&service, [request(), request()]).await;
+    assert_eq!(passed, ["200 1", "200 2"]);
+    let (service, _) = count(operation.layer(Nowhere));
+    assert_eq!(answer(&service, request()).await, "200 1");
 }
 
 /// A host with a deadline and a tenant.
@@ -309,14 +243,11 @@ impl Host for Tenants {
 
 #[tokio::test]
 async fn a_deadline_that_has_expired_is_503() {
-    let runs = Runs::default();
-    let service = operation()
-        .layer(Tenants(backend()))
-        .layer(app(&runs, |_| text(200, "paid")));
-    let request = post().header("x-tenant", "acme").body(body("{}")).unwrap();
-    let response = send(&service, request).await;
-    assert_eq!(problem(&response), "urn:idempotency:unavailable");
-    assert_eq!((response.status().as_u16(), runs.count()), (503, 0));
+    let (service, runs) = count(operation().layer(Tenants(backend())));
+    let request = of(post().header("x-tenant", "acme"), "{}");
+    let expired = answer(&service, request).await;
+    assert_eq!(expired, "503 unavailable, retry after 1");
+    assert_eq!(runs.count(), 0);
 }
 
 #[tokio::test]
@@ -328,24 +259,16 @@ async fn a_function_of_the_user_replaces_every_response() {
         response
     }
     let operation = with(|builder| builder.error_response(own));
-    let (service, _) = serve(operation.layer(fails_after(0)), |_| text(200, "paid"));
-    for (request, uri) in [
+    let (service, _) = count(operation.layer(denied(0)));
+    let with_key = |key| Request::post("/").header("idempotency-key", key);
+    for (head, uri) in [
         (Request::post("/"), "urn:idempotency:key-missing"),
-        (
-            Request::post("/").header("idempotency-key", "a,b"),
-            "urn:idempotency:key-malformed",
-        ),
-        (
-            Request::post("/").header("idempotency-key", "a"),
-            "urn:idempotency:caller-unknown",
-        ),
+        (with_key("a,b"), "urn:idempotency:key-malformed"),
+        (with_key("a"), "urn:idempotency:caller-unknown"),
         (post(), "urn:idempotency:unavailable"),
     ] {
-        let response = send(&service, request.body(body("{}")).unwrap()).await;
-        assert_eq!(
-            (response.status().as_u16(), response.body()),
-            (418, &Bytes::from(uri))
-        );
+        let response = send(&service, of(head, "{}")).await;
+        assert_eq!((response.status().as_u16(), text_of(&response)), (418, uri));
     }
 }
 
@@ -353,26 +276,20 @@ async fn a_function_of_the_user_replaces_every_response() {
 async fn the_header_of_a_replay_can_be_named_and_switched_off() {
     for (name, expected) in [(Some("x-replay"), Some("true")), (None, None)] {
         let operation = with(|builder| builder.replayed_header(name));
-        let (service, runs) = serve(operation.layer(backend()), |_| text(200, "paid"));
+        let (service, _) = count(operation.layer(backend()));
         pay(&service).await;
         let replay = pay(&service).await;
-        assert!(!is_replayed(&replay));
+        assert_eq!(seen(&replay), "200 1");
         let header = replay.headers().get("x-replay");
         assert_eq!(header.map(|value| value.to_str().unwrap()), expected);
-        assert_eq!(runs.count(), 1);
     }
 }
 
 #[tokio::test]
 async fn an_error_links_to_the_documentation_and_a_response_does_not() {
     let url = "https://developer.example.com/idempotency";
-    let operation = builder().caller_header("x-user-id").documentation(url);
-    let service = operation
-        .build()
-        .unwrap()
-        .layer(backend())
-        .layer(app(&Runs::default(), |_| text(200, "paid")));
-    let refused = send(&service, Request::post("/").body(body("{}")).unwrap()).await;
+    let (service, _) = count(with(|builder| builder.documentation(url)).layer(backend()));
+    let refused = send(&service, of(Request::post("/"), "{}")).await;
     let link = format!("<{url}>; rel=\"describedby\"");
     assert_eq!(refused.headers()["link"], link.as_str());
     let paid = pay(&service).await;
@@ -394,6 +311,7 @@ fn holding(on_timeout: OnTimeout) -> HttpOperation {
 enum First {
     Hangs,
     Panics,
+    Status(u16),
     Responds(fn() -> Response<Body>),
 }
 
@@ -403,6 +321,7 @@ fn route(runs: &Runs, first: First) -> Router {
     let handler = async move || match (runs.add(), first) {
         (1, First::Hangs) => std::future::pending().await,
         (1, First::Panics) => panic!("after the effect"),
+        (1, First::Status(status)) => text(status, ""),
         (1, First::Responds(respond)) => respond(),
         _ => text(200, "paid"),
     };
@@ -421,6 +340,11 @@ fn timeout<const STATUS: u16>(app: Router, layer: HttpIdempotencyLayer<Backend>)
         .layer(layer)
 }
 
+fn reported(mut response: Response<Body>) -> Response<Body> {
+    response.extensions_mut().insert(FailureReport);
+    response
+}
+
 fn broken() -> Response<Body> {
     let chunks = [Ok("pa"), Err("connection reset")];
     Response::new(Body::from_stream(stream::iter(chunks)))
@@ -433,115 +357,67 @@ fn hanging_body() -> Response<Body> {
 
 #[tokio::test(start_paused = true)]
 async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_under_hold() {
-    use First::{Hangs, Panics, Responds};
-    let unmarked = |status: fn() -> Response<Body>| Responds(status);
+    use First::{Hangs, Panics, Responds, Status};
+    let towers_timeout: Position = |app, layer| {
+        let timed_out = async |_: BoxError| StatusCode::BAD_GATEWAY;
+        let inside = ServiceBuilder::new()
+            .layer(HandleErrorLayer::new(timed_out))
+            .timeout(SECOND);
+        app.layer(inside).layer(layer)
+    };
+    let deep_timeout: Position =
+        |app, layer| timeout::<504>(app, layer.clone()).layer(CatchPanicLayer::new());
+    let timeout_outside: Position = |app, layer| {
+        let outside = TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, SECOND);
+        app.layer(layer).layer(outside)
+    };
+    let catcher_inside: Position = |app, layer| app.layer(CatchPanicLayer::new()).layer(layer);
+    let catcher_outside: Position = |app, layer| app.layer(layer).layer(CatchPanicLayer::new());
+    let body_timeout: Position = |app, layer| {
+        let inside = ResponseBodyTimeoutLayer::new(SECOND);
+        app.layer(inside).layer(layer)
+    };
+    let reported_503 = Responds(|| reported(text(503, "")));
+    let reported_break = Responds(|| reported(broken()));
     let cases: [(&str, First, Position, usize, usize); 24] = [
         ("408 of a timeout inside", Hangs, timeout::<408>, 2, 1),
         ("499 of a timeout inside", Hangs, timeout::<499>, 2, 1),
         ("500 of a timeout inside", Hangs, timeout::<500>, 2, 1),
         ("503 of a timeout inside", Hangs, timeout::<503>, 2, 1),
         ("504 of a timeout inside", Hangs, timeout::<504>, 2, 1),
-        (
-            "tower's timeout inside",
-            Hangs,
-            |app, layer| {
-                let timed_out = async |_: BoxError| StatusCode::BAD_GATEWAY;
-                let inside = ServiceBuilder::new()
-                    .layer(HandleErrorLayer::new(timed_out))
-                    .timeout(SECOND);
-                app.layer(inside).layer(layer)
-            },
-            2,
-            1,
-        ),
-        (
-            "a timeout inside of another layer inside",
-            Hangs,
-            |app, layer| timeout::<504>(app, layer.clone()).layer(CatchPanicLayer::new()),
-            2,
-            1,
-        ),
-        (
-            "a timeout outside",
-            Hangs,
-            |app, layer| {
-                let outside = TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, SECOND);
-                app.layer(layer).layer(outside)
-            },
-            1,
-            1,
-        ),
-        (
-            "a panic catcher inside",
-            Panics,
-            |app, layer| app.layer(CatchPanicLayer::new()).layer(layer),
-            2,
-            1,
-        ),
-        (
-            "a panic catcher outside",
-            Panics,
-            |app, layer| app.layer(layer).layer(CatchPanicLayer::new()),
-            2,
-            1,
-        ),
+        ("tower's timeout inside", Hangs, towers_timeout, 2, 1),
+        ("a timeout in a layer inside", Hangs, deep_timeout, 2, 1),
+        ("a timeout outside", Hangs, timeout_outside, 1, 1),
+        ("a panic catcher inside", Panics, catcher_inside, 2, 1),
+        ("a panic catcher outside", Panics, catcher_outside, 2, 1),
         ("a body that breaks off", Responds(broken), only, 2, 1),
-        (
-            "a timeout of the body inside",
-            Responds(hanging_body),
-            |app, layer| {
-                app.layer(ResponseBodyTimeoutLayer::new(SECOND))
-                    .layer(layer)
-            },
-            2,
-            1,
-        ),
+        ("a slow body", Responds(hanging_body), body_timeout, 2, 1),
         // The status of a handler is not distinguished from that of a layer.
-        ("500", unmarked(|| text(500, "")), only, 2, 1),
-        ("502", unmarked(|| text(502, "")), only, 2, 1),
-        ("503", unmarked(|| text(503, "")), only, 2, 1),
-        ("507", unmarked(|| text(507, "")), only, 2, 1),
-        ("408", unmarked(|| text(408, "")), only, 2, 1),
+        ("500", Status(500), only, 2, 1),
+        ("502", Status(502), only, 2, 1),
+        ("503", Status(503), only, 2, 1),
+        ("507", Status(507), only, 2, 1),
+        ("408", Status(408), only, 2, 1),
         // The handler says so itself.
-        (
-            "503 with a report",
-            Responds(|| {
-                let mut response = text(503, "");
-                response.extensions_mut().insert(FailureReport);
-                response
-            }),
-            only,
-            2,
-            2,
-        ),
-        (
-            "a body that breaks off, with a report",
-            Responds(|| {
-                let mut response = broken();
-                response.extensions_mut().insert(FailureReport);
-                response
-            }),
-            only,
-            2,
-            1,
-        ),
+        ("503 with a report", reported_503, only, 2, 2),
+        ("a broken body with a report", reported_break, only, 2, 1),
         // These say that the request was not processed.
-        ("403", Responds(|| text(403, "")), only, 2, 2),
-        ("409", Responds(|| text(409, "")), only, 2, 2),
-        ("412", Responds(|| text(412, "")), only, 2, 2),
-        ("429", Responds(|| text(429, "")), only, 2, 2),
+        ("403", Status(403), only, 2, 2),
+        ("409", Status(409), only, 2, 2),
+        ("412", Status(412), only, 2, 2),
+        ("429", Status(429), only, 2, 2),
         // The response is stored.
-        ("404", Responds(|| text(404, "")), only, 1, 1),
+        ("404", Status(404), only, 1, 1),
     ];
     for (name, first, position, rerun, hold) in cases {
         for (on_timeout, expected) in [(OnTimeout::Rerun, rerun), (OnTimeout::Hold, hold)] {
-            let (runs, store) = (Runs::default(), Arc::new(MemoryStore::new()));
-            let layer = holding(on_timeout).layer(backend_over(&store));
+            let runs = Runs::default();
+            let layer = holding(on_timeout).layer(backend());
             let app = position(route(&runs, first), layer);
             for _ in 0..2 {
                 let response = app.clone().oneshot(request()).await.unwrap();
                 // The client reads the body, as far as it comes.
-                let _ = http_body_util::BodyExt::collect(response.into_body()).await;
+                let _ = response.into_body().collect().await;
             }
             assert_eq!(runs.count(), expected, "{name}, {on_timeout:?}");
         }
@@ -550,7 +426,7 @@ async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_u
 
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_service_inside_is_held_under_hold() {
-    for (on_timeout, expected) in [(OnTimeout::Rerun, 2), (OnTimeout::Hold, 1)] {
+    for (on_timeout, expected) in [(OnTimeout::Rerun, (200, 2)), (OnTimeout::Hold, (409, 1))] {
         let runs = Runs::default();
         let counted = runs.clone();
         let service = ServiceBuilder::new()
@@ -568,27 +444,24 @@ async fn an_error_of_the_service_inside_is_held_under_hold() {
         let error = service.clone().oneshot(request()).await.err().unwrap();
         assert!(error.is::<Elapsed>());
         let second = service.oneshot(request()).await.unwrap();
-        let status = if expected == 1 { 409 } else { 200 };
-        assert_eq!((second.status().as_u16(), runs.count()), (status, expected));
+        assert_eq!((second.status().as_u16(), runs.count()), expected);
     }
 }
 
 /// Nothing stands between the protocol and a handler that `HttpCall` runs.
 #[tokio::test]
 async fn what_the_handler_of_a_request_in_memory_returns_is_a_report() {
+    let operation = holding(OnTimeout::Hold);
     for result in [Ok(500), Ok(503), Ok(408), Err("failed")] {
         let (runs, store) = (Runs::default(), Arc::new(MemoryStore::new()));
-        let operation = holding(OnTimeout::Hold);
         for _ in 0..2 {
-            let place = place(backend_over(&store));
-            let (parts, _) = request().into_parts();
-            let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
             let handler = async |_| {
                 runs.add();
                 let response = |status: u16| Response::builder().status(status).body(Bytes::new());
                 result.map(|status| response(status).unwrap())
             };
-            let sent = call.run(handler, |response| Ok(response.clone())).await;
+            let view = |response: &Response<Bytes>| Ok(response.clone());
+            let sent = run_in_memory(&operation, &store, post(), handler, view).await;
             let sent = sent.map(|sent| match sent {
                 ClientReply::Own(response) => response.status().as_u16(),
                 ClientReply::Made(response) => panic!("{response:?}"),
@@ -605,54 +478,37 @@ async fn a_response_that_is_no_response_is_a_failure_and_no_report() {
         let (runs, store) = (Runs::default(), Arc::new(MemoryStore::new()));
         let operation = holding(on_timeout);
         for _ in 0..2 {
-            let place = place(backend_over(&store));
-            let (parts, _) = request().into_parts();
-            let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
             let handler = async |_| Ok::<_, Infallible>(runs.add());
-            let sent = call
-                .run(handler, |_| Err(ViewError::NoResponse("the status is 0")))
-                .await;
-            drop(sent.unwrap());
+            let view = |_: &usize| Err(ViewError::NoResponse("the status is 0"));
+            let sent = run_in_memory(&operation, &store, post(), handler, view);
+            drop(sent.await.unwrap());
         }
         assert_eq!(runs.count(), expected, "{on_timeout:?}");
     }
 }
 
-/// Returns a service that counts its runs, and responds when it is allowed to.
-fn waiting(
-    runs: &Runs,
-    allowed: &Arc<Notify>,
-) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
-+ Clone
-+ Send
-+ 'static {
-    let (runs, allowed) = (runs.clone(), Arc::clone(allowed));
-    tower::service_fn(move |_: Request<Body>| {
-        let (runs, allowed) = (runs.clone(), Arc::clone(&allowed));
+fn to_end() -> HttpIdempotencyLayer<Backend> {
+    operation().layer(backend()).run_to_end()
+}
+
+/// Returns a service that runs each request to its end, and responds when it is allowed to.
+fn waiting(allowed: &Arc<Notify>) -> (App, Runs) {
+    let allowed = Arc::clone(allowed);
+    serve_with(to_end(), move |_, run| {
+        let allowed = Arc::clone(&allowed);
         async move {
-            let run = runs.add();
             allowed.notified().await;
-            Ok(text(201, format!("charge {run}")))
+            text(201, format!("charge {run}"))
         }
     })
 }
 
-fn to_end() -> HttpIdempotencyLayer<Backend> {
-    let store = Arc::new(MemoryStore::new());
-    operation().layer(backend_over(&store)).run_to_end()
-}
-
 /// Sends the request again until it is not in progress.
-async fn result<S, R>(service: &S) -> Response<Bytes>
-where
-    S: Service<Request<Body>, Response = Response<R>, Error = Infallible> + Clone,
-    R: http_body::Body<Data = Bytes>,
-    R::Error: std::fmt::Debug,
-{
+async fn result(service: &impl Serves) -> String {
     loop {
-        let response = send(service, request()).await;
-        if response.status() != 409 {
-            return response;
+        let seen = answer(service, request()).await;
+        if !seen.starts_with("409") {
+            return seen;
         }
         tokio::task::yield_now().await;
     }
@@ -660,61 +516,47 @@ where
 
 #[tokio::test]
 async fn a_client_that_disconnects_and_retries_gets_the_response_of_the_run() {
-    let (runs, allowed) = (Runs::default(), Arc::new(Notify::new()));
-    let mut service = to_end().layer(waiting(&runs, &allowed));
-    let mut running = Box::pin(service.call(request()));
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(running.as_mut().poll(&mut context).is_pending());
-    drop(running);
+    let allowed = Arc::new(Notify::new());
+    let (service, _) = waiting(&allowed);
+    drop(start(&service));
     allowed.notify_one();
-    let retried = result(&service).await;
-    assert!(is_replayed(&retried), "{retried:?}");
-    assert_eq!((retried.status().as_u16(), runs.count()), (201, 1));
-    assert_eq!(retried.body(), "charge 1");
+    assert_eq!(result(&service).await, "201 charge 1, replayed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_outside_does_not_end_the_run() {
-    let (runs, allowed) = (Runs::default(), Arc::new(Notify::new()));
-    let limit =
-        TimeoutLayer::with_status_code(http::StatusCode::GATEWAY_TIMEOUT, Duration::from_secs(5));
-    let service = limit.layer(to_end().layer(waiting(&runs, &allowed)));
-    assert_eq!(send(&service, request()).await.status(), 504);
+    let allowed = Arc::new(Notify::new());
+    let (service, _) = waiting(&allowed);
+    let limit = TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, SECOND);
+    let service = limit.layer(service);
+    assert_eq!(answer(&service, request()).await, "504");
     allowed.notify_one();
-    let retried = result(&service).await;
-    assert_eq!((retried.status().as_u16(), runs.count()), (201, 1));
+    assert_eq!(result(&service).await, "201 charge 1, replayed");
 }
 
 #[tokio::test]
 async fn a_panic_of_the_handler_reaches_the_server_and_frees_the_key() {
-    let runs = Runs::default();
-    let counted = runs.clone();
-    let panicking = tower::service_fn(move |_: Request<Body>| {
-        let run = counted.add();
-        async move {
+    for layer in [operation().layer(backend()), to_end()] {
+        let (service, _) = serve_with(layer, async |_, run| {
             assert!(run > 1, "the first run panics");
-            Ok::<_, Infallible>(text(201, "paid"))
-        }
-    });
-    let service = to_end().layer(panicking);
-    let first = tokio::spawn({
-        let service = service.clone();
-        async move { send(&service, request()).await }
-    });
-    assert!(first.await.unwrap_err().is_panic());
-    assert_eq!(send(&service, request()).await.status(), 201);
+            text(201, "paid")
+        });
+        let first = service.clone();
+        let first = tokio::spawn(async move { pay(&first).await });
+        assert!(first.await.unwrap_err().is_panic());
+        assert_eq!(answer(&service, request()).await, "201 paid");
+    }
 }
 
 #[tokio::test]
 async fn another_body_type_is_mapped_outside() {
-    let runs = Runs::default();
-    let service = to_end().layer(app(&runs, |run| text(201, format!("charge {run}"))));
+    let (service, _) = count(to_end());
     let service = MapRequestBodyLayer::new(Body::new).layer(service);
     for _ in 0..2 {
         let request = post().body(Limited::new(Full::from("{}"), 100)).unwrap();
         let response = service.clone().oneshot(request).await.unwrap();
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(body, "charge 1");
+        assert_eq!(body, "1");
     }
 }
 
@@ -722,14 +564,13 @@ tokio::task_local! { static OUTSIDE: (); }
 
 #[tokio::test]
 async fn a_request_keeps_its_extensions_and_loses_task_locals_of_the_code_outside() {
-    let inside = tower::service_fn(|request: Request<Body>| async move {
+    let (service, _) = serve_with(to_end(), async |request, _| {
         let extension = request.extensions().get::<u8>().copied();
         let seen = format!("{extension:?} {:?}", OUTSIDE.try_with(|&()| ()).is_ok());
-        Ok::<_, Infallible>(text(200, seen))
+        text(200, seen)
     });
-    let service = to_end().layer(inside);
     let mut request = request();
     request.extensions_mut().insert(7_u8);
-    let response = OUTSIDE.scope((), send(&service, request)).await;
-    assert_eq!(response.body(), "Some(7) false");
+    let answer = OUTSIDE.scope((), answer(&service, request)).await;
+    assert_eq!(answer, "200 Some(7) false");
 }

@@ -3,192 +3,182 @@
 //! The caller: a key belongs to one client.
 
 use axum::body::Body;
-use http::{Request, Response, StatusCode};
+use http::request::{Builder, Parts};
+use http::{Method, Request};
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::record::RecordId;
-use idempotency_http::{Backend, HttpOperation, ReceivedRequest};
+use idempotency_http::{HttpOperation, ReceivedRequest};
 use serde_json::{Value, json};
-use tower_layer::Layer;
 
 use crate::*;
 
-fn with_key(values: &[&[u8]]) -> Request<Body> {
-    let mut request = Request::post("/payments").header("x-user-id", "u-1");
-    for value in values {
-        request = request.header("idempotency-key", *value);
-    }
-    request.body(body("{}")).unwrap()
+fn with_keys(values: &[&[u8]]) -> Request<Body> {
+    let head = values.iter().fold(without_key(), |head, value| {
+        head.header("idempotency-key", *value)
+    });
+    of(head, "{}")
 }
 
 #[tokio::test]
 async fn a_request_without_a_key_or_with_a_wrong_one_is_refused_before_the_handler() {
-    let (service, runs) = serve(operation().layer(backend()), |_| text(200, "paid"));
+    let (service, runs) = count(operation().layer(backend()));
     let long = [b'k'; 256];
-    for (values, uri) in [
-        (&[][..], "urn:idempotency:key-missing"),
-        (&[&b""[..]], "urn:idempotency:key-malformed"),
-        (&[b"\"\""], "urn:idempotency:key-malformed"),
-        (&[&long], "urn:idempotency:key-malformed"),
-        (&[b"a", b"b"], "urn:idempotency:key-malformed"),
-        (&[b"a, b"], "urn:idempotency:key-malformed"),
-        (&[b"\"a\", \"b\""], "urn:idempotency:key-malformed"),
-        (&[b"\xc3\xa9"], "urn:idempotency:key-malformed"),
-        (&[b"\"open"], "urn:idempotency:key-malformed"),
+    for (values, expected) in [
+        (&[][..], "400 key-missing"),
+        (&[&b""[..]], "400 key-malformed"),
+        (&[b"\"\""], "400 key-malformed"),
+        (&[&long], "400 key-malformed"),
+        (&[b"a", b"b"], "400 key-malformed"),
+        (&[b"a, b"], "400 key-malformed"),
+        (&[b"\"a\", \"b\""], "400 key-malformed"),
+        (&[b"\xc3\xa9"], "400 key-malformed"),
+        (&[b"\"open"], "400 key-malformed"),
     ] {
-        let response = send(&service, with_key(values)).await;
-        assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{values:?}");
-        assert_eq!(problem(&response), uri, "{values:?}");
-        let text = String::from_utf8(response.body().to_vec()).unwrap();
-        assert!(text.contains("`idempotency-key`"), "{text}");
-        assert!(!response.headers().contains_key("retry-after"));
+        let response = send(&service, with_keys(values)).await;
+        assert_eq!(seen(&response), expected, "{values:?}");
+        assert!(text_of(&response).contains("`idempotency-key`"));
     }
     assert_eq!(runs.count(), 0);
 }
 
 #[tokio::test]
 async fn the_quoted_and_the_bare_form_of_a_key_are_one_key() {
-    let (service, _) = serve(operation().layer(backend()), |run| {
-        text(200, run.to_string())
-    });
-    let quoted = send(&service, with_key(&[b"\"k-1\""])).await;
-    let bare = send(&service, with_key(&[b"k-1"])).await;
-    assert_eq!((quoted.body(), bare.body()), (&"1".into(), &"1".into()));
+    let (service, _) = count(operation().layer(backend()));
+    let forms = [with_keys(&[b"\"k-1\""]), with_keys(&[b"k-1"])];
+    let expected = ["200 1", "200 1, replayed"];
+    assert_eq!(answers(&service, forms).await, expected);
+}
+
+fn patch(head: Builder) -> Builder {
+    head.method(Method::PATCH)
+}
+
+/// Sends the first request and its duplicate. Each other request has the same key, and is refused.
+async fn compares(
+    operation: HttpOperation,
+    first: Request<Body>,
+    duplicate: Request<Body>,
+    others: impl IntoIterator<Item = Request<Body>>,
+) {
+    let (service, runs) = count(operation.layer(backend()));
+    let same = answers(&service, [first, duplicate]).await;
+    assert_eq!(same, ["200 1", "200 1, replayed"]);
+    for other in others {
+        let shown = format!("{other:?}");
+        let answer = answer(&service, other).await;
+        assert_eq!(answer, "422 key-reused", "{shown}");
+    }
+    assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test]
 async fn another_request_under_the_same_key_is_refused_with_422() {
-    let (service, runs) = serve(operation().layer(backend()), |_| text(200, "paid"));
-    let json = |uri: &str, body: &'static str| {
-        let request = post().uri(uri).header("content-type", "application/json");
-        request.body(Body::from(body)).unwrap()
-    };
-    send(&service, json("/payments?a=1", r#"{"amount":1,"to":"x"}"#)).await;
-    let same = send(
-        &service,
-        json("/payments?a=1", r#"{ "to": "x", "amount": 1 }"#),
+    let json = |uri: &str| post().uri(uri).header("content-type", "application/json");
+    let pay = || json("/payments?a=1");
+    let body = r#"{"amount":1,"to":"x"}"#;
+    compares(
+        operation(),
+        of(pay(), body),
+        // White space and the order of members do not matter.
+        of(pay(), r#"{ "to": "x", "amount": 1 }"#),
+        [
+            of(pay(), r#"{"amount":2,"to":"x"}"#),
+            of(json("/payments?a=2"), body),
+            of(json("/refunds?a=1"), body),
+            of(patch(pay()), body),
+        ],
     )
     .await;
-    assert!(
-        is_replayed(&same),
-        "white space and the order of members do not matter"
-    );
-    for (uri, body) in [
-        ("/payments?a=1", r#"{"amount":2,"to":"x"}"#),
-        ("/payments?a=2", r#"{"amount":1,"to":"x"}"#),
-        ("/refunds?a=1", r#"{"amount":1,"to":"x"}"#),
-    ] {
-        let response = send(&service, json(uri, body)).await;
-        assert_eq!(response.status(), StatusCode::UNPROCESSABLE_ENTITY);
-        assert_eq!(problem(&response), "urn:idempotency:key-reused");
-    }
-    let mut patch = json("/payments?a=1", r#"{"amount":1,"to":"x"}"#);
-    *patch.method_mut() = http::Method::PATCH;
-    assert_eq!(send(&service, patch).await.status(), 422);
-    assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test]
 async fn an_own_fingerprint_replaces_query_and_body_and_never_method_and_path() {
-    let operation = with(|builder| builder.fingerprint("powertools_json(body).amount"));
-    let (service, runs) = serve(operation.layer(backend()), |run| text(200, run.to_string()));
-    let request = |uri: &str, body: &'static str| post().uri(uri).body(Body::from(body)).unwrap();
-    send(&service, request("/a?t=1", r#"{"amount":1,"note":"x"}"#)).await;
-    let replay = send(&service, request("/a?t=2", r#"{"amount":1,"note":"y"}"#)).await;
-    assert!(is_replayed(&replay));
-    let mut patch = request("/a", r#"{"amount":1}"#);
-    *patch.method_mut() = http::Method::PATCH;
-    for other in [
-        request("/a", r#"{"amount":2}"#),
-        request("/b", r#"{"amount":1}"#),
-        patch,
-    ] {
-        let response = send(&service, other).await;
-        assert_eq!(problem(&response), "urn:idempotency:key-reused");
-    }
-    assert_eq!(runs.count(), 1);
+    let to = |uri: &str| post().uri(uri);
+    compares(
+        with(|builder| builder.fingerprint("powertools_json(body).amount")),
+        of(to("/a?t=1"), r#"{"amount":1,"note":"x"}"#),
+        of(to("/a?t=2"), r#"{"amount":1,"note":"y"}"#),
+        [
+            of(to("/a"), r#"{"amount":2}"#),
+            of(to("/b"), r#"{"amount":1}"#),
+            of(patch(to("/a")), r#"{"amount":1}"#),
+        ],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_part_can_be_added_to_the_fingerprint() {
-    let operation =
-        with(|builder| builder.fingerprint_also("[header(@, 'host'), header(@, 'x-account')]"));
-    let (service, runs) = serve(operation.layer(backend()), |_| text(200, "paid"));
-    let request = |uri: &str, account: &str, body: &'static str| {
-        let request = post().uri(uri).header("host", "pay.example");
-        request
-            .header("x-account", account)
-            .body(Body::from(body))
-            .unwrap()
+    let to = |uri: &str, account: &str| {
+        let head = post().uri(uri).header("host", "pay.example");
+        head.header("x-account", account)
     };
-    send(&service, request("/a", "1", "{}")).await;
-    assert!(is_replayed(&send(&service, request("/a", "1", "{}")).await));
-    for (uri, account, body) in [
-        ("/a", "2", "{}"),
-        ("/a", "", "{}"),
-        ("/b", "1", "{}"),
-        ("/a?b=1", "1", "{}"),
-        ("/a", "1", "{ }"),
-    ] {
-        let response = send(&service, request(uri, account, body)).await;
-        assert_eq!(problem(&response), "urn:idempotency:key-reused");
-    }
-    assert_eq!(runs.count(), 1);
+    compares(
+        with(|builder| builder.fingerprint_also("[header(@, 'host'), header(@, 'x-account')]")),
+        of(to("/a", "1"), "{}"),
+        of(to("/a", "1"), "{}"),
+        [
+            of(to("/a", "2"), "{}"),
+            of(to("/a", ""), "{}"),
+            of(to("/b", "1"), "{}"),
+            of(to("/a?b=1", "1"), "{}"),
+            of(to("/a", "1"), "{ }"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_fingerprint_the_key_alone_decides() {
+    let operation = with(|builder| builder.without_fingerprint());
+    let other = of(patch(post().uri("/refunds?a=1")), "other");
+    compares(operation, request(), other, []).await;
 }
 
 #[tokio::test]
 async fn a_key_that_is_not_required_may_be_missing_but_not_wrong() {
-    let runs = Runs::default();
-    let service = with(|builder| builder.key_required(false))
-        .layer(backend())
-        .layer(app(&runs, |run| text(200, run.to_string())));
-    for run in ["1", "2"] {
-        let response = send(&service, with_key(&[])).await;
-        assert_eq!(response.body(), run);
-        assert!(!is_replayed(&response));
-    }
-    let anonymous = || Request::post("/payments").body(body("{}")).unwrap();
-    assert_eq!(send(&service, anonymous()).await.body(), "3");
+    let anonymous = || of(Request::post("/payments"), "{}");
+    let (service, _) = count(with(|builder| builder.key_required(false)).layer(backend()));
+    let requests = [
+        with_keys(&[]),
+        with_keys(&[]),
+        anonymous(),
+        with_keys(&[b"a,b"]),
+        with_keys(&[b"k-1"]),
+        with_keys(&[b"k-1"]),
+    ];
+    let expected = [
+        "200 1",
+        "200 2",
+        "200 3",
+        "400 key-malformed",
+        "200 4",
+        "200 4, replayed",
+    ];
+    assert_eq!(answers(&service, requests).await, expected);
     // Also where only the body shows that there is no key.
-    let in_body = builder()
-        .key("powertools_json(body).id")
-        .key_required(false);
-    let in_body = in_body.caller_header("x-user-id").build().unwrap();
-    let in_body = in_body
-        .layer(backend())
-        .layer(app(&Runs::default(), |_| text(200, "paid")));
-    assert_eq!(send(&in_body, anonymous()).await.status(), 200);
-    assert_eq!(send(&service, with_key(&[b"a,b"])).await.status(), 400);
-    for _ in 0..2 {
-        assert_eq!(send(&service, with_key(&[b"k-1"])).await.body(), "4");
-    }
+    let in_body = with(|builder| {
+        let builder = builder.key("powertools_json(body).id");
+        builder.key_required(false)
+    });
+    let (service, _) = count(in_body.layer(backend()));
+    assert_eq!(answer(&service, anonymous()).await, "200 1");
 }
 
 #[tokio::test]
 async fn another_header_and_an_expression_are_keys_too() {
-    for builder in [
-        builder().key_header("x-request"),
-        builder().key("header(@, 'X-Request')"),
-        builder().key("powertools_json(body).id"),
+    for operation in [
+        with(|builder| builder.key_header("x-request")),
+        with(|builder| builder.key("header(@, 'X-Request')")),
+        with(|builder| builder.key("powertools_json(body).id")),
     ] {
-        let operation = builder.caller_header("x-user-id").build().unwrap();
-        let (service, _) = serve(operation.layer(backend()), |run| text(200, run.to_string()));
-        let request = || {
-            let request = Request::post("/").header("x-user-id", "u-1");
-            request
-                .header("x-request", "r-1")
-                .body(body(r#"{"id":"r-1"}"#))
-                .unwrap()
-        };
-        assert_eq!(send(&service, request()).await.body(), "1");
-        assert!(is_replayed(&send(&service, request()).await));
-        let without = Request::post("/").header("x-user-id", "u-1");
-        let response = send(&service, without.body(body("{}")).unwrap()).await;
-        assert_eq!(
-            problem(&response),
-            "urn:idempotency:key-missing",
-            "{operation:?}"
-        );
+        let (service, _) = count(operation.layer(backend()));
+        let request = || of(without_key().header("x-request", "r-1"), r#"{"id":"r-1"}"#);
+        let requests = [request(), request(), of(without_key(), "{}")];
+        let expected = ["200 1", "200 1, replayed", "400 key-missing"];
+        let answers = answers(&service, requests).await;
+        assert_eq!(answers, expected, "{operation:?}");
     }
 }
 
@@ -200,12 +190,8 @@ fn of_attribute(key: &'static str, event: &str) -> RecordId {
         ..Settings::new()
     };
     let operation = CompiledOperation::new("shop::pay", &settings, &Variables::default()).unwrap();
-    operation
-        .identify(event, None)
-        .unwrap()
-        .key()
-        .unwrap()
-        .clone()
+    let identity = operation.identify(event, None).unwrap();
+    identity.key().unwrap().clone()
 }
 
 #[tokio::test]
@@ -215,23 +201,15 @@ async fn the_layer_and_an_attribute_with_the_same_parts_have_one_record() {
         r#"{{"headers":{{"Idempotency-Key":"k-1"}},"requestContext":{claims},"body":"{{}}"}}"#
     );
     let context = || serde_json::from_str(claims).ok();
-    let (parts, ()) = Request::post("/")
-        .header("idempotency-key", "k-1")
-        .body(())
-        .unwrap()
-        .into_parts();
+    let head = Request::post("/").header("idempotency-key", "k-1");
+    let (parts, _) = of(head, "").into_parts();
+    let received = ReceivedRequest::new(&parts, b"{}").with_request_context(&context);
     let builder = || builder().key_prefix("payments");
     let sub = "requestContext.authorizer.jwt.claims.sub";
-    let received = ReceivedRequest::new(&parts, b"{}").with_request_context(&context);
+    let in_header = "[requestContext.authorizer.jwt.claims.sub, header(@, 'Idempotency-Key')]";
     for (operation, key) in [
-        (
-            builder().caller(sub),
-            "[requestContext.authorizer.jwt.claims.sub, header(@, 'Idempotency-Key')]",
-        ),
-        (
-            builder().caller_from(|_| Some("u-1".to_owned())),
-            "[requestContext.authorizer.jwt.claims.sub, header(@, 'Idempotency-Key')]",
-        ),
+        (builder().caller(sub), in_header),
+        (builder().caller_from(|_| Some("u-1".to_owned())), in_header),
         (
             builder()
                 .caller(sub)
@@ -243,101 +221,80 @@ async fn the_layer_and_an_attribute_with_the_same_parts_have_one_record() {
             "header(@, 'Idempotency-Key')",
         ),
     ] {
-        let operation = operation.build().unwrap();
+        let operation = built(operation);
         let call = operation.call(Ok(place(backend())), &received);
         assert_eq!(call.key(), Some(&of_attribute(key, &event)), "{key}");
     }
 }
 
-#[tokio::test]
-async fn without_a_fingerprint_the_key_alone_decides() {
-    let operation = with(|builder| builder.without_fingerprint());
-    let (service, _) = serve(operation.layer(backend()), |_| text(200, "paid"));
-    pay(&service).await;
-    let other = post().uri("/refunds").body(body("other")).unwrap();
-    assert!(is_replayed(&send(&service, other).await));
-}
-
 /// A request of a client, with a key and a body that are the same for every client.
 fn of_client(client: &str) -> Request<Body> {
-    Request::post("/payments")
-        .header("idempotency-key", "\"k-1\"")
-        .header("x-user-id", client)
-        .body(body("{}"))
-        .unwrap()
+    let head = Request::post("/payments").header("idempotency-key", "\"k-1\"");
+    of(head.header("x-user-id", client), "{}")
 }
 
-/// Sends the request of client A, then the same request of client B. Returns B's response.
-async fn attack(operation: HttpOperation, backend: Backend) -> Response<bytes::Bytes> {
-    let (service, _) = serve(operation.layer(backend), |run| {
-        text(200, format!("card of client {run}"))
-    });
-    let own = send(&service, of_client("a")).await;
-    assert_eq!(own.body(), "card of client 1");
-    send(&service, of_client("b")).await
-}
-
+/// Without the caller in the key, one client reads the response of another: this is the attack.
 #[tokio::test]
-async fn without_the_caller_in_the_key_one_client_reads_the_response_of_another() {
-    let shared = builder().shared_by_all_callers().build().unwrap();
-    let read = attack(shared, backend()).await;
-    assert_eq!(read.body(), "card of client 1", "this is the attack");
-    assert!(is_replayed(&read));
-}
-
-#[tokio::test]
-async fn with_the_caller_in_the_key_each_client_has_its_own_response() {
-    for operation in [
-        builder().caller_header("x-user-id").build(),
-        builder().caller("header(@, 'x-user-id')").build(),
-        builder()
-            .caller_from(|parts| {
+async fn each_client_has_its_own_response_unless_all_callers_share_their_keys() {
+    for (builder, of_b) in [
+        (builder().shared_by_all_callers(), "200 1, replayed"),
+        (builder().caller_header("x-user-id"), "200 2"),
+        (builder().caller("header(@, 'x-user-id')"), "200 2"),
+        (
+            builder().caller_from(|parts| {
                 let value = parts.headers.get("x-user-id")?;
                 value.to_str().ok().map(str::to_owned)
-            })
-            .build(),
+            }),
+            "200 2",
+        ),
     ] {
-        let own = attack(operation.unwrap(), backend()).await;
-        assert_eq!(own.body(), "card of client 2");
-        assert!(!is_replayed(&own));
+        let operation = built(builder);
+        let (service, _) = count(operation.layer(backend()));
+        let requests = [of_client("a"), of_client("b")];
+        let answers = answers(&service, requests).await;
+        assert_eq!(answers, ["200 1", of_b], "{operation:?}");
     }
 }
 
 #[tokio::test]
-async fn a_request_of_an_unknown_caller_is_refused_and_never_shares_a_key() {
-    let unknown = [
+async fn a_request_of_an_unknown_caller_is_refused_before_its_body_is_read() {
+    for builder in [
         builder().caller_header("x-user-id"),
         builder().caller("header(@, 'x-user-id')"),
         builder().caller("[requestContext.http.method, header(@, 'x-user-id')]"),
         builder().caller("requestContext.authorizer.jwt.claims.sub"),
+        builder().caller("iam_caller(@)"),
+        builder()
+            .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
+            .key("powertools_json(body).id"),
         builder().caller_from(|_| None),
+        builder().caller_from(|_| None).fingerprint("body"),
         builder().caller_from(|_| Some(String::new())),
-    ];
-    for builder in unknown {
-        let operation = builder.build().unwrap();
-        let (service, runs) = serve(operation.layer(backend()), |_| text(200, "paid"));
-        let request = Request::post("/payments").header("idempotency-key", "k-1");
-        let response = send(&service, request.body(body("{}")).unwrap()).await;
-        assert_eq!(response.status(), StatusCode::FORBIDDEN, "{operation:?}");
-        assert_eq!(problem(&response), "urn:idempotency:caller-unknown");
-        assert_eq!(runs.count(), 0);
+    ] {
+        let operation = built(builder);
+        let (service, runs) = count(operation.layer(backend()));
+        let reads = Runs::default();
+        let counted = reads.clone();
+        let chunks = futures_util::stream::repeat_with(move || {
+            counted.add();
+            Ok::<_, Infallible>("x".repeat(64 * 1024))
+        });
+        let head = Request::post("/payments").header("idempotency-key", "k-1");
+        let answer = answer(&service, of(head, Body::from_stream(chunks))).await;
+        assert_eq!(answer, "403 caller-unknown", "{operation:?}");
+        assert_eq!((reads.count(), runs.count()), (0, 0), "{operation:?}");
     }
 }
 
 #[tokio::test]
 async fn a_caller_header_that_is_empty_or_repeated_names_no_caller() {
-    let (service, runs) = serve(operation().layer(backend()), |_| text(200, "paid"));
+    let (service, runs) = count(operation().layer(backend()));
     for values in [&[""][..], &["  "], &["u-1", "u-2"], &["u-1", "u-1"]] {
-        let mut request = Request::post("/payments").header("idempotency-key", "k-1");
-        for value in values {
-            request = request.header("x-user-id", *value);
-        }
-        let response = send(&service, request.body(body("{}")).unwrap()).await;
-        assert_eq!(
-            problem(&response),
-            "urn:idempotency:caller-unknown",
-            "{values:?}"
-        );
+        let head = Request::post("/payments").header("idempotency-key", "k-1");
+        let with_callers = |head: Builder, value: &&str| head.header("x-user-id", *value);
+        let request = of(values.iter().fold(head, with_callers), "{}");
+        let answer = answer(&service, request).await;
+        assert_eq!(answer, "403 caller-unknown", "{values:?}");
     }
     assert_eq!(runs.count(), 0);
 }
@@ -347,23 +304,15 @@ async fn a_caller_in_an_extension_is_found() {
     #[derive(Clone)]
     struct User(&'static str);
 
-    let operation = builder()
-        .caller_from(|parts| Some(parts.extensions.get::<User>()?.0.to_owned()))
-        .build()
-        .unwrap();
-    let (service, _) = serve(operation.layer(backend()), |run| text(200, run.to_string()));
-    let of = |user| {
+    let caller = |parts: &Parts| Some(parts.extensions.get::<User>()?.0.to_owned());
+    let (service, _) = count(built(builder().caller_from(caller)).layer(backend()));
+    let by = |user| {
         let mut request = of_client("the header is not read");
         request.extensions_mut().insert(User(user));
         request
     };
-    let responses = [
-        send(&service, of("a")).await,
-        send(&service, of("b")).await,
-        send(&service, of("a")).await,
-    ];
-    let bodies = responses.map(|response| response.into_body());
-    assert_eq!(bodies, ["1", "2", "1"]);
+    let answers = answers(&service, [by("a"), by("b"), by("a")]).await;
+    assert_eq!(answers, ["200 1", "200 2", "200 1, replayed"]);
 }
 
 /// Returns the record of a request with key `k-1` and this `requestContext`; `None` if the request is refused.
@@ -490,32 +439,5 @@ fn another_client_cannot_have_the_value_of_a_recommended_caller() {
     ] {
         let caller = "requestContext.authorizer.jwt.claims.[iss, sub]";
         assert_eq!(record(caller, &jwt(claims)), None);
-    }
-}
-
-#[tokio::test]
-async fn a_request_without_a_caller_is_refused_before_its_body_is_read() {
-    for builder in [
-        builder().caller_header("x-user-id"),
-        builder().caller("header(@, 'x-user-id')"),
-        builder().caller("iam_caller(@)"),
-        builder()
-            .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
-            .key("powertools_json(body).id"),
-        builder().caller_from(|_| None).fingerprint("body"),
-    ] {
-        let operation = builder.build().unwrap();
-        let (service, runs) = serve(operation.layer(backend()), |_| text(200, "paid"));
-        let reads = Runs::default();
-        let counted = reads.clone();
-        let chunks = futures_util::stream::repeat_with(move || {
-            counted.add();
-            Ok::<_, std::convert::Infallible>("x".repeat(64 * 1024))
-        });
-        let request = Request::post("/payments").header("idempotency-key", "k-1");
-        let request = request.body(Body::from_stream(chunks)).unwrap();
-        let response = send(&service, request).await;
-        assert_eq!(problem(&response), "urn:idempotency:caller-unknown");
-        assert_eq!((reads.count(), runs.count()), (0, 0), "{operation:?}");
     }
 }

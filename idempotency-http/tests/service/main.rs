@@ -1,6 +1,6 @@
 //! The tower layer as its users meet it: axum, tower-http, and plain services.
 //!
-//! Here: requests, a clock that stands still, and an app that counts its runs.
+//! Here: requests, what a client sees of a response, a clock, and an app that counts its runs.
 #![allow(clippy::unwrap_used)]
 
 mod bodies;
@@ -10,8 +10,11 @@ mod keys;
 mod stack;
 
 use std::convert::Infallible;
+use std::fmt::Display;
+use std::future::{Future, pending, ready};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -19,30 +22,40 @@ use bytes::Bytes;
 use http::request::Builder;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
+use idempotency_core::config::Settings;
 use idempotency_core::engine::Backend;
 use idempotency_core::future::BoxFuture;
-use idempotency_core::store::MemoryStore;
+use idempotency_core::store::{MemoryStore, Store};
 use idempotency_core::system::SystemRandom;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_http::{
-    Host, HttpIdempotencyLayer, HttpOperation, HttpOperationBuilder, Place, ResponseBody, Variables,
+    Call, ClientReply, Host, HttpIdempotencyLayer, HttpOperation, HttpOperationBuilder, Place,
+    ReceivedRequest, ResponseBody, Variables, ViewError,
 };
-use tower::{Layer, Service, ServiceExt};
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// A clock that stands still.
-#[derive(Debug)]
-pub(crate) struct StillClock;
+/// A clock that stands still at [`NOW`], unless the test moves it.
+#[derive(Default)]
+pub(crate) struct TestClock(AtomicI64);
 
-/// The time of [`StillClock`].
+/// The time at which a [`TestClock`] starts.
 pub(crate) const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
 
-impl Clock for StillClock {
+impl TestClock {
+    /// Sets the milliseconds after [`NOW`].
+    pub(crate) fn set(&self, after: i64) {
+        self.0.store(after, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
     fn now(&self) -> EpochMillis {
-        NOW
+        EpochMillis::new(NOW.get() + self.0.load(Ordering::SeqCst))
     }
 
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
+        Box::pin(pending())
     }
 }
 
@@ -51,8 +64,11 @@ pub(crate) fn backend() -> Backend {
 }
 
 pub(crate) fn backend_over(store: &Arc<MemoryStore>) -> Backend {
-    let store = Arc::clone(store);
-    Backend::new(store, Arc::new(StillClock), Arc::new(SystemRandom))
+    backend_with(store.clone(), &Arc::default())
+}
+
+pub(crate) fn backend_with(store: Arc<dyn Store>, clock: &Arc<TestClock>) -> Backend {
+    Backend::new(store, clock.clone(), Arc::new(SystemRandom))
 }
 
 /// Returns a builder that reads no environment variables.
@@ -65,12 +81,22 @@ pub(crate) fn operation() -> HttpOperation {
     with(|builder| builder)
 }
 
-/// Returns the same with these settings.
+/// Returns the same with these rules.
 pub(crate) fn with(
     set: impl FnOnce(HttpOperationBuilder) -> HttpOperationBuilder,
 ) -> HttpOperation {
-    let builder = builder().caller_header("x-user-id");
-    set(builder).build().unwrap()
+    built(set(builder().caller_header("x-user-id")))
+}
+
+/// Returns the same with these settings.
+pub(crate) fn with_settings(set: impl FnOnce(&mut Settings)) -> HttpOperation {
+    let mut settings = Settings::new();
+    set(&mut settings);
+    with(|builder| builder.settings(settings))
+}
+
+pub(crate) fn built(builder: HttpOperationBuilder) -> HttpOperation {
+    builder.build().unwrap()
 }
 
 /// Returns a place without a deadline and a tenant.
@@ -84,61 +110,105 @@ pub(crate) fn place(backend: Backend) -> Place {
 
 /// Returns a POST of `/payments` by client `u-1` with key `k-1`.
 pub(crate) fn post() -> Builder {
-    Request::post("/payments")
-        .header("idempotency-key", "\"k-1\"")
-        .header("x-user-id", "u-1")
+    without_key().header("idempotency-key", "\"k-1\"")
 }
 
-pub(crate) fn body(text: &'static str) -> Body {
-    Body::from(text)
+/// Returns a POST of `/payments` by client `u-1` without a key.
+pub(crate) fn without_key() -> Builder {
+    Request::post("/payments").header("x-user-id", "u-1")
+}
+
+/// Returns the request with this body.
+pub(crate) fn of(head: Builder, body: impl Into<Body>) -> Request<Body> {
+    head.body(body.into()).unwrap()
+}
+
+/// Returns the request of [`post`] with an empty object.
+pub(crate) fn request() -> Request<Body> {
+    of(post(), "{}")
+}
+
+/// A service that a client can send requests to: an [`App`] or an axum `Router`.
+pub(crate) trait Serves:
+    Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone
+{
+}
+
+impl<S> Serves for S where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone
+{
 }
 
 /// Sends a request, and returns the response with its whole body.
-pub(crate) async fn send<S, R>(service: &S, request: Request<Body>) -> Response<Bytes>
-where
-    S: Service<Request<Body>, Response = Response<R>, Error = Infallible> + Clone,
-    R: http_body::Body<Data = Bytes>,
-    R::Error: std::fmt::Debug,
-{
+pub(crate) async fn send(service: &impl Serves, request: Request<Body>) -> Response<Bytes> {
     let response = service.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
     Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
 }
 
-/// Returns the request of [`post`] with an empty object.
-pub(crate) fn request() -> Request<Body> {
-    post().body(body("{}")).unwrap()
-}
-
 /// Sends the request of [`request`].
-pub(crate) async fn pay<S, R>(service: &S) -> Response<Bytes>
-where
-    S: Service<Request<Body>, Response = Response<R>, Error = Infallible> + Clone,
-    R: http_body::Body<Data = Bytes>,
-    R::Error: std::fmt::Debug,
-{
+pub(crate) async fn pay(service: &impl Serves) -> Response<Bytes> {
     send(service, request()).await
 }
 
-/// Returns the problem's `type`, and checks that the response is a problem.
+/// Sends a request, and returns what the client sees.
+pub(crate) async fn answer(service: &impl Serves, request: Request<Body>) -> String {
+    seen(&send(service, request).await)
+}
+
+/// Sends requests one after the other, and returns what their clients see.
+pub(crate) async fn answers(
+    service: &impl Serves,
+    requests: impl IntoIterator<Item = Request<Body>>,
+) -> Vec<String> {
+    let mut answers = Vec::new();
+    for request in requests {
+        answers.push(answer(service, request).await);
+    }
+    answers
+}
+
+/// Sends the request of [`request`] two times, and returns what its client sees.
+pub(crate) async fn twice(service: &impl Serves) -> Vec<String> {
+    answers(service, [request(), request()]).await
+}
+
+/// Returns what a client sees of a response, such as `201 paid, replayed`, or `409 in-progress, retry after 1` for a problem.
 #[track_caller]
-pub(crate) fn problem(response: &Response<Bytes>) -> String {
-    assert_eq!(
-        response.headers()["content-type"],
-        "application/problem+json"
-    );
-    let problem: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
-    assert_eq!(problem["status"], response.status().as_u16());
-    assert!(problem["title"].is_string() && problem["detail"].is_string());
-    problem["type"].as_str().unwrap().to_owned()
+pub(crate) fn seen(response: &Response<Bytes>) -> String {
+    let status = response.status().as_u16();
+    let header = |name| Some(response.headers().get(name)?.to_str().unwrap());
+    let is_problem = header("content-type") == Some("application/problem+json");
+    // A response to HEAD has no body.
+    let mut seen = if is_problem && !response.body().is_empty() {
+        let problem: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(problem["status"], status);
+        assert!(problem["title"].is_string() && problem["detail"].is_string());
+        let kind = problem["type"].as_str().unwrap();
+        let kind = kind.strip_prefix("urn:idempotency:").unwrap();
+        format!("{status} {kind}")
+    } else {
+        let text = String::from_utf8_lossy(response.body());
+        format!("{status} {text}").trim_end().to_owned()
+    };
+    if let Some(seconds) = header("retry-after") {
+        seen += &format!(", retry after {seconds}");
+    }
+    if is_replayed(response) {
+        seen += ", replayed";
+    }
+    seen
 }
 
 /// Returns true if the response is marked as a replay.
 pub(crate) fn is_replayed(response: &Response<Bytes>) -> bool {
-    response
-        .headers()
-        .get("idempotent-replayed")
-        .is_some_and(|value| value == "true")
+    let header = response.headers().get("idempotent-replayed");
+    header.is_some_and(|value| value == "true")
+}
+
+/// Returns the text of a body.
+pub(crate) fn text_of(response: &Response<Bytes>) -> &str {
+    std::str::from_utf8(response.body()).unwrap()
 }
 
 /// Counts the runs of a handler.
@@ -155,48 +225,74 @@ impl Runs {
     }
 }
 
-/// Returns a service that counts its runs and responds with `respond`.
-pub(crate) fn app<F, R>(
-    runs: &Runs,
-    respond: F,
-) -> impl Service<Request<Body>, Response = Response<R>, Error = Infallible, Future: Send + 'static>
-+ Clone
-+ Send
-+ use<F, R>
-+ 'static
-where
-    F: Fn(usize) -> Response<R> + Clone + Send + 'static,
-    R: Send + 'static,
-{
-    let runs = runs.clone();
-    tower::service_fn(move |_: Request<Body>| {
-        let response = respond(runs.add());
-        async move { Ok(response) }
-    })
-}
+/// A service in the layer.
+pub(crate) type App = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
-/// Returns a service in this layer that responds with `respond`, and the runs of its handler.
-pub(crate) fn serve<H, F, R>(
+/// Returns a service in this layer. Its handler takes the request and the number of the run.
+pub(crate) fn serve_with<H, F, R>(
     layer: HttpIdempotencyLayer<H>,
-    respond: F,
-) -> (
-    impl Service<
-        Request<Body>,
-        Response = Response<ResponseBody<R>>,
-        Error = Infallible,
-        Future: Send + 'static,
-    > + Clone
-    + Send
-    + 'static,
-    Runs,
-)
+    handler: impl Fn(Request<Body>, usize) -> F + Clone + Send + Sync + 'static,
+) -> (App, Runs)
 where
     H: Host,
-    F: Fn(usize) -> Response<R> + Clone + Send + 'static,
-    R: http_body::Body<Data = Bytes, Error: Send> + Send + 'static,
+    F: Future<Output = Response<R>> + Send + 'static,
+    R: http_body::Body<Data = Bytes, Error: Display + Send> + Send + 'static,
 {
     let runs = Runs::default();
-    (layer.layer(app(&runs, respond)), runs)
+    let counted = runs.clone();
+    let inner = service_fn(move |request| {
+        let response = handler(request, counted.add());
+        async { Ok::<_, Infallible>(response.await) }
+    });
+    let in_axum = |response: Response<ResponseBody<R>>| {
+        response.map(|body| Body::new(BodyExt::map_err(body, |error| error.to_string())))
+    };
+    let service = layer.layer(inner).map_response(in_axum);
+    (BoxCloneSyncService::new(service), runs)
+}
+
+/// Returns a service in this layer whose handler responds with `respond` to the number of the run.
+pub(crate) fn serve<H, R>(
+    layer: HttpIdempotencyLayer<H>,
+    respond: impl Fn(usize) -> Response<R> + Clone + Send + Sync + 'static,
+) -> (App, Runs)
+where
+    H: Host,
+    R: http_body::Body<Data = Bytes, Error: Display + Send> + Send + 'static,
+{
+    serve_with(layer, move |_, run| ready(respond(run)))
+}
+
+/// Returns a service in this layer whose runs respond with `1`, `2` and so on.
+pub(crate) fn count<H: Host>(layer: HttpIdempotencyLayer<H>) -> (App, Runs) {
+    serve(layer, |run| text(200, run.to_string()))
+}
+
+/// Returns a service in this layer whose handler never responds.
+pub(crate) fn hang<H: Host>(layer: HttpIdempotencyLayer<H>) -> (App, Runs) {
+    serve_with(layer, |_, _| pending::<Response<Body>>())
+}
+
+/// Starts a request whose handler waits.
+pub(crate) fn start(app: &App) -> impl Future + use<> {
+    let mut running = Box::pin(app.clone().oneshot(request()));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(running.as_mut().poll(&mut context).is_pending());
+    running
+}
+
+/// Runs a handler for a request in memory with an empty object.
+pub(crate) async fn run_in_memory<R, E, F: Future<Output = Result<R, E>>>(
+    operation: &HttpOperation,
+    store: &Arc<MemoryStore>,
+    head: Builder,
+    handler: impl FnOnce(Call) -> F,
+    view: impl FnOnce(&R) -> Result<Response<Bytes>, ViewError>,
+) -> Result<ClientReply<R>, E> {
+    let (parts, _) = of(head, "").into_parts();
+    let request = ReceivedRequest::new(&parts, b"{}");
+    let call = operation.call(Ok(place(backend_over(store))), &request);
+    call.run(handler, view).await
 }
 
 /// Returns a response of this status with this text.

@@ -5,27 +5,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::Request as AxumRequest;
-use axum::http::request::Parts;
+use axum::http::request::{Builder, Parts};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
 use axum::routing::{get, post as on_post};
-use axum::{Json, Router};
+use futures_util::stream;
 use http_body_util::BodyExt;
 use idempotency_core::error::Error as IdempotencyError;
 use idempotency_core::store::MemoryStore;
 use idempotency_http::{Backend, Host, HttpIdempotencyLayer, HttpOperation, Place};
 use lambda_http::Body as LambdaBody;
-use serde_json::{Value, json};
-use tower::{ServiceBuilder, ServiceExt};
+use tower::{Layer, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::TraceLayer;
-use tower_layer::Layer;
 
 use crate::*;
 
@@ -45,118 +44,109 @@ async fn authenticate(mut request: AxumRequest, next: Next) -> axum::response::R
     }
 }
 
-fn by_user() -> HttpOperation {
-    builder()
-        .caller_from(|parts| Some(parts.extensions.get::<User>()?.0.clone()))
-        .build()
-        .unwrap()
+fn by_user() -> HttpIdempotencyLayer<Backend> {
+    let caller = |parts: &Parts| Some(parts.extensions.get::<User>()?.0.clone());
+    built(builder().caller_from(caller)).layer(backend())
 }
 
-pub(crate) fn layer() -> HttpIdempotencyLayer<Backend> {
+fn layer() -> HttpIdempotencyLayer<Backend> {
     operation().layer(backend())
 }
 
-/// A route that counts its runs, with a text that is long enough to be compressed.
-pub(crate) fn payments(runs: &Runs) -> Router {
-    let runs = runs.clone();
-    let pay = async move || format!("charge {} {}", runs.add(), "x".repeat(100));
+/// A route whose response is the number of its run.
+fn payments() -> Router {
+    slow_once(false)
+}
+
+/// A route whose response is the number of its run. The first run never ends if `is_slow`.
+fn slow_once(is_slow: bool) -> Router {
+    let runs = Runs::default();
+    let pay = async move || {
+        let run = runs.add();
+        if is_slow && run == 1 {
+            std::future::pending::<()>().await;
+        }
+        run.to_string()
+    };
     Router::new().route("/payments", on_post(pay))
 }
 
 fn of_user(user: &str) -> Request<Body> {
-    post()
-        .header("authorization", user)
-        .body(body("{}"))
-        .unwrap()
+    of(post().header("authorization", user), "{}")
 }
 
 #[tokio::test]
 async fn authentication_outside_checks_every_replay() {
-    let runs = Runs::default();
-    let app = payments(&runs)
-        .layer(by_user().layer(backend()))
-        .layer(from_fn(authenticate));
-    assert_eq!(send(&app, of_user("alice")).await.status(), 200);
-    assert!(is_replayed(&send(&app, of_user("alice")).await));
-    assert!(!is_replayed(&send(&app, of_user("bob")).await));
-    let revoked = send(&app, of_user("mallory")).await;
-    assert_eq!((revoked.status().as_u16(), runs.count()), (401, 2));
+    let app = payments().layer(by_user()).layer(from_fn(authenticate));
+    let requests = ["alice", "alice", "bob", "mallory"].map(of_user);
+    let expected = ["200 1", "200 1, replayed", "200 2", "401"];
+    assert_eq!(answers(&app, requests).await, expected);
 }
 
 #[tokio::test]
 async fn authentication_inside_is_noticed_because_the_caller_is_unknown() {
-    let runs = Runs::default();
-    let app = payments(&runs)
-        .layer(from_fn(authenticate))
-        .layer(by_user().layer(backend()));
-    let response = send(&app, of_user("alice")).await;
-    assert_eq!(problem(&response), "urn:idempotency:caller-unknown");
-    assert_eq!(runs.count(), 0);
+    let app = payments().layer(from_fn(authenticate)).layer(by_user());
+    let answer = answer(&app, of_user("alice")).await;
+    assert_eq!(answer, "403 caller-unknown");
 }
 
 #[tokio::test]
 async fn authentication_inside_a_shared_layer_gives_a_replay_to_any_client() {
-    let runs = Runs::default();
-    let shared = builder().shared_by_all_callers().build().unwrap();
-    let app = payments(&runs)
+    let shared = built(builder().shared_by_all_callers());
+    let app = payments()
         .layer(from_fn(authenticate))
         .layer(shared.layer(backend()));
-    send(&app, of_user("alice")).await;
-    let stolen = send(&app, of_user("no token at all")).await;
-    assert_eq!(
-        stolen.status(),
-        200,
-        "the mistake: no token, and the response of alice"
-    );
-    assert!(is_replayed(&stolen));
+    // The mistake: no token, and the response of alice.
+    let requests = ["alice", "no token at all"].map(of_user);
+    let expected = ["200 1", "200 1, replayed"];
+    assert_eq!(answers(&app, requests).await, expected);
 }
 
 fn accepts_gzip() -> Request<Body> {
-    post()
-        .header("accept-encoding", "gzip")
-        .body(body("{}"))
-        .unwrap()
+    of(post().header("accept-encoding", "gzip"), "{}")
+}
+
+/// A route with a response that is long enough to be compressed.
+fn long_response() -> Router {
+    let pay = async || "x".repeat(100);
+    Router::new().route("/payments", on_post(pay))
 }
 
 #[tokio::test]
 async fn compression_outside_compresses_each_response_for_its_client() {
-    let app = payments(&Runs::default())
+    let app = long_response()
         .layer(layer())
         .layer(CompressionLayer::new());
     let first = send(&app, accepts_gzip()).await;
     assert_eq!(first.headers()["content-encoding"], "gzip");
     let plain = pay(&app).await;
-    assert!(is_replayed(&plain) && plain.body().starts_with(b"charge 1"));
+    let expected = format!("200 {}, replayed", "x".repeat(100));
+    assert_eq!(seen(&plain), expected);
     assert!(!plain.headers().contains_key("content-encoding"));
 }
 
 #[tokio::test]
 async fn compression_inside_hides_the_length_so_duplicates_get_an_error() {
-    let runs = Runs::default();
-    let app = payments(&runs)
+    let app = long_response()
         .layer(CompressionLayer::new())
         .layer(layer());
     let first = send(&app, accepts_gzip()).await;
     assert_eq!(first.headers()["content-encoding"], "gzip");
-    let second = send(&app, accepts_gzip()).await;
-    assert_eq!(problem(&second), "urn:idempotency:response-unavailable");
-    assert_eq!(runs.count(), 1);
+    let second = answer(&app, accepts_gzip()).await;
+    assert_eq!(second, "500 response-unavailable");
 }
 
 #[tokio::test]
 async fn compression_inside_with_collected_streams_replays_gzip_to_every_client() {
-    let collecting = builder().caller_header("x-user-id").collect_streams(true);
-    let app = payments(&Runs::default())
+    let collecting = with(|builder| builder.collect_streams(true));
+    let app = long_response()
         .layer(CompressionLayer::new())
-        .layer(collecting.build().unwrap().layer(backend()));
+        .layer(collecting.layer(backend()));
     let first = send(&app, accepts_gzip()).await;
+    // The client does not accept gzip.
     let plain = pay(&app).await;
-    assert!(is_replayed(&plain));
-    assert_eq!(
-        plain.headers()["content-encoding"],
-        "gzip",
-        "the client did not accept it"
-    );
+    assert_eq!(plain.headers()["content-encoding"], "gzip");
+    assert!(seen(&plain).ends_with(", replayed"));
     assert_eq!(plain.body(), first.body());
 }
 
@@ -166,51 +156,37 @@ fn cors() -> CorsLayer {
         .allow_methods([Method::POST])
 }
 
+const ALLOW_ORIGIN: &str = "access-control-allow-origin";
+
 #[tokio::test]
-async fn a_preflight_passes_and_cors_outside_marks_refusals_and_replays() {
-    let app = payments(&Runs::default()).layer(layer()).layer(cors());
-    let preflight = Request::builder()
-        .method(Method::OPTIONS)
-        .uri("/payments")
-        .header("origin", "https://shop.example")
-        .header("access-control-request-method", "POST");
-    let preflight = send(&app, preflight.body(body("")).unwrap()).await;
-    assert_eq!(preflight.status(), 200);
-    assert_eq!(preflight.headers()["access-control-allow-methods"], "POST");
-    let from_browser = || post().header("origin", "https://shop.example");
-    for _ in 0..2 {
-        let response = send(&app, from_browser().body(body("{}")).unwrap()).await;
-        assert!(
-            response
-                .headers()
-                .contains_key("access-control-allow-origin")
-        );
+async fn cors_outside_marks_refusals_and_replays_and_inside_lets_browsers_refuse_errors() {
+    for (app, marks_refusals) in [
+        (payments().layer(layer()).layer(cors()), true),
+        (payments().layer(cors()).layer(layer()), false),
+    ] {
+        for (body, expected, is_marked) in [
+            ("{}", "200 1", true),
+            ("{}", "200 1, replayed", true),
+            ("other", "422 key-reused", marks_refusals),
+        ] {
+            let from_browser = post().header("origin", "https://shop.example");
+            let response = send(&app, of(from_browser, body)).await;
+            assert_eq!(seen(&response), expected);
+            let found = response.headers().contains_key(ALLOW_ORIGIN);
+            assert_eq!(found, is_marked, "{expected}");
+        }
     }
-    let refused = send(&app, from_browser().body(body("other")).unwrap()).await;
-    assert_eq!(refused.status(), 422);
-    assert!(
-        refused
-            .headers()
-            .contains_key("access-control-allow-origin")
-    );
 }
 
 #[tokio::test]
-async fn cors_inside_marks_replays_and_lets_browsers_refuse_errors() {
-    let app = payments(&Runs::default()).layer(cors()).layer(layer());
-    let from_browser = || post().header("origin", "https://shop.example");
-    let first = send(&app, from_browser().body(body("{}")).unwrap()).await;
-    assert!(first.headers().contains_key("access-control-allow-origin"));
-    let replay = send(&app, from_browser().body(body("{}")).unwrap()).await;
-    assert!(is_replayed(&replay));
-    assert!(replay.headers().contains_key("access-control-allow-origin"));
-    let refused = send(&app, from_browser().body(body("other")).unwrap()).await;
-    assert_eq!(refused.status(), 422);
-    assert!(
-        !refused
-            .headers()
-            .contains_key("access-control-allow-origin")
-    );
+async fn a_preflight_passes() {
+    let app = payments().layer(layer()).layer(cors());
+    let preflight = Request::options("/payments")
+        .header("origin", "https://shop.example")
+        .header("access-control-request-method", "POST");
+    let preflight = send(&app, of(preflight, "")).await;
+    assert_eq!(preflight.status(), 200);
+    assert_eq!(preflight.headers()["access-control-allow-methods"], "POST");
 }
 
 /// The headers with which a service answers CORS itself.
@@ -225,72 +201,35 @@ fn own_cors(request: &HeaderMap) -> HeaderMap {
 
 #[tokio::test]
 async fn a_service_that_answers_cors_itself_adds_its_headers_to_replays_and_errors() {
-    let operation = builder().caller_header("x-user-id").add_headers(own_cors);
-    let operation = operation
-        .methods([Method::POST, Method::HEAD])
-        .max_request_body(8);
-    let operation = operation.build().unwrap();
+    let operation = with(|builder| {
+        let builder = builder.add_headers(own_cors).max_request_body(8);
+        builder.methods([Method::POST, Method::HEAD])
+    });
     let pay = async |headers: HeaderMap| (own_cors(&headers), "paid");
     let app = Router::new()
         .route("/payments", axum::routing::any(pay))
         .layer(operation.layer(backend()));
-    let of = |origin: &'static str| post().header("origin", origin);
     let (shop, admin) = ("https://shop.example", "https://admin.example");
-    let without = |name: &str, mut request: Request<Body>| {
-        request.headers_mut().remove(name);
-        request
-    };
-    let head = of(shop).method(Method::HEAD);
-    for (request, origin, status, replayed) in [
-        (of(shop).body(body("{}")), shop, 200, false),
-        (of(shop).body(body("{}")), shop, 200, true),
+    let anonymous = || Request::post("/payments").header("idempotency-key", "k-1");
+    let head = post().method(Method::HEAD);
+    for (head, body, origin, expected) in [
+        (post(), "{}", shop, "200 paid"),
+        (post(), "{}", shop, "200 paid, replayed"),
         // The stored response has the header of the first origin.
-        (of(admin).body(body("{}")), admin, 200, true),
-        (of(shop).body(body("other")), shop, 422, false),
-        (head.body(body("{}")), shop, 422, false),
-        (of(shop).body(body("123456789")), shop, 413, false),
-        (
-            Ok(without("x-user-id", of(shop).body(body("{}")).unwrap())),
-            shop,
-            403,
-            false,
-        ),
-        (
-            Ok(without(
-                "idempotency-key",
-                of(shop).body(body("{}")).unwrap(),
-            )),
-            shop,
-            400,
-            false,
-        ),
+        (post(), "{}", admin, "200 paid, replayed"),
+        (post(), "other", shop, "422 key-reused"),
+        (head, "{}", shop, "422"),
+        (post(), "123456789", shop, "413 body-too-large"),
+        (anonymous(), "{}", shop, "403 caller-unknown"),
+        (without_key(), "{}", shop, "400 key-missing"),
     ] {
-        let response = send(&app, request.unwrap()).await;
-        assert_eq!(
-            (response.status().as_u16(), is_replayed(&response)),
-            (status, replayed)
-        );
-        let headers = response.headers();
-        for (name, value) in [
-            ("access-control-allow-origin", origin),
-            ("x-frame-options", "DENY"),
-        ] {
-            let values: Vec<_> = headers.get_all(name).iter().collect();
-            assert_eq!(values, [value], "{status} {name}");
+        let response = send(&app, of(head.header("origin", origin), body)).await;
+        assert_eq!(seen(&response), expected);
+        for (name, value) in [(ALLOW_ORIGIN, origin), ("x-frame-options", "DENY")] {
+            let values = response.headers().get_all(name).iter();
+            assert!(values.eq([value]), "{expected} {name}");
         }
     }
-}
-
-/// A router whose first run never ends.
-fn slow(runs: &Runs) -> Router {
-    let runs = runs.clone();
-    let pay = async move || {
-        if runs.add() == 1 {
-            std::future::pending::<()>().await;
-        }
-        "paid"
-    };
-    Router::new().route("/payments", on_post(pay))
 }
 
 fn timeout() -> TimeoutLayer {
@@ -299,27 +238,18 @@ fn timeout() -> TimeoutLayer {
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_inside_is_a_failure_that_frees_the_key() {
-    let runs = Runs::default();
-    let app = slow(&runs).layer(timeout()).layer(layer());
-    let first = pay(&app).await;
-    assert_eq!(first.status(), 504);
-    let second = pay(&app).await;
-    assert_eq!((second.body(), runs.count()), (&"paid".into(), 2));
+    let app = slow_once(true).layer(timeout()).layer(layer());
+    assert_eq!(twice(&app).await, ["504", "200 2"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_outside_drops_the_call_so_its_key_is_busy_until_the_lease_ends() {
-    let runs = Runs::default();
     let store = Arc::new(MemoryStore::new());
-    let app = slow(&runs)
-        .layer(operation().layer(backend_over(&store)))
-        .layer(timeout());
-    let first = pay(&app).await;
-    assert_eq!(first.status(), 504);
-    let second = pay(&app).await;
-    assert_eq!(problem(&second), "urn:idempotency:in-progress");
-    assert_eq!(second.headers()["retry-after"], "1");
-    assert_eq!((runs.count(), store.len()), (1, 1));
+    let layer = operation().layer(backend_over(&store));
+    let app = slow_once(true).layer(layer).layer(timeout());
+    let expected = ["504", "409 in-progress, retry after 1"];
+    assert_eq!(twice(&app).await, expected);
+    assert_eq!(store.len(), 1);
 }
 
 #[tokio::test]
@@ -328,178 +258,113 @@ async fn a_limit_of_the_body_outside_is_413_and_inside_it_is_a_stored_response()
     let read = runs.clone();
     let pay = async move |text: String| {
         read.add();
-        text.len().to_string()
+        text
     };
     let router = || Router::new().route("/payments", on_post(pay.clone()));
-    let large = || post().body(Body::from_stream(Chunks(2))).unwrap();
+    let large = || {
+        let chunks = stream::iter([Ok::<_, Infallible>("1234"); 2]);
+        of(post(), Body::from_stream(chunks))
+    };
     let outside = router().layer(layer()).layer(RequestBodyLimitLayer::new(4));
-    let response = send(&outside, large()).await;
-    assert_eq!(response.status(), 413);
-    assert_eq!(problem(&response), "urn:idempotency:body-too-large");
-    assert_eq!(
-        send(&outside, post().body(body("four")).unwrap())
-            .await
-            .status(),
-        200
-    );
+    let sent = answers(&outside, [large(), of(post(), "four")]).await;
+    assert_eq!(sent, ["413 body-too-large", "200 four"]);
 
     let inside = router().layer(RequestBodyLimitLayer::new(4)).layer(layer());
     assert_eq!(send(&inside, large()).await.status(), 413);
-    assert!(
-        is_replayed(&send(&inside, large()).await),
-        "413 is the result of this request"
-    );
-    let smaller = send(&inside, post().body(body("four")).unwrap()).await;
-    assert_eq!(smaller.status(), 422, "the client needs a new key");
-}
-
-/// A stream of chunks of four bytes.
-struct Chunks(usize);
-
-impl futures_util::Stream for Chunks {
-    type Item = Result<&'static str, std::convert::Infallible>;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        let left = self.0.checked_sub(1);
-        self.0 = left.unwrap_or_default();
-        std::task::Poll::Ready(left.map(|_| Ok("1234")))
-    }
+    let again = answer(&inside, large()).await;
+    assert!(again.starts_with("413 ") && again.ends_with(", replayed"));
+    // 413 is the result of this request: the client needs a new key.
+    let smaller = answer(&inside, of(post(), "four")).await;
+    assert_eq!(smaller, "422 key-reused");
+    assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test]
 async fn a_router_a_route_and_a_handler_take_the_layer() {
-    let handler = || async { Json(json!({"paid": true})) };
-    let apps: [Router; 4] = [
-        Router::new()
-            .route("/payments", on_post(handler))
-            .layer(layer()),
-        Router::new()
-            .route("/payments", on_post(handler))
-            .route_layer(layer()),
+    let handler = || async { ([("content-type", "text/x")], "paid") };
+    let routed = || Router::new().route("/payments", on_post(handler));
+    let traced = ServiceBuilder::new()
+        .layer(TraceLayer::new_for_http())
+        .layer(layer());
+    for app in [
+        routed().layer(layer()),
+        routed().route_layer(layer()),
         Router::new().route("/payments", on_post(handler).layer(layer())),
-        Router::new().route("/payments", on_post(handler)).layer(
-            ServiceBuilder::new()
-                .layer(TraceLayer::new_for_http())
-                .layer(layer()),
-        ),
-    ];
-    for app in apps {
-        for replayed in [false, true] {
+        routed().layer(traced),
+    ] {
+        for expected in ["200 paid", "200 paid, replayed"] {
             let response = pay(&app).await;
-            let paid: Value = serde_json::from_slice(response.body()).unwrap();
-            assert_eq!(
-                (paid, is_replayed(&response)),
-                (json!({"paid": true}), replayed)
-            );
-            assert_eq!(response.headers()["content-type"], "application/json");
+            assert_eq!(seen(&response), expected);
+            assert_eq!(response.headers()["content-type"], "text/x");
         }
     }
 }
 
+fn to(uri: &str) -> Builder {
+    post().uri(uri)
+}
+
 #[tokio::test]
 async fn a_layer_around_the_router_stores_404_and_a_route_layer_does_not_see_it() {
-    let runs = Runs::default();
-    let lost = || post().uri("/paymnets").body(body("{}")).unwrap();
-    let around = payments(&runs).layer(layer());
-    assert!(!is_replayed(&send(&around, lost()).await));
-    assert!(
-        is_replayed(&send(&around, lost()).await),
-        "the mistake: 404 takes the key"
-    );
-    assert_eq!(pay(&around).await.status(), 422);
-
-    let routes = payments(&runs).route_layer(layer());
-    for _ in 0..2 {
-        let response = send(&routes, lost()).await;
-        assert_eq!(
-            (response.status().as_u16(), is_replayed(&response)),
-            (404, false)
-        );
-    }
-    assert_eq!(pay(&routes).await.status(), 200);
+    let requests = || {
+        [
+            of(to("/paymnets"), "{}"),
+            of(to("/paymnets"), "{}"),
+            request(),
+        ]
+    };
+    let around = payments().layer(layer());
+    // The mistake: 404 takes the key.
+    let expected = ["404", "404, replayed", "422 key-reused"];
+    assert_eq!(answers(&around, requests()).await, expected);
+    let routes = payments().route_layer(layer());
+    let expected = ["404", "404", "200 1"];
+    assert_eq!(answers(&routes, requests()).await, expected);
 }
 
 #[tokio::test]
 async fn routes_that_are_added_after_the_layer_are_not_protected() {
-    let runs = Runs::default();
-    let counted = runs.clone();
-    let late = async move || counted.add().to_string();
     let app = Router::new()
         .route("/health", get(async || "ok"))
         .layer(layer())
-        .route("/payments", on_post(late));
-    for run in ["1", "2"] {
-        assert_eq!(pay(&app).await.body(), run);
-    }
+        .merge(payments());
+    assert_eq!(twice(&app).await, ["200 1", "200 2"]);
 }
 
 #[tokio::test]
 async fn a_layer_inside_a_nested_router_sees_the_path_without_its_prefix() {
-    let (runs, backend) = (Runs::default(), backend());
-    let nested = payments(&runs).layer(operation().layer(backend.clone()));
-    let app = Router::new()
-        .nest("/v1", nested.clone())
-        .nest("/v2", nested);
-    let of = |uri: &str| post().uri(uri).body(body("{}")).unwrap();
-    send(&app, of("/v1/payments")).await;
-    let other = send(&app, of("/v2/payments")).await;
-    assert!(
-        is_replayed(&other),
-        "the mistake: both are `/payments` of one operation"
-    );
-
-    let outside = Router::new()
-        .nest("/v1", payments(&runs))
-        .nest("/v2", payments(&runs))
-        .layer(operation().layer(backend));
-    let of = |uri: &str| {
-        let mut request = of(uri);
-        let key = HeaderValue::from_static("k-2");
-        request.headers_mut().insert("idempotency-key", key);
-        request
+    let nested = |inside: Router| {
+        Router::new()
+            .nest("/v1", inside.clone())
+            .nest("/v2", inside)
     };
-    send(&outside, of("/v1/payments")).await;
-    assert_eq!(send(&outside, of("/v2/payments")).await.status(), 422);
+    let requests = || ["/v1/payments", "/v2/payments"].map(|uri| of(to(uri), "{}"));
+    // The mistake: both are `/payments` of one operation.
+    let inside = nested(payments().layer(layer()));
+    let expected = ["200 1", "200 1, replayed"];
+    assert_eq!(answers(&inside, requests()).await, expected);
+    let outside = nested(payments()).layer(layer());
+    let expected = ["200 1", "422 key-reused"];
+    assert_eq!(answers(&outside, requests()).await, expected);
 }
 
 #[tokio::test]
 async fn two_layers_of_one_operation_block_each_other_and_two_operations_do_not() {
-    let runs = Runs::default();
-    let one = operation().layer(backend());
-    let twice = payments(&runs).layer(one.clone()).layer(one);
-    let response = pay(&twice).await;
-    assert_eq!(
-        problem(&response),
-        "urn:idempotency:in-progress",
-        "the mistake"
-    );
-    assert_eq!(runs.count(), 0);
+    let one = layer();
+    let app = payments().layer(one.clone()).layer(one);
+    let answer = answer(&app, request()).await;
+    assert_eq!(answer, "409 in-progress, retry after 1", "the mistake");
 
-    let outer = HttpOperation::builder("shop::gateway").caller_header("x-user-id");
-    let app = payments(&runs)
-        .layer(layer())
-        .layer(outer.build().unwrap().layer(backend()));
-    for replayed in [false, true] {
-        let response = pay(&app).await;
-        assert_eq!(
-            (response.status().as_u16(), is_replayed(&response)),
-            (200, replayed)
-        );
-    }
-    assert_eq!(runs.count(), 1);
+    let outer = built(HttpOperation::builder("shop::gateway").caller_header("x-user-id"));
+    let app = payments().layer(layer()).layer(outer.layer(backend()));
+    assert_eq!(twice(&app).await, ["200 1", "200 1, replayed"]);
 }
 
 #[test]
 fn the_service_is_clone_send_and_sync_if_the_inner_one_is() {
     fn check<T: Clone + Send + Sync + 'static>(_: T) {}
     check(layer());
-    let service = tower::service_fn(|_: Request<Body>| async {
-        Ok::<_, std::convert::Infallible>(axum::http::Response::new(Body::empty()))
-    });
-    check(layer().layer(service));
+    check(layer().layer(payments()));
 }
 
 /// A host of Lambda: its handlers get bytes as bytes.
@@ -534,7 +399,7 @@ async fn services_of_the_lambda_runtime_get_text_as_text_and_bytes_as_bytes() {
     };
     let service = operation()
         .layer(Lambda(backend()))
-        .layer(lambda_http::service_fn(handler));
+        .layer(service_fn(handler));
     for (key, sent, expected) in [
         ("k-1", LambdaBody::from("{}"), "text"),
         ("k-1", LambdaBody::from("{}"), "text"),

@@ -153,157 +153,118 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn position(lane: Option<&str>, group: Option<&str>) -> Position {
-        Position {
-            lane: lane.map(str::to_owned),
-            group: group.map(str::to_owned),
+    /// Plays a course on a plan. Each record is its lane and its group, where `.` is none. `s` starts all records that can start, `s1` one
+    /// of them, `+2` ends record 2 as done, `-2` as not done, and `!` stops the batch. Returns the records that started at each `s`, and
+    /// those that are returned.
+    fn play(records: &str, steps: &str) -> (String, Vec<usize>, Plan) {
+        let name = |letter: char| (letter != '.').then(|| letter.to_string());
+        let places = records.split(' ').map(|record| {
+            let mut letters = record.chars();
+            Position {
+                lane: letters.next().and_then(name),
+                group: letters.next().and_then(name),
+            }
+        });
+        let mut plan = Plan::new(if records.is_empty() {
+            Vec::new()
+        } else {
+            places.collect()
+        });
+        let mut started = Vec::new();
+        for step in steps.split(' ') {
+            let at = || step[1..].parse().unwrap();
+            match &step[..1] {
+                "+" => plan.end(at(), true),
+                "-" => plan.end(at(), false),
+                "!" => plan.stop(),
+                _ => {
+                    let most = step[1..].parse().unwrap_or(usize::MAX);
+                    let all = std::iter::from_fn(|| plan.start()).take(most);
+                    let all: Vec<_> = all.map(|at| at.to_string()).collect();
+                    started.push(all.join(","));
+                }
+            }
+        }
+        (started.join(" "), plan.returned(), plan)
+    }
+
+    #[test]
+    fn records_start_in_the_order_of_their_groups_and_lanes_and_the_rest_is_returned() {
+        let alone = ".. .. .. ..";
+        let one_shard = "xa xa xa xa";
+        let (abac, abbc, abbb) = ("xa xb xa xc", "xa xb xb xc", "xa xb xb xb");
+        let two_shards = "xs ys xs ys ys";
+        for (why, records, steps, starts, returned) in [
+            ("no group", alone, "s -2 +0 +3 -1", "0,1,2,3", &[1, 2][..]),
+            (
+                "a group runs one record at a time",
+                ".a .a .b .a .b",
+                "s +2 s +0 s +1 +4 s +3",
+                "0,2 4 1 3",
+                &[],
+            ),
+            (
+                "after a failure only the rest of the group is returned without a run",
+                ".a .b .a .b",
+                "s -0 +1 s +3 s",
+                "0,1 3 ",
+                &[0, 2],
+            ),
+            (
+                "the checkpoint of a shard is its first record that is not done",
+                one_shard,
+                "s +0 s -1 s",
+                "0 1 ",
+                &[1],
+            ),
+            (
+                "after a failure a shard starts only records before it",
+                abac,
+                "s1 s1 s1 -3 +0 s1 -1 +2",
+                "0 1 3 2",
+                &[1],
+            ),
+            (
+                "a later failure does not move the checkpoint forward",
+                abbc,
+                "s -0 -3 +1 s1",
+                "0,1,3 ",
+                &[0],
+            ),
+            (
+                "after the checkpoint nothing starts, nor what is behind it",
+                abbb,
+                "s1 -0 s",
+                "0 ",
+                &[0],
+            ),
+            (
+                "each shard has a checkpoint and groups of its own",
+                two_shards,
+                "s -0 +1 s -3 s",
+                "0,1 3 ",
+                &[0, 3],
+            ),
+            (
+                "after a stop nothing starts",
+                ".. ..",
+                "s1 ! s +0",
+                "0 ",
+                &[1],
+            ),
+            ("an empty batch", "", "s", "", &[]),
+        ] {
+            let (started, left, _) = play(records, steps);
+            assert_eq!((&started[..], &left[..]), (starts, returned), "{why}");
         }
     }
 
-    /// Returns a plan of a queue. Each letter is the group of a record; `.` is a record without a group.
-    fn queue(groups: &str) -> Plan {
-        let group = |letter: char| (letter != '.').then(|| letter.to_string());
-        Plan::new(
-            groups
-                .chars()
-                .map(|letter| Position {
-                    lane: None,
-                    group: group(letter),
-                })
-                .collect(),
-        )
-    }
-
-    /// Returns a plan of one shard with these groups.
-    fn shard(groups: &str) -> Plan {
-        let places = groups.chars();
-        Plan::new(
-            places
-                .map(|letter| position(Some("shard"), Some(&letter.to_string())))
-                .collect(),
-        )
-    }
-
-    /// Starts all records that can start now.
-    fn start_all(plan: &mut Plan) -> Vec<usize> {
-        std::iter::from_fn(|| plan.start()).collect()
-    }
-
     #[test]
-    fn records_without_a_group_start_at_once_and_are_returned_alone() {
-        let mut plan = queue("....");
-        assert_eq!(start_all(&mut plan), [0, 1, 2, 3]);
-        for (at, done) in [(2, false), (0, true), (3, true), (1, false)] {
-            plan.end(at, done);
-        }
-        assert_eq!(plan.returned(), [1, 2]);
-    }
-
-    #[test]
-    fn a_group_runs_one_record_at_a_time_in_order() {
-        let mut plan = queue("aabab");
-        assert_eq!(start_all(&mut plan), [0, 2]);
-        plan.end(2, true);
-        assert_eq!(start_all(&mut plan), [4]);
-        plan.end(0, true);
-        assert_eq!(start_all(&mut plan), [1]);
-        plan.end(1, true);
-        plan.end(4, true);
-        assert_eq!(start_all(&mut plan), [3]);
-        plan.end(3, true);
-        assert!(plan.returned().is_empty());
-    }
-
-    #[test]
-    fn after_a_failure_only_the_rest_of_its_group_is_returned_without_a_run() {
-        let mut plan = queue("abab");
-        assert_eq!(start_all(&mut plan), [0, 1]);
-        plan.end(0, false);
-        plan.end(1, true);
-        assert_eq!(start_all(&mut plan), [3]);
-        plan.end(3, true);
-        assert!(start_all(&mut plan).is_empty());
-        assert_eq!(plan.returned(), [0, 2]);
+    fn a_record_that_did_not_run_is_behind_another_or_had_no_time() {
+        let (.., plan) = play(".a .b .a .b", "s -0 +1 s +3 s");
         assert_eq!(plan.why_not_run(2), Some(Why::Behind));
         assert_eq!(plan.why_not_run(0), None);
-    }
-
-    #[test]
-    fn the_checkpoint_of_a_shard_is_its_first_record_that_is_not_done() {
-        let mut plan = shard("aaaa");
-        assert_eq!(start_all(&mut plan), [0]);
-        plan.end(0, true);
-        assert_eq!(start_all(&mut plan), [1]);
-        plan.end(1, false);
-        assert!(start_all(&mut plan).is_empty());
-        assert_eq!(plan.returned(), [1]);
-    }
-
-    #[test]
-    fn after_a_failure_a_shard_starts_only_records_before_it() {
-        // With partition keys: `a` has the records 0 and 2, `b` the record 1, `c` the record 3.
-        let mut plan = shard("abac");
-        assert_eq!(plan.start(), Some(0));
-        assert_eq!(plan.start(), Some(1));
-        assert_eq!(plan.start(), Some(3));
-        plan.end(3, false);
-        plan.end(0, true);
-        assert_eq!(plan.start(), Some(2), "it is before the checkpoint");
-        plan.end(1, false);
-        plan.end(2, true);
-        assert_eq!(plan.returned(), [1]);
-    }
-
-    #[test]
-    fn a_later_failure_does_not_move_the_checkpoint_forward() {
-        let mut plan = shard("abbc");
-        for at in [0, 1, 3] {
-            assert_eq!(plan.start(), Some(at));
-        }
-        plan.end(0, false);
-        plan.end(3, false);
-        plan.end(1, true);
-        assert_eq!(plan.start(), None, "the checkpoint is the record 0");
-        assert_eq!(plan.returned(), [0]);
-    }
-
-    #[test]
-    fn a_record_after_the_checkpoint_does_not_start_and_neither_do_those_behind_it() {
-        let mut plan = shard("abbb");
-        assert_eq!(plan.start(), Some(0));
-        plan.end(0, false);
-        assert!(start_all(&mut plan).is_empty());
-        assert_eq!(plan.returned(), [0]);
-    }
-
-    #[test]
-    fn each_shard_has_a_checkpoint_and_groups_of_its_own() {
-        let lanes = ["x", "y", "x", "y", "y"].map(|lane| position(Some(lane), Some("same")));
-        let mut plan = Plan::new(lanes.to_vec());
-        assert_eq!(start_all(&mut plan), [0, 1]);
-        plan.end(0, false);
-        plan.end(1, true);
-        assert_eq!(start_all(&mut plan), [3]);
-        plan.end(3, false);
-        assert!(start_all(&mut plan).is_empty());
-        assert_eq!(plan.returned(), [0, 3]);
-    }
-
-    #[test]
-    fn after_a_stop_nothing_starts_and_the_rest_is_returned() {
-        let mut plan = queue("..");
-        assert_eq!(plan.start(), Some(0));
-        plan.stop();
-        assert_eq!(plan.start(), None);
-        plan.end(0, true);
-        assert_eq!(plan.returned(), [1]);
+        let (.., plan) = play(".. ..", "s1 ! +0");
         assert_eq!(plan.why_not_run(1), Some(Why::NoTime));
-    }
-
-    #[test]
-    fn an_empty_batch_has_nothing_to_return() {
-        let mut plan = queue("");
-        assert_eq!(plan.start(), None);
-        assert!(plan.returned().is_empty());
     }
 }

@@ -43,16 +43,24 @@ impl<'a> Report<'a> {
 
     /// Counts a record, and logs it if it needs a look.
     pub(super) fn record(&mut self, identifier: &str, verdict: &Verdict) {
+        macro_rules! log {
+            ($level:ident, $($fields:tt)+) => {
+                tracing::$level!(
+                    target: TARGET,
+                    event_source = self.source,
+                    operation = self.operation,
+                    record = identifier,
+                    $($fields)+
+                )
+            };
+        }
         match verdict {
             Verdict::Done(done) => {
                 self.done += 1;
                 self.duplicates += usize::from(*done == Done::Duplicate);
                 if let Done::Despite(kind) = done {
-                    tracing::warn!(
-                        target: TARGET,
-                        event_source = self.source,
-                        operation = self.operation,
-                        record = identifier,
+                    log!(
+                        warn,
                         error = kind.name(),
                         "record acknowledged: its work is done, although its call ended in an error"
                     );
@@ -60,23 +68,13 @@ impl<'a> Report<'a> {
             }
             Verdict::Returned(why @ (Why::NoTime | Why::Behind)) => {
                 self.not_started += 1;
-                tracing::debug!(
-                    target: TARGET,
-                    event_source = self.source,
-                    operation = self.operation,
-                    record = identifier,
-                    reason = why.name(),
-                    "record returned without a run"
-                );
+                log!(debug, reason = why.name(), "record returned without a run");
             }
             Verdict::Returned(why) => {
                 self.failed += 1;
                 self.undecodable += usize::from(*why == Why::Undecodable);
-                tracing::warn!(
-                    target: TARGET,
-                    event_source = self.source,
-                    operation = self.operation,
-                    record = identifier,
+                log!(
+                    warn,
                     reason = why.name(),
                     error = why.error(),
                     cause = why.chain(),

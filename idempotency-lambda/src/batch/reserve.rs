@@ -126,28 +126,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reserve_is_a_second_or_a_tenth_of_a_short_invocation() {
+    async fn the_reserve_is_what_is_set_or_a_second_or_a_tenth_of_a_short_invocation() {
+        let two_seconds = Some(Duration::from_millis(2_000));
         with_clock(async |set| {
-            for (end, last) in [(30_000, 28_999), (3_000, 2_699), (10, 8)] {
+            for (end, setting, last) in [
+                (30_000, None, 28_999),
+                (3_000, None, 2_699),
+                (10, None, 8),
+                (3_000, two_seconds, 999),
+            ] {
                 set(0);
-                let reserve = Reserve::new(ends_at(end), None);
+                let reserve = Reserve::new(ends_at(end), setting);
                 set(last);
                 assert!(reserve.start().is_some(), "{end}");
                 set(last + 1);
                 assert!(reserve.start().is_none(), "{end}");
             }
-        })
-        .await;
-    }
-
-    #[tokio::test]
-    async fn the_reserve_that_is_set_is_taken_as_it_is() {
-        with_clock(async |set| {
-            let reserve = Reserve::new(ends_at(3_000), Some(Duration::from_millis(2_000)));
-            set(999);
-            assert!(reserve.start().is_some());
-            set(1_000);
-            assert!(reserve.start().is_none());
         })
         .await;
     }

@@ -76,94 +76,78 @@ where
 {
     // The calls of a batch are one flush of metrics, also if the function does not start with `run`.
     let change = Change::of_context(&event.context);
-    InScope::new(
-        change,
-        Box::pin(in_invocation(batch, event, reader, function)),
-    )
-    .await
-}
-
-/// Runs the function for each record, inside the scope of the invocation.
-async fn in_invocation<S, A, R, E, F, Fut>(
-    batch: Batch,
-    event: LambdaEvent<S>,
-    reader: Reader<S, A>,
-    function: Function<R, E, F>,
-) -> Result<S::Response, Error>
-where
-    S: EventSource,
-    F: Fn(A, Call) -> Fut,
-    Fut: Future<Output = Result<R, E>>,
-{
-    let LambdaEvent { payload, context } = event;
-    let keying = Keying::of(&batch).map_err(refused)?;
-    let operation = if S::WAITS {
-        batch.operation.waiting_by_default()
-    } else {
-        batch.operation
-    };
-    let operation = &operation;
-    let records = payload.records();
-    let identifiers = identifiers::<S>(operation, &records).map_err(refused)?;
-    let deadline = Deadline::from(&context);
-    let places: Vec<_> = records
-        .iter()
-        .map(|record| S::position(record, batch.order))
-        .collect();
-    let is_ordered = places.iter().any(|place| place.group.is_some());
-    let concurrency = batch
-        .concurrency
-        .unwrap_or(if is_ordered { 1 } else { UNORDERED });
-    let mut records: Vec<_> = records.into_iter().map(Some).collect();
-    let mut course = Course {
-        plan: Plan::new(places),
-        duplicates: Duplicates::default(),
-        ready: VecDeque::new(),
-        report: Report::new(S::NAME, operation.key_prefix(), records.len()),
-        identifiers: &identifiers,
-    };
-    let mut reserve = Reserve::new(deadline.clone(), batch.reserve);
-    let mut running = FuturesUnordered::new();
-    loop {
-        while running.len() < concurrency {
-            let Some(next) = course.next() else {
-                break;
-            };
-            let Some(started) = reserve.start() else {
-                if running.is_empty() && reserve.is_untried() {
-                    course.report.too_late(&reserve);
-                }
-                course.plan.stop();
-                break;
-            };
-            let ready = match next.ready {
-                Some(ready) => ready,
-                None => {
-                    let Some(record) = records.get_mut(next.at).and_then(Option::take) else {
-                        continue;
-                    };
-                    match prepare(operation, keying, &reader, record, deadline.clone()) {
-                        Ok(ready) => match course.meet(next.at, ready) {
-                            Some(ready) => ready,
-                            None => continue,
-                        },
-                        Err(why) => {
-                            course.end(next.at, Verdict::Returned(why));
+    let batch = Box::pin(async move {
+        let LambdaEvent { payload, context } = event;
+        let keying = Keying::of(&batch).map_err(refused)?;
+        let operation = if S::WAITS {
+            batch.operation.waiting_by_default()
+        } else {
+            batch.operation
+        };
+        let operation = &operation;
+        let records = payload.records();
+        let identifiers = identifiers::<S>(operation, &records).map_err(refused)?;
+        let deadline = Deadline::from(&context);
+        let places: Vec<_> = records
+            .iter()
+            .map(|record| S::position(record, batch.order))
+            .collect();
+        let is_ordered = places.iter().any(|place| place.group.is_some());
+        let concurrency = batch
+            .concurrency
+            .unwrap_or(if is_ordered { 1 } else { UNORDERED });
+        let mut records: Vec<_> = records.into_iter().map(Some).collect();
+        let mut course = Course {
+            plan: Plan::new(places),
+            duplicates: Duplicates::default(),
+            ready: VecDeque::new(),
+            report: Report::new(S::NAME, operation.key_prefix(), records.len()),
+            identifiers: &identifiers,
+        };
+        let mut reserve = Reserve::new(deadline.clone(), batch.reserve);
+        let mut running = FuturesUnordered::new();
+        loop {
+            while running.len() < concurrency {
+                let Some((at, ready)) = course.next() else {
+                    break;
+                };
+                let Some(started) = reserve.start() else {
+                    if running.is_empty() && reserve.is_untried() {
+                        course.report.too_late(&reserve);
+                    }
+                    course.plan.stop();
+                    break;
+                };
+                let ready = match ready {
+                    Some(ready) => ready,
+                    None => {
+                        let Some(record) = records.get_mut(at).and_then(Option::take) else {
                             continue;
+                        };
+                        match prepare(operation, keying, &reader, record, deadline.clone()) {
+                            Ok(ready) => match course.meet(at, ready) {
+                                Some(ready) => ready,
+                                None => continue,
+                            },
+                            Err(why) => {
+                                course.end(at, Verdict::Returned(why));
+                                continue;
+                            }
                         }
                     }
-                }
+                };
+                let call = call(at, started, ready, &function, batch.log_errors);
+                running.push(Box::pin(call));
+            }
+            let Some((at, started, verdict)) = running.next().await else {
+                break;
             };
-            let call = call(next.at, started, ready, &function, batch.log_errors);
-            running.push(Box::pin(call));
+            reserve.learn(&started);
+            course.end(at, verdict);
         }
-        let Some((at, started, verdict)) = running.next().await else {
-            break;
-        };
-        reserve.learn(&started);
-        course.end(at, verdict);
-    }
-    Ok(S::response(course.finish()))
+        Ok(S::response(course.finish()))
+    });
+    InScope::new(change, batch).await
 }
 
 /// The course of a batch: which record is next, and how each ended.
@@ -176,26 +160,19 @@ struct Course<'a, A> {
     identifiers: &'a [String],
 }
 
-/// A record that can start.
-struct Next<A> {
-    at: usize,
-    ready: Option<Ready<A>>,
-}
-
 impl<A> Course<'_, A> {
-    fn next(&mut self) -> Option<Next<A>> {
+    /// Returns the place of the record that starts next, and its call if it waited for another record.
+    fn next(&mut self) -> Option<(usize, Option<Ready<A>>)> {
         if self.plan.is_stopped() {
             return None;
         }
         while let Some((at, ready)) = self.ready.pop_front() {
             if !self.plan.is_behind(at) {
-                let ready = Some(ready);
-                return Some(Next { at, ready });
+                return Some((at, Some(ready)));
             }
             self.end(at, Verdict::Returned(Why::Behind));
         }
-        let at = self.plan.start()?;
-        Some(Next { at, ready: None })
+        Some((self.plan.start()?, None))
     }
 
     /// Returns the record if it needs a call of its own now.

@@ -12,8 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::run::{Function, Reader, run_batch};
 use super::source::{EventSource, FromRecord};
-use crate::BoxError;
-use crate::diagnostic::named;
+use crate::diagnostic::{BoxError, named};
 use crate::operation::Operation;
 
 /// What the `key` and `validate` expressions of a batch's operation see.

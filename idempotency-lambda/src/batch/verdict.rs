@@ -13,8 +13,7 @@ use std::task::Poll;
 
 use idempotency_core::error::{Error, ErrorKind};
 
-use crate::BoxError;
-use crate::diagnostic::chain;
+use crate::diagnostic::{BoxError, chain};
 
 /// How a record ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,7 @@ use lambda_runtime::tower::{Layer, ServiceExt};
 use lambda_runtime::{Diagnostic, FunctionResponse, LambdaEvent, Runtime, Service};
 use serde::Serialize;
 
-use crate::BoxError;
-use crate::diagnostic::diagnostic;
+use crate::diagnostic::{BoxError, diagnostic};
 use crate::invocation::InvocationLayer;
 use crate::start::{ClearCaches, init};
 

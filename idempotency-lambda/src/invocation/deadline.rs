@@ -173,81 +173,63 @@ mod tests {
         context
     }
 
-    fn known(milliseconds: u64) -> Option<i64> {
-        deadline_of(&context(milliseconds, None)).map(EpochMillis::get)
-    }
+    /// A point in time that counts as a deadline, and a later one.
+    const TIMES: [u64; 2] = [1_600_000_000_000, 1_700_000_000_000];
 
     #[test]
-    fn a_deadline_before_lambda_existed_counts_as_unknown() {
-        assert_eq!(known(0), None);
-        assert_eq!(known(600_000), None);
-    }
-
-    #[test]
-    fn a_deadline_that_has_passed_still_counts() {
-        assert_eq!(known(1_600_000_000_000), Some(1_600_000_000_000));
+    fn a_deadline_before_lambda_existed_counts_as_unknown_and_one_that_has_passed_counts() {
+        for (milliseconds, known) in [(0, None), (600_000, None), (TIMES[0], Some(TIMES[0]))] {
+            let found = deadline_of(&context(milliseconds, None));
+            let found = found.map(|end| u64::try_from(end.get()).unwrap());
+            assert_eq!(found, known);
+        }
     }
 
     #[tokio::test]
-    async fn a_context_that_is_passed_hides_the_invocation_around_the_call() {
-        let around = context(1_600_000_000_000, Some("blue"));
-        let inside = with_invocation(&around, async {
-            let passed = Deadline::from(&context(1_700_000_000_000, None));
-            let without_deadline = Deadline::from(&context(600_000, None));
+    async fn a_call_in_an_invocation_has_its_own_deadline_and_tenant_as_far_as_it_says_them() {
+        let end = |milliseconds: i64| Some(EpochMillis::new(milliseconds));
+        for (deadline, expected, tenant) in [
+            // A context that is passed hides the invocation around the call.
             (
-                passed.invocation("charge").unwrap(),
-                without_deadline.invocation("charge").unwrap(),
-            )
-        });
-        let (passed, without_deadline) = inside.await;
-        assert_eq!(passed.deadline, Some(EpochMillis::new(1_700_000_000_000)));
-        assert_eq!(passed.tenant, None);
-        assert_eq!(without_deadline.deadline, None);
-        assert_eq!(without_deadline.tenant, None);
-    }
-
-    #[tokio::test]
-    async fn an_empty_context_inherits_the_invocation_around_the_call() {
-        let around = context(1_600_000_000_000, Some("blue"));
-        let inside = async { Deadline::from(&Context::default()).invocation("charge") };
-        let invocation = with_invocation(&around, inside).await.unwrap();
-        assert_eq!(
-            invocation.deadline,
-            Some(EpochMillis::new(1_600_000_000_000))
-        );
-        assert_eq!(invocation.tenant.as_deref(), Some("blue"));
-    }
-
-    #[tokio::test]
-    async fn a_point_in_time_keeps_the_tenant_of_the_invocation() {
-        let call = async { Deadline::At(EpochMillis::new(9)).invocation("charge") };
-        let around = context(1_600_000_000_000, Some("blue"));
-        let invocation = with_invocation(&around, call).await.unwrap();
-        assert_eq!(invocation.deadline, Some(EpochMillis::new(9)));
-        assert_eq!(invocation.tenant.as_deref(), Some("blue"));
-    }
-
-    fn with_request_id(mut context: Context) -> Context {
-        context.request_id = "r-1".to_owned();
-        context
-    }
-
-    #[test]
-    fn cargo_lambda_watch_has_an_invocation_without_a_deadline() {
-        let invocation = Invocation::of(&with_request_id(context(600_000, None))).unwrap();
-        assert!(invocation.is_known);
-        assert_eq!(invocation.deadline, None);
+                Deadline::from(&context(TIMES[1], None)),
+                end(1_700_000_000_000),
+                None,
+            ),
+            (Deadline::from(&context(600_000, None)), None, None),
+            // An empty context inherits it.
+            (
+                Deadline::from(&Context::default()),
+                end(1_600_000_000_000),
+                Some("blue"),
+            ),
+            // A point in time keeps its tenant.
+            (Deadline::At(EpochMillis::new(9)), end(9), Some("blue")),
+        ] {
+            let around = context(TIMES[0], Some("blue"));
+            let call = async { deadline.invocation("charge").unwrap() };
+            let invocation = with_invocation(&around, call).await;
+            assert_eq!(invocation.deadline, expected);
+            assert_eq!(invocation.tenant.as_deref(), tenant);
+        }
     }
 
     #[test]
     fn a_context_with_any_content_is_an_invocation_and_an_empty_one_is_not() {
+        let with_request_id = |mut context: Context| {
+            context.request_id = "r-1".to_owned();
+            context
+        };
         assert_eq!(Invocation::of(&Context::default()), None);
+        // The last one is that of `cargo lambda watch`.
         for context in [
             with_request_id(context(0, None)),
             context(1, None),
             context(0, Some("blue")),
+            with_request_id(context(600_000, None)),
         ] {
-            assert!(Invocation::of(&context).is_some(), "{context:?}");
+            let invocation = Invocation::of(&context).unwrap();
+            assert!(invocation.is_known, "{context:?}");
+            assert_eq!(invocation.deadline, None, "{context:?}");
         }
     }
 }

@@ -160,20 +160,20 @@ mod tests {
     }
 
     #[test]
-    fn inside_lambda_a_call_is_a_guess_unless_its_invocation_is_known() {
+    fn a_call_is_a_guess_only_inside_lambda_and_unless_its_invocation_is_known() {
         let known = Scope {
             invocation: Invocation::none(),
             ..Scope::default()
         };
         let unknown = Scope::default();
-        assert!(!is_guess(Some(&known), true));
-        assert!(is_guess(Some(&unknown), true));
-        assert!(is_guess(None, true));
-    }
-
-    #[test]
-    fn outside_lambda_a_call_without_an_invocation_is_no_guess() {
-        assert!(!is_guess(Some(&Scope::default()), false));
-        assert!(!is_guess(None, false));
+        for (scope, in_lambda, expected) in [
+            (Some(&known), true, false),
+            (Some(&unknown), true, true),
+            (None, true, true),
+            (Some(&unknown), false, false),
+            (None, false, false),
+        ] {
+            assert_eq!(is_guess(scope, in_lambda), expected, "{scope:?}");
+        }
     }
 }

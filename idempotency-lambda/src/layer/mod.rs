@@ -17,7 +17,7 @@ use lambda_runtime::{LambdaEvent, Service};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::BoxError;
+use crate::diagnostic::BoxError;
 use crate::event::Payload;
 use crate::invocation::{Change, InScope};
 use crate::operation::Operation;

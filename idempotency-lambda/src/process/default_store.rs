@@ -109,32 +109,26 @@ async fn dynamodb(_: &Variables) -> Result<Arc<dyn Store>, ConfigurationError> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn an_unknown_store_is_refused_with_the_known_names() {
-        let variables = Variables::from_iter([(STORE.to_owned(), "redis".to_owned())]);
-        let error = from_variables(&variables).await.err().unwrap();
-        assert_eq!(
-            error.to_string(),
-            "IDEMPOTENCY_STORE is `redis`: write one of `dynamodb`, `memory`"
-        );
+    fn only(name: &str, value: &str) -> Variables {
+        Variables::from_iter([(name.to_owned(), value.to_owned())])
     }
 
-    #[cfg(feature = "dynamodb")]
     #[test]
-    fn an_unknown_client_is_refused_with_the_known_names() {
-        let variables = [("IDEMPOTENCY_CLIENT".to_owned(), "fast".to_owned())];
-        assert_eq!(
-            check(&Variables::from_iter(variables))
-                .unwrap_err()
-                .to_string(),
-            "IDEMPOTENCY_CLIENT is `fast`: write one of `lean`, `sdk`"
-        );
+    fn an_unknown_store_or_client_is_refused_with_the_known_names() {
+        for (name, value, remedy) in [
+            (STORE, "redis", "write one of `dynamodb`, `memory`"),
+            #[cfg(feature = "dynamodb")]
+            ("IDEMPOTENCY_CLIENT", "fast", "write one of `lean`, `sdk`"),
+        ] {
+            let error = check(&only(name, value)).unwrap_err().to_string();
+            assert_eq!(error, format!("{name} is `{value}`: {remedy}"));
+        }
     }
 
     #[tokio::test]
     async fn the_store_in_memory_needs_no_other_variable() {
-        let variables = Variables::from_iter([(STORE.to_owned(), "memory".to_owned())]);
-        assert_eq!(from_variables(&variables).await.unwrap().name(), "memory");
+        let store = from_variables(&only(STORE, "memory")).await.unwrap();
+        assert_eq!(store.name(), "memory");
     }
 
     #[cfg(feature = "dynamodb")]

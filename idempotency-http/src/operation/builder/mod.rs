@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use idempotency_core::config::{KeyRequired, Settings, Variables};
 
-use super::identify::CallerFunction;
+use super::identify::CallerRule;
 use super::{AddedHeaders, ErrorResponse};
 use crate::problem::Problem;
 use crate::rules::{Rules, Unstorable};
@@ -64,12 +64,7 @@ struct HttpSettings {
 }
 
 /// A rule for the caller, before it is checked.
-enum Caller {
-    Expression(String),
-    Header(String),
-    Function(Arc<CallerFunction>),
-    Shared,
-}
+type Caller = CallerRule<String, String>;
 
 impl HttpOperationBuilder {
     /// Sets the settings that every operation has: window, lease, policies, prefix, hash.

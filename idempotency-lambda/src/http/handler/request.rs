@@ -1,5 +1,6 @@
 //! The HTTP request inside an event, for each kind of event.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -30,80 +31,63 @@ pub trait HttpEvent: Payload {
     fn read(&self, operation: &HttpOperation) -> RequestEvent;
 }
 
-impl HttpEvent for ApiGatewayV2httpRequest {
-    fn request(&self) -> Request<Vec<u8>> {
-        make(
-            &self.request_context.http.method,
-            self.raw_path.as_deref(),
-            self.raw_query_string.as_deref().unwrap_or_default(),
-            self.headers.clone(),
-            body(self.body.as_deref(), self.is_base64_encoded),
-        )
-    }
+/// Writes the request of each kind of event, from the fields in which the kinds differ.
+macro_rules! requests {
+    ($($event:ty { path: $path:ident, method: $method:expr, query: $query:expr, headers: $headers:expr })+) => {
+        $(impl HttpEvent for $event {
+            fn request(&self) -> Request<Vec<u8>> {
+                let method: fn(&Self) -> Method = $method;
+                let query: fn(&Self) -> Cow<'_, str> = $query;
+                let headers: fn(&Self) -> HeaderMap = $headers;
+                let mut request = Request::new(body(self.body.as_deref(), self.is_base64_encoded));
+                *request.method_mut() = method(self);
+                *request.uri_mut() = uri(self.$path.as_deref().unwrap_or("/"), &query(self));
+                *request.headers_mut() = headers(self);
+                request
+            }
 
-    fn read(&self, operation: &HttpOperation) -> RequestEvent {
-        operation.event(self)
-    }
+            fn read(&self, operation: &HttpOperation) -> RequestEvent {
+                operation.event(self)
+            }
+        })+
+    };
 }
 
-impl HttpEvent for LambdaFunctionUrlRequest {
-    fn request(&self) -> Request<Vec<u8>> {
-        let method = self.request_context.http.method.as_deref();
-        make(
-            &method
-                .and_then(|method| Method::from_bytes(method.as_bytes()).ok())
-                .unwrap_or_default(),
-            self.raw_path.as_deref(),
-            self.raw_query_string.as_deref().unwrap_or_default(),
-            self.headers.clone(),
-            body(self.body.as_deref(), self.is_base64_encoded),
-        )
+requests! {
+    ApiGatewayV2httpRequest {
+        path: raw_path,
+        method: |event| event.request_context.http.method.clone(),
+        query: |event| event.raw_query_string.as_deref().unwrap_or_default().into(),
+        headers: |event| event.headers.clone()
     }
-
-    fn read(&self, operation: &HttpOperation) -> RequestEvent {
-        operation.event(self)
+    LambdaFunctionUrlRequest {
+        path: raw_path,
+        method: |event| {
+            let name = event.request_context.http.method.as_deref().unwrap_or_default();
+            Method::from_bytes(name.as_bytes()).unwrap_or_default()
+        },
+        query: |event| event.raw_query_string.as_deref().unwrap_or_default().into(),
+        headers: |event| event.headers.clone()
     }
-}
-
-impl HttpEvent for ApiGatewayProxyRequest {
-    fn request(&self) -> Request<Vec<u8>> {
-        make(
-            &self.http_method,
-            self.path.as_deref(),
-            // API Gateway has decoded them.
-            &query(
-                &self.multi_value_query_string_parameters,
-                &self.query_string_parameters,
-                encoded,
-            ),
-            merged(&self.multi_value_headers, &self.headers),
-            body(self.body.as_deref(), self.is_base64_encoded),
-        )
+    ApiGatewayProxyRequest {
+        path: path,
+        method: |event| event.http_method.clone(),
+        // API Gateway has decoded the parameters.
+        query: |event| {
+            let all = &event.multi_value_query_string_parameters;
+            query(all, &event.query_string_parameters, encoded)
+        },
+        headers: |event| merged(&event.multi_value_headers, &event.headers)
     }
-
-    fn read(&self, operation: &HttpOperation) -> RequestEvent {
-        operation.event(self)
-    }
-}
-
-impl HttpEvent for AlbTargetGroupRequest {
-    fn request(&self) -> Request<Vec<u8>> {
-        make(
-            &self.http_method,
-            self.path.as_deref(),
-            // A load balancer leaves them as they were sent.
-            &query(
-                &self.multi_value_query_string_parameters,
-                &self.query_string_parameters,
-                str::to_owned,
-            ),
-            merged(&self.multi_value_headers, &self.headers),
-            body(self.body.as_deref(), self.is_base64_encoded),
-        )
-    }
-
-    fn read(&self, operation: &HttpOperation) -> RequestEvent {
-        operation.event(self)
+    AlbTargetGroupRequest {
+        path: path,
+        method: |event| event.http_method.clone(),
+        // A load balancer leaves the parameters as they were sent.
+        query: |event| {
+            let all = &event.multi_value_query_string_parameters;
+            query(all, &event.query_string_parameters, str::to_owned)
+        },
+        headers: |event| merged(&event.multi_value_headers, &event.headers)
     }
 }
 
@@ -117,20 +101,6 @@ impl<T: HttpEvent> HttpEvent for Raw<T> {
     }
 }
 
-fn make(
-    method: &Method,
-    path: Option<&str>,
-    query: &str,
-    headers: HeaderMap,
-    body: Vec<u8>,
-) -> Request<Vec<u8>> {
-    let mut request = Request::new(body);
-    *request.method_mut() = method.clone();
-    *request.uri_mut() = uri(path.unwrap_or("/"), query);
-    *request.headers_mut() = headers;
-    request
-}
-
 /// Returns the bytes of a body. A body that is not base64, although the event says so, is taken as it is.
 fn body(text: Option<&str>, is_base64: bool) -> Vec<u8> {
     let text = text.unwrap_or_default();
@@ -139,7 +109,11 @@ fn body(text: Option<&str>, is_base64: bool) -> Vec<u8> {
 }
 
 /// Returns the query of these parameters, in the order of their names: the event has them in no order.
-fn query(all: &impl Serialize, single: &impl Serialize, written: fn(&str) -> String) -> String {
+fn query(
+    all: &impl Serialize,
+    single: &impl Serialize,
+    written: fn(&str) -> String,
+) -> Cow<'static, str> {
     let parameters = match parameters(all) {
         all if all.is_empty() => parameters(single),
         all => all,
@@ -153,7 +127,7 @@ fn query(all: &impl Serialize, single: &impl Serialize, written: fn(&str) -> Str
                 .map(|value| format!("{name}={}", written(value))),
         );
     }
-    query.join("&")
+    query.join("&").into()
 }
 
 /// Encodes what has a meaning in a query, so that `a=1%26b%3D2` and `a=1&b=2` stay two queries.
@@ -227,7 +201,7 @@ pub(super) fn joined(headers: &HeaderMap) -> HeaderMap {
 mod tests {
     use super::*;
     use idempotency_core::config::Variables;
-    use idempotency_http::{MemoryStore, Place, ReceivedRequest, backend};
+    use idempotency_http::ReceivedRequest;
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
@@ -236,20 +210,25 @@ mod tests {
     }
 
     /// Returns method, URI, all values of the key's header, and body.
-    fn seen(request: &Request<Vec<u8>>) -> (String, String, Vec<&str>, &[u8]) {
+    fn seen<T: HttpEvent + DeserializeOwned>(event: Value) -> String {
+        let request = request::<T>(event);
         let values = request.headers().get_all("idempotency-key").iter();
-        (
-            request.method().to_string(),
-            request.uri().to_string(),
-            values.map(|value| value.to_str().unwrap()).collect(),
-            request.body(),
-        )
+        let keys: Vec<_> = values.map(|value| value.to_str().unwrap()).collect();
+        let body = String::from_utf8_lossy(request.body());
+        format!("{} {} {keys:?} {body}", request.method(), request.uri())
+    }
+
+    /// Returns an event with these members instead of its own.
+    fn with(mut event: Value, members: Value) -> Value {
+        let changed = event.as_object_mut().unwrap();
+        changed.extend(members.as_object().unwrap().clone());
+        event
     }
 
     fn v2() -> Value {
         json!({
             "version": "2.0", "routeKey": "POST /payments", "rawPath": "/payments", "rawQueryString": "b=2&a=1",
-            "headers": { "idempotency-key": "\"k-1\"" }, "isBase64Encoded": false, "body": "{}",
+            "headers": { "idempotency-key": "k-1" }, "isBase64Encoded": false, "body": "{}",
             "requestContext": { "accountId": "1", "apiId": "a", "timeEpoch": 1, "stage": "$default",
                 "http": { "method": "POST", "path": "/payments", "protocol": "HTTP/1.1", "sourceIp": "1.1.1.1", "userAgent": "t" } }
         })
@@ -266,69 +245,58 @@ mod tests {
         })
     }
 
+    fn load_balancer(members: Value) -> Value {
+        let context = json!({ "elb": { "targetGroupArn": "arn" } });
+        let event = json!({ "httpMethod": "POST", "path": "/p", "body": "", "isBase64Encoded": false, "requestContext": context });
+        with(event, members)
+    }
+
     #[test]
-    fn payload_format_2_and_function_urls_have_one_form() {
-        for request in [
-            request::<ApiGatewayV2httpRequest>(v2()),
-            request::<LambdaFunctionUrlRequest>(v2()),
+    fn each_kind_of_event_has_its_path_its_query_and_every_value_of_a_header() {
+        let of_v2 = r#"POST /payments?b=2&a=1 ["k-1"] {}"#;
+        assert_eq!(seen::<ApiGatewayV2httpRequest>(v2()), of_v2);
+        assert_eq!(seen::<LambdaFunctionUrlRequest>(v2()), of_v2);
+        let of_v1 = r#"POST /payments?a=x%20y&b=2&b=3 ["a", "b"] {}"#;
+        assert_eq!(seen::<ApiGatewayProxyRequest>(v1()), of_v1);
+        // A load balancer sends either single or multiple values.
+        for (members, expected) in [
+            (
+                json!({ "headers": { "idempotency-key": "b" }, "queryStringParameters": { "q": "%20" } }),
+                r#"POST /p?q=%20 ["b"] "#,
+            ),
+            (
+                json!({ "multiValueHeaders": { "idempotency-key": ["a", "b"] }, "multiValueQueryStringParameters": { "q": ["1", "2"] } }),
+                r#"POST /p?q=1&q=2 ["a", "b"] "#,
+            ),
         ] {
-            let expected = ("POST".to_owned(), "/payments?b=2&a=1".to_owned());
-            let (method, uri, keys, body) = seen(&request);
-            assert_eq!((method, uri), expected);
-            assert_eq!((keys, body), (vec!["\"k-1\""], b"{}".as_slice()));
+            let event = load_balancer(members);
+            assert_eq!(seen::<AlbTargetGroupRequest>(event), expected);
         }
     }
 
     #[test]
-    fn payload_format_1_has_every_value_of_a_repeated_header_and_parameter() {
-        let request = request::<ApiGatewayProxyRequest>(v1());
-        let (method, uri, keys, _) = seen(&request);
-        assert_eq!((method.as_str(), keys), ("POST", vec!["a", "b"]));
-        assert_eq!(uri, "/payments?a=x%20y&b=2&b=3");
-    }
-
-    #[test]
     fn parameters_that_api_gateway_has_decoded_stay_apart() {
-        let with = |parameters: Value| {
-            let mut event = v1();
-            event["multiValueQueryStringParameters"] = parameters;
-            request::<ApiGatewayProxyRequest>(event).uri().to_string()
-        };
-        assert_eq!(with(json!({"a": ["1&b=2"]})), "/payments?a=1%26b%3D2");
-        assert_eq!(with(json!({"a": ["1"], "b": ["2"]})), "/payments?a=1&b=2");
-        assert_ne!(with(json!({"a": ["%26"]})), with(json!({"a": ["&"]})));
-        assert_ne!(with(json!({"a": ["+"]})), with(json!({"a": [" "]})));
-    }
-
-    #[test]
-    fn a_load_balancer_sends_either_single_or_multiple_values() {
-        let context = json!({ "elb": { "targetGroupArn": "arn" } });
-        let event = |fields: Value| {
-            let mut event = json!({ "httpMethod": "POST", "path": "/p", "body": "", "isBase64Encoded": false, "requestContext": context });
-            event
-                .as_object_mut()
-                .unwrap()
-                .extend(fields.as_object().unwrap().clone());
-            request::<AlbTargetGroupRequest>(event)
-        };
-        let single = event(
-            json!({ "headers": { "idempotency-key": "b" }, "queryStringParameters": { "q": "%20" } }),
-        );
-        assert_eq!(seen(&single).1, "/p?q=%20");
-        assert_eq!(seen(&single).2, ["b"]);
-        let multiple = event(json!({
-            "multiValueHeaders": { "idempotency-key": ["a", "b"] }, "multiValueQueryStringParameters": { "q": ["1", "2"] }
-        }));
-        assert_eq!(seen(&multiple).1, "/p?q=1&q=2");
-        assert_eq!(seen(&multiple).2, ["a", "b"]);
+        for (parameters, query) in [
+            (json!({ "a": ["1&b=2"] }), "a=1%26b%3D2"),
+            (json!({ "a": ["1"], "b": ["2"] }), "a=1&b=2"),
+            (json!({ "a": ["%26"] }), "a=%2526"),
+            (json!({ "a": ["&"] }), "a=%26"),
+            (json!({ "a": ["+"] }), "a=%2B"),
+            (json!({ "a": [" "] }), "a=%20"),
+        ] {
+            let event = with(
+                v1(),
+                json!({ "multiValueQueryStringParameters": parameters }),
+            );
+            let request = request::<ApiGatewayProxyRequest>(event);
+            assert_eq!(request.uri().query(), Some(query));
+        }
     }
 
     #[test]
     fn a_binary_body_is_decoded_and_a_broken_one_is_taken_as_it_is() {
         for (text, bytes) in [("AP8=", [0, 255].as_slice()), ("?", b"?")] {
-            let mut event = v2();
-            event["body"] = text.into();
-            event["isBase64Encoded"] = true.into();
+            let event = with(v2(), json!({ "body": text, "isBase64Encoded": true }));
             assert_eq!(request::<ApiGatewayV2httpRequest>(event).body(), bytes);
         }
     }
@@ -341,53 +309,47 @@ mod tests {
             .caller(caller)
             .build()
             .unwrap();
-        let place = Place {
-            backend: backend(MemoryStore::new()),
-            deadline: None,
-            tenant: None,
-        };
         let read = event.read(&operation);
         let (parts, body) = event.request().into_parts();
         let request = ReceivedRequest::new(&parts, &body).with_event(&read);
-        let call = operation.call(Ok(place), &request);
-        call.key().map(ToString::to_string)
+        let identity = operation.identity(&request, None).ok()?;
+        identity.key().map(ToString::to_string)
     }
 
     #[test]
     fn a_raw_event_gives_expressions_the_text_that_was_sent() {
         let raw = Raw::<ApiGatewayProxyRequest>::from_json(v1().to_string()).unwrap();
         assert_eq!(raw.request().method(), Method::POST);
-        let (sent, lower) = ("headers.\"Idempotency-Key\"", "headers.\"idempotency-key\"");
-        assert!(key_by_caller(sent, &raw).is_some());
-        assert_eq!(key_by_caller(lower, &raw), None);
+        let typed = raw.clone().into_inner();
         // The type writes the names of headers in lower case. `header(@, ..)` finds both.
-        let any_case = "header(@, 'Idempotency-Key')";
-        let by_header = key_by_caller(any_case, &raw);
-        let typed = raw.into_inner();
-        assert_eq!(key_by_caller(sent, &typed), None);
-        assert!(key_by_caller(lower, &typed).is_some());
-        assert!(by_header.is_some());
-        assert_eq!(key_by_caller(any_case, &typed), by_header);
+        for (caller, is_in_raw, is_in_typed) in [
+            ("headers.\"Idempotency-Key\"", true, false),
+            ("headers.\"idempotency-key\"", false, true),
+            ("header(@, 'Idempotency-Key')", true, true),
+        ] {
+            let (of_raw, of_typed) = (key_by_caller(caller, &raw), key_by_caller(caller, &typed));
+            assert_eq!(of_raw.is_some(), is_in_raw, "{caller}");
+            assert_eq!(of_typed.is_some(), is_in_typed, "{caller}");
+            assert!(!is_in_raw || !is_in_typed || of_raw == of_typed, "{caller}");
+        }
     }
 
     #[test]
-    fn a_path_and_a_query_are_kept_as_they_are() {
-        let uri = uri("/orders/7%2F8;a=(b)", "a=1&b=%20x+y");
-        assert_eq!(uri, "/orders/7%2F8;a=(b)?a=1&b=%20x+y");
-    }
-
-    #[test]
-    fn bytes_that_a_uri_cannot_have_are_encoded() {
-        assert_eq!(
-            uri("/a b/ü?#", "c=\"d\" e"),
-            "/a%20b/%C3%BC%3F%23?c=%22d%22%20e"
-        );
-        assert_eq!(uri("", ""), "/");
-    }
-
-    #[test]
-    fn two_paths_never_become_one() {
-        assert_ne!(uri("/a?b", ""), uri("/a", "b"));
+    fn a_path_and_a_query_are_kept_and_bytes_that_a_uri_cannot_have_are_encoded() {
+        for (path, query, expected) in [
+            (
+                "/orders/7%2F8;a=(b)",
+                "a=1&b=%20x+y",
+                "/orders/7%2F8;a=(b)?a=1&b=%20x+y",
+            ),
+            ("/a b/ü?#", "c=\"d\" e", "/a%20b/%C3%BC%3F%23?c=%22d%22%20e"),
+            ("", "", "/"),
+            // Two paths never become one.
+            ("/a?b", "", "/a%3Fb"),
+            ("/a", "b", "/a?b"),
+        ] {
+            assert_eq!(uri(path, query), expected);
+        }
     }
 
     fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -400,15 +362,9 @@ mod tests {
 
     #[test]
     fn a_header_in_both_fields_has_all_its_values_once() {
-        let all = map(&[("idempotency-key", "a"), ("idempotency-key", "b")]);
-        let single = map(&[("idempotency-key", "b"), ("host", "h")]);
-        let merged = merged(&all, &single);
-        let expected = [
-            ("idempotency-key", "a"),
-            ("idempotency-key", "b"),
-            ("host", "h"),
-        ];
-        assert_eq!(merged, map(&expected));
+        let all = map(&[("key", "a"), ("key", "b")]);
+        let merged = merged(&all, &map(&[("key", "b"), ("host", "h")]));
+        assert_eq!(merged, map(&[("key", "a"), ("key", "b"), ("host", "h")]));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use aws_lambda_events::encodings::Body;
 use aws_lambda_events::lambda_function_urls::LambdaFunctionUrlResponse;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::response::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use idempotency_http::ViewError;
 
@@ -29,86 +30,67 @@ pub trait HttpResponse: Sized {
     fn from_http(response: Response<Vec<u8>>) -> Self;
 }
 
-impl HttpResponse for ApiGatewayV2httpResponse {
-    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
-        let body = bytes(self.body.as_ref(), self.is_base64_encoded)?;
-        let headers = merged(&self.multi_value_headers, &self.headers);
-        make(self.status_code, headers, body)
-    }
+/// Writes each kind of response: how its headers and its body are read, and how they are set for a response of this framework.
+macro_rules! responses {
+    ($($response:ty { headers: $headers:expr, body: $body:expr, set: $set:expr })+) => {
+        $(impl HttpResponse for $response {
+            fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
+                let headers: fn(&Self) -> HeaderMap = $headers;
+                let body: fn(&Self) -> Result<Vec<u8>, ViewError> = $body;
+                make(self.status_code, headers(self), body(self)?)
+            }
 
-    fn from_http(response: Response<Vec<u8>>) -> Self {
-        let (parts, body) = response.into_parts();
-        let (body, is_base64_encoded) = text(body);
-        let mut response = Self::default();
-        response.status_code = i64::from(parts.status.as_u16());
-        response.headers = joined(&parts.headers);
-        response.body = body.map(Body::Text);
-        response.is_base64_encoded = is_base64_encoded;
-        response
-    }
+            fn from_http(response: Response<Vec<u8>>) -> Self {
+                let set: fn(&mut Self, Parts, Option<String>) = $set;
+                let (parts, body) = response.into_parts();
+                let (body, is_base64_encoded) = text(body);
+                let mut response = Self::default();
+                response.status_code = i64::from(parts.status.as_u16());
+                response.is_base64_encoded = is_base64_encoded;
+                set(&mut response, parts, body);
+                response
+            }
+        })+
+    };
 }
 
-impl HttpResponse for LambdaFunctionUrlResponse {
-    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
-        let body = decoded(
-            self.body.as_deref().unwrap_or_default(),
-            self.is_base64_encoded,
-        )?;
-        make(self.status_code, self.headers.clone(), body)
+responses! {
+    ApiGatewayV2httpResponse {
+        headers: |sent| merged(&sent.multi_value_headers, &sent.headers),
+        body: |sent| bytes(sent.body.as_ref(), sent.is_base64_encoded),
+        set: |made, parts, body| {
+            made.headers = joined(&parts.headers);
+            made.body = body.map(Body::Text);
+        }
     }
-
-    fn from_http(response: Response<Vec<u8>>) -> Self {
-        let (parts, body) = response.into_parts();
-        let (body, is_base64_encoded) = text(body);
-        let mut response = Self::default();
-        response.status_code = i64::from(parts.status.as_u16());
-        response.headers = joined(&parts.headers);
-        response.body = body;
-        response.is_base64_encoded = is_base64_encoded;
-        response
+    LambdaFunctionUrlResponse {
+        headers: |sent| sent.headers.clone(),
+        body: |sent| decoded(sent.body.as_deref().unwrap_or_default(), sent.is_base64_encoded),
+        set: |made, parts, body| {
+            made.headers = joined(&parts.headers);
+            made.body = body;
+        }
     }
-}
-
-impl HttpResponse for ApiGatewayProxyResponse {
-    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
-        let body = bytes(self.body.as_ref(), self.is_base64_encoded)?;
-        let headers = merged(&self.multi_value_headers, &self.headers);
-        make(self.status_code, headers, body)
+    ApiGatewayProxyResponse {
+        headers: |sent| merged(&sent.multi_value_headers, &sent.headers),
+        body: |sent| bytes(sent.body.as_ref(), sent.is_base64_encoded),
+        set: |made, parts, body| {
+            // API Gateway merges both fields, so a header in both would be sent twice.
+            made.multi_value_headers = parts.headers;
+            made.body = body.map(Body::Text);
+        }
     }
-
-    fn from_http(response: Response<Vec<u8>>) -> Self {
-        let (parts, body) = response.into_parts();
-        let (body, is_base64_encoded) = text(body);
-        let mut response = Self::default();
-        response.status_code = i64::from(parts.status.as_u16());
-        // API Gateway merges both fields, so a header in both would be sent twice.
-        response.multi_value_headers = parts.headers;
-        response.body = body.map(Body::Text);
-        response.is_base64_encoded = is_base64_encoded;
-        response
-    }
-}
-
-impl HttpResponse for AlbTargetGroupResponse {
-    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
-        let body = bytes(self.body.as_ref(), self.is_base64_encoded)?;
-        let headers = merged(&self.multi_value_headers, &self.headers);
-        make(self.status_code, headers, body)
-    }
-
-    fn from_http(response: Response<Vec<u8>>) -> Self {
-        let (parts, body) = response.into_parts();
-        let (body, is_base64_encoded) = text(body);
-        let reason = parts.status.canonical_reason().unwrap_or_default();
-        let mut response = Self::default();
-        response.status_code = i64::from(parts.status.as_u16());
-        response.status_description = Some(format!("{} {reason}", parts.status.as_u16()));
-        // The target group's setting for multi-value headers decides which of the two fields is read.
-        response.headers = joined(&parts.headers);
-        response.multi_value_headers = parts.headers;
-        response.body = body.map(Body::Text);
-        response.is_base64_encoded = is_base64_encoded;
-        response
+    AlbTargetGroupResponse {
+        headers: |sent| merged(&sent.multi_value_headers, &sent.headers),
+        body: |sent| bytes(sent.body.as_ref(), sent.is_base64_encoded),
+        set: |made, parts, body| {
+            let reason = parts.status.canonical_reason().unwrap_or_default();
+            made.status_description = Some(format!("{} {reason}", parts.status.as_u16()));
+            // The target group's setting for multi-value headers decides which of the two fields is read.
+            made.headers = joined(&parts.headers);
+            made.multi_value_headers = parts.headers;
+            made.body = body.map(Body::Text);
+        }
     }
 }
 
@@ -176,38 +158,29 @@ mod tests {
         response
     }
 
-    fn sent<R: HttpResponse + Serialize>(body: &[u8]) -> Value {
-        serde_json::to_value(R::from_http(problem(body))).unwrap()
+    fn sent<R: HttpResponse + Serialize>() -> Value {
+        serde_json::to_value(R::from_http(problem(b"no"))).unwrap()
     }
 
     #[test]
     fn each_kind_is_sent_in_the_form_that_its_platform_reads() {
         let joined = json!({ "retry-after": "3", "link": "<a>, <b>" });
         let all = json!({ "retry-after": ["3"], "link": ["<a>", "<b>"] });
-        let v2 = sent::<ApiGatewayV2httpResponse>(b"no");
-        assert_eq!(v2["statusCode"], 409);
-        assert_eq!((&v2["headers"], &v2["body"]), (&joined, &json!("no")));
-        assert_eq!(
-            (&v2["multiValueHeaders"], &v2["cookies"]),
-            (&json!({}), &json!([]))
-        );
-        let url = sent::<LambdaFunctionUrlResponse>(b"no");
-        assert_eq!(
-            (&url["statusCode"], &url["headers"]),
-            (&json!(409), &joined)
-        );
-        let v1 = sent::<ApiGatewayProxyResponse>(b"no");
-        // API Gateway merges both fields: one of them is empty.
-        assert_eq!(
-            (&v1["headers"], &v1["multiValueHeaders"]),
-            (&json!({}), &all)
-        );
-        let alb = sent::<AlbTargetGroupResponse>(b"no");
-        // The target group's setting decides which one is read.
-        assert_eq!(
-            (&alb["headers"], &alb["multiValueHeaders"]),
-            (&joined, &all)
-        );
+        for (sent, headers, multi_value_headers) in [
+            (sent::<ApiGatewayV2httpResponse>(), &joined, json!({})),
+            (sent::<LambdaFunctionUrlResponse>(), &joined, Value::Null),
+            // API Gateway merges both fields: one of them is empty.
+            (sent::<ApiGatewayProxyResponse>(), &json!({}), all.clone()),
+            // The target group's setting decides which one is read.
+            (sent::<AlbTargetGroupResponse>(), &joined, all),
+        ] {
+            assert_eq!(sent["statusCode"], 409, "{sent}");
+            assert_eq!(sent["body"], "no", "{sent}");
+            assert_eq!(&sent["headers"], headers);
+            assert_eq!(sent["multiValueHeaders"], multi_value_headers);
+        }
+        assert_eq!(sent::<ApiGatewayV2httpResponse>()["cookies"], json!([]));
+        let alb = sent::<AlbTargetGroupResponse>();
         assert_eq!(alb["statusDescription"], "409 Conflict");
     }
 
@@ -221,10 +194,8 @@ mod tests {
             ] {
                 let response = R::from_http(problem(body));
                 let sent = serde_json::to_value(&response).unwrap();
-                assert_eq!(
-                    (&sent["body"], &sent["isBase64Encoded"]),
-                    (&text, &json!(is_base64))
-                );
+                assert_eq!(sent["body"], text);
+                assert_eq!(sent["isBase64Encoded"], is_base64);
                 assert_eq!(response.to_http().unwrap().body(), body);
             }
         }
@@ -265,19 +236,12 @@ mod tests {
 
     #[test]
     fn both_fields_for_headers_count() {
+        let value = HeaderValue::from_static;
         let mut response = ApiGatewayProxyResponse::default();
         response.status_code = 200;
-        response.headers.insert("a", HeaderValue::from_static("1"));
-        response
-            .multi_value_headers
-            .append("b", HeaderValue::from_static("2"));
+        response.headers.insert("a", value("1"));
+        response.multi_value_headers.append("b", value("2"));
         let headers = response.to_http().unwrap().into_parts().0.headers;
-        assert_eq!(
-            (&headers["a"], &headers["b"]),
-            (
-                &HeaderValue::from_static("1"),
-                &HeaderValue::from_static("2")
-            )
-        );
+        assert_eq!((&headers["a"], &headers["b"]), (&value("1"), &value("2")));
     }
 }
