@@ -42,7 +42,6 @@ pub enum Json {
 
 impl Json {
     /// Returns the name of the value's type in JMESPath, such as `number`.
-    #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -55,7 +54,6 @@ impl Json {
     }
 
     /// Returns the member of an object; `None` if the object lacks it or the value is not an object.
-    #[must_use]
     pub fn member(&self, name: &str) -> Option<&Json> {
         match self {
             Self::Object(members) => members.get(name.as_bytes()),
@@ -69,7 +67,7 @@ impl Json {
             Self::Null | Self::Bool(_) => 0,
             Self::Int(integer) => heap(integer.digits_beyond_64_bits()),
             Self::Float(float) => heap(float.digits_beyond_64_bits()),
-            Self::Str(text) => text.heap(),
+            Self::Str(text) => heap(text.as_bytes().len()),
             Self::Array(elements) => {
                 heap(size_of_val(elements.as_slice()))
                     + elements.iter().map(Self::heap).sum::<usize>()
@@ -79,7 +77,6 @@ impl Json {
     }
 
     /// Returns the text of a string; `None` for other values and for a string with lone surrogates.
-    #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Str(text) => text.as_str(),
@@ -100,7 +97,6 @@ impl Json {
 /// assert!(!is_absent_key(&Json::parse("0")?));
 /// # Ok::<(), idempotency_core::key::JsonError>(())
 /// ```
-#[must_use]
 pub fn is_absent_key(json: &Json) -> bool {
     match json {
         Json::Null => true,

@@ -42,7 +42,6 @@ impl ParsedPayload {
     }
 
     /// Returns the value.
-    #[must_use]
     pub fn json(&self) -> &Json {
         &self.json
     }

@@ -80,7 +80,6 @@ impl Selector {
     /// assert_eq!(python.key(&payload)?.unwrap().text(), "1700000000.1234567");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn with_python_numbers(mut self, python: bool) -> Self {
         self.layout = if python { PYTHON_CANONICAL } else { CANONICAL };
         for expression in self.key.iter_mut().chain(&mut self.validate) {

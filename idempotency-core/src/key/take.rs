@@ -4,41 +4,27 @@
 //! null, the keys of maps are strings, an enum is an object or a string, a raw value is its text. What this does not write itself
 //! is [`Unfit`], and the caller writes the text.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
+use idempotency_expression::MAX_DEPTH;
 use serde::Serialize;
 use serde::ser::{
-    self, Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
 use super::budget::List;
 use super::needs::Elements;
-use super::parse::{MAX_DEPTH, Reader};
 use super::{Budget, Exhausted, Float, Integer, Json, Needs, Object, Text};
 
-/// The error for a value that must be written as text: the text has the error, or the value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Unfit;
+/// The error for a value that must be written as text: the text has the error, or the value. There is no more to say, so it is the
+/// error of `serde` that says nothing.
+pub(crate) use std::fmt::Error as Unfit;
 
 type Result<T> = std::result::Result<T, Unfit>;
 
 impl From<Exhausted> for Unfit {
     fn from(_: Exhausted) -> Self {
-        Self
-    }
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the value is written as text")
-    }
-}
-
-impl std::error::Error for Unfit {}
-
-impl ser::Error for Unfit {
-    fn custom<T: Display>(_: T) -> Self {
         Self
     }
 }
@@ -92,25 +78,21 @@ impl<'n, 'b> Taker<'n, 'b> {
     fn integer(self, number: impl TryInto<i64> + Copy + Display) -> Result<Json> {
         let integer = match number.try_into() {
             Ok(small) => Integer::from(small),
-            Err(_) => {
-                let digits = number.to_string();
-                Integer::from_digits(digits.starts_with('-'), digits.trim_start_matches('-'))
-            }
+            Err(_) => Integer::from_digits(&number.to_string()),
         };
         self.budget.allocate(integer.digits_beyond_64_bits())?;
         Ok(Json::Int(integer))
     }
 
     /// Steps into an array or object.
-    fn nested(&self) -> Result<usize> {
-        (self.depth < MAX_DEPTH)
-            .then_some(self.depth + 1)
-            .ok_or(Unfit)
+    fn nested(mut self) -> Result<Self> {
+        self.depth += 1;
+        (self.depth <= MAX_DEPTH).then_some(self).ok_or(Unfit)
     }
 
-    fn elements(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
-        let depth = self.nested()?;
-        let wanted = self.needs.elements();
+    fn elements(self, length: Option<usize>, around: Around) -> Result<Array<'n, 'b>> {
+        let within = self.nested()?;
+        let wanted = within.needs.elements();
         let length = match wanted {
             // The places are counted from the end.
             Elements::Last(_) => Some(length.ok_or(Unfit)?),
@@ -121,50 +103,57 @@ impl<'n, 'b> Taker<'n, 'b> {
             length,
             count: 0,
             elements: List::new(),
-            budget: self.budget,
-            depth,
-            around: None,
+            within,
+            around,
         })
     }
 
-    fn members(self) -> Result<Members<'n, 'b>> {
-        let depth = self.nested()?;
-        let needs = match self.needs {
-            Needs::Parts(parts) if !parts.has_members() => &Needs::Kind,
-            needs => needs,
-        };
-        Ok(Members::new(needs, self.budget, depth))
+    fn members(self, around: Around) -> Result<Members<'n, 'b>> {
+        let mut within = self.nested()?;
+        if matches!(within.needs, Needs::Parts(parts) if !parts.has_members()) {
+            within.needs = &Needs::Kind;
+        }
+        Ok(Members {
+            members: List::new(),
+            next: None,
+            within,
+            around,
+            raw: None,
+        })
     }
 
     /// Steps into the object of one member that is written around the value of a variant.
-    fn variant(self, variant: &'static str) -> Result<(Self, Variant)> {
-        let depth = self.nested()?;
-        let found = self.needs.member_of(variant.as_bytes());
+    fn variant(self, variant: &'static str) -> Result<(Self, Around)> {
+        let mut within = self.nested()?;
+        let found = within.needs.member_of(variant.as_bytes());
         if found.is_some() {
-            self.budget.allocate(variant.len())?;
+            within.budget.allocate(variant.len())?;
             // The list of one member, and the object around it.
-            self.budget.allocate(size_of::<(Text, Json)>())?;
+            within.budget.allocate(size_of::<(Text, Json)>())?;
         }
-        let within = Taker {
-            needs: found.unwrap_or(&Needs::Kind),
-            budget: self.budget,
-            depth,
-        };
-        Ok((within, Variant(found.map(|_| variant))))
+        within.needs = found.unwrap_or(&Needs::Kind);
+        Ok((within, Some(found.map(|_| variant))))
+    }
+
+    /// Takes a value in this place.
+    fn take<T: Serialize + ?Sized>(&mut self, needs: &'n Needs, value: &T) -> Result<Json> {
+        value.serialize(Taker {
+            needs,
+            budget: &mut *self.budget,
+            depth: self.depth,
+        })
     }
 }
 
-/// The object around the value of a variant; without the name if it is left out.
-#[derive(Clone, Copy)]
-struct Variant(Option<&'static str>);
+/// The object around the value of a variant: its name, or no name if it is left out. `None` for a value that is no variant's.
+type Around = Option<Option<&'static str>>;
 
-impl Variant {
-    fn around(self, value: Json, budget: &mut Budget) -> Result<Json> {
-        Ok(Json::Object(match self.0 {
-            Some(name) => Object::charged(vec![(name.into(), value)], budget)?,
-            None => Object::default(),
-        }))
-    }
+fn put(around: Around, value: Json, budget: &mut Budget) -> Result<Json> {
+    Ok(match around {
+        None => value,
+        Some(None) => Json::Object(Object::default()),
+        Some(Some(name)) => Json::Object(Object::charged(vec![(name.into(), value)], budget)?),
+    })
 }
 
 impl<'n, 'b> Serializer for Taker<'n, 'b> {
@@ -261,27 +250,24 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
         variant: &'static str,
         value: &T,
     ) -> Result<Json> {
-        let (within, around) = self.variant(variant)?;
-        if around.0.is_none() {
-            return around.around(Json::Null, within.budget);
-        }
-        let value = value.serialize(Taker {
-            budget: &mut *within.budget,
-            ..within
-        })?;
-        around.around(value, within.budget)
+        let (mut within, around) = self.variant(variant)?;
+        let value = match around {
+            Some(Some(_)) => within.take(within.needs, value)?,
+            _ => Json::Null,
+        };
+        put(around, value, within.budget)
     }
 
     fn serialize_seq(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
-        self.elements(length)
+        self.elements(length, None)
     }
 
     fn serialize_tuple(self, length: usize) -> Result<Array<'n, 'b>> {
-        self.elements(Some(length))
+        self.elements(Some(length), None)
     }
 
     fn serialize_tuple_struct(self, _: &'static str, length: usize) -> Result<Array<'n, 'b>> {
-        self.elements(Some(length))
+        self.elements(Some(length), None)
     }
 
     fn serialize_tuple_variant(
@@ -292,27 +278,24 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
         length: usize,
     ) -> Result<Array<'n, 'b>> {
         let (within, around) = self.variant(variant)?;
-        let mut array = within.elements(Some(length))?;
-        array.around = Some(around);
-        Ok(array)
+        within.elements(Some(length), around)
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Members<'n, 'b>> {
-        self.members()
+        self.members(None)
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Members<'n, 'b>> {
         if is_raw(name) {
-            let raw = Some(Raw {
-                needs: self.needs,
-                value: None,
-            });
             return Ok(Members {
-                raw,
-                ..Members::new(&Needs::Kind, self.budget, self.depth)
+                members: List::new(),
+                next: None,
+                within: self,
+                around: None,
+                raw: Some(None),
             });
         }
-        self.members()
+        self.members(None)
     }
 
     fn serialize_struct_variant(
@@ -323,9 +306,7 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
         _: usize,
     ) -> Result<Members<'n, 'b>> {
         let (within, around) = self.variant(variant)?;
-        let mut members = within.members()?;
-        members.around = Some(around);
-        Ok(members)
+        within.members(around)
     }
 }
 
@@ -355,9 +336,8 @@ struct Array<'n, 'b> {
     /// How many elements came.
     count: usize,
     elements: List<Json>,
-    budget: &'b mut Budget,
-    depth: usize,
-    around: Option<Variant>,
+    within: Taker<'n, 'b>,
+    around: Around,
 }
 
 impl Array<'_, '_> {
@@ -367,12 +347,8 @@ impl Array<'_, '_> {
         let Some(needs) = found else {
             return Ok(());
         };
-        let element = value.serialize(Taker {
-            needs,
-            budget: &mut *self.budget,
-            depth: self.depth,
-        })?;
-        Ok(self.elements.push(element, self.budget)?)
+        let element = self.within.take(needs, value)?;
+        Ok(self.elements.push(element, self.within.budget)?)
     }
 
     fn finish(self) -> Result<Json> {
@@ -380,11 +356,8 @@ impl Array<'_, '_> {
         if self.length.is_some_and(|length| length != self.count) {
             return Err(Unfit);
         }
-        let array = Json::Array(self.elements.finish(self.budget)?);
-        match self.around {
-            Some(around) => around.around(array, self.budget),
-            None => Ok(array),
-        }
+        let array = Json::Array(self.elements.finish(self.within.budget)?);
+        put(self.around, array, self.within.budget)
     }
 }
 
@@ -398,20 +371,14 @@ compound! {
 
 /// An object that is being taken.
 struct Members<'n, 'b> {
-    needs: &'n Needs,
     members: List<(Text, Json)>,
     /// The key of a map whose value comes next.
     next: Option<(Text, &'n Needs)>,
-    budget: &'b mut Budget,
-    depth: usize,
-    around: Option<Variant>,
-    raw: Option<Raw<'n>>,
-}
-
-/// A value that `serde_json` writes as it is: a `RawValue`, or a number if the program keeps its digits.
-struct Raw<'n> {
-    needs: &'n Needs,
-    value: Option<Json>,
+    within: Taker<'n, 'b>,
+    around: Around,
+    /// The value, when it came, if it is one that `serde_json` writes as it is: a `RawValue`, or a number if the program keeps its
+    /// digits.
+    raw: Option<Option<Json>>,
 }
 
 /// Returns true for the names that `serde_json` gives to structs whose one field is written as it is.
@@ -422,64 +389,49 @@ fn is_raw(name: &'static str) -> bool {
     )
 }
 
-impl<'n, 'b> Members<'n, 'b> {
-    fn new(needs: &'n Needs, budget: &'b mut Budget, depth: usize) -> Self {
-        Self {
-            needs,
-            members: List::new(),
-            next: None,
-            budget,
-            depth,
-            around: None,
-            raw: None,
-        }
-    }
-
+impl<'n> Members<'n, '_> {
     fn value<T: Serialize + ?Sized>(
         &mut self,
         name: Text,
         needs: &'n Needs,
         value: &T,
     ) -> Result<()> {
-        let value = value.serialize(Taker {
-            needs,
-            budget: &mut *self.budget,
-            depth: self.depth,
-        })?;
-        Ok(self.members.push((name, value), self.budget)?)
+        let value = self.within.take(needs, value)?;
+        Ok(self.members.push((name, value), self.within.budget)?)
     }
 
     fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
+        let Taker {
+            needs,
+            ref mut budget,
+            depth,
+        } = self.within;
         if let Some(raw) = &mut self.raw {
             // An enum that writes its tag first makes another struct of it, which `serde_json` refuses.
-            if !is_raw(name) || raw.value.is_some() {
+            if !is_raw(name) || raw.is_some() {
                 return Err(Unfit);
             }
-            let value = value.serialize(Name(|text: &str| {
-                let reader = Reader::new(text.as_bytes(), self.depth, self.budget);
-                let value = reader.document(|reader| reader.select(raw.needs));
+            *raw = Some(value.serialize(Name(|text: &str| {
+                let value = needs.read_within(text.as_bytes(), depth, budget);
                 value.map_err(|_| Unfit)
-            }))?;
-            raw.value = Some(value);
+            }))?);
             return Ok(());
         }
-        let Some(needs) = self.needs.member_of(name.as_bytes()) else {
+        let Some(needs) = needs.member_of(name.as_bytes()) else {
             return Ok(());
         };
-        self.budget.allocate(name.len())?;
+        budget.allocate(name.len())?;
         self.value(name.into(), needs, value)
     }
 
     fn finish(self) -> Result<Json> {
         if let Some(raw) = self.raw {
-            return raw.value.ok_or(Unfit);
+            return raw.ok_or(Unfit);
         }
-        let members = self.members.finish(self.budget)?;
-        let object = Json::Object(Object::charged(members, self.budget)?);
-        match self.around {
-            Some(around) => around.around(object, self.budget),
-            None => Ok(object),
-        }
+        let budget = self.within.budget;
+        let members = self.members.finish(budget)?;
+        let object = Json::Object(Object::charged(members, budget)?);
+        put(self.around, object, budget)
     }
 }
 
@@ -494,13 +446,13 @@ impl SerializeMap for Members<'_, '_> {
     type Error = Unfit;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
-        self.next = match self.needs {
+        self.next = match self.within.needs {
             Needs::Kind => None,
             needs => key.serialize(Name(|name: &str| {
                 let Some(needs) = needs.member_of(name.as_bytes()) else {
                     return Ok(None);
                 };
-                self.budget.allocate(name.len())?;
+                self.within.budget.allocate(name.len())?;
                 Ok(Some((name.into(), needs)))
             }))?,
         };

@@ -127,7 +127,6 @@ fn average(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<
                 small => small,
             }
         }
-        #[allow(clippy::cast_precision_loss)]
         Json::Float(total) => Some(total.to_f64() / numbers.len() as f64),
         _ => None,
     };

@@ -53,7 +53,6 @@ fn utf8(function: Function, bytes: Vec<u8>, budget: &mut Budget) -> Result<Text>
 }
 
 /// Decodes base64. Skips characters outside the alphabet and stops after complete padding, as Python does by default.
-#[allow(clippy::cast_possible_truncation)]
 fn decode(function: Function, text: &Text, budget: &mut Budget) -> Result<Vec<u8>> {
     let refused = |reason| Err(EvaluationError::failed(function, reason));
     if !text.as_bytes().is_ascii() {

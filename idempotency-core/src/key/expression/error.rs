@@ -33,13 +33,11 @@ impl ExpressionError {
     }
 
     /// Returns the place of the mistake, in bytes from the beginning of the expression.
-    #[must_use]
     pub fn offset(&self) -> usize {
         self.error.offset
     }
 
     /// Returns what is wrong, in one line.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.error.message
     }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use idempotency_expression::Name;
-
 use super::Node;
+use crate::key::Text;
 
 /// The most parts that are named. A message lists them, and a projection can add one for each element.
 const MOST: usize = 8;
@@ -74,7 +73,7 @@ pub(super) struct Taking<'t> {
 }
 
 enum What<'t> {
-    Field(&'t Name),
+    Field(&'t Text),
     Index(i64),
     /// The elements that a filter keeps.
     Filter,
@@ -137,7 +136,7 @@ impl<'t> Taking<'t> {
     }
 
     /// Returns how the member with this name is used.
-    pub(super) fn member(taking: Option<&'t Self>, name: &Name) -> Use<'t> {
+    pub(super) fn member(taking: Option<&'t Self>, name: &Text) -> Use<'t> {
         match taking {
             None => Use::Taken(None),
             Some(Self {

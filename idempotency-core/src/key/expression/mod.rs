@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
-use super::{Budget, Json, Text};
+use super::{Budget, Json};
 use idempotency_expression::{Ast, Literal, Part, SyntaxError, parse_with, refuse_caller};
 
 pub use error::{EvaluationError, ExpressionError};
@@ -167,7 +167,6 @@ impl Expression {
     /// For a fuzz target, which looks for steps that grow faster than the expression and the payload.
     #[cfg(fuzzing)]
     #[doc(hidden)]
-    #[must_use]
     pub fn steps(&self, payload: &Json) -> usize {
         let mut budget = Budget::of_one_evaluation();
         let _value = self.evaluate_within(payload, &mut budget);
@@ -210,7 +209,6 @@ impl Expression {
     }
 
     /// Returns why the value cannot be the caller of a request, if the text shows it: [`idempotency_expression::refuse_caller`].
-    #[must_use]
     pub fn refuse_as_caller(&self) -> Option<String> {
         refuse_caller(&self.node)
     }
@@ -221,7 +219,6 @@ impl Expression {
     }
 
     /// Returns the text of the expression.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -235,7 +232,7 @@ fn compile(text: &str) -> Result<Node, SyntaxError> {
 fn value_of(literal: &Literal) -> Option<Json> {
     match literal {
         Literal::Raw(text) => Some(Json::Str(text.as_str().into())),
-        Literal::Word(word) => Some(Json::Str(Text::from_trusted(word.as_bytes()))),
+        Literal::Word(word) => Some(Json::Str(word.clone())),
         Literal::Json(json) => Json::parse(json).ok(),
     }
 }
