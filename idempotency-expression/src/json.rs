@@ -36,10 +36,6 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads the whole text with `read`, which reads one value.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `read`, and refuses a byte-order mark and text after the value.
     #[inline]
     pub fn document<T>(
         mut self,
@@ -86,11 +82,7 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// Skips a value and checks it.
-    ///
-    /// # Errors
-    ///
-    /// Returns what is wrong at the place where the scanner stops.
+    /// Skips a value and checks it. Of an error, the scanner stays at the place.
     pub fn skip(&mut self) -> Result<()> {
         match self.peek() {
             Some(b'"') => self.skip_string().map(drop),
@@ -109,10 +101,6 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads an array or an object, with `read` for each element or member.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of `read`, and refuses wrong brackets and too many levels.
     #[inline]
     pub fn nested(
         &mut self,
@@ -147,10 +135,6 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips the name of a member. Returns how many bytes its characters take.
-    ///
-    /// # Errors
-    ///
-    /// Refuses what is no string, and a wrong one.
     #[inline]
     pub fn skip_name(&mut self) -> Result<usize> {
         match self.peek() {
@@ -160,10 +144,6 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips the colon behind a name, and the white space around it.
-    ///
-    /// # Errors
-    ///
-    /// Refuses any other text.
     #[inline]
     pub fn skip_colon(&mut self) -> Result<()> {
         self.whitespace();
@@ -175,10 +155,6 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips a number. Returns true if it is an integer.
-    ///
-    /// # Errors
-    ///
-    /// Refuses what is no number, and an integer of more than 4300 digits.
     #[inline]
     pub fn skip_number(&mut self) -> Result<bool> {
         let start = self.at;
@@ -224,10 +200,6 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips a string. Returns how many bytes its characters take: fewer than they take in the text if it has an escape.
-    ///
-    /// # Errors
-    ///
-    /// Refuses control characters, wrong escapes and a string that is not closed.
     #[inline]
     pub fn skip_string(&mut self) -> Result<usize> {
         let quote = self.at;
@@ -243,8 +215,13 @@ impl<'a> Scanner<'a> {
                     return Ok(length);
                 }
                 Some(b'\\') => {
+                    if self.short_escape().is_some() {
+                        self.at += 2;
+                        spare += 1;
+                        continue;
+                    }
                     let backslash = self.at;
-                    let code = self.escape()?;
+                    let code = self.long_escape()?;
                     // A surrogate takes three bytes, as the code points next to it do.
                     let length = char::from_u32(code).map_or(3, char::len_utf8);
                     spare += self.at - backslash - length;
@@ -272,42 +249,40 @@ impl<'a> Scanner<'a> {
             if text.peek() != Some(b'\\') {
                 return;
             }
-            let Ok(code) = text.escape() else {
-                return;
-            };
-            match u8::try_from(code) {
-                Ok(ascii @ 0..0x80) => characters.push(ascii),
-                _ => push_code_point(characters, code),
+            if let Some(byte) = text.short_escape() {
+                text.at += 2;
+                characters.push(byte);
+            } else if let Ok(code) = text.long_escape() {
+                push_code_point(characters, code);
             }
         }
     }
 
-    /// Skips an escape. Returns what it stands for: one character for two escapes that form a surrogate pair; any other surrogate
-    /// stays alone.
+    /// Returns the byte that the next escape stands for, if it is one of a single letter.
     #[inline]
-    fn escape(&mut self) -> Result<u32> {
-        let letter = self.bytes.get(self.at + 1).copied();
-        let short = match letter {
-            Some(same @ (b'"' | b'\\' | b'/')) => same,
-            Some(b'b') => 0x08,
-            Some(b'f') => 0x0C,
-            Some(b'n') => b'\n',
-            Some(b'r') => b'\r',
-            Some(b't') => b'\t',
-            Some(b'u') => return self.unicode_escape(),
-            _ => {
-                self.at += 1;
-                return Err(JsonErrorKind::InvalidEscape);
-            }
-        };
-        self.at += 2;
-        Ok(short.into())
+    fn short_escape(&self) -> Option<u8> {
+        Some(match self.bytes.get(self.at + 1)? {
+            same @ (b'"' | b'\\' | b'/') => *same,
+            b'b' => 0x08,
+            b'f' => 0x0C,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            _ => return None,
+        })
     }
 
-    fn unicode_escape(&mut self) -> Result<u32> {
+    /// Skips an escape of four hexadecimal digits. Returns one character for two escapes that form a surrogate pair; any other
+    /// surrogate stays alone.
+    fn long_escape(&mut self) -> Result<u32> {
+        self.at += 1;
+        if self.peek() != Some(b'u') {
+            return Err(JsonErrorKind::InvalidEscape);
+        }
         let high = self.hex()?;
         if (0xD800..0xDC00).contains(&high) && self.bytes[self.at..].starts_with(b"\\u") {
             let back = self.at;
+            self.at += 1;
             let low = self.hex()?;
             if (0xDC00..0xE000).contains(&low) {
                 return Ok(0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00));
@@ -317,9 +292,9 @@ impl<'a> Scanner<'a> {
         Ok(high)
     }
 
-    /// Reads the four hexadecimal digits behind `\u`.
+    /// Reads the four hexadecimal digits behind a `u`.
     fn hex(&mut self) -> Result<u32> {
-        self.at += 2;
+        self.at += 1;
         let digits = self.bytes[self.at..].iter().take(4);
         let code = digits.map_while(|&byte| char::from(byte).to_digit(16));
         let (count, code) = code.fold((0, 0), |(count, code), digit| {
@@ -333,53 +308,39 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The reason why a text is not accepted as JSON.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum JsonErrorKind {
-    /// A value is missing.
-    ExpectedValue,
-    /// The name of a member, in double quotes, is missing.
-    ExpectedName,
-    /// A colon is missing.
-    ExpectedColon,
-    /// A comma or the closing bracket is missing.
-    ExpectedComma,
-    /// Text follows the value.
-    TrailingText,
-    /// The text begins with a byte-order mark.
-    ByteOrderMark,
-    /// A string is not closed.
-    UnclosedString,
-    /// A control character in a string is not escaped.
-    ControlCharacter,
-    /// JSON has no such escape in a string.
-    InvalidEscape,
-    /// Arrays and objects are nested more than 128 levels deep.
-    TooDeep,
-    /// An integer has more than 4300 digits.
-    NumberTooLong,
-    /// The values take more memory than one event may use.
-    TooLarge,
+/// Writes the enum of the reasons, and their texts.
+macro_rules! reasons {
+    ($($kind:ident $text:literal;)+) => {
+        /// The reason why a text is not accepted as JSON.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[non_exhaustive]
+        pub enum JsonErrorKind {
+            $(#[doc = $text] $kind),+
+        }
+
+        impl fmt::Display for JsonErrorKind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$kind => $text),+
+                })
+            }
+        }
+    };
 }
 
-impl fmt::Display for JsonErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ExpectedValue => "expected a value",
-            Self::ExpectedName => "expected a member's name in double quotes",
-            Self::ExpectedColon => "expected ':'",
-            Self::ExpectedComma => "expected ',' or the closing bracket",
-            Self::TrailingText => "text after the value",
-            Self::ByteOrderMark => "a byte-order mark at the beginning",
-            Self::UnclosedString => "a string that is not closed",
-            Self::ControlCharacter => "a control character in a string that is not escaped",
-            Self::InvalidEscape => "an invalid escape in a string",
-            Self::TooDeep => "more than 128 levels of arrays and objects",
-            Self::NumberTooLong => "an integer of more than 4300 digits",
-            Self::TooLarge => "values that take more memory than one event may use",
-        })
-    }
+reasons! {
+    ExpectedValue "expected a value";
+    ExpectedName "expected a member's name in double quotes";
+    ExpectedColon "expected ':'";
+    ExpectedComma "expected ',' or the closing bracket";
+    TrailingText "text after the value";
+    ByteOrderMark "a byte-order mark at the beginning";
+    UnclosedString "a string that is not closed";
+    ControlCharacter "a control character in a string that is not escaped";
+    InvalidEscape "an invalid escape in a string";
+    TooDeep "more than 128 levels of arrays and objects";
+    NumberTooLong "an integer of more than 4300 digits";
+    TooLarge "values that take more memory than one event may use";
 }
 
 /// The error for a text that is not JSON: it says where and why, and never shows the text.
@@ -422,16 +383,11 @@ impl JsonError {
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A text that is too large can still be JSON.
-        let wrong = if self.kind == JsonErrorKind::TooLarge {
-            ""
-        } else {
-            "invalid JSON: "
-        };
-        write!(
-            f,
-            "{wrong}{} at line {}, column {}",
-            self.kind, self.line, self.column
-        )
+        if self.kind != JsonErrorKind::TooLarge {
+            f.write_str("invalid JSON: ")?;
+        }
+        let Self { kind, line, column } = self;
+        write!(f, "{kind} at line {line}, column {column}")
     }
 }
 

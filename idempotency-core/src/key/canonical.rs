@@ -39,16 +39,6 @@ pub(crate) const PYTHON_COMPACT: &Layout = &Layout {
 impl Json {
     /// Returns the canonical text, from which keys are computed: ASCII, members sorted by code point, `", "` and `": "` as
     /// separators.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::key::Json;
-    ///
-    /// let json = Json::parse(r#"{"b": 1e-5, "a": "é"}"#)?;
-    /// assert_eq!(json.to_canonical(), r#"{"a": "\u00e9", "b": 1e-05}"#);
-    /// # Ok::<(), idempotency_core::key::JsonError>(())
-    /// ```
     pub fn to_canonical(&self) -> String {
         self.to_text(CANONICAL)
     }

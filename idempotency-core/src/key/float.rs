@@ -8,18 +8,6 @@ use super::canonical::{Room, Sink, write_digits};
 ///
 /// It keeps up to 4300 digits, so that two payloads with different numbers do not share a key. Comparisons and sums in
 /// expressions compute with the nearest float.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::Json;
-///
-/// let canonical = |text| Json::parse(text).map(|json| json.to_canonical());
-/// assert_eq!(canonical("1.10")?, "1.1");
-/// assert_eq!(canonical("1E2")?, "100.0");
-/// assert_eq!(canonical("1700000000.1234567891")?, "1700000000.1234567891");
-/// # Ok::<(), idempotency_core::key::JsonError>(())
-/// ```
 #[derive(Clone, PartialEq)]
 pub struct Float(Repr);
 

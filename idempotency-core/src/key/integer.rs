@@ -114,21 +114,16 @@ impl Integer {
         }
     }
 
-    /// Returns `self / divisor` as the nearest float if both numbers are floats without a loss, otherwise `None`.
-    pub(crate) fn divide_small(&self, divisor: u64) -> Option<f64> {
+    /// Returns `self / divisor` as the nearest float, or `None` beyond the range of floats. Also returns the steps that it took.
+    pub(crate) fn divide(&self, divisor: u64) -> (Option<f64>, usize) {
         const EXACT: u64 = 1 << 53;
-        let small = self.as_i64()?;
-        (small.unsigned_abs() <= EXACT && (1..=EXACT).contains(&divisor))
-            .then(|| small as f64 / divisor as f64)
-    }
-
-    /// Returns the steps that [`divide`](Self::divide) takes.
-    pub(crate) fn steps_of_division(&self) -> usize {
-        FRACTION + self.digits_beyond_64_bits()
-    }
-
-    /// Returns `self / divisor` as the nearest float, or `None` beyond the range of floats.
-    pub(crate) fn divide(&self, divisor: u64) -> Option<f64> {
+        // Both numbers are then floats without a loss.
+        if let Some(small) = self.as_i64()
+            && small.unsigned_abs() <= EXACT
+            && divisor <= EXACT
+        {
+            return (Some(small as f64 / divisor as f64), 0);
+        }
         let divisor = u128::from(divisor);
         let mut rest = 0;
         let behind_point = std::iter::repeat_n(b'0', FRACTION);
@@ -140,9 +135,10 @@ impl Integer {
             char::from(b'0' + digit)
         });
         let quotient = quotient.collect::<String>() + &format!("e-{FRACTION}");
-        let float: f64 = quotient.parse().ok()?;
-        let float = if self.is_negative() { -float } else { float };
-        Some(float).filter(|float| float.is_finite())
+        let sign = if self.is_negative() { -1.0 } else { 1.0 };
+        let float = quotient.parse().ok().map(|float: f64| sign * float);
+        let steps = FRACTION + self.digits_beyond_64_bits();
+        (float.filter(|float| float.is_finite()), steps)
     }
 
     /// Returns the steps that [`compare_f64`](Self::compare_f64) takes at most, after the first.
@@ -353,26 +349,23 @@ mod tests {
         let beyond = "9".repeat(400);
         let far = format!("-1{}", "0".repeat(310));
         for (number, divisor, quotient, steps) in [
-            ("6", 2, Some(3.0), 160),
-            ("-1", 3, Some(-1.0 / 3.0), 160),
+            ("6", 2, Some(3.0), 0),
+            ("-1", 3, Some(-1.0 / 3.0), 0),
+            ("9007199254740992", 1 << 53, Some(1.0), 0),
             ("9007199254740993", 1, Some(9_007_199_254_740_992.0), 160),
             ("18014398509481987", 2, Some(9_007_199_254_740_994.0), 160),
+            (
+                "-9223372036854775807",
+                3,
+                Some(-3_074_457_345_618_258_600.0),
+                160,
+            ),
+            ("2", (1 << 53) + 1, Some(2.2204460492503128e-16), 160),
             ("9223372036854775808", 1, Some(2_f64.powi(63)), 179),
             (&beyond, 1, None, 560),
             (&far, 100, Some(-1e308), 472),
         ] {
-            assert_eq!(int(number).divide(divisor), quotient, "{number}");
-            assert_eq!(int(number).steps_of_division(), steps, "{number}");
-        }
-        for number in [0, 1, -1, 7, -1_000_003, 1 << 53, -(1 << 53), (1 << 53) - 1] {
-            for divisor in [1, 2, 3, 7, 1_000_003, 1 << 53] {
-                let number = Integer::from(number);
-                assert_eq!(number.divide_small(divisor), number.divide(divisor));
-                assert!(number.divide_small(divisor).is_some());
-            }
-        }
-        for (number, divisor) in [(1 << 53, (1 << 53) + 1), ((1 << 53) + 1, 1), (1, 0)] {
-            assert_eq!(Integer::from(number).divide_small(divisor), None);
+            assert_eq!(int(number).divide(divisor), (quotient, steps), "{number}");
         }
     }
 

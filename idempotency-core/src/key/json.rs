@@ -9,17 +9,6 @@ use super::{Float, Integer, Object, Text};
 ///
 /// A [`Float`] may also be infinite or not-a-number, as in the JSON that Python reads and writes. `Debug` shows only the type,
 /// never the payload.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::Json;
-///
-/// let json = Json::parse(r#"{"b": 1, "a": [true, null]}"#)?;
-/// assert_eq!(json.to_canonical(), r#"{"a": [true, null], "b": 1}"#);
-/// assert_eq!(format!("{json:?}"), "Json(object)");
-/// # Ok::<(), idempotency_core::key::JsonError>(())
-/// ```
 // The format fixes the variants, so this enum is exhaustive. Each takes at most 16 bytes besides the capacity of an array,
 // so that a value takes 24 bytes: an event can hold millions of values.
 #[derive(Clone, PartialEq)]
@@ -86,17 +75,6 @@ impl Json {
 }
 
 /// Returns true if a selected value cannot be a key: null, `""`, or an array or object that is empty or holds only nulls.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::{Json, is_absent_key};
-///
-/// assert!(is_absent_key(&Json::parse("[null, null]")?));
-/// assert!(!is_absent_key(&Json::parse("[[null]]")?));
-/// assert!(!is_absent_key(&Json::parse("0")?));
-/// # Ok::<(), idempotency_core::key::JsonError>(())
-/// ```
 pub fn is_absent_key(json: &Json) -> bool {
     match json {
         Json::Null => true,

@@ -8,17 +8,6 @@ use super::{Json, Text};
 /// The members of a JSON object, in the order of the text. Each name occurs once.
 ///
 /// If the text has several members with one name, the object has the last value, at the place of the first.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::{Json, Object};
-///
-/// let object: Object = [("b".into(), Json::Null), ("a".into(), Json::Bool(true))].into_iter().collect();
-/// assert_eq!(object.len(), 2);
-/// assert_eq!(object.get(b"a"), Some(&Json::Bool(true)));
-/// assert_eq!(object.keys().next().and_then(|name| name.as_str()), Some("b"));
-/// ```
 // One pointer: an object is no larger than other values, and an empty one takes no memory.
 #[derive(Clone, Default)]
 pub struct Object(Option<Box<Members>>);

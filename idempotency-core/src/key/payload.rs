@@ -9,19 +9,6 @@ use super::{Budget, EvaluationError, Expression, Json, JsonError, Needs, Selecti
 /// A JSON value and the memory that is left for the results of expressions on it.
 ///
 /// The value and all results together take at most the limit, so that a hostile payload cannot exhaust the process.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::config::{Settings, Variables};
-/// use idempotency_core::key::{Expression, ParsedPayload};
-///
-/// let limit = Settings::memory_limit(&Variables::default());
-/// let mut payload = ParsedPayload::parse(r#"{"order": {"id": 7}}"#, limit)?;
-/// let selected = payload.select(&Expression::compile("order.id")?)?;
-/// assert_eq!(selected.value.to_canonical(), "7");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone)]
 pub struct ParsedPayload {
     json: Json,

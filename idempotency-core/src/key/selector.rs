@@ -68,18 +68,6 @@ impl Selector {
 
     /// Sets whether numbers with a fraction are those of Python: the nearest float, which can be that of another number. Otherwise
     /// they keep their digits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::key::{HashAlgorithm, Json, Selector};
-    /// let whole = || Selector::new(None, None, HashAlgorithm::Md5);
-    /// let payload = Json::parse("1700000000.1234567891")?;
-    /// assert_eq!(whole().key(&payload)?.unwrap().text(), "1700000000.1234567891");
-    /// let python = whole().with_python_numbers(true);
-    /// assert_eq!(python.key(&payload)?.unwrap().text(), "1700000000.1234567");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn with_python_numbers(mut self, python: bool) -> Self {
         self.layout = if python { PYTHON_CANONICAL } else { CANONICAL };
         for expression in self.key.iter_mut().chain(&mut self.validate) {
