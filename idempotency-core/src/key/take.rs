@@ -9,8 +9,8 @@ use std::fmt::Display;
 use idempotency_expression::MAX_DEPTH;
 use serde::Serialize;
 use serde::ser::{
-    Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
-    SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
+    SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
 use super::budget::List;
@@ -40,11 +40,12 @@ impl Needs {
         from: &T,
         budget: &mut Budget,
     ) -> Result<Json> {
-        from.serialize(Taker {
+        let mut within = Within {
             needs: self,
             budget,
             depth: 0,
-        })
+        };
+        within.take(self, Value, from)
     }
 
     /// Returns what is looked at in the member with this name; `None` if it is left out.
@@ -57,31 +58,28 @@ impl Needs {
     }
 }
 
-/// Writes methods of a serializer that differ only in the type that they take.
-macro_rules! scalars {
-    ($own:ident: $($method:ident $scalar:ty),+) => {$(
-        fn $method(self, scalar: $scalar) -> Result<Self::Ok> {
-            self.$own(scalar)
-        }
-    )+};
-}
-
-/// Takes one value.
-struct Taker<'n, 'b> {
+/// What is looked at in a value.
+struct Within<'n, 'b> {
     needs: &'n Needs,
     budget: &'b mut Budget,
     /// In how many arrays and objects the value is.
     depth: usize,
 }
 
-impl<'n, 'b> Taker<'n, 'b> {
-    fn integer(self, number: impl TryInto<i64> + Copy + Display) -> Result<Json> {
-        let integer = match number.try_into() {
-            Ok(small) => Integer::from(small),
-            Err(_) => Integer::from_digits(&number.to_string()),
+impl<'n, 'b> Within<'n, 'b> {
+    /// Takes a value that is here.
+    fn take<T: Serialize + ?Sized>(
+        &mut self,
+        needs: &'n Needs,
+        strings: impl Strings<'n>,
+        value: &T,
+    ) -> Result<Json> {
+        let within = Within {
+            needs,
+            budget: &mut *self.budget,
+            depth: self.depth,
         };
-        self.budget.allocate(integer.digits_beyond_64_bits())?;
-        Ok(Json::Int(integer))
+        value.serialize(Taker { within, strings })
     }
 
     /// Steps into an array or object.
@@ -134,15 +132,6 @@ impl<'n, 'b> Taker<'n, 'b> {
         within.needs = found.unwrap_or(&Needs::Kind);
         Ok((within, Some(found.map(|_| variant))))
     }
-
-    /// Takes a value in this place.
-    fn take<T: Serialize + ?Sized>(&mut self, needs: &'n Needs, value: &T) -> Result<Json> {
-        value.serialize(Taker {
-            needs,
-            budget: &mut *self.budget,
-            depth: self.depth,
-        })
-    }
 }
 
 /// The object around the value of a variant: its name, or no name if it is left out. `None` for a value that is no variant's.
@@ -156,7 +145,91 @@ fn put(around: Around, value: Json, budget: &mut Budget) -> Result<Json> {
     })
 }
 
-impl<'n, 'b> Serializer for Taker<'n, 'b> {
+/// What strings are taken for. If they are not values, all that is not written as a string is refused.
+trait Strings<'n> {
+    const ARE_VALUES: bool = false;
+
+    fn take(self, text: &str, within: Within<'n, '_>) -> Result<Json>;
+}
+
+/// A string is a value.
+struct Value;
+
+impl<'n> Strings<'n> for Value {
+    const ARE_VALUES: bool = true;
+
+    fn take(self, text: &str, within: Within<'n, '_>) -> Result<Json> {
+        if *within.needs != Needs::All {
+            return Ok(Json::Str(Text::default()));
+        }
+        within.budget.allocate(text.len())?;
+        Ok(Json::Str(text.into()))
+    }
+}
+
+/// A string is the text of a value.
+struct Raw;
+
+impl<'n> Strings<'n> for Raw {
+    fn take(self, text: &str, within: Within<'n, '_>) -> Result<Json> {
+        let read = within
+            .needs
+            .read_within(text.as_bytes(), within.depth, within.budget);
+        read.map_err(|_| Unfit)
+    }
+}
+
+/// A string is the name of a member, which is put here if it is looked at. Keys that are rare (floats, options, booleans) are refused:
+/// the text decides about them.
+struct Name<'n, 'f>(&'f mut Option<(Text, &'n Needs)>);
+
+impl<'n> Strings<'n> for Name<'n, '_> {
+    fn take(self, name: &str, within: Within<'n, '_>) -> Result<Json> {
+        if let Some(needs) = within.needs.member_of(name.as_bytes()) {
+            within.budget.allocate(name.len())?;
+            *self.0 = Some((name.into(), needs));
+        }
+        Ok(Json::Null)
+    }
+}
+
+/// Takes one value.
+struct Taker<'n, 'b, S> {
+    within: Within<'n, 'b>,
+    strings: S,
+}
+
+impl<'n, 'b, S: Strings<'n>> Taker<'n, 'b, S> {
+    /// Returns what is looked at in a value that is not written as a string.
+    fn value(self) -> Result<Within<'n, 'b>> {
+        S::ARE_VALUES.then_some(self.within).ok_or(Unfit)
+    }
+
+    fn number(self, number: impl TryInto<i64> + Copy + Display) -> Result<Json> {
+        if !S::ARE_VALUES {
+            return self.serialize_str(&number.to_string());
+        }
+        let integer = match number.try_into() {
+            Ok(small) => Integer::from(small),
+            Err(_) => Integer::from_digits(&number.to_string()),
+        };
+        self.within
+            .budget
+            .allocate(integer.digits_beyond_64_bits())?;
+        Ok(Json::Int(integer))
+    }
+}
+
+/// Writes the methods of a serializer for integers.
+macro_rules! integers {
+    ($($method:ident $integer:ty),+) => {$(
+        fn $method(self, integer: $integer) -> Result<Json> {
+            self.number(integer)
+        }
+    )+};
+}
+
+impl<'n, 'b, S: Strings<'n>> Serializer for Taker<'n, 'b, S> {
     type Ok = Json;
     type Error = Unfit;
     type SerializeSeq = Array<'n, 'b>;
@@ -167,31 +240,30 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
     type SerializeStruct = Members<'n, 'b>;
     type SerializeStructVariant = Members<'n, 'b>;
 
-    scalars! {
-        integer: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
-        serialize_i128 i128, serialize_u8 u8, serialize_u16 u16, serialize_u32 u32,
-        serialize_u64 u64, serialize_u128 u128
+    integers! {
+        serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64, serialize_i128 i128,
+        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64, serialize_u128 u128
     }
 
     fn serialize_bool(self, truth: bool) -> Result<Json> {
-        Ok(Json::Bool(truth))
+        self.value().map(|_| Json::Bool(truth))
     }
 
     /// The text of an `f32` has fewer digits than that of the same `f64`, and is read as another number.
     fn serialize_f32(self, number: f32) -> Result<Json> {
         if !number.is_finite() {
-            return Ok(Json::Null);
+            return self.serialize_unit();
         }
+        let _is_value = self.value()?;
         let text = serde_json::to_string(&number).map_err(|_| Unfit)?;
         Float::parse(&text).map(Json::Float).ok_or(Unfit)
     }
 
     fn serialize_f64(self, number: f64) -> Result<Json> {
-        Ok(if number.is_finite() {
-            Json::Float(number.into())
-        } else {
-            Json::Null
-        })
+        if !number.is_finite() {
+            return self.serialize_unit();
+        }
+        self.value().map(|_| Json::Float(number.into()))
     }
 
     fn serialize_char(self, character: char) -> Result<Json> {
@@ -199,11 +271,7 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
     }
 
     fn serialize_str(self, text: &str) -> Result<Json> {
-        if *self.needs != Needs::All {
-            return Ok(Json::Str(Text::default()));
-        }
-        self.budget.allocate(text.len())?;
-        Ok(Json::Str(text.into()))
+        self.strings.take(text, self.within)
     }
 
     fn serialize_bytes(self, bytes: &[u8]) -> Result<Json> {
@@ -211,19 +279,22 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
     }
 
     fn serialize_none(self) -> Result<Json> {
-        Ok(Json::Null)
+        self.serialize_unit()
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Json> {
+        if !S::ARE_VALUES {
+            return Err(Unfit);
+        }
         value.serialize(self)
     }
 
     fn serialize_unit(self) -> Result<Json> {
-        Ok(Json::Null)
+        self.value().map(|_| Json::Null)
     }
 
     fn serialize_unit_struct(self, _: &'static str) -> Result<Json> {
-        Ok(Json::Null)
+        self.serialize_unit()
     }
 
     fn serialize_unit_variant(
@@ -250,24 +321,24 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
         variant: &'static str,
         value: &T,
     ) -> Result<Json> {
-        let (mut within, around) = self.variant(variant)?;
+        let (mut within, around) = self.value()?.variant(variant)?;
         let value = match around {
-            Some(Some(_)) => within.take(within.needs, value)?,
+            Some(Some(_)) => within.take(within.needs, Value, value)?,
             _ => Json::Null,
         };
         put(around, value, within.budget)
     }
 
     fn serialize_seq(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
-        self.elements(length, None)
+        self.value()?.elements(length, None)
     }
 
     fn serialize_tuple(self, length: usize) -> Result<Array<'n, 'b>> {
-        self.elements(Some(length), None)
+        self.value()?.elements(Some(length), None)
     }
 
     fn serialize_tuple_struct(self, _: &'static str, length: usize) -> Result<Array<'n, 'b>> {
-        self.elements(Some(length), None)
+        self.value()?.elements(Some(length), None)
     }
 
     fn serialize_tuple_variant(
@@ -277,25 +348,26 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
         variant: &'static str,
         length: usize,
     ) -> Result<Array<'n, 'b>> {
-        let (within, around) = self.variant(variant)?;
+        let (within, around) = self.value()?.variant(variant)?;
         within.elements(Some(length), around)
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Members<'n, 'b>> {
-        self.members(None)
+        self.value()?.members(None)
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Members<'n, 'b>> {
+        let within = self.value()?;
         if is_raw(name) {
             return Ok(Members {
                 members: List::new(),
                 next: None,
-                within: self,
+                within,
                 around: None,
                 raw: Some(None),
             });
         }
-        self.members(None)
+        within.members(None)
     }
 
     fn serialize_struct_variant(
@@ -305,7 +377,7 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
         variant: &'static str,
         _: usize,
     ) -> Result<Members<'n, 'b>> {
-        let (within, around) = self.variant(variant)?;
+        let (within, around) = self.value()?.variant(variant)?;
         within.members(around)
     }
 }
@@ -336,7 +408,7 @@ struct Array<'n, 'b> {
     /// How many elements came.
     count: usize,
     elements: List<Json>,
-    within: Taker<'n, 'b>,
+    within: Within<'n, 'b>,
     around: Around,
 }
 
@@ -347,7 +419,7 @@ impl Array<'_, '_> {
         let Some(needs) = found else {
             return Ok(());
         };
-        let element = self.within.take(needs, value)?;
+        let element = self.within.take(needs, Value, value)?;
         Ok(self.elements.push(element, self.within.budget)?)
     }
 
@@ -374,7 +446,7 @@ struct Members<'n, 'b> {
     members: List<(Text, Json)>,
     /// The key of a map whose value comes next.
     next: Option<(Text, &'n Needs)>,
-    within: Taker<'n, 'b>,
+    within: Within<'n, 'b>,
     around: Around,
     /// The value, when it came, if it is one that `serde_json` writes as it is: a `RawValue`, or a number if the program keeps its
     /// digits.
@@ -396,31 +468,24 @@ impl<'n> Members<'n, '_> {
         needs: &'n Needs,
         value: &T,
     ) -> Result<()> {
-        let value = self.within.take(needs, value)?;
+        let value = self.within.take(needs, Value, value)?;
         Ok(self.members.push((name, value), self.within.budget)?)
     }
 
     fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
-        let Taker {
-            needs,
-            ref mut budget,
-            depth,
-        } = self.within;
+        let needs = self.within.needs;
         if let Some(raw) = &mut self.raw {
             // An enum that writes its tag first makes another struct of it, which `serde_json` refuses.
             if !is_raw(name) || raw.is_some() {
                 return Err(Unfit);
             }
-            *raw = Some(value.serialize(Name(|text: &str| {
-                let value = needs.read_within(text.as_bytes(), depth, budget);
-                value.map_err(|_| Unfit)
-            }))?);
+            *raw = Some(self.within.take(needs, Raw, value)?);
             return Ok(());
         }
         let Some(needs) = needs.member_of(name.as_bytes()) else {
             return Ok(());
         };
-        budget.allocate(name.len())?;
+        self.within.budget.allocate(name.len())?;
         self.value(name.into(), needs, value)
     }
 
@@ -446,17 +511,11 @@ impl SerializeMap for Members<'_, '_> {
     type Error = Unfit;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
-        self.next = match self.within.needs {
-            Needs::Kind => None,
-            needs => key.serialize(Name(|name: &str| {
-                let Some(needs) = needs.member_of(name.as_bytes()) else {
-                    return Ok(None);
-                };
-                self.within.budget.allocate(name.len())?;
-                Ok(Some((name.into(), needs)))
-            }))?,
-        };
-        Ok(())
+        self.next = None;
+        match self.within.needs {
+            Needs::Kind => Ok(()),
+            needs => self.within.take(needs, Name(&mut self.next), key).map(drop),
+        }
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
@@ -468,95 +527,6 @@ impl SerializeMap for Members<'_, '_> {
 
     fn end(self) -> Result<Json> {
         self.finish()
-    }
-}
-
-/// Hands the name that `serde_json` makes of a key, or the text of a raw value, to a function.
-///
-/// Keys that are rare (floats, options, booleans) are [`Unfit`]: the text decides about them.
-struct Name<F>(F);
-
-impl<T, F: FnOnce(&str) -> Result<T>> Name<F> {
-    fn written(self, key: impl Display) -> Result<T> {
-        (self.0)(&key.to_string())
-    }
-}
-
-/// Writes the methods of a serializer that refuse what they are called with.
-macro_rules! refused {
-    ($($method:ident($($argument:ty),*) -> $kind:ident;)+) => {$(
-        fn $method(self, $(_: $argument),*) -> Result<Self::$kind> {
-            Err(Unfit)
-        }
-    )+};
-}
-
-impl<T, F: FnOnce(&str) -> Result<T>> Serializer for Name<F> {
-    type Ok = T;
-    type Error = Unfit;
-    type SerializeSeq = Impossible<T, Unfit>;
-    type SerializeTuple = Impossible<T, Unfit>;
-    type SerializeTupleStruct = Impossible<T, Unfit>;
-    type SerializeTupleVariant = Impossible<T, Unfit>;
-    type SerializeMap = Impossible<T, Unfit>;
-    type SerializeStruct = Impossible<T, Unfit>;
-    type SerializeStructVariant = Impossible<T, Unfit>;
-
-    scalars! {
-        written: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
-        serialize_i128 i128, serialize_u8 u8, serialize_u16 u16, serialize_u32 u32,
-        serialize_u64 u64, serialize_u128 u128
-    }
-
-    refused! {
-        serialize_bool(bool) -> Ok;
-        serialize_f32(f32) -> Ok;
-        serialize_f64(f64) -> Ok;
-        serialize_bytes(&[u8]) -> Ok;
-        serialize_none() -> Ok;
-        serialize_unit() -> Ok;
-        serialize_unit_struct(&'static str) -> Ok;
-        serialize_seq(Option<usize>) -> SerializeSeq;
-        serialize_tuple(usize) -> SerializeTuple;
-        serialize_tuple_struct(&'static str, usize) -> SerializeTupleStruct;
-        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> SerializeTupleVariant;
-        serialize_map(Option<usize>) -> SerializeMap;
-        serialize_struct(&'static str, usize) -> SerializeStruct;
-        serialize_struct_variant(&'static str, u32, &'static str, usize) -> SerializeStructVariant;
-    }
-
-    fn serialize_str(self, name: &str) -> Result<T> {
-        (self.0)(name)
-    }
-
-    fn serialize_char(self, character: char) -> Result<T> {
-        (self.0)(character.encode_utf8(&mut [0; 4]))
-    }
-
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<T> {
-        (self.0)(variant)
-    }
-
-    fn serialize_newtype_struct<V: Serialize + ?Sized>(
-        self,
-        _: &'static str,
-        key: &V,
-    ) -> Result<T> {
-        key.serialize(self)
-    }
-
-    fn serialize_some<V: Serialize + ?Sized>(self, _: &V) -> Result<T> {
-        Err(Unfit)
-    }
-
-    fn serialize_newtype_variant<V: Serialize + ?Sized>(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        _: &V,
-    ) -> Result<T> {
-        Err(Unfit)
     }
 }
 
