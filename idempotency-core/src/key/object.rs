@@ -131,8 +131,8 @@ impl Object {
         };
         if sorted.is_empty() {
             let few = few_by_name(entries);
-            let few = few.iter().take(entries.len());
-            few.for_each(|&place| show(usize::from(place)));
+            let few = &few[..entries.len()];
+            few.iter().for_each(|&place| show(usize::from(place)));
         } else {
             sorted.iter().for_each(|&place| show(place as usize));
         }

@@ -9,8 +9,8 @@ use std::fmt::Display;
 use idempotency_expression::MAX_DEPTH;
 use serde::Serialize;
 use serde::ser::{
-    SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
-    SerializeTupleStruct, SerializeTupleVariant, Serializer,
+    Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
 use super::budget::List;
@@ -40,12 +40,11 @@ impl Needs {
         from: &T,
         budget: &mut Budget,
     ) -> Result<Json> {
-        let mut within = Within {
+        from.serialize(Taker {
             needs: self,
             budget,
             depth: 0,
-        };
-        within.take(self, Value, from)
+        })
     }
 
     /// Returns what is looked at in the member with this name; `None` if it is left out.
@@ -58,39 +57,43 @@ impl Needs {
     }
 }
 
-/// What is looked at in a value.
-struct Within<'n, 'b> {
+/// Writes methods of a serializer that differ only in the type that they take.
+macro_rules! scalars {
+    ($own:ident: $($method:ident $scalar:ty),+) => {$(
+        fn $method(self, scalar: $scalar) -> Result<Self::Ok> {
+            self.$own(scalar)
+        }
+    )+};
+}
+
+/// Takes one value.
+struct Taker<'n, 'b> {
     needs: &'n Needs,
     budget: &'b mut Budget,
     /// In how many arrays and objects the value is.
     depth: usize,
 }
 
-impl<'n, 'b> Within<'n, 'b> {
-    /// Takes a value that is here.
-    fn take<T: Serialize + ?Sized>(
-        &mut self,
-        needs: &'n Needs,
-        strings: impl Strings<'n>,
-        value: &T,
-    ) -> Result<Json> {
-        let within = Within {
-            needs,
-            budget: &mut *self.budget,
-            depth: self.depth,
+impl<'n, 'b> Taker<'n, 'b> {
+    fn integer(self, number: impl TryInto<i64> + Copy + Display) -> Result<Json> {
+        let integer = match number.try_into() {
+            Ok(small) => Integer::from(small),
+            Err(_) => Integer::from_digits(&number.to_string()),
         };
-        value.serialize(Taker { within, strings })
+        self.budget.allocate(integer.digits_beyond_64_bits())?;
+        Ok(Json::Int(integer))
     }
 
     /// Steps into an array or object.
-    fn nested(mut self) -> Result<Self> {
-        self.depth += 1;
-        (self.depth <= MAX_DEPTH).then_some(self).ok_or(Unfit)
+    fn nested(&self) -> Result<usize> {
+        (self.depth < MAX_DEPTH)
+            .then_some(self.depth + 1)
+            .ok_or(Unfit)
     }
 
-    fn elements(self, length: Option<usize>, around: Around) -> Result<Array<'n, 'b>> {
-        let within = self.nested()?;
-        let wanted = within.needs.elements();
+    fn elements(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
+        let depth = self.nested()?;
+        let wanted = self.needs.elements();
         let length = match wanted {
             // The places are counted from the end.
             Elements::Last(_) => Some(length.ok_or(Unfit)?),
@@ -101,135 +104,53 @@ impl<'n, 'b> Within<'n, 'b> {
             length,
             count: 0,
             elements: List::new(),
-            within,
-            around,
+            budget: self.budget,
+            depth,
+            around: None,
         })
     }
 
-    fn members(self, around: Around) -> Result<Members<'n, 'b>> {
-        let mut within = self.nested()?;
-        if matches!(within.needs, Needs::Parts(parts) if !parts.has_members()) {
-            within.needs = &Needs::Kind;
-        }
-        Ok(Members {
-            members: List::new(),
-            next: None,
-            within,
-            around,
-            raw: None,
-        })
+    fn members(self) -> Result<Members<'n, 'b>> {
+        let depth = self.nested()?;
+        let needs = match self.needs {
+            Needs::Parts(parts) if !parts.has_members() => &Needs::Kind,
+            needs => needs,
+        };
+        Ok(Members::new(needs, self.budget, depth))
     }
 
     /// Steps into the object of one member that is written around the value of a variant.
-    fn variant(self, variant: &'static str) -> Result<(Self, Around)> {
-        let mut within = self.nested()?;
-        let found = within.needs.member_of(variant.as_bytes());
+    fn variant(self, variant: &'static str) -> Result<(Self, Variant)> {
+        let depth = self.nested()?;
+        let found = self.needs.member_of(variant.as_bytes());
         if found.is_some() {
-            within.budget.allocate(variant.len())?;
+            self.budget.allocate(variant.len())?;
             // The list of one member, and the object around it.
-            within.budget.allocate(size_of::<(Text, Json)>())?;
+            self.budget.allocate(size_of::<(Text, Json)>())?;
         }
-        within.needs = found.unwrap_or(&Needs::Kind);
-        Ok((within, Some(found.map(|_| variant))))
-    }
-}
-
-/// The object around the value of a variant: its name, or no name if it is left out. `None` for a value that is no variant's.
-type Around = Option<Option<&'static str>>;
-
-fn put(around: Around, value: Json, budget: &mut Budget) -> Result<Json> {
-    Ok(match around {
-        None => value,
-        Some(None) => Json::Object(Object::default()),
-        Some(Some(name)) => Json::Object(Object::charged(vec![(name.into(), value)], budget)?),
-    })
-}
-
-/// What strings are taken for. If they are not values, all that is not written as a string is refused.
-trait Strings<'n> {
-    const ARE_VALUES: bool = false;
-
-    fn take(self, text: &str, within: Within<'n, '_>) -> Result<Json>;
-}
-
-/// A string is a value.
-struct Value;
-
-impl<'n> Strings<'n> for Value {
-    const ARE_VALUES: bool = true;
-
-    fn take(self, text: &str, within: Within<'n, '_>) -> Result<Json> {
-        if *within.needs != Needs::All {
-            return Ok(Json::Str(Text::default()));
-        }
-        within.budget.allocate(text.len())?;
-        Ok(Json::Str(text.into()))
-    }
-}
-
-/// A string is the text of a value.
-struct Raw;
-
-impl<'n> Strings<'n> for Raw {
-    fn take(self, text: &str, within: Within<'n, '_>) -> Result<Json> {
-        let read = within
-            .needs
-            .read_within(text.as_bytes(), within.depth, within.budget);
-        read.map_err(|_| Unfit)
-    }
-}
-
-/// A string is the name of a member, which is put here if it is looked at. Keys that are rare (floats, options, booleans) are refused:
-/// the text decides about them.
-struct Name<'n, 'f>(&'f mut Option<(Text, &'n Needs)>);
-
-impl<'n> Strings<'n> for Name<'n, '_> {
-    fn take(self, name: &str, within: Within<'n, '_>) -> Result<Json> {
-        if let Some(needs) = within.needs.member_of(name.as_bytes()) {
-            within.budget.allocate(name.len())?;
-            *self.0 = Some((name.into(), needs));
-        }
-        Ok(Json::Null)
-    }
-}
-
-/// Takes one value.
-struct Taker<'n, 'b, S> {
-    within: Within<'n, 'b>,
-    strings: S,
-}
-
-impl<'n, 'b, S: Strings<'n>> Taker<'n, 'b, S> {
-    /// Returns what is looked at in a value that is not written as a string.
-    fn value(self) -> Result<Within<'n, 'b>> {
-        S::ARE_VALUES.then_some(self.within).ok_or(Unfit)
-    }
-
-    fn number(self, number: impl TryInto<i64> + Copy + Display) -> Result<Json> {
-        if !S::ARE_VALUES {
-            return self.serialize_str(&number.to_string());
-        }
-        let integer = match number.try_into() {
-            Ok(small) => Integer::from(small),
-            Err(_) => Integer::from_digits(&number.to_string()),
+        let within = Taker {
+            needs: found.unwrap_or(&Needs::Kind),
+            budget: self.budget,
+            depth,
         };
-        self.within
-            .budget
-            .allocate(integer.digits_beyond_64_bits())?;
-        Ok(Json::Int(integer))
+        Ok((within, Variant(found.map(|_| variant))))
     }
 }
 
-/// Writes the methods of a serializer for integers.
-macro_rules! integers {
-    ($($method:ident $integer:ty),+) => {$(
-        fn $method(self, integer: $integer) -> Result<Json> {
-            self.number(integer)
-        }
-    )+};
+/// The object around the value of a variant; without the name if it is left out.
+#[derive(Clone, Copy)]
+struct Variant(Option<&'static str>);
+
+impl Variant {
+    fn around(self, value: Json, budget: &mut Budget) -> Result<Json> {
+        Ok(Json::Object(match self.0 {
+            Some(name) => Object::charged(vec![(name.into(), value)], budget)?,
+            None => Object::default(),
+        }))
+    }
 }
 
-impl<'n, 'b, S: Strings<'n>> Serializer for Taker<'n, 'b, S> {
+impl<'n, 'b> Serializer for Taker<'n, 'b> {
     type Ok = Json;
     type Error = Unfit;
     type SerializeSeq = Array<'n, 'b>;
@@ -240,30 +161,31 @@ impl<'n, 'b, S: Strings<'n>> Serializer for Taker<'n, 'b, S> {
     type SerializeStruct = Members<'n, 'b>;
     type SerializeStructVariant = Members<'n, 'b>;
 
-    integers! {
-        serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64, serialize_i128 i128,
-        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64, serialize_u128 u128
+    scalars! {
+        integer: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
+        serialize_i128 i128, serialize_u8 u8, serialize_u16 u16, serialize_u32 u32,
+        serialize_u64 u64, serialize_u128 u128
     }
 
     fn serialize_bool(self, truth: bool) -> Result<Json> {
-        self.value().map(|_| Json::Bool(truth))
+        Ok(Json::Bool(truth))
     }
 
     /// The text of an `f32` has fewer digits than that of the same `f64`, and is read as another number.
     fn serialize_f32(self, number: f32) -> Result<Json> {
         if !number.is_finite() {
-            return self.serialize_unit();
+            return Ok(Json::Null);
         }
-        let _is_value = self.value()?;
         let text = serde_json::to_string(&number).map_err(|_| Unfit)?;
         Float::parse(&text).map(Json::Float).ok_or(Unfit)
     }
 
     fn serialize_f64(self, number: f64) -> Result<Json> {
-        if !number.is_finite() {
-            return self.serialize_unit();
-        }
-        self.value().map(|_| Json::Float(number.into()))
+        Ok(if number.is_finite() {
+            Json::Float(number.into())
+        } else {
+            Json::Null
+        })
     }
 
     fn serialize_char(self, character: char) -> Result<Json> {
@@ -271,7 +193,11 @@ impl<'n, 'b, S: Strings<'n>> Serializer for Taker<'n, 'b, S> {
     }
 
     fn serialize_str(self, text: &str) -> Result<Json> {
-        self.strings.take(text, self.within)
+        if *self.needs != Needs::All {
+            return Ok(Json::Str(Text::default()));
+        }
+        self.budget.allocate(text.len())?;
+        Ok(Json::Str(text.into()))
     }
 
     fn serialize_bytes(self, bytes: &[u8]) -> Result<Json> {
@@ -279,22 +205,19 @@ impl<'n, 'b, S: Strings<'n>> Serializer for Taker<'n, 'b, S> {
     }
 
     fn serialize_none(self) -> Result<Json> {
-        self.serialize_unit()
+        Ok(Json::Null)
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Json> {
-        if !S::ARE_VALUES {
-            return Err(Unfit);
-        }
         value.serialize(self)
     }
 
     fn serialize_unit(self) -> Result<Json> {
-        self.value().map(|_| Json::Null)
+        Ok(Json::Null)
     }
 
     fn serialize_unit_struct(self, _: &'static str) -> Result<Json> {
-        self.serialize_unit()
+        Ok(Json::Null)
     }
 
     fn serialize_unit_variant(
@@ -321,24 +244,27 @@ impl<'n, 'b, S: Strings<'n>> Serializer for Taker<'n, 'b, S> {
         variant: &'static str,
         value: &T,
     ) -> Result<Json> {
-        let (mut within, around) = self.value()?.variant(variant)?;
-        let value = match around {
-            Some(Some(_)) => within.take(within.needs, Value, value)?,
-            _ => Json::Null,
-        };
-        put(around, value, within.budget)
+        let (within, around) = self.variant(variant)?;
+        if around.0.is_none() {
+            return around.around(Json::Null, within.budget);
+        }
+        let value = value.serialize(Taker {
+            budget: &mut *within.budget,
+            ..within
+        })?;
+        around.around(value, within.budget)
     }
 
     fn serialize_seq(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
-        self.value()?.elements(length, None)
+        self.elements(length)
     }
 
     fn serialize_tuple(self, length: usize) -> Result<Array<'n, 'b>> {
-        self.value()?.elements(Some(length), None)
+        self.elements(Some(length))
     }
 
     fn serialize_tuple_struct(self, _: &'static str, length: usize) -> Result<Array<'n, 'b>> {
-        self.value()?.elements(Some(length), None)
+        self.elements(Some(length))
     }
 
     fn serialize_tuple_variant(
@@ -348,26 +274,28 @@ impl<'n, 'b, S: Strings<'n>> Serializer for Taker<'n, 'b, S> {
         variant: &'static str,
         length: usize,
     ) -> Result<Array<'n, 'b>> {
-        let (within, around) = self.value()?.variant(variant)?;
-        within.elements(Some(length), around)
+        let (within, around) = self.variant(variant)?;
+        let mut array = within.elements(Some(length))?;
+        array.around = Some(around);
+        Ok(array)
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Members<'n, 'b>> {
-        self.value()?.members(None)
+        self.members()
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Members<'n, 'b>> {
-        let within = self.value()?;
         if is_raw(name) {
+            let raw = Some(Raw {
+                needs: self.needs,
+                value: None,
+            });
             return Ok(Members {
-                members: List::new(),
-                next: None,
-                within,
-                around: None,
-                raw: Some(None),
+                raw,
+                ..Members::new(&Needs::Kind, self.budget, self.depth)
             });
         }
-        within.members(None)
+        self.members()
     }
 
     fn serialize_struct_variant(
@@ -377,8 +305,10 @@ impl<'n, 'b, S: Strings<'n>> Serializer for Taker<'n, 'b, S> {
         variant: &'static str,
         _: usize,
     ) -> Result<Members<'n, 'b>> {
-        let (within, around) = self.value()?.variant(variant)?;
-        within.members(around)
+        let (within, around) = self.variant(variant)?;
+        let mut members = within.members()?;
+        members.around = Some(around);
+        Ok(members)
     }
 }
 
@@ -408,8 +338,9 @@ struct Array<'n, 'b> {
     /// How many elements came.
     count: usize,
     elements: List<Json>,
-    within: Within<'n, 'b>,
-    around: Around,
+    budget: &'b mut Budget,
+    depth: usize,
+    around: Option<Variant>,
 }
 
 impl Array<'_, '_> {
@@ -419,8 +350,12 @@ impl Array<'_, '_> {
         let Some(needs) = found else {
             return Ok(());
         };
-        let element = self.within.take(needs, Value, value)?;
-        Ok(self.elements.push(element, self.within.budget)?)
+        let element = value.serialize(Taker {
+            needs,
+            budget: &mut *self.budget,
+            depth: self.depth,
+        })?;
+        Ok(self.elements.push(element, self.budget)?)
     }
 
     fn finish(self) -> Result<Json> {
@@ -428,8 +363,11 @@ impl Array<'_, '_> {
         if self.length.is_some_and(|length| length != self.count) {
             return Err(Unfit);
         }
-        let array = Json::Array(self.elements.finish(self.within.budget)?);
-        put(self.around, array, self.within.budget)
+        let array = Json::Array(self.elements.finish(self.budget)?);
+        match self.around {
+            Some(around) => around.around(array, self.budget),
+            None => Ok(array),
+        }
     }
 }
 
@@ -443,14 +381,20 @@ compound! {
 
 /// An object that is being taken.
 struct Members<'n, 'b> {
+    needs: &'n Needs,
     members: List<(Text, Json)>,
     /// The key of a map whose value comes next.
     next: Option<(Text, &'n Needs)>,
-    within: Within<'n, 'b>,
-    around: Around,
-    /// The value, when it came, if it is one that `serde_json` writes as it is: a `RawValue`, or a number if the program keeps its
-    /// digits.
-    raw: Option<Option<Json>>,
+    budget: &'b mut Budget,
+    depth: usize,
+    around: Option<Variant>,
+    raw: Option<Raw<'n>>,
+}
+
+/// A value that `serde_json` writes as it is: a `RawValue`, or a number if the program keeps its digits.
+struct Raw<'n> {
+    needs: &'n Needs,
+    value: Option<Json>,
 }
 
 /// Returns true for the names that `serde_json` gives to structs whose one field is written as it is.
@@ -461,42 +405,64 @@ fn is_raw(name: &'static str) -> bool {
     )
 }
 
-impl<'n> Members<'n, '_> {
+impl<'n, 'b> Members<'n, 'b> {
+    fn new(needs: &'n Needs, budget: &'b mut Budget, depth: usize) -> Self {
+        Self {
+            needs,
+            members: List::new(),
+            next: None,
+            budget,
+            depth,
+            around: None,
+            raw: None,
+        }
+    }
+
     fn value<T: Serialize + ?Sized>(
         &mut self,
         name: Text,
         needs: &'n Needs,
         value: &T,
     ) -> Result<()> {
-        let value = self.within.take(needs, Value, value)?;
-        Ok(self.members.push((name, value), self.within.budget)?)
+        let value = value.serialize(Taker {
+            needs,
+            budget: &mut *self.budget,
+            depth: self.depth,
+        })?;
+        Ok(self.members.push((name, value), self.budget)?)
     }
 
     fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
-        let needs = self.within.needs;
         if let Some(raw) = &mut self.raw {
             // An enum that writes its tag first makes another struct of it, which `serde_json` refuses.
-            if !is_raw(name) || raw.is_some() {
+            if !is_raw(name) || raw.value.is_some() {
                 return Err(Unfit);
             }
-            *raw = Some(self.within.take(needs, Raw, value)?);
+            let value = value.serialize(Name(|text: &str| {
+                let needs = raw.needs;
+                let value = needs.read_within(text.as_bytes(), self.depth, self.budget);
+                value.map_err(|_| Unfit)
+            }))?;
+            raw.value = Some(value);
             return Ok(());
         }
-        let Some(needs) = needs.member_of(name.as_bytes()) else {
+        let Some(needs) = self.needs.member_of(name.as_bytes()) else {
             return Ok(());
         };
-        self.within.budget.allocate(name.len())?;
+        self.budget.allocate(name.len())?;
         self.value(name.into(), needs, value)
     }
 
     fn finish(self) -> Result<Json> {
         if let Some(raw) = self.raw {
-            return raw.ok_or(Unfit);
+            return raw.value.ok_or(Unfit);
         }
-        let budget = self.within.budget;
-        let members = self.members.finish(budget)?;
-        let object = Json::Object(Object::charged(members, budget)?);
-        put(self.around, object, budget)
+        let members = self.members.finish(self.budget)?;
+        let object = Json::Object(Object::charged(members, self.budget)?);
+        match self.around {
+            Some(around) => around.around(object, self.budget),
+            None => Ok(object),
+        }
     }
 }
 
@@ -511,11 +477,17 @@ impl SerializeMap for Members<'_, '_> {
     type Error = Unfit;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
-        self.next = None;
-        match self.within.needs {
-            Needs::Kind => Ok(()),
-            needs => self.within.take(needs, Name(&mut self.next), key).map(drop),
-        }
+        self.next = match self.needs {
+            Needs::Kind => None,
+            needs => key.serialize(Name(|name: &str| {
+                let Some(needs) = needs.member_of(name.as_bytes()) else {
+                    return Ok(None);
+                };
+                self.budget.allocate(name.len())?;
+                Ok(Some((name.into(), needs)))
+            }))?,
+        };
+        Ok(())
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
@@ -527,6 +499,95 @@ impl SerializeMap for Members<'_, '_> {
 
     fn end(self) -> Result<Json> {
         self.finish()
+    }
+}
+
+/// Hands the name that `serde_json` makes of a key, or the text of a raw value, to a function.
+///
+/// Keys that are rare (floats, options, booleans) are [`Unfit`]: the text decides about them.
+struct Name<F>(F);
+
+impl<T, F: FnOnce(&str) -> Result<T>> Name<F> {
+    fn written(self, key: impl Display) -> Result<T> {
+        (self.0)(&key.to_string())
+    }
+}
+
+/// Writes the methods of a serializer that refuse what they are called with.
+macro_rules! refused {
+    ($($method:ident($($argument:ty),*) -> $kind:ident;)+) => {$(
+        fn $method(self, $(_: $argument),*) -> Result<Self::$kind> {
+            Err(Unfit)
+        }
+    )+};
+}
+
+impl<T, F: FnOnce(&str) -> Result<T>> Serializer for Name<F> {
+    type Ok = T;
+    type Error = Unfit;
+    type SerializeSeq = Impossible<T, Unfit>;
+    type SerializeTuple = Impossible<T, Unfit>;
+    type SerializeTupleStruct = Impossible<T, Unfit>;
+    type SerializeTupleVariant = Impossible<T, Unfit>;
+    type SerializeMap = Impossible<T, Unfit>;
+    type SerializeStruct = Impossible<T, Unfit>;
+    type SerializeStructVariant = Impossible<T, Unfit>;
+
+    scalars! {
+        written: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
+        serialize_i128 i128, serialize_u8 u8, serialize_u16 u16, serialize_u32 u32,
+        serialize_u64 u64, serialize_u128 u128
+    }
+
+    refused! {
+        serialize_bool(bool) -> Ok;
+        serialize_f32(f32) -> Ok;
+        serialize_f64(f64) -> Ok;
+        serialize_bytes(&[u8]) -> Ok;
+        serialize_none() -> Ok;
+        serialize_unit() -> Ok;
+        serialize_unit_struct(&'static str) -> Ok;
+        serialize_seq(Option<usize>) -> SerializeSeq;
+        serialize_tuple(usize) -> SerializeTuple;
+        serialize_tuple_struct(&'static str, usize) -> SerializeTupleStruct;
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> SerializeTupleVariant;
+        serialize_map(Option<usize>) -> SerializeMap;
+        serialize_struct(&'static str, usize) -> SerializeStruct;
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> SerializeStructVariant;
+    }
+
+    fn serialize_str(self, name: &str) -> Result<T> {
+        (self.0)(name)
+    }
+
+    fn serialize_char(self, character: char) -> Result<T> {
+        (self.0)(character.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<T> {
+        (self.0)(variant)
+    }
+
+    fn serialize_newtype_struct<V: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        key: &V,
+    ) -> Result<T> {
+        key.serialize(self)
+    }
+
+    fn serialize_some<V: Serialize + ?Sized>(self, _: &V) -> Result<T> {
+        Err(Unfit)
+    }
+
+    fn serialize_newtype_variant<V: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &V,
+    ) -> Result<T> {
+        Err(Unfit)
     }
 }
 
