@@ -354,13 +354,13 @@ pub struct JsonError {
 impl JsonError {
     fn new(kind: JsonErrorKind, bytes: &[u8], at: usize) -> Self {
         let before = &bytes[..at.min(bytes.len())];
-        let lines = before.split(|&byte| byte == b'\n');
+        let is_end = |byte: &u8| *byte == b'\n';
         // Continuation bytes do not begin a character.
         let characters = |line: &[u8]| line.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
         Self {
             kind,
-            line: lines.clone().count(),
-            column: lines.last().map_or(0, characters) + 1,
+            line: before.split(is_end).count(),
+            column: before.rsplit(is_end).next().map_or(0, characters) + 1,
         }
     }
 

@@ -46,10 +46,6 @@ impl Json {
     }
 
     /// Parses the JSON inside a string, which may hold lone surrogates.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`parse`](Self::parse).
     pub fn parse_text(text: &Text) -> Result<Self, JsonError> {
         Self::parse_within(text.as_bytes(), &mut Budget::unbounded())
     }

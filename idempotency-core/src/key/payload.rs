@@ -74,10 +74,6 @@ impl PayloadReader {
     }
 
     /// Reads what the expressions look at from a JSON text.
-    ///
-    /// # Errors
-    ///
-    /// As [`ParsedPayload::parse`].
     pub fn read(&self, text: &str, memory_limit: usize) -> Result<ParsedPayload, JsonError> {
         let mut budget = Budget::new(memory_limit);
         let json = self.needs.read(text.as_bytes(), &mut budget)?;
@@ -87,10 +83,6 @@ impl PayloadReader {
     /// Takes what the expressions look at from a value, as if its JSON text were read.
     ///
     /// The rest of the value is skipped: no text is made of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read) on the value's JSON text. A value that cannot be written as JSON has an empty text.
     pub fn take<T: Serialize + ?Sized>(
         &self,
         from: &T,

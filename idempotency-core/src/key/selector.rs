@@ -82,10 +82,6 @@ impl Selector {
     }
 
     /// Selects the key of a payload; `None` if the payload has no key.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the `key` expression fails on this payload.
     pub fn key<'a>(&self, payload: &'a Json) -> Result<Option<SelectedKey<'a>>, EvaluationError> {
         self.key_within(payload, &mut Budget::of_one_evaluation())
     }
@@ -112,10 +108,6 @@ impl Selector {
     }
 
     /// Returns the validation digest of a payload; `None` without a `validate` expression.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the `validate` expression fails on this payload.
     pub fn validation(&self, payload: &Json) -> Result<Option<String>, EvaluationError> {
         let validation = self.validation_within(payload, &mut Budget::of_one_evaluation())?;
         Ok(validation.map(|validation| validation.hash))

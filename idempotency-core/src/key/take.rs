@@ -742,19 +742,9 @@ mod tests {
         ];
         let text = serde_json::to_string(&forms).unwrap();
         let whole = Json::parse(&text).unwrap();
-        for key in [
-            "@",
-            "[0]",
-            "[1].Newtype[1]",
-            "[1].Newtype[-1]",
-            "[2].Tuple",
-            "[-1].Struct.a",
-            "[*].Struct.b",
-            "[*].type(@)",
-            "[*].type(Tuple)",
-            "[1].Tuple",
-            "[*].Newtype",
-        ] {
+        let keys = "@; [0]; [1].Newtype[1]; [1].Newtype[-1]; [2].Tuple; [-1].Struct.a; [*].Struct.b; [*].type(@); \
+            [*].type(Tuple); [1].Tuple; [*].Newtype";
+        for key in keys.split("; ") {
             let expression = Expression::compile(key).unwrap();
             let part = expression.needs().take(&forms, &mut Budget::unbounded());
             let expected = value(&Expression::looking_at_all(key), &whole);

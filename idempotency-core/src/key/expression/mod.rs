@@ -95,10 +95,6 @@ impl Expression {
     }
 
     /// Returns the expression's value on a payload, and the parts of its multi-selects that the payload lacks.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`evaluate`](Self::evaluate).
     pub fn select(&self, payload: &Json) -> Result<Selection, EvaluationError> {
         self.select_within(payload, &mut Budget::of_one_evaluation())
     }
