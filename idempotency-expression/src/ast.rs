@@ -2,29 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::Function;
+use crate::{Function, Text};
 
 /// A checked expression.
 ///
 /// An evaluator chooses what literals become (`L`) and what is noted in a call (`R`): [`parse_with`](crate::parse_with). The enum is
 /// exhaustive: an evaluator must handle every node, so a new node is a breaking change.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_expression::{Ast, Name, parse};
-///
-/// let field = |name: &str| Box::new(Ast::Field(Name::from(name)));
-/// assert_eq!(parse("order.id")?, Ast::Chain(field("order"), field("id")));
-/// assert_eq!(parse("id || order_id")?, Ast::Or(field("id"), field("order_id")));
-/// # Ok::<(), idempotency_expression::SyntaxError>(())
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ast<L = Literal, R = ()> {
     /// `@`: the current value.
     Current,
     /// A member of an object.
-    Field(Name),
+    Field(Text),
     /// An element of an array. A negative index counts from the end.
     Index(i64),
     /// `[start:stop:step]` of an array, which is not a projection by itself. The step is never 0.
@@ -41,7 +30,7 @@ pub enum Ast<L = Literal, R = ()> {
     /// `[a, b]`. It is null if the current value is null.
     List(Vec<Part<L, R>>),
     /// `{a: b}`. It is null if the current value is null. Of several members with one name, the last value counts.
-    Hash(Vec<(Name, Part<L, R>)>),
+    Hash(Vec<(Text, Part<L, R>)>),
     /// `a.b`, `a[0]` or `a | b`: evaluates the second expression on the result of the first.
     Chain(Box<Self>, Box<Self>),
     /// Evaluates `each` on every element of the array `over`, and drops nulls. It is null if `over` is not an array.
@@ -84,17 +73,6 @@ pub enum Ast<L = Literal, R = ()> {
 }
 
 /// A part of a multi-select: an element of `[a, b]`, or the value of a member of `{x: a}`.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_expression::{Ast, Name, parse};
-///
-/// let Ast::List(parts) = parse("[user.id,  order_id]")? else { panic!("it is a list") };
-/// assert_eq!(&*parts[0].text, "user.id");
-/// assert_eq!(parts[1].value, Ast::Field(Name::from("order_id")));
-/// # Ok::<(), idempotency_expression::SyntaxError>(())
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part<L = Literal, R = ()> {
     /// The part as it was written. Messages name the part by it.
@@ -103,52 +81,7 @@ pub struct Part<L = Literal, R = ()> {
     pub value: Ast<L, R>,
 }
 
-/// The name of a member.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_expression::{Ast, Name, parse};
-///
-/// assert_eq!(parse(r#""order id""#)?, Ast::Field(Name::from("order id")));
-/// let Ast::Field(lone) = parse(r#""\ud800""#)? else { panic!("it is a field") };
-/// assert_eq!((lone.as_str(), lone.as_bytes()), (None, &[0xED, 0xA0, 0x80][..]));
-/// # Ok::<(), idempotency_expression::SyntaxError>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Name(pub(crate) Box<[u8]>);
-
-impl Name {
-    /// Returns the name, or `None` if it has a lone surrogate, which a `str` cannot hold.
-    #[must_use]
-    pub fn as_str(&self) -> Option<&str> {
-        std::str::from_utf8(&self.0).ok()
-    }
-
-    /// Returns the bytes: UTF-8, in which a lone surrogate takes three bytes.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl From<&str> for Name {
-    fn from(name: &str) -> Self {
-        Self(name.as_bytes().into())
-    }
-}
-
 /// A literal in an expression.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_expression::{Ast, Literal, parse};
-///
-/// assert_eq!(parse("'paid'")?, Ast::Literal(Literal::Raw("paid".to_owned())));
-/// assert_eq!(parse("`1.50`")?, Ast::Literal(Literal::Json("1.50".to_owned())));
-/// # Ok::<(), idempotency_expression::SyntaxError>(())
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Literal {
     /// A raw string: `'text'`.
@@ -156,20 +89,10 @@ pub enum Literal {
     /// The text between backticks, if it is JSON. It stays a text, so that numbers keep all their digits.
     Json(String),
     /// The text between backticks, if it is not JSON: `` `foo` `` is the string `"foo"`.
-    Word(Name),
+    Word(Text),
 }
 
 /// The comparison of two values.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_expression::{Ast, Comparator, parse};
-///
-/// let Ast::Compare { comparator, .. } = parse("amount >= `100`")? else { panic!("it compares") };
-/// assert_eq!(comparator, Comparator::GreaterOrEqual);
-/// # Ok::<(), idempotency_expression::SyntaxError>(())
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparator {
     /// `==`

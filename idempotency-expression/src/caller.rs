@@ -18,18 +18,6 @@ const OF_A_SESSION: [(&str, &str); 8] = [
 
 /// Returns the error of an expression for the caller that selects the ARN, the id or the access key of a request that was signed with
 /// IAM. `None` if it selects none of them.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_expression::{parse, refuse_caller};
-///
-/// let error = refuse_caller(&parse("requestContext.authorizer.iam.userArn")?).unwrap();
-/// assert!(error.ends_with("write `iam_caller(@)`"), "{error}");
-/// assert_eq!(refuse_caller(&parse("iam_caller(@)")?), None);
-/// # Ok::<(), idempotency_expression::SyntaxError>(())
-/// ```
-#[must_use]
 pub fn refuse_caller<L, R>(expression: &Ast<L, R>) -> Option<String> {
     let mut found = BTreeSet::new();
     selected(expression, &BTreeSet::from([Vec::new()]), &mut found);

@@ -3,16 +3,6 @@
 use std::fmt;
 
 /// The error of an expression that cannot be used.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_expression::parse;
-///
-/// let error = parse("body.lenght(id)").unwrap_err();
-/// assert_eq!(error.offset, 5);
-/// assert_eq!(error.message, "unknown function `lenght`; did you mean `length`?");
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SyntaxError {
     /// The place of the error, in bytes from the start of the expression.
@@ -30,15 +20,6 @@ impl SyntaxError {
     }
 
     /// Returns the line of the expression, and below it the message with a caret at the place.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let text = "body.[id,";
-    /// let error = idempotency_expression::parse(text).unwrap_err();
-    /// assert_eq!(error.render(text), format!("body.[id,\n         ^ {error}"));
-    /// ```
-    #[must_use]
     pub fn render(&self, expression: &str) -> String {
         let mut offset = self.offset.min(expression.len());
         while !expression.is_char_boundary(offset) {

@@ -30,15 +30,6 @@ struct Signature {
 macro_rules! functions {
     ($($function:ident $name:literal ($($parameter:ident),+) $($variadic:literal)?;)+) => {
         /// A function that an expression can call.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// use idempotency_expression::Function;
-        ///
-        /// assert_eq!(Function::from_name("sort_by"), Some(Function::SortBy));
-        /// assert_eq!(Function::PowertoolsJson.to_string(), "powertools_json");
-        /// ```
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[allow(missing_docs)]
         pub enum Function {
@@ -94,7 +85,6 @@ impl Function {
     }
 
     /// Returns the function with this name, or `None`. Names are case-sensitive.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE
             .iter()
@@ -103,14 +93,12 @@ impl Function {
     }
 
     /// Returns the name in expressions, such as `max_by`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.signature().name
     }
 
     /// Returns true if the parameter at this index takes `&expression`, as the second one of `max_by(items, &price)` does. Such a
     /// parameter takes nothing else. The first index is 0.
-    #[must_use]
     pub fn takes_expression(self, parameter: usize) -> bool {
         self.signature().parameters.get(parameter) == Some(&Expression)
     }

@@ -8,8 +8,8 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `json`, `text`, `scan` | read JSON text, which `idempotency-core` makes values of |
 //! | `tokens` | splits the text into tokens, and refuses what is too long or too deep |
-//! | `literal` | checks the text between quotes and backticks |
 //! | `parse` | makes an [`Ast`] of the tokens, with the operators in the order of the reference implementation, jmespath.py |
 //! | `function` | the functions and their parameters |
 //! | `caller` | refuses values that are no caller of a request |
@@ -33,14 +33,18 @@ mod ast;
 mod caller;
 mod error;
 mod function;
-mod literal;
+mod json;
 mod parse;
+pub mod scan;
 mod settings;
+mod text;
 mod tokens;
 
-pub use ast::{Ast, Comparator, Literal, Name, Part};
+pub use ast::{Ast, Comparator, Literal, Part};
 pub use caller::refuse_caller;
 pub use error::SyntaxError;
 pub use function::Function;
+pub use json::{JsonError, JsonErrorKind, MAX_DEPTH, Scanner};
 pub use parse::{parse, parse_with};
 pub use settings::{Check, SETTINGS, Scope, SettingRow};
+pub use text::{Text, take_code_point};

@@ -1,7 +1,7 @@
 //! Splits an expression into tokens, and limits how many there are and how deep, because parsers and evaluators recurse. Literals
 //! stay as they were written.
 
-use crate::{Literal, Name, SyntaxError, literal};
+use crate::{Literal, Scanner, SyntaxError, Text};
 
 /// An index that is larger than any array of an event. All larger ones select the same.
 const FAR: i64 = 999_999_999;
@@ -9,7 +9,7 @@ const FAR: i64 = 999_999_999;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Kind {
     Identifier(String),
-    Quoted(Name),
+    Quoted(Text),
     Literal(Literal),
     /// A number, limited to a range outside of which all numbers select the same.
     Number(i64),
@@ -149,22 +149,42 @@ fn closing(text: &str, open: usize, delimiter: char) -> Result<usize, SyntaxErro
 /// Returns the token of a text with its delimiters.
 fn delimited(source: &str, offset: usize, delimiter: char) -> Result<Kind, SyntaxError> {
     let inside = &source[1..source.len() - 1];
-    match delimiter {
-        '\'' => Ok(Kind::Literal(Literal::Raw(inside.replace("\\'", "'")))),
-        '`' => {
-            let literal = literal::between_backticks(inside.replace("\\`", "`"));
-            let message = "the text between the backticks is neither JSON nor a plain word";
-            let literal = literal.ok_or_else(|| SyntaxError::new(offset, message))?;
-            Ok(Kind::Literal(literal))
+    let (kind, message) = match delimiter {
+        '\'' => (
+            Some(Kind::Literal(Literal::Raw(inside.replace("\\'", "'")))),
+            "",
+        ),
+        '`' => (
+            between_backticks(inside.replace("\\`", "`")).map(Kind::Literal),
+            "the text between the backticks is neither JSON nor a plain word",
+        ),
+        _ => (
+            json_string(source).map(Kind::Quoted),
+            "a name in double quotes must be a JSON string",
+        ),
+    };
+    kind.ok_or_else(|| SyntaxError::new(offset, message))
+}
+
+/// Returns the literal of a text between backticks: JSON, or else a word. Returns `None` if it is neither.
+fn between_backticks(text: String) -> Option<Literal> {
+    // Python's `str.strip` removes these characters.
+    let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
+    match Scanner::new(text.as_bytes(), 0).document(Scanner::skip) {
+        Ok(()) => Some(Literal::Json(text)),
+        Err(_) => {
+            json_string(&format!("\"{}\"", text.trim_start_matches(is_space))).map(Literal::Word)
         }
-        _ => match literal::decode(inside) {
-            Some(name) => Ok(Kind::Quoted(name)),
-            None => Err(SyntaxError::new(
-                offset,
-                "a name in double quotes must be a JSON string",
-            )),
-        },
     }
+}
+
+/// Returns the characters of a JSON string with its quotes. Returns `None` if it is not one.
+fn json_string(source: &str) -> Option<Text> {
+    let scanner = Scanner::new(source.as_bytes(), 0);
+    scanner.document(Scanner::skip_string).ok()?;
+    let mut characters = Vec::new();
+    scanner.characters(0, &mut characters);
+    Some(Text::from_trusted(characters))
 }
 
 /// The longest expression, in bytes.
@@ -240,9 +260,9 @@ mod tests {
             Kind::Literal(Literal::Json("123456789012345678901".into())),
             Kind::Literal(Literal::Raw("it's".into())),
             Kind::Literal(Literal::Json("\"`\"".into())),
-            Kind::Literal(Literal::Word(Name::from("foo"))),
-            Kind::Quoted(Name::from("aé😀")),
-            Kind::Quoted(Name([0xED, 0xA0, 0xBD].into())),
+            Kind::Literal(Literal::Word("foo".into())),
+            Kind::Quoted("aé😀".into()),
+            Kind::Quoted(Text::from_trusted([0xED, 0xA0, 0xBD])),
         ];
         assert_eq!(found, expected);
         // Very large numbers are limited.
@@ -272,6 +292,18 @@ mod tests {
         let message = tokenize("a - b").unwrap_err().message;
         assert!(message.contains("followed by a number"), "{message}");
         assert!(tokenize("[-1]").is_ok() && tokenize("a[1:-1]").is_ok());
+    }
+
+    #[test]
+    fn a_literal_is_json_or_a_bare_word() {
+        for text in
+            r#"|foo| foo|1|1.|-1.5e+3|[1, {"a": null}]|NaN|[-Infinity]|a\nb|{|"\ud800""#.split('|')
+        {
+            assert!(between_backticks(text.to_owned()).is_some(), "{text}");
+        }
+        for text in ["\"", "{\"a\"}", "[\"a\",]", "a\nb", "a\\x", "\"a\" b"] {
+            assert!(between_backticks(text.to_owned()).is_none(), "{text}");
+        }
     }
 
     #[test]

@@ -33,11 +33,6 @@ pub(crate) struct Budget {
     work: usize,
 }
 
-/// The bytes that were left at one moment: see [`Budget::restore`].
-pub(crate) struct Mark {
-    left: usize,
-}
-
 /// Returns the limit in bytes for one event, in a function with this memory in MiB.
 pub(crate) fn limit_for(function_memory: Option<usize>) -> usize {
     function_memory.map_or(UNKNOWN, |memory| {
@@ -124,16 +119,6 @@ impl Budget {
     /// Returns true if there is room for an allocation of this size.
     pub(crate) fn holds(&self, bytes: usize) -> bool {
         heap(bytes) <= self.left
-    }
-
-    /// Returns the point to which [`restore`](Self::restore) goes back.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark { left: self.left }
-    }
-
-    /// Gives back all that was charged since the mark. The caller must have dropped those allocations.
-    pub(crate) fn restore(&mut self, mark: &Mark) {
-        self.left = mark.left;
     }
 
     /// Appends an item. While the list moves to a larger block, both blocks are charged.
@@ -265,7 +250,6 @@ mod tests {
         let mut budget = Budget::new(100);
         assert_eq!(budget.limit(), 100);
         assert!(budget.holds(88) && !budget.holds(89));
-        let mark = budget.mark();
         assert_eq!(budget.charge(101), Err(Exhausted::Memory));
         assert_eq!(budget.charge(60), Ok(()));
         assert_eq!(budget.charged(), 60);
@@ -273,9 +257,7 @@ mod tests {
         assert_eq!(budget.charged(), 60 + 32);
         budget.free(24);
         assert_eq!(budget.charged(), 60);
-        budget.restore(&mark);
-        assert_eq!(budget.charged(), 0);
-        budget.free(24);
+        budget.free(100);
         assert_eq!(budget.charged(), 0, "no more than was charged");
     }
 

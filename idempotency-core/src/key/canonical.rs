@@ -1,6 +1,7 @@
 //! Writes the canonical text of a value: members sorted, characters escaped, numbers in one form.
 
-use super::text::CodePoints;
+use idempotency_expression::{scan, take_code_point};
+
 use super::{Integer, Json, Text};
 
 /// The layout of a text: canonical, or that of `to_string` in an expression.
@@ -38,17 +39,6 @@ pub(crate) const PYTHON_COMPACT: &Layout = &Layout {
 impl Json {
     /// Returns the canonical text, from which keys are computed: ASCII, members sorted by code point, `", "` and `": "` as
     /// separators.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::key::Json;
-    ///
-    /// let json = Json::parse(r#"{"b": 1e-5, "a": "é"}"#)?;
-    /// assert_eq!(json.to_canonical(), r#"{"a": "\u00e9", "b": 1e-05}"#);
-    /// # Ok::<(), idempotency_core::key::JsonError>(())
-    /// ```
-    #[must_use]
     pub fn to_canonical(&self) -> String {
         self.to_text(CANONICAL)
     }
@@ -159,10 +149,12 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// Writes a string of these characters, which are the bytes of a [`Text`].
 pub(super) fn write_characters(out: &mut impl Sink, characters: &[u8]) {
     out.ascii(b"\"");
-    let mut codes = CodePoints::of(characters);
+    let mut rest = characters;
     loop {
-        out.ascii(codes.plain_run());
-        let Some(code) = codes.next() else {
+        let (run, special) = rest.split_at(scan::printable(rest));
+        out.ascii(run);
+        rest = special;
+        let Some(code) = take_code_point(&mut rest) else {
             return out.ascii(b"\"");
         };
         match code {

@@ -8,18 +8,6 @@ use super::canonical::{Room, Sink, write_digits};
 ///
 /// It keeps up to 4300 digits, so that two payloads with different numbers do not share a key. Comparisons and sums in
 /// expressions compute with the nearest float.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::Json;
-///
-/// let canonical = |text| Json::parse(text).map(|json| json.to_canonical());
-/// assert_eq!(canonical("1.10")?, "1.1");
-/// assert_eq!(canonical("1E2")?, "100.0");
-/// assert_eq!(canonical("1700000000.1234567891")?, "1700000000.1234567891");
-/// # Ok::<(), idempotency_core::key::JsonError>(())
-/// ```
 #[derive(Clone, PartialEq)]
 pub struct Float(Repr);
 
@@ -42,7 +30,6 @@ impl Float {
     }
 
     /// Returns the nearest float; beyond the range of floats, an infinity or a zero.
-    #[must_use]
     pub fn to_f64(&self) -> f64 {
         match &self.0 {
             Repr::Shortest(float) => *float,
@@ -142,11 +129,6 @@ fn write(out: &mut impl Sink, float: f64) {
 /// A decimal number of at most 15 digits is the only one that parses to its float, and the shortest text has no more digits.
 /// So it is enough to find a number of at most 15 digits that parses to the float. The number and the power of ten are whole
 /// and below 2^53, so their quotient is rounded once, as a parser rounds.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss
-)]
 fn decimal(float: f64) -> Option<(u64, usize)> {
     const DIGITS_15: u64 = 1_000_000_000_000_000;
     // Below, the text has an exponent.
@@ -160,7 +142,6 @@ fn decimal(float: f64) -> Option<(u64, usize)> {
             return None;
         }
         // Any difference counts: the quotient must be this float.
-        #[allow(clippy::float_cmp)]
         if number as f64 / power == float {
             return Some((number, places));
         }
@@ -171,10 +152,9 @@ fn decimal(float: f64) -> Option<(u64, usize)> {
 
 /// Writes a number with a point before its last `places` digits, and at least one digit on both sides of it.
 fn write_decimal(out: &mut impl Sink, number: u64, places: usize) {
-    let (number, places) = if places == 0 {
-        (number * 10, 1)
-    } else {
-        (number, places)
+    let (number, places) = match places {
+        0 => (number * 10, 1),
+        _ => (number, places),
     };
     let mut room = Room::default();
     let start = write_digits(&mut room, number, places + 1);
@@ -186,50 +166,35 @@ fn write_decimal(out: &mut impl Sink, number: u64, places: usize) {
 
 /// Returns the shortest text that parses to the same float.
 fn shortest_text(float: f64) -> String {
-    if float.is_nan() {
-        return "NaN".to_owned();
-    }
-    if float.is_infinite() {
-        return if float.is_sign_positive() {
-            "Infinity"
-        } else {
-            "-Infinity"
+    match float {
+        f64::INFINITY => "Infinity".to_owned(),
+        f64::NEG_INFINITY => "-Infinity".to_owned(),
+        _ if float.is_nan() => "NaN".to_owned(),
+        _ => {
+            let (digits, exponent) = shortest(float.abs());
+            layout(float.is_sign_negative(), &digits, exponent)
         }
-        .to_owned();
     }
-    let (digits, exponent) = shortest(float.abs());
-    layout(float.is_sign_negative(), &digits, exponent)
 }
 
 /// Returns a text of these digits, the first of which has this exponent. The text has an exponent below 1e-4 and from 1e16 on, as
 /// in Python.
 fn layout(negative: bool, digits: &str, exponent: i64) -> String {
-    let sign = if negative { "-" } else { "" };
-    let (first, others) = digits.split_at(1);
-    if !(-4..16).contains(&exponent) {
-        let point = if others.is_empty() { "" } else { "." };
-        let direction = if exponent.is_negative() { '-' } else { '+' };
-        return format!(
-            "{sign}{first}{point}{others}e{direction}{:02}",
-            exponent.unsigned_abs()
-        );
-    }
-    // At most three zeros after the point, or fifteen before it.
-    let zeros = |count: usize| "0".repeat(count);
-    let Ok(before_point) = usize::try_from(exponent + 1) else {
-        return format!(
-            "{sign}0.{}{digits}",
-            zeros(usize::try_from(-exponent - 1).unwrap_or(0))
-        );
+    let (before, least, point, behind) = match exponent {
+        -4..0 => ("0".repeat(-exponent as usize), 0, 1, String::new()),
+        0..16 => (
+            String::new(),
+            exponent as usize + 2,
+            exponent as usize + 1,
+            String::new(),
+        ),
+        _ => (String::new(), 0, 1, format!("e{exponent:+03}")),
     };
-    if before_point == 0 {
-        return format!("{sign}0.{digits}");
+    let mut text = format!("{before}{digits:0<least$}");
+    if text.len() > point {
+        text.insert(point, '.');
     }
-    match digits.split_at_checked(before_point) {
-        Some((whole, "")) => format!("{sign}{whole}.0"),
-        Some((whole, fraction)) => format!("{sign}{whole}.{fraction}"),
-        None => format!("{sign}{digits}{}.0", zeros(before_point - digits.len())),
-    }
+    format!("{}{text}{behind}", if negative { "-" } else { "" })
 }
 
 /// Returns the digits of a float, and the decimal exponent of the first digit.
@@ -239,14 +204,9 @@ fn layout(negative: bool, digits: &str, exponent: i64) -> String {
 /// Just below a power of two, floats are denser; the rounded digits may then belong to a neighbouring float. In that case
 /// the shortest text is the only one of its length.
 fn shortest(float: f64) -> (String, i64) {
-    let count = |text: &str| {
-        text.bytes()
-            .take_while(|&byte| byte != b'e')
-            .filter(u8::is_ascii_digit)
-            .count()
-    };
     let shortest = format!("{float:e}");
-    let rounded = format!("{float:.*e}", count(&shortest) - 1);
+    let behind_point = shortest.find('e').unwrap_or(0).saturating_sub(2);
+    let rounded = format!("{float:.behind_point$e}");
     let chosen = if rounded.parse() == Ok(float) {
         rounded
     } else {
@@ -315,7 +275,6 @@ mod tests {
         let others = [2, 5, 7, 42, 4_200, 123_456, 123_456_789_012];
         for number in around_powers.chain(others) {
             for places in 0..=PLACES + 2 {
-                #[allow(clippy::cast_precision_loss)]
                 let float = number as f64 / 10_f64.powi(i32::try_from(places).unwrap());
                 // The neighbours of the decimal have up to 17 digits.
                 for float in [float, float.next_up(), float.next_down(), -float] {
@@ -334,7 +293,6 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             // A float of few digits.
-            #[allow(clippy::cast_precision_loss)]
             let cut = ((state >> 44) as f64 / 100.0) * if state & 1 == 0 { 1.0 } else { 0.001 };
             for float in [f64::from_bits(state), cut] {
                 assert_eq!(

@@ -40,12 +40,13 @@ pub enum HashAlgorithm {
 }
 
 impl HashAlgorithm {
-    const ALL: [Self; 5] = [
-        Self::Md5,
-        Self::Sha224,
-        Self::Sha256,
-        Self::Sha384,
-        Self::Sha512,
+    /// The algorithms in the order of the enum, and their names.
+    const ALL: [(Self, &str); 5] = [
+        (Self::Md5, "md5"),
+        (Self::Sha224, "sha224"),
+        (Self::Sha256, "sha256"),
+        (Self::Sha384, "sha384"),
+        (Self::Sha512, "sha512"),
     ];
 
     /// Returns the digest of a text in lower-case hex.
@@ -57,13 +58,7 @@ impl HashAlgorithm {
     /// Returns the digest of bytes in lower-case hex.
     #[must_use]
     pub fn hex_of_bytes(&self, bytes: &[u8]) -> String {
-        match self {
-            Self::Md5 => hex(&Md5::digest(bytes)),
-            Self::Sha224 => hex(&Sha224::digest(bytes)),
-            Self::Sha256 => hex(&Sha256::digest(bytes)),
-            Self::Sha384 => hex(&Sha384::digest(bytes)),
-            Self::Sha512 => hex(&Sha512::digest(bytes)),
-        }
+        self.hex_of_written(bytes)
     }
 
     /// Returns the digest of a value's canonical text in lower-case hex.
@@ -101,7 +96,7 @@ impl HashAlgorithm {
         self.hex_of_written((json, layout))
     }
 
-    /// Returns the digest of a canonical text while it is written.
+    /// Returns the digest of a text while it is written.
     pub(super) fn hex_of_written(&self, text: impl Canonical) -> String {
         match self {
             Self::Md5 => streamed::<Md5>(text),
@@ -115,17 +110,11 @@ impl HashAlgorithm {
     /// Returns the name, as it is written in an attribute or an environment variable.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Md5 => "md5",
-            Self::Sha224 => "sha224",
-            Self::Sha256 => "sha256",
-            Self::Sha384 => "sha384",
-            Self::Sha512 => "sha512",
-        }
+        Self::ALL[*self as usize].1
     }
 }
 
-/// What has a canonical text.
+/// What has a text that is hashed.
 pub(super) trait Canonical {
     /// Writes the text.
     fn write(self, out: &mut impl Sink);
@@ -134,6 +123,12 @@ pub(super) trait Canonical {
 impl Canonical for (&Json, &Layout) {
     fn write(self, out: &mut impl Sink) {
         canonical::write(out, self.0, self.1);
+    }
+}
+
+impl Canonical for &[u8] {
+    fn write(self, out: &mut impl Sink) {
+        out.ascii(self);
     }
 }
 
@@ -223,10 +218,7 @@ pub struct UnknownHashAlgorithm {
 impl fmt::Display for UnknownHashAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unknown hash algorithm {:?}; accepted are ", self.name)?;
-        for (at, algorithm) in HashAlgorithm::ALL.iter().enumerate() {
-            write!(f, "{}{algorithm}", if at == 0 { "" } else { ", " })?;
-        }
-        Ok(())
+        f.write_str(&HashAlgorithm::ALL.map(|(_, name)| name).join(", "))
     }
 }
 
@@ -241,12 +233,12 @@ impl FromStr for HashAlgorithm {
     ///
     /// Returns [`UnknownHashAlgorithm`] for any other text.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
-            .ok_or_else(|| UnknownHashAlgorithm {
-                name: name.to_owned(),
-            })
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|(_, known)| known.eq_ignore_ascii_case(name));
+        let unknown = || UnknownHashAlgorithm {
+            name: name.to_owned(),
+        };
+        found.map(|(algorithm, _)| algorithm).ok_or_else(unknown)
     }
 }
 
@@ -256,7 +248,9 @@ mod tests {
 
     #[test]
     fn names_are_parsed_in_any_case_and_printed_in_lower_case() {
-        for (algorithm, digits) in HashAlgorithm::ALL.into_iter().zip([32, 56, 64, 96, 128]) {
+        for ((algorithm, name), digits) in HashAlgorithm::ALL.into_iter().zip([32, 56, 64, 96, 128])
+        {
+            assert_eq!(algorithm.name(), name);
             assert_eq!(algorithm.name().to_uppercase().parse(), Ok(algorithm));
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
             assert_eq!(algorithm.hex("").len(), digits);
@@ -273,7 +267,7 @@ mod tests {
         for length in [0, 1, BLOCK - 3, BLOCK - 2, BLOCK - 1, BLOCK, 3 * BLOCK + 1] {
             let long = Json::Str("x".repeat(length).into());
             let json = Json::Array(vec![Json::Null, long, Json::Str("é".repeat(length).into())]);
-            for algorithm in HashAlgorithm::ALL {
+            for (algorithm, _) in HashAlgorithm::ALL {
                 assert_eq!(
                     algorithm.hex_of(&json),
                     algorithm.hex(&json.to_canonical()),

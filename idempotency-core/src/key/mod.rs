@@ -9,11 +9,11 @@
 //! | `selector` | the key and the validation digest of a payload |
 //! | `payload` | a payload for entry points that evaluate further expressions |
 //! | `needs` | what expressions look at in a payload |
-//! | `parse` | reads JSON, whole or by needs; `scan` finds the next special character |
+//! | `parse` | makes values of JSON text, whole or by needs; `idempotency_expression::Scanner` checks the text |
 //! | `take` | takes the same from a typed value |
 //! | `tape` | the digest of a whole text, without values |
 //! | `expression` | compiles, analyses and evaluates JMESPath |
-//! | `json`, `object`, `text`, `integer`, `float` | values, with every digit and character of the text |
+//! | `json`, `object`, `integer`, `float` | values, with every digit and character of the text |
 //! | `canonical`, `hash` | the canonical text, and its digest |
 //! | `budget` | limits the memory and the work of one event |
 
@@ -28,11 +28,12 @@ mod needs;
 mod object;
 mod parse;
 mod payload;
-pub(crate) mod scan;
 mod selector;
 mod take;
 mod tape;
-mod text;
+
+pub(crate) use idempotency_expression::scan;
+pub use idempotency_expression::{JsonError, JsonErrorKind, Text};
 
 pub(crate) use budget::{Budget, Exhausted, List, limit_for};
 pub use expression::{EvaluationError, Expression, ExpressionError, Selection};
@@ -43,7 +44,5 @@ pub(crate) use integer::Sum;
 pub use json::{Json, is_absent_key};
 pub(crate) use needs::Needs;
 pub use object::Object;
-pub use parse::{JsonError, JsonErrorKind};
 pub use payload::{ParsedPayload, PayloadReader};
 pub use selector::{SelectedKey, Selector};
-pub use text::Text;

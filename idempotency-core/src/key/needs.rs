@@ -4,7 +4,7 @@
 //! looks at becomes a value, and the rest is only checked. On what is left the expression has the same result as on the whole
 //! event. So there is one evaluator, and its rules are not written a second time.
 
-use super::{Budget, Json, JsonError, Text, parse::Reader};
+use super::Text;
 
 /// What an expression looks at in a value. The rest may be left out, and its result stays the same.
 ///
@@ -96,15 +96,6 @@ impl Needs {
 
     fn parts(parts: Parts) -> Self {
         Self::Parts(Box::new(parts))
-    }
-
-    /// Reads what is looked at from a JSON text.
-    ///
-    /// # Errors
-    ///
-    /// The errors of a reader that keeps everything, except that only what is kept takes memory.
-    pub(crate) fn read(&self, text: &[u8], budget: &mut Budget) -> Result<Json, JsonError> {
-        Reader::new(text, 0, budget).document(|reader| reader.select(self))
     }
 
     /// Returns which elements of an array are looked at.
@@ -263,7 +254,7 @@ fn joined<K: Ord>(one: Vec<(K, Needs)>, other: Vec<(K, Needs)>) -> Vec<(K, Needs
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::key::{Expression, JsonErrorKind};
+    use crate::key::{Budget, Expression, Json, JsonErrorKind};
 
     const TEXTS: [&str; 43] = [
         r#"{"a": {"b": [1]}, "a": 2}"#,

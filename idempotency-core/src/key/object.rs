@@ -8,17 +8,6 @@ use super::{Json, Text};
 /// The members of a JSON object, in the order of the text. Each name occurs once.
 ///
 /// If the text has several members with one name, the object has the last value, at the place of the first.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::{Json, Object};
-///
-/// let object: Object = [("b".into(), Json::Null), ("a".into(), Json::Bool(true))].into_iter().collect();
-/// assert_eq!(object.len(), 2);
-/// assert_eq!(object.get(b"a"), Some(&Json::Bool(true)));
-/// assert_eq!(object.keys().next().and_then(|name| name.as_str()), Some("b"));
-/// ```
 // One pointer: an object is no larger than other values, and an empty one takes no memory.
 #[derive(Clone, Default)]
 pub struct Object(Option<Box<Members>>);
@@ -64,7 +53,7 @@ impl Object {
 
     /// Returns how many bytes a copy takes on the heap.
     pub(super) fn heap(&self) -> usize {
-        let each = |(name, value): &(Text, Json)| name.heap() + value.heap();
+        let each = |(name, value): &(Text, Json)| heap(name.as_bytes().len()) + value.heap();
         let entries = self.entries();
         overhead(entries.len())
             + heap(size_of_val(entries))
@@ -76,19 +65,16 @@ impl Object {
     }
 
     /// Returns the number of members.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
     /// Returns true if there are no members.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries().is_empty()
     }
 
     /// Returns the value of the member with this name. The name is given as the bytes of a [`Text`].
-    #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&Json> {
         let place = self.place(name)?;
         self.entries().get(place).map(|(_, value)| value)
@@ -145,9 +131,8 @@ impl Object {
         };
         if sorted.is_empty() {
             let few = few_by_name(entries);
-            few[..entries.len()]
-                .iter()
-                .for_each(|&place| show(usize::from(place)));
+            let few = &few[..entries.len()];
+            few.iter().for_each(|&place| show(usize::from(place)));
         } else {
             sorted.iter().for_each(|&place| show(place as usize));
         }
@@ -199,18 +184,13 @@ fn join_few(entries: &mut Vec<(Text, Json)>) {
 /// Joins members with equal names. Returns true if there were any.
 fn join_many(entries: &mut Vec<(Text, Json)>, places: &[u32]) -> bool {
     let mut kept = vec![true; entries.len()];
-    let mut from = 0;
-    while let Some(&first) = places.get(from) {
-        let equal = places[from..]
-            .iter()
-            .take_while(|&&place| entries[place as usize].0 == entries[first as usize].0);
-        let until = from + equal.count();
-        for &place in &places[from + 1..until] {
-            kept[place as usize] = false;
-            entries[first as usize].1 =
-                std::mem::replace(&mut entries[place as usize].1, Json::Null);
+    // From behind, so that the last value moves to the first place.
+    for pair in places.windows(2).rev() {
+        let [first, second] = [pair[0], pair[1]].map(|place| place as usize);
+        if entries[first].0 == entries[second].0 {
+            kept[second] = false;
+            entries[first].1 = std::mem::replace(&mut entries[second].1, Json::Null);
         }
-        from = until;
     }
     let joined = kept.contains(&false);
     if joined {

@@ -9,19 +9,6 @@ use super::{Budget, EvaluationError, Expression, Json, JsonError, Needs, Selecti
 /// A JSON value and the memory that is left for the results of expressions on it.
 ///
 /// The value and all results together take at most the limit, so that a hostile payload cannot exhaust the process.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::config::{Settings, Variables};
-/// use idempotency_core::key::{Expression, ParsedPayload};
-///
-/// let limit = Settings::memory_limit(&Variables::default());
-/// let mut payload = ParsedPayload::parse(r#"{"order": {"id": 7}}"#, limit)?;
-/// let selected = payload.select(&Expression::compile("order.id")?)?;
-/// assert_eq!(selected.value.to_canonical(), "7");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone)]
 pub struct ParsedPayload {
     json: Json,
@@ -42,7 +29,6 @@ impl ParsedPayload {
     }
 
     /// Returns the value.
-    #[must_use]
     pub fn json(&self) -> &Json {
         &self.json
     }
@@ -88,10 +74,6 @@ impl PayloadReader {
     }
 
     /// Reads what the expressions look at from a JSON text.
-    ///
-    /// # Errors
-    ///
-    /// As [`ParsedPayload::parse`].
     pub fn read(&self, text: &str, memory_limit: usize) -> Result<ParsedPayload, JsonError> {
         let mut budget = Budget::new(memory_limit);
         let json = self.needs.read(text.as_bytes(), &mut budget)?;
@@ -101,10 +83,6 @@ impl PayloadReader {
     /// Takes what the expressions look at from a value, as if its JSON text were read.
     ///
     /// The rest of the value is skipped: no text is made of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read) on the value's JSON text. A value that cannot be written as JSON has an empty text.
     pub fn take<T: Serialize + ?Sized>(
         &self,
         from: &T,

@@ -68,19 +68,6 @@ impl Selector {
 
     /// Sets whether numbers with a fraction are those of Python: the nearest float, which can be that of another number. Otherwise
     /// they keep their digits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::key::{HashAlgorithm, Json, Selector};
-    /// let whole = || Selector::new(None, None, HashAlgorithm::Md5);
-    /// let payload = Json::parse("1700000000.1234567891")?;
-    /// assert_eq!(whole().key(&payload)?.unwrap().text(), "1700000000.1234567891");
-    /// let python = whole().with_python_numbers(true);
-    /// assert_eq!(python.key(&payload)?.unwrap().text(), "1700000000.1234567");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
     pub fn with_python_numbers(mut self, python: bool) -> Self {
         self.layout = if python { PYTHON_CANONICAL } else { CANONICAL };
         for expression in self.key.iter_mut().chain(&mut self.validate) {
@@ -95,10 +82,6 @@ impl Selector {
     }
 
     /// Selects the key of a payload; `None` if the payload has no key.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the `key` expression fails on this payload.
     pub fn key<'a>(&self, payload: &'a Json) -> Result<Option<SelectedKey<'a>>, EvaluationError> {
         self.key_within(payload, &mut Budget::of_one_evaluation())
     }
@@ -125,10 +108,6 @@ impl Selector {
     }
 
     /// Returns the validation digest of a payload; `None` without a `validate` expression.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the `validate` expression fails on this payload.
     pub fn validation(&self, payload: &Json) -> Result<Option<String>, EvaluationError> {
         let validation = self.validation_within(payload, &mut Budget::of_one_evaluation())?;
         Ok(validation.map(|validation| validation.hash))

@@ -4,41 +4,27 @@
 //! null, the keys of maps are strings, an enum is an object or a string, a raw value is its text. What this does not write itself
 //! is [`Unfit`], and the caller writes the text.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
+use idempotency_expression::MAX_DEPTH;
 use serde::Serialize;
 use serde::ser::{
-    self, Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
     SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
 use super::budget::List;
 use super::needs::Elements;
-use super::parse::{MAX_DEPTH, Reader};
 use super::{Budget, Exhausted, Float, Integer, Json, Needs, Object, Text};
 
-/// The error for a value that must be written as text: the text has the error, or the value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Unfit;
+/// The error for a value that must be written as text: the text has the error, or the value. There is no more to say, so it is the
+/// error of `serde` that says nothing.
+pub(crate) use std::fmt::Error as Unfit;
 
 type Result<T> = std::result::Result<T, Unfit>;
 
 impl From<Exhausted> for Unfit {
     fn from(_: Exhausted) -> Self {
-        Self
-    }
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the value is written as text")
-    }
-}
-
-impl std::error::Error for Unfit {}
-
-impl ser::Error for Unfit {
-    fn custom<T: Display>(_: T) -> Self {
         Self
     }
 }
@@ -92,10 +78,7 @@ impl<'n, 'b> Taker<'n, 'b> {
     fn integer(self, number: impl TryInto<i64> + Copy + Display) -> Result<Json> {
         let integer = match number.try_into() {
             Ok(small) => Integer::from(small),
-            Err(_) => {
-                let digits = number.to_string();
-                Integer::from_digits(digits.starts_with('-'), digits.trim_start_matches('-'))
-            }
+            Err(_) => Integer::from_digits(&number.to_string()),
         };
         self.budget.allocate(integer.digits_beyond_64_bits())?;
         Ok(Json::Int(integer))
@@ -456,8 +439,8 @@ impl<'n, 'b> Members<'n, 'b> {
                 return Err(Unfit);
             }
             let value = value.serialize(Name(|text: &str| {
-                let reader = Reader::new(text.as_bytes(), self.depth, self.budget);
-                let value = reader.document(|reader| reader.select(raw.needs));
+                let needs = raw.needs;
+                let value = needs.read_within(text.as_bytes(), self.depth, self.budget);
                 value.map_err(|_| Unfit)
             }))?;
             raw.value = Some(value);
@@ -759,19 +742,9 @@ mod tests {
         ];
         let text = serde_json::to_string(&forms).unwrap();
         let whole = Json::parse(&text).unwrap();
-        for key in [
-            "@",
-            "[0]",
-            "[1].Newtype[1]",
-            "[1].Newtype[-1]",
-            "[2].Tuple",
-            "[-1].Struct.a",
-            "[*].Struct.b",
-            "[*].type(@)",
-            "[*].type(Tuple)",
-            "[1].Tuple",
-            "[*].Newtype",
-        ] {
+        let keys = "@; [0]; [1].Newtype[1]; [1].Newtype[-1]; [2].Tuple; [-1].Struct.a; [*].Struct.b; [*].type(@); \
+            [*].type(Tuple); [1].Tuple; [*].Newtype";
+        for key in keys.split("; ") {
             let expression = Expression::compile(key).unwrap();
             let part = expression.needs().take(&forms, &mut Budget::unbounded());
             let expected = value(&Expression::looking_at_all(key), &whole);

@@ -3,11 +3,11 @@
 //! Where a whole text is the key, nothing is evaluated: the values are only sorted and written. So the text is read into one list
 //! of places, and each string and number is written from where it stands. A tree would take an allocation for each of them.
 
+use idempotency_expression::Scanner;
+
 use super::canonical::{Layout, Sink, write_characters};
 use super::hash::HashAlgorithm;
-use super::parse::Reader;
-use super::scan;
-use super::{Budget, Float, JsonErrorKind};
+use super::{Float, JsonErrorKind, scan};
 
 /// A tree takes at most this many bytes of memory for each byte of its text. The most is an array of one-digit numbers that is
 /// just moved to a larger block: 36.
@@ -53,82 +53,82 @@ pub(crate) fn digest(
     let text_length = u32::try_from(text.len()).ok()?;
     // About one place for each eight bytes of text.
     let mut places = Vec::with_capacity(text_length as usize / 8 + 1);
-    let mut budget = Budget::unbounded();
-    let reader = Reader::new(text, 0, &mut budget);
-    reader.document(|reader| reader.places(&mut places)).ok()?;
+    let scanner = Scanner::new(text, 0);
+    scanner.document(|text| push(&mut places, text)).ok()?;
     let mut tape = Tape {
         text,
         places: &places,
         python_numbers: layout.python_numbers,
+        is_key: false,
         order: Vec::new(),
         characters: Vec::new(),
     };
-    if tape.is_absent_key() {
-        return None;
-    }
-    Some(hash.hex_of_written(&mut tape))
+    let digest = hash.hex_of_written(&mut tape);
+    tape.is_key.then_some(digest)
 }
 
-impl Reader<'_, '_> {
-    /// Reads the places of the next value.
-    fn places(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
-        let start = self.at;
-        let kind = match self.peek() {
-            Some(b'"') => return self.place_of_string(places).map(drop),
-            Some(b'{') => return self.places_within(Kind::Object, places),
-            Some(b'[') => return self.places_within(Kind::Array, places),
-            Some(b'-' | b'0'..=b'9') if !self.bytes[self.at..].starts_with(b"-I") => {
-                let is_whole = self.skip_number()?.is_some();
-                if is_whole || is_canonical_decimal(&self.bytes[start..self.at]) {
-                    Kind::Verbatim
-                } else {
-                    Kind::Float
-                }
-            }
-            _ => {
-                self.skip()?;
+/// Appends the places of the next value.
+fn push(places: &mut Vec<Place>, text: &mut Scanner<'_>) -> Result<(), JsonErrorKind> {
+    let start = text.at;
+    let kind = match text.peek() {
+        Some(b'"') => return push_string(places, text).map(drop),
+        Some(b'{') => return push_list(Kind::Object, places, text),
+        Some(b'[') => return push_list(Kind::Array, places, text),
+        Some(b'-' | b'0'..=b'9') => {
+            if text.skip_number()? || is_canonical_decimal(&text.bytes[start..text.at]) {
                 Kind::Verbatim
+            } else {
+                Kind::Float
             }
-        };
-        places.push(Place::new(kind, start, self.at));
-        Ok(())
-    }
-
-    fn place_of_string(&mut self, places: &mut Vec<Place>) -> Result<Kind, JsonErrorKind> {
-        let quote = self.at;
-        let end = quote + 1 + scan::printable(&self.bytes[quote + 1..]);
-        if self.bytes.get(end) == Some(&b'"') {
-            self.at = end + 1;
-            places.push(Place::new(Kind::Verbatim, quote, self.at));
-            return Ok(Kind::Verbatim);
         }
-        let kind = match self.skip_string()? {
-            true => Kind::Escaped,
-            false => Kind::Plain,
-        };
-        places.push(Place::new(kind, quote + 1, self.at - 1));
-        Ok(kind)
-    }
-
-    fn places_within(&mut self, kind: Kind, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
-        let list = places.len();
-        places.push(Place::new(kind, 0, 0));
-        if kind == Kind::Array {
-            self.nested(b']', |reader| reader.places(places))?;
-        } else {
-            self.nested(b'}', |reader| {
-                reader.name_begins()?;
-                if reader.place_of_string(places)? == Kind::Escaped {
-                    // Not wrong, but the tree must compare it. Any error leads there.
-                    return Err(JsonErrorKind::ExpectedName);
-                }
-                reader.colon()?;
-                reader.places(places)
-            })?;
+        _ => {
+            text.skip()?;
+            Kind::Verbatim
         }
-        places[list] = Place::new(kind, 0, places.len());
-        Ok(())
+    };
+    places.push(Place::new(kind, start, text.at));
+    Ok(())
+}
+
+fn push_string(places: &mut Vec<Place>, text: &mut Scanner<'_>) -> Result<Kind, JsonErrorKind> {
+    let quote = text.at;
+    let end = quote + 1 + scan::printable(&text.bytes[quote + 1..]);
+    if text.bytes.get(end) == Some(&b'"') {
+        text.at = end + 1;
+        places.push(Place::new(Kind::Verbatim, quote, text.at));
+        return Ok(Kind::Verbatim);
     }
+    let length = text.skip_string()?;
+    let kind = if length == text.at - quote - 2 {
+        Kind::Plain
+    } else {
+        Kind::Escaped
+    };
+    places.push(Place::new(kind, quote + 1, text.at - 1));
+    Ok(kind)
+}
+
+fn push_list(
+    kind: Kind,
+    places: &mut Vec<Place>,
+    text: &mut Scanner<'_>,
+) -> Result<(), JsonErrorKind> {
+    let list = places.len();
+    places.push(Place::new(kind, 0, 0));
+    if kind == Kind::Array {
+        text.nested(b']', |text| push(places, text))?;
+    } else {
+        text.nested(b'}', |text| {
+            // An escaped name is not wrong, but the tree must compare it. Any error leads there.
+            if text.peek() != Some(b'"') || push_string(places, text)? == Kind::Escaped {
+                return Err(JsonErrorKind::ExpectedName);
+            }
+            text.skip_colon()?;
+            push(places, text)
+        })?;
+    }
+    places[list] = Place::new(kind, 0, places.len());
+    Ok(())
 }
 
 /// Returns true if a number with a fraction is surely written as it stands: at least 1, with so few digits that no other number of
@@ -141,13 +141,9 @@ fn is_canonical_decimal(text: &[u8]) -> bool {
 
 impl Place {
     /// The text is at most 4 GB, and has at most as many places as bytes.
-    #[allow(clippy::cast_possible_truncation)]
     fn new(kind: Kind, start: usize, end: usize) -> Self {
-        Self {
-            kind,
-            start: start as u32,
-            end: end as u32,
-        }
+        let (start, end) = (start as u32, end as u32);
+        Self { kind, start, end }
     }
 }
 
@@ -156,6 +152,8 @@ pub(super) struct Tape<'t> {
     text: &'t [u8],
     places: &'t [Place],
     python_numbers: bool,
+    /// True if the value can be a key, as [`is_absent_key`](super::is_absent_key) decides. It is known when the value is written.
+    is_key: bool,
     /// The names of the objects that are being written, each object's sorted.
     order: Vec<u32>,
     /// The characters of a string with escapes.
@@ -186,40 +184,14 @@ impl<'t> Tape<'t> {
         }
     }
 
-    /// Returns true if the value is no key, as [`is_absent_key`](super::is_absent_key) does. It also returns true where that
-    /// depends on a name that occurs twice: the tree then decides.
-    fn is_absent_key(&self) -> bool {
-        let is_null =
-            |place: usize| self.places[place].kind == Kind::Verbatim && self.of(place) == b"null";
-        let end = self.behind(0);
-        match self.places[0].kind {
-            Kind::Verbatim => is_null(0) || self.of(0) == b"\"\"",
-            Kind::Float => false,
-            Kind::Plain | Kind::Escaped => self.of(0).is_empty(),
-            Kind::Array => {
-                let mut elements = self.each_from(1, end, 0);
-                elements.all(is_null)
-            }
-            Kind::Object => {
-                let mut values = self.each_from(2, end, 1);
-                let Some(value) = values.find(|&value| !is_null(value)) else {
-                    return true;
-                };
-                let name = self.name(value - 1);
-                values.any(|other| self.name(other - 1) == name)
-            }
-        }
-    }
-
-    /// Returns each value from `place` to `end`, with this many places between two values.
-    fn each_from(&self, place: usize, end: usize, between: usize) -> impl Iterator<Item = usize> {
-        let within = move |value: usize| (value < end).then_some(value);
-        let next = move |&value: &usize| within(self.behind(value) + between);
-        std::iter::successors(within(place), next)
+    fn is_null(&self, place: usize) -> bool {
+        self.places[place].kind == Kind::Verbatim && self.of(place) == b"null"
     }
 
     /// Writes the canonical text.
     pub(super) fn write(&mut self, out: &mut impl Sink) {
+        let is_list = matches!(self.places[0].kind, Kind::Array | Kind::Object);
+        self.is_key = !is_list && !matches!(self.of(0), b"null" | b"\"\"");
         self.write_value(0, out);
     }
 
@@ -239,15 +211,20 @@ impl<'t> Tape<'t> {
             Kind::Escaped => {
                 self.characters.clear();
                 let quote = self.places[place].start as usize - 1;
-                let mut budget = Budget::unbounded();
-                let mut reader = Reader::new(self.text, 0, &mut budget);
-                reader.at = quote;
-                let _read_before = reader.characters(&mut self.characters);
+                Scanner::new(self.text, 0).characters(quote, &mut self.characters);
                 write_characters(out, &self.characters);
             }
             Kind::Array => self.write_elements(place, out),
             Kind::Object => self.write_members(place, out),
         }
+    }
+
+    /// Writes an element or the value of a member. The value is a key if one part of it is not null.
+    fn write_part(&mut self, list: usize, place: usize, out: &mut impl Sink) {
+        if list == 0 && !self.is_key {
+            self.is_key = !self.is_null(place);
+        }
+        self.write_value(place, out);
     }
 
     fn write_elements(&mut self, list: usize, out: &mut impl Sink) {
@@ -258,7 +235,7 @@ impl<'t> Tape<'t> {
             if place > list + 1 {
                 out.ascii(b", ");
             }
-            self.write_value(place, out);
+            self.write_part(list, place, out);
             place = self.behind(place);
         }
         out.ascii(b"]");
@@ -280,14 +257,13 @@ impl<'t> Tape<'t> {
             between = b", ";
             self.write_value(name, out);
             out.ascii(b": ");
-            self.write_value(name + 1, out);
+            self.write_part(list, name + 1, out);
         }
         out.ascii(b"}");
         self.order.truncate(first);
     }
 
     /// Appends the names of an object in their order; of equal names, the first comes first.
-    #[allow(clippy::cast_possible_truncation)]
     fn sort_members(&mut self, list: usize) {
         let (first, end) = (self.order.len(), self.behind(list));
         let mut name = list + 1;
@@ -309,7 +285,7 @@ impl<'t> Tape<'t> {
 mod tests {
     use super::*;
     use crate::key::canonical::{CANONICAL, PYTHON_CANONICAL};
-    use crate::key::{Json, is_absent_key};
+    use crate::key::{Budget, Json, is_absent_key};
 
     const LIMIT: usize = 64 * 1024 * 1024;
 
@@ -370,28 +346,14 @@ mod tests {
 
     #[test]
     fn the_tree_decides_where_there_may_be_no_key() {
-        for text in [
-            "null",
-            r#""""#,
-            "[]",
-            "{}",
-            "[null]",
-            r#"{"a": null}"#,
-            "[null, null]",
-            r#"{"a": 1, "a": null}"#,
-            r#"{"a": null, "b": null}"#,
-            r#"{"\u0061": 1}"#,
-            r#"{"a": 1, "a": 2}"#,
-        ] {
+        let texts = r#"null; ""; []; {}; [null]; {"a": null}; [null, null]; {"a": 1, "a": null};
+            {"a": null, "b": null}; {"\u0061": 1}"#;
+        for text in texts.split(';').map(str::trim) {
             assert!(!is_taken(text), "{text}");
         }
-        for text in [
-            "[null, 1]",
-            r#"{"b": 1, "a": null}"#,
-            r#"{"b": null, "b": 1, "a": null}"#,
-            "[[null]]",
-            r#"{"a": {}}"#,
-        ] {
+        let texts = r#"[null, 1]; {"b": 1, "a": null}; {"b": null, "b": 1, "a": null}; {"a": 1, "a": 2};
+            {"a": null, "a": [null]}; [[null]]; {"a": {}}"#;
+        for text in texts.split(';').map(str::trim) {
             assert!(is_taken(text), "{text}");
         }
     }

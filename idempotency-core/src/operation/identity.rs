@@ -220,14 +220,14 @@ impl CompiledOperation {
         tenant: Option<&str>,
         budget: &mut Budget,
     ) -> Result<Identity, Refusal> {
-        let mark = budget.mark();
+        let before = budget.clone();
         let key = self
             .selector
             .key_within(payload, budget)
             .map_err(|error| Refusal::Failed("key", error))?;
         let key = key.map(|key| (key.digest(), key.into_missing()));
         // The value of the key is dropped, so its memory is free again.
-        budget.restore(&mark);
+        *budget = before;
         let Some((digest, missing)) = key else {
             if self.key_required == KeyRequired::No {
                 return Ok(Identity(State::Bypassed(Bypass::NoKey)));

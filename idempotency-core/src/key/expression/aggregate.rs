@@ -119,15 +119,10 @@ fn average(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<
     let average = match sum(walk, function, numbers)? {
         Json::Int(total) => {
             let count = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
-            match total.divide_small(count) {
-                None => {
-                    walk.work(total.steps_of_division())?;
-                    total.divide(count)
-                }
-                small => small,
-            }
+            let (average, steps) = total.divide(count);
+            walk.work(steps)?;
+            average
         }
-        #[allow(clippy::cast_precision_loss)]
         Json::Float(total) => Some(total.to_f64() / numbers.len() as f64),
         _ => None,
     };

@@ -9,15 +9,6 @@ use crate::key::{Exhausted, Json, JsonError};
 pub(super) type Result<T, E = EvaluationError> = std::result::Result<T, E>;
 
 /// The error for a text that is not a valid expression.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::Expression;
-/// let error = Expression::compile("body.[id").unwrap_err();
-/// let text = error.to_string();
-/// assert!(text.ends_with(&format!("body.[id\n        ^ {}", error.message())), "{text}");
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExpressionError {
     expression: String,
@@ -33,13 +24,11 @@ impl ExpressionError {
     }
 
     /// Returns the place of the mistake, in bytes from the beginning of the expression.
-    #[must_use]
     pub fn offset(&self) -> usize {
         self.error.offset
     }
 
     /// Returns what is wrong, in one line.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.error.message
     }
@@ -62,14 +51,6 @@ impl std::error::Error for ExpressionError {}
 /// The error for a payload on which an expression has no value.
 ///
 /// It names functions and types, and never shows the payload.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::{EvaluationError, Expression, Json};
-/// let error = Expression::compile("keys(@)").unwrap().evaluate(&Json::Null).unwrap_err();
-/// assert!(matches!(error, EvaluationError::Argument { function: "keys", given: "null", .. }));
-/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EvaluationError {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use idempotency_expression::{Comparator, Name};
+use idempotency_expression::Comparator;
 
 use super::compare::{equal, is_false, is_ordered, order, steps_of_mixed};
 use super::error::Result;
@@ -346,7 +346,7 @@ impl Walk<'_> {
     /// Evaluates `{x: a, y: b}`.
     fn hash<'v>(
         &mut self,
-        pairs: &'v [(Name, Selected)],
+        pairs: &'v [(Text, Selected)],
         value: &'v Json,
         taking: Option<&Taking<'_>>,
     ) -> Result<Cow<'v, Json>> {
@@ -373,7 +373,7 @@ impl Walk<'_> {
 
 pub(super) const NULL: Cow<'static, Json> = Cow::Owned(Json::Null);
 
-fn member_of<'v>(value: &'v Json, name: &Name) -> Cow<'v, Json> {
+fn member_of<'v>(value: &'v Json, name: &Text) -> Cow<'v, Json> {
     match value {
         Json::Object(members) => members.get(name.as_bytes()).map_or(NULL, Cow::Borrowed),
         _ => NULL,

@@ -8,6 +8,7 @@ use super::compare::same;
 use super::error::{EvaluationError, Result};
 use super::evaluate::{NULL, Walk, weight};
 use super::{Node, aggregate, envelope, event, number};
+use crate::key::budget::heap;
 use crate::key::{Integer, Json, JsonErrorKind, Needs, Object, Text, is_absent_key};
 
 /// Evaluates a function call. `result` is what the expression looks at in its result.
@@ -124,7 +125,8 @@ fn update(walk: &mut Walk<'_>, merged: &mut Vec<(Text, Json)>, with: Json) -> Re
                     "an array must have pairs as its elements",
                 ))?;
                 if characters {
-                    walk.budget.charge(name.heap() + value.heap())?;
+                    walk.budget
+                        .charge(heap(name.as_bytes().len()) + value.heap())?;
                 }
                 walk.budget.push(merged, (name, value))?;
             }
@@ -149,7 +151,7 @@ fn name_and_value(pair: Json) -> Option<(Text, Json)> {
             let mut names = entries.map(|(name, _)| Json::Str(name));
             (names.next()?, names.next()?)
         }
-        Json::Str(text) if text.chars() == 2 => {
+        Json::Str(text) if text.code_points().count() == 2 => {
             let character = |code| Json::Str(Text::of_code_points([code]));
             let mut characters = text.code_points().map(character);
             (characters.next()?, characters.next()?)
@@ -213,7 +215,7 @@ fn one<'v>(
         }
         (Function::Length, Json::Str(text)) => {
             walk.work(text.as_bytes().len())?;
-            Json::Int(Integer::from_count(text.chars()))
+            Json::Int(Integer::from_count(text.code_points().count()))
         }
         (Function::Length, Json::Array(elements)) => Json::Int(Integer::from_count(elements.len())),
         (Function::Length, Json::Object(members)) => Json::Int(Integer::from_count(members.len())),

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use idempotency_expression::Name;
-
 use super::Node;
+use crate::key::Text;
 
 /// The most parts that are named. A message lists them, and a projection can add one for each element.
 const MOST: usize = 8;
@@ -74,7 +73,7 @@ pub(super) struct Taking<'t> {
 }
 
 enum What<'t> {
-    Field(&'t Name),
+    Field(&'t Text),
     Index(i64),
     /// The elements that a filter keeps.
     Filter,
@@ -137,7 +136,7 @@ impl<'t> Taking<'t> {
     }
 
     /// Returns how the member with this name is used.
-    pub(super) fn member(taking: Option<&'t Self>, name: &Name) -> Use<'t> {
+    pub(super) fn member(taking: Option<&'t Self>, name: &Text) -> Use<'t> {
         match taking {
             None => Use::Taken(None),
             Some(Self {
@@ -151,7 +150,7 @@ impl<'t> Taking<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{lines, missing};
+    use super::super::tests::{each, lines, missing};
 
     #[test]
     fn a_part_whose_own_value_cannot_be_a_key_is_missing() {
@@ -193,25 +192,15 @@ mod tests {
 
     #[test]
     fn a_missing_part_inside_a_selected_part_is_missing() {
-        for expression in [
-            "{key: [user, order], other: x}.key",
-            "{a: {key: [user, order], other: none}, b: none}.a.key",
-            "@.{key: [user, order], other: none} | key",
-            "{key: [user, order]} | key[::-1]",
-            "{key: to_string([user, order]), other: x}.key",
-            "[[user, order], x] | [0]",
-            "[x, none, [user, order]][-1]",
-            "[[user, order], none][0] | [@, `1`]",
-            "[[[user, order], none], none][0][0]",
-            "[user, order][::-1]",
-            "[user, order][:]",
-            "[user, order][*] | [:]",
-            "[[user, order], none][?@] | [0]",
-            "[user, [order, x][0]]",
-            "[user, none][5] || [user, order]",
-            "[{key: order}, x] | [0].key",
-            "[x, {key: order}] | [1].key",
-        ] {
+        let texts = "
+            {key: [user, order], other: x}.key; {a: {key: [user, order], other: none}, b: none}.a.key;
+            @.{key: [user, order], other: none} | key; {key: [user, order]} | key[::-1];
+            {key: to_string([user, order]), other: x}.key; [[user, order], x] | [0]; [x, none, [user, order]][-1];
+            [[user, order], none][0] | [@, `1`]; [[[user, order], none], none][0][0]; [user, order][::-1];
+            [user, order][:]; [user, order][*] | [:]; [[user, order], none][?@] | [0]; [user, [order, x][0]];
+            [user, none][5] || [user, order]; [{key: order}, x] | [0].key; [x, {key: order}] | [1].key
+        ";
+        for expression in each(texts) {
             let payload = r#"{"user": "u-1", "order": null, "x": 1}"#;
             assert_eq!(missing(expression, payload), ["order"], "{expression}");
         }
@@ -238,35 +227,16 @@ mod tests {
 
     #[test]
     fn a_part_with_a_default_or_outside_the_value_is_not_missing() {
-        for expression in [
-            "[a, to_string(a)]",
-            "[a, order && to_string(order) || 'none']",
-            "[a, not_null(order, 'none')]",
-            "[a, not_null([order][0], 'none')]",
-            "[a, [order, a][0] || 'none']",
-            "[a, map(&to_string(@), none_of)]",
-            "[a, none_of[*].to_string(@)]",
-            "[a, sort_by(none_of, &to_string(x))]",
-            "[a, to_string(order) == 'null']",
-            "[a, order] && [a]",
-            "[a, b || 'none']",
-            "[a, b][?@] | [0]",
-            "[a, b] | [0]",
-            "[a, b][0]",
-            "{x: a, y: b}.x",
-            "{x: items, y: b}.x",
-            "[items[0], b][0]",
-            "[b, a][-1]",
-            "{x: {y: a, z: b}, w: b}.x.y",
-            "@.[a, b] | [0]",
-            "[a, b] | [0].c | [`1`]",
-            "[[a, b][?@], a]",
-            "[a, [a, b] != `[]` && a]",
-            "[a, !{x: b} && a || a]",
-            "items[?[a, b] == `[1, null]`].a | [@, `1`]",
-            "a",
-            "[nothing.[b], a] | [1]",
-        ] {
+        let texts = "
+            [a, to_string(a)]; [a, order && to_string(order) || 'none']; [a, not_null(order, 'none')];
+            [a, not_null([order][0], 'none')]; [a, [order, a][0] || 'none']; [a, map(&to_string(@), none_of)];
+            [a, none_of[*].to_string(@)]; [a, sort_by(none_of, &to_string(x))]; [a, to_string(order) == 'null'];
+            [a, order] && [a]; [a, b || 'none']; [a, b][?@] | [0]; [a, b] | [0]; [a, b][0]; {x: a, y: b}.x;
+            {x: items, y: b}.x; [items[0], b][0]; [b, a][-1]; {x: {y: a, z: b}, w: b}.x.y; @.[a, b] | [0];
+            [a, b] | [0].c | [`1`]; [[a, b][?@], a]; [a, [a, b] != `[]` && a]; [a, !{x: b} && a || a];
+            items[?[a, b] == `[1, null]`].a | [@, `1`]; a; [nothing.[b], a] | [1]
+        ";
+        for expression in each(texts) {
             let payload = r#"{"a": 1, "items": [{"a": 1}], "none_of": [{}]}"#;
             let found = missing(expression, payload);
             assert!(found.is_empty(), "{expression}: {found:?}");

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
-use super::{Budget, Json, Text};
+use super::{Budget, Json};
 use idempotency_expression::{Ast, Literal, Part, SyntaxError, parse_with, refuse_caller};
 
 pub use error::{EvaluationError, ExpressionError};
@@ -58,15 +58,6 @@ impl Expression {
     ///
     /// Returns [`ExpressionError`] for wrong syntax, an unknown function or a wrong number of arguments. Its text shows the
     /// expression with a caret under the place.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::key::Expression;
-    ///
-    /// let error = Expression::compile("body.[id").unwrap_err();
-    /// assert_eq!(error.offset(), 8);
-    /// ```
     pub fn compile(text: &str) -> Result<Self, ExpressionError> {
         let mut node = compile(text).map_err(|error| ExpressionError::new(text, error))?;
         Ok(Self {
@@ -99,41 +90,11 @@ impl Expression {
     ///
     /// Returns [`EvaluationError`] if an argument does not fit its function, or if the values that the expression creates
     /// take more than 256 MiB of memory. The error names the function and the type, never the payload.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::key::{Expression, Json};
-    ///
-    /// let keys = Expression::compile("keys(@)")?;
-    /// assert_eq!(keys.evaluate(&Json::parse(r#"{"b": 1, "a": 2}"#)?)?.to_canonical(), r#"["b", "a"]"#);
-    /// assert_eq!(
-    ///     keys.evaluate(&Json::Null).unwrap_err().to_string(),
-    ///     "`keys` takes an object, not null",
-    /// );
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn evaluate(&self, payload: &Json) -> Result<Json, EvaluationError> {
         self.select(payload).map(|selection| selection.value)
     }
 
     /// Returns the expression's value on a payload, and the parts of its multi-selects that the payload lacks.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`evaluate`](Self::evaluate).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::key::{Expression, Json};
-    ///
-    /// let key = Expression::compile("[user_id, order.id]")?;
-    /// let selection = key.select(&Json::parse(r#"{"order": {"id": 7}}"#)?)?;
-    /// assert_eq!(selection.value.to_canonical(), "[null, 7]");
-    /// assert_eq!(&*selection.missing[0], "user_id");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn select(&self, payload: &Json) -> Result<Selection, EvaluationError> {
         self.select_within(payload, &mut Budget::of_one_evaluation())
     }
@@ -167,7 +128,6 @@ impl Expression {
     /// For a fuzz target, which looks for steps that grow faster than the expression and the payload.
     #[cfg(fuzzing)]
     #[doc(hidden)]
-    #[must_use]
     pub fn steps(&self, payload: &Json) -> usize {
         let mut budget = Budget::of_one_evaluation();
         let _value = self.evaluate_within(payload, &mut budget);
@@ -175,25 +135,6 @@ impl Expression {
     }
 
     /// Returns true if the expression's value on a payload is true in JMESPath: not null, not `false` and not empty.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`evaluate`](Self::evaluate).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::key::{Expression, Json};
-    ///
-    /// let paid = Expression::compile("status == 'paid'")?;
-    /// assert!(paid.holds(&Json::parse(r#"{"status": "paid"}"#)?)?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn holds(&self, payload: &Json) -> Result<bool, EvaluationError> {
-        self.holds_within(payload, &mut Budget::of_one_evaluation())
-    }
-
-    /// Does what [`holds`](Self::holds) does, within the budget that the payload has left.
     pub(crate) fn holds_within(
         &self,
         payload: &Json,
@@ -210,7 +151,6 @@ impl Expression {
     }
 
     /// Returns why the value cannot be the caller of a request, if the text shows it: [`idempotency_expression::refuse_caller`].
-    #[must_use]
     pub fn refuse_as_caller(&self) -> Option<String> {
         refuse_caller(&self.node)
     }
@@ -221,7 +161,6 @@ impl Expression {
     }
 
     /// Returns the text of the expression.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -235,23 +174,12 @@ fn compile(text: &str) -> Result<Node, SyntaxError> {
 fn value_of(literal: &Literal) -> Option<Json> {
     match literal {
         Literal::Raw(text) => Some(Json::Str(text.as_str().into())),
-        Literal::Word(word) => Some(Json::Str(Text::from_trusted(word.as_bytes()))),
+        Literal::Word(word) => Some(Json::Str(word.clone())),
         Literal::Json(json) => Json::parse(json).ok(),
     }
 }
 
 /// The result of [`Expression::select`] on a payload.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::{Expression, Json};
-///
-/// let selection = Expression::compile("{user: user_id, order: order_id}")?.select(&Json::parse("{}")?)?;
-/// let missing: Vec<&str> = selection.missing.iter().map(|part| &**part).collect();
-/// assert_eq!(missing, ["user_id", "order_id"]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Selection {

@@ -8,7 +8,7 @@ use idempotency_expression::Function;
 
 use super::event::{PATHS, PLACES};
 use super::{Node, Selected};
-use crate::key::{Json, Needs, Text};
+use crate::key::{Json, Needs};
 
 /// Longer slices need the whole array.
 const LONG: usize = 64;
@@ -38,7 +38,7 @@ fn bounded(needs: Needs) -> Needs {
 fn input(node: &mut Node, result: Needs) -> Needs {
     match node {
         Node::Current => result,
-        Node::Field(name) => Needs::member(Text::from_trusted(name.as_bytes()), result),
+        Node::Field(name) => Needs::member(name.clone(), result),
         Node::Index(index) => Needs::element(*index, result),
         Node::Slice { start, stop, step } => slice([*start, *stop, Some(*step)], &result),
         Node::Literal(_) => Needs::Kind,

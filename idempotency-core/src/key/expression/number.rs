@@ -60,7 +60,7 @@ fn integer(text: &str) -> Option<Json> {
     let whole = !digits.is_empty()
         && digits.len() <= MAX_DIGITS
         && digits.bytes().all(|byte| byte.is_ascii_digit());
-    whole.then(|| Json::Int(Integer::from_digits(text.starts_with('-'), digits)))
+    whole.then(|| Json::Int(Integer::from_digits(text.trim_start_matches('+'))))
 }
 
 #[cfg(test)]

@@ -28,6 +28,11 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     lines.map(|line| line.rsplit_once(" => ").unwrap())
 }
 
+/// Returns the texts between semicolons.
+pub(super) fn each(texts: &str) -> impl Iterator<Item = &str> {
+    texts.split(';').map(str::trim)
+}
+
 /// Checks lines of `expression; expression => value` on one payload.
 fn check(payload: &str, text: &str) {
     for (expressions, expected) in lines(text) {
@@ -130,16 +135,15 @@ fn a_caller_that_iam_authenticated_is_one_client_in_all_its_sessions() {
 
 #[test]
 fn a_request_that_iam_did_not_authenticate_has_no_caller() {
-    for event in [
-        "{}",
-        r#"{"requestContext": null}"#,
-        r#"{"requestContext": {"identity": null, "authorizer": null}}"#,
-        r#"{"requestContext": {"authorizer": {"iam": "arn:aws:iam::123456789012:root"}}}"#,
-        r#"{"requestContext": {"identity": {"cognitoIdentityId": 7, "userArn": ["a"]}}}"#,
-        r#"{"requestContext": {"authorizer": {"iam": {"cognitoIdentity": null, "userArn": null}}}}"#,
-        r#"{"requestContext": {"authorizer": {"lambda": {"iam": {"userArn": "arn:aws:iam::123456789012:root"}}}}}"#,
-        r#"{"headers": {"x-user-arn": "arn:aws:iam::123456789012:root"}, "body": "{}"}"#,
-    ] {
+    let texts = r#"
+        {}; {"requestContext": null}; {"requestContext": {"identity": null, "authorizer": null}};
+        {"requestContext": {"authorizer": {"iam": "arn:aws:iam::123456789012:root"}}};
+        {"requestContext": {"identity": {"cognitoIdentityId": 7, "userArn": ["a"]}}};
+        {"requestContext": {"authorizer": {"iam": {"cognitoIdentity": null, "userArn": null}}}};
+        {"requestContext": {"authorizer": {"lambda": {"iam": {"userArn": "arn:aws:iam::123456789012:root"}}}}};
+        {"headers": {"x-user-arn": "arn:aws:iam::123456789012:root"}, "body": "{}"}
+    "#;
+    for event in each(texts) {
         assert_eq!(evaluate("iam_caller(@)", event), "null", "{event}");
         assert_eq!(
             missing("[iam_caller(@), type(@)]", event),
@@ -156,33 +160,20 @@ fn a_header_look_up_by_its_exact_name_is_found() {
         let expression = Expression::compile(text).unwrap();
         expression.header_by_exact_name().map(str::to_owned)
     };
-    for text in [
-        r#"headers."X-Key""#,
-        r#"[a, headers."X-Key"]"#,
-        r#"{x: multiValueHeaders."X-Key"[0]}"#,
-        r#"a || headers."X-Key""#,
-        r#"join(',', [headers."X-Key"])"#,
-        r#"headers."X-Key".x.y"#,
-        r#"headers."X-Key" == 'a'"#,
-        r#"a == headers."X-Key""#,
-        r#"a && headers."X-Key""#,
-        r#"!(headers."X-Key")"#,
-        r#"headers."X-Key"[]"#,
-        r#"headers."X-Key".*"#,
-        r#"(headers."X-Key")[*].a"#,
-        r#"headers."X-Key" | [0]"#,
-    ] {
+    let texts = r#"
+        headers."X-Key"; [a, headers."X-Key"]; {x: multiValueHeaders."X-Key"[0]}; a || headers."X-Key";
+        join(',', [headers."X-Key"]); headers."X-Key".x.y; headers."X-Key" == 'a'; a == headers."X-Key";
+        a && headers."X-Key"; !(headers."X-Key"); headers."X-Key"[]; headers."X-Key".*; (headers."X-Key")[*].a;
+        headers."X-Key" | [0]
+    "#;
+    for text in each(texts) {
         assert_eq!(exact(text).as_deref(), Some("X-Key"), "{text}");
     }
-    for text in [
-        "header(@, 'X-Key')",
-        "headers",
-        "headers[0]",
-        "headers.*",
-        r#"body."X-Key""#,
-        r#"body.headers."X-Key""#,
-        r#"powertools_json(body).headers."X-Key""#,
-    ] {
+    let texts = r#"
+        header(@, 'X-Key'); headers; headers[0]; headers.*; body."X-Key"; body.headers."X-Key";
+        powertools_json(body).headers."X-Key"
+    "#;
+    for text in each(texts) {
         assert_eq!(exact(text), None, "{text}");
     }
 }

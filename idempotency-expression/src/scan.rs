@@ -1,14 +1,16 @@
 //! Scans text eight bytes at a time.
 
 /// Returns how many bytes come before the first quote, backslash or control character.
-pub(crate) fn plain(bytes: &[u8]) -> usize {
+#[inline]
+pub fn plain(bytes: &[u8]) -> usize {
     let special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..0x20);
     first(bytes, specials, special)
 }
 
 /// Returns how many bytes come before the first one that a text of ASCII must escape: anything but printable ASCII, a quote or
 /// a backslash.
-pub(crate) fn printable(bytes: &[u8]) -> usize {
+#[inline]
+pub fn printable(bytes: &[u8]) -> usize {
     let special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..0x20 | 0x7F..);
     let specials = |word| specials(word) | zeros(word ^ (ONES * 0x7F)) | word;
     first(bytes, specials, special)
