@@ -1,10 +1,12 @@
 //! Shared set-up of the tests that cross crates: a store, a clock and a random source that the test controls.
 
+mod end;
 pub mod hostile;
 pub mod process;
 pub mod soak;
 mod table;
 
+pub use end::{End, end};
 pub use table::TableFactory;
 pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 
@@ -17,9 +19,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use idempotency_core::config::Variables;
-use idempotency_core::record::{Record, RecordId};
+use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{MemoryStore, Write};
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::{Clock, EpochMillis, EpochSeconds};
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, Operation, OperationBuilder, Outcome, with_backend,
 };
@@ -75,6 +77,11 @@ impl Harness {
         }
     }
 
+    /// Returns a harness whose clock advances by itself: pauses pass at once, and time limits of requests that hang too.
+    pub fn advancing() -> Self {
+        Self::with_clock(ManualClock::auto_advancing(START))
+    }
+
     /// Returns the backend of another process over the same store, with its own cache and its own owner tokens.
     pub fn another_process(&self) -> Backend {
         Backend::new(
@@ -105,10 +112,10 @@ impl Harness {
         operation: &Operation,
         payload: Value,
     ) -> Result<Outcome<usize>, BoxError> {
-        self.call_in(self.another_process(), operation, payload, async |run| {
-            Ok(run)
-        })
-        .await
+        let deadline = self.deadline_in(Duration::from_secs(30));
+        let process = self.another_process();
+        self.call_in(process, deadline, operation, payload, async |run| Ok(run))
+            .await
     }
 
     /// As [`call`](Self::call), with a handler that receives the number of its run.
@@ -122,13 +129,16 @@ impl Harness {
         R: serde::Serialize + serde::de::DeserializeOwned,
         F: AsyncFnOnce(usize) -> Result<R, BoxError>,
     {
-        self.call_in(self.backend.clone(), operation, payload, handler)
+        let deadline = self.deadline_in(Duration::from_secs(30));
+        self.call_in(self.backend.clone(), deadline, operation, payload, handler)
             .await
     }
 
-    async fn call_in<R, F>(
+    /// As [`call_with`](Self::call_with), in the process of this backend, with this deadline.
+    pub async fn call_in<R, F>(
         &self,
         backend: Backend,
+        deadline: Deadline,
         operation: &Operation,
         payload: Value,
         handler: F,
@@ -137,12 +147,30 @@ impl Harness {
         R: serde::Serialize + serde::de::DeserializeOwned,
         F: AsyncFnOnce(usize) -> Result<R, BoxError>,
     {
-        let deadline = self.deadline_in(Duration::from_secs(30));
         let call = operation.run(&payload, deadline, || async {
             let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
             handler(run).await
         });
         with_backend(backend, call).await
+    }
+
+    /// As [`call`](Self::call). Returns the end of the call.
+    pub async fn end(&self, operation: &Operation, payload: Value) -> End<usize> {
+        end(self.call(operation, payload).await)
+    }
+
+    /// As [`end`](Self::end), in another process.
+    pub async fn end_elsewhere(&self, operation: &Operation, payload: Value) -> End<usize> {
+        end(self.call_elsewhere(operation, payload).await)
+    }
+
+    /// As [`end`](Self::end), with a handler that receives the number of its run.
+    pub async fn end_with<R, F>(&self, operation: &Operation, payload: Value, handler: F) -> End<R>
+    where
+        R: serde::Serialize + serde::de::DeserializeOwned,
+        F: AsyncFnOnce(usize) -> Result<R, BoxError>,
+    {
+        end(self.call_with(operation, payload, handler).await)
     }
 
     /// Returns the kind of the error that refuses a call.
@@ -167,6 +195,11 @@ impl Harness {
     /// Makes the `nth` request of this kind from now on fail in this way.
     pub fn inject(&self, operation: StoreOperation, nth: usize, fault: StoreFault) {
         self.store.inject(operation, nth, fault);
+    }
+
+    /// Makes the next `times` requests of this kind fail in this way.
+    pub fn fail(&self, operation: StoreOperation, times: usize, fault: StoreFault) {
+        (1..=times).for_each(|nth| self.inject(operation, nth, fault));
     }
 
     /// Returns how often a handler ran.
@@ -196,6 +229,21 @@ impl Harness {
             Some(record) => record,
             None => panic!("there is no record under {id}"),
         }
+    }
+
+    /// Puts a record under this key, whatever was there.
+    pub fn insert(&self, operation: &Operation, payload: &Value, record: Record) {
+        self.store.inner().insert(id(operation, payload), record);
+    }
+
+    /// Moves the clock on by so many milliseconds.
+    pub fn pass(&self, milliseconds: u64) {
+        self.clock.advance(Duration::from_millis(milliseconds));
+    }
+
+    /// Returns the milliseconds since the start of the test.
+    pub fn elapsed(&self) -> i64 {
+        self.now().get() - START
     }
 
     /// Returns the time by the harness's clock.
@@ -242,6 +290,17 @@ pub fn ours(error: &BoxError) -> &idempotency_lambda::Error {
     match error.downcast_ref() {
         Some(error) => error,
         None => panic!("{error} is not the framework's"),
+    }
+}
+
+/// Returns the claim of a process that was killed. Its lease ends so many milliseconds after the start of the test.
+pub fn claim_of_another(lease: i64) -> Record {
+    Record {
+        status: Field::Value(Status::InProgress),
+        expiration: Field::Value(EpochSeconds::new((START + lease) / 1_000 + 3_600)),
+        in_progress_expiration: Field::Value(EpochMillis::new(START + lease)),
+        owner: Field::Value(OwnerToken::from_bytes([9; 16])),
+        ..Record::default()
     }
 }
 

@@ -4,7 +4,6 @@
 //! events, and the events that `aws_lambda_events` writes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_lambda_events::event::alb::AlbTargetGroupRequest;
 use aws_lambda_events::event::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
@@ -16,31 +15,12 @@ use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Context, ErrorKind, KeyRequired, LambdaEvent, Payload, Raw, Replay, idempotent,
 };
-use idempotency_tests::{Harness, START, keyed, ours};
+use idempotency_tests::{Harness, START, keyed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{event, only_record};
-
-#[idempotent(key = "order_id")]
-async fn charge(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
-    Ok(json!({ "paid": event.payload["amount"] }))
-}
-
-#[tokio::test]
-async fn the_lease_of_a_claim_ends_with_the_invocation() {
-    let harness = Harness::default();
-    harness
-        .within(charge(event(json!({ "order_id": 1 }))))
-        .await
-        .unwrap();
-    let (_, record) = only_record(&harness);
-    assert_eq!(
-        record.in_progress_expiration,
-        Field::Value(EpochMillis::new(START + 30_000))
-    );
-}
 
 #[idempotent(payload = order_id, key_prefix = "reserve")]
 async fn reserve(order_id: u32) -> Result<u32, BoxError> {
@@ -197,23 +177,6 @@ async fn a_replayed_float_equals_the_original_float() {
     }
 }
 
-#[tokio::test]
-async fn a_response_that_cannot_be_read_back_goes_only_to_its_own_caller() {
-    let harness = Harness::default();
-    let charge = keyed(|of| of);
-    let payload = json!({ "order_id": 1 });
-    let own = harness
-        .call_with(&charge, payload.clone(), async |_| Ok(f64::NAN))
-        .await
-        .unwrap();
-    assert!(own.into_response().is_nan());
-    let error = harness
-        .call_with(&charge, payload, async |_| Ok(f64::NAN))
-        .await
-        .unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
-}
-
 #[test]
 fn an_empty_expression_does_not_switch_protection_off() {
     for operation in [
@@ -224,23 +187,6 @@ fn an_empty_expression_does_not_switch_protection_off() {
         let error = operation.build().unwrap_err();
         assert!(error.to_string().contains("leave it out"), "{error}");
     }
-}
-
-#[tokio::test]
-async fn a_store_that_hangs_at_the_completion_is_reported_before_the_deadline() {
-    use idempotency_testkit::ManualClock;
-    use idempotency_testkit::store::{StoreFault, StoreOperation};
-    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    for nth in 1..=4 {
-        harness.inject(StoreOperation::Update, nth, StoreFault::Hang);
-    }
-    let charge = keyed(|of| of);
-    let order = json!({ "order_id": 1 });
-    let deadline = harness.deadline_in(Duration::from_secs(3));
-    let call = charge.run(&order, deadline, || async { Ok::<_, BoxError>(1) });
-    let error = harness.within(call).await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
-    assert!(harness.now().get() < START + 3_000, "{}", harness.now());
 }
 
 /// Returns an event of a REST API: names as the client wrote them; `headers` holds the last value of each.

@@ -5,102 +5,54 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_core::config::Variables;
+use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{Consistency, MemoryStore};
-use idempotency_lambda::{
-    BoxError, Context, Error, ErrorKind, LambdaEvent, Lookup, OnInProgress, Operation,
-    OperationBuilder, OutcomeKind, Source, idempotent, with_backend, with_invocation,
+use idempotency_lambda::ErrorKind::{
+    AlreadyInProgress, CompletionUnknown, PayloadMismatch, ResponseUnavailable, StoreFailed,
 };
-use idempotency_testkit::ManualClock;
-use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
-use idempotency_tests::{Harness, START, id, keyed, operation, ours};
+use idempotency_lambda::{
+    BoxError, Context, Error, LambdaEvent, Lookup, OnInProgress, Operation, OperationBuilder,
+    OutcomeKind, Source, idempotent, with_backend, with_invocation,
+};
+use idempotency_testkit::events;
+use idempotency_testkit::store::StoreFault::{LoseReply, LoseRequest, Throttle, TooLarge};
+use idempotency_testkit::store::StoreOperation::{Put, Read, Update};
+use idempotency_testkit::store::{StoreExt, StoreFault};
+use idempotency_tests::End::{AfterRun, Failed, NotStored, Ran, Refused, Replayed};
+use idempotency_tests::{Harness, id, keyed};
 use serde_json::{Value, json};
 
-use crate::event;
+use crate::{event, let_others_run, order, order_of, variable};
 
 fn cached() -> Operation {
     keyed(|of| of.local_cache(8))
 }
 
-fn order() -> Value {
-    json!({ "order_id": 7, "amount": 42 })
-}
-
 #[tokio::test]
 async fn an_unconfirmed_response_is_not_returned_from_the_cache() {
-    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    let charge = cached();
+    let (harness, charge) = (Harness::advancing(), cached());
     // No try of the completion reaches the store.
-    for nth in 1..=4 {
-        harness.inject(StoreOperation::Update, nth, StoreFault::LoseRequest);
-    }
-    assert_eq!(
-        harness.refused(&charge, order()).await,
-        ErrorKind::CompletionUnknown
-    );
-    assert_eq!(
-        harness.refused(&charge, order()).await,
-        ErrorKind::AlreadyInProgress
-    );
+    harness.fail(Update, 4, LoseRequest);
+    let call = async || harness.end(&charge, order()).await;
+    assert_eq!(call().await, AfterRun(CompletionUnknown));
+    assert_eq!(call().await, Refused(AlreadyInProgress));
 }
 
 #[tokio::test]
-async fn the_cache_keeps_nothing_of_a_run_that_failed() {
+async fn the_cache_keeps_nothing_of_a_run_that_failed_or_whose_response_is_not_stored() {
     let harness = Harness::default();
-    let charge = keyed(|of| of.validate("amount").local_cache(8));
-    harness
-        .call_with(&charge, order(), async |_| Err::<(), _>("declined".into()))
-        .await
-        .unwrap_err();
-    let corrected = json!({ "order_id": 7, "amount": 43 });
-    assert!(
-        !harness
-            .call(&charge, corrected)
-            .await
-            .unwrap()
-            .is_replayed()
-    );
-}
-
-#[tokio::test]
-async fn a_response_that_is_not_stored_is_not_cached() {
-    let harness = Harness::default();
-    let charge = keyed(|of| of.store_when("paid").local_cache(8));
+    let charge = keyed(|of| of.validate("amount").store_when("paid").local_cache(8));
+    let declined = async |_| Err::<(), _>("declined".into());
+    let end = harness.end_with(&charge, order(), declined).await;
+    assert_eq!(end, Failed("declined".to_owned()));
+    let paid = |paid| json!({ "paid": paid });
     let call =
-        |paid| harness.call_with(&charge, order(), async move |_| Ok(json!({ "paid": paid })));
-    for _ in 0..2 {
-        assert!(!call(false).await.unwrap().is_replayed());
-    }
-    harness.inject(StoreOperation::Update, 1, StoreFault::TooLarge);
-    call(true).await.unwrap();
-    let error = call(true).await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
-}
-
-/// Calls twice. Returns the number of requests to the store of the second call.
-async fn requests_of_the_duplicate<F: Future<Output = ()>>(
-    harness: &Harness,
-    call: impl Fn() -> F,
-) -> usize {
-    call().await;
-    let before: usize = harness.requests().iter().sum();
-    call().await;
-    harness.requests().iter().sum::<usize>() - before
-}
-
-#[tokio::test]
-async fn a_response_larger_than_the_limit_in_bytes_is_replayed_from_the_store() {
-    let harness = Harness::default();
-    let charge = keyed(|of| of.local_cache(8).local_cache_bytes(2_000));
-    for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
-        let call = async || {
-            let order = json!({ "order_id": order_id });
-            let called = harness.call_with(&charge, order, async |_| Ok("7".repeat(length)));
-            assert_eq!(called.await.unwrap().response().len(), length);
-        };
-        assert_eq!(requests_of_the_duplicate(&harness, call).await, requests);
-    }
+        |is_paid: bool| harness.end_with(&charge, order_of(43), async move |_| Ok(paid(is_paid)));
+    assert_eq!(call(false).await, NotStored(paid(false)));
+    harness.fail(Update, 1, TooLarge);
+    assert_eq!(call(true).await, NotStored(paid(true)));
+    assert_eq!(call(true).await, Refused(ResponseUnavailable));
 }
 
 #[idempotent(
@@ -114,36 +66,39 @@ async fn bounded(order_id: u64, length: usize) -> Result<String, BoxError> {
 }
 
 #[tokio::test]
-async fn the_attribute_limits_the_bytes_too() {
-    let harness = Harness::default();
-    for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
-        let call = async || {
-            let called = harness.within(bounded(order_id, length));
+async fn a_response_larger_than_the_limit_in_bytes_is_replayed_from_the_store() {
+    let of_builder = keyed(|of| of.local_cache(8).local_cache_bytes(2_000));
+    for (length, puts) in [(100, 1), (2_000, 2)] {
+        let harness = Harness::default();
+        for _ in 0..2 {
+            let call = harness.call_with(&of_builder, order(), async |_| Ok("7".repeat(length)));
+            assert_eq!(call.await.unwrap().response().len(), length);
+        }
+        assert_eq!(harness.requests(), [puts, 1, 0, 0]);
+        let harness = Harness::default();
+        for _ in 0..2 {
+            let called = harness.within(bounded(7, length));
             assert_eq!(called.await.unwrap().len(), length);
-        };
-        assert_eq!(requests_of_the_duplicate(&harness, call).await, requests);
+        }
+        assert_eq!(harness.requests(), [puts, 1, 0, 0]);
     }
 }
 
 #[tokio::test]
 async fn a_response_of_one_store_is_not_returned_for_another() {
-    let mut harness = Harness::default();
-    let charge = cached();
-    harness.call(&charge, order()).await.unwrap();
+    let (mut harness, charge) = (Harness::default(), cached());
+    assert_eq!(harness.end(&charge, order()).await, Ran(1));
     harness.backend = harness.backend.with_store(Arc::new(MemoryStore::new()));
-    assert!(!harness.call(&charge, order()).await.unwrap().is_replayed());
+    assert_eq!(harness.end(&charge, order()).await, Ran(2));
 }
 
-fn builder() -> OperationBuilder {
-    operation().key("order_id").lookup(Lookup::ReadFirst)
+fn reading_first(settings: impl FnOnce(OperationBuilder) -> OperationBuilder) -> Operation {
+    keyed(|of| settings(of.lookup(Lookup::ReadFirst)))
 }
 
-fn reading_first() -> Operation {
-    builder().build().unwrap()
-}
-
-fn read_order() -> Value {
-    json!({ "order_id": 7 })
+/// Returns a harness, and an operation that reads first.
+fn read_first() -> (Harness, Operation) {
+    (Harness::default(), reading_first(|of| of))
 }
 
 /// Returns how current each read had to be.
@@ -154,17 +109,16 @@ fn reads(harness: &Harness) -> Vec<Consistency> {
 
 #[tokio::test]
 async fn a_duplicate_of_a_finished_call_is_read_and_writes_nothing() {
-    let (harness, charge) = (Harness::default(), reading_first());
-    let first = harness.call(&charge, read_order()).await.unwrap();
-    assert!(!first.is_replayed());
+    let (harness, charge) = read_first();
+    assert_eq!(harness.end(&charge, order()).await, Ran(1));
     assert_eq!(harness.requests(), [1, 1, 0, 1]);
-    let again = harness.call_elsewhere(&charge, read_order()).await.unwrap();
+    let again = harness.call_elsewhere(&charge, order()).await.unwrap();
     assert_eq!(harness.requests(), [1, 1, 0, 2]);
     let OutcomeKind::Replayed(replay) = again.kind() else {
         panic!("the response is replayed: {again:?}");
     };
     assert_eq!(replay.source(), Source::Store);
-    assert_eq!((again.into_response(), harness.runs()), (1, 1));
+    assert_eq!(again.into_response(), 1);
     assert_eq!(reads(&harness), [Consistency::Eventual; 2]);
 }
 
@@ -175,192 +129,123 @@ async fn the_variable_and_the_attribute_switch_it_on() {
         Ok(event.payload)
     }
     let harness = Harness::default();
-    let call = charge(event(read_order()));
-    harness.within(call).await.unwrap();
+    harness.within(charge(event(order()))).await.unwrap();
     assert_eq!(harness.requests(), [1, 1, 0, 1]);
 
-    let variable = ("IDEMPOTENCY_LOOKUP".to_owned(), "Read-First".to_owned());
-    let of_variable = keyed(|of| of.variables(Variables::from_iter([variable])));
+    let of_variable = keyed(|of| of.variables(variable("IDEMPOTENCY_LOOKUP", "Read-First")));
     let harness = Harness::default();
-    harness.call(&of_variable, read_order()).await.unwrap();
+    assert_eq!(harness.end(&of_variable, order()).await, Ran(1));
     assert_eq!(harness.requests(), [1, 1, 0, 1]);
 }
 
 #[tokio::test]
-async fn a_read_that_finds_nothing_though_there_is_a_response_leads_to_a_claim_that_finds_it() {
-    let (harness, charge) = (Harness::default(), reading_first());
-    harness.store.lag(2);
-    harness.call(&charge, read_order()).await.unwrap();
-    let again = harness.call_elsewhere(&charge, read_order()).await.unwrap();
-    assert!(again.is_replayed());
-    assert_eq!((again.into_response(), harness.runs()), (1, 1));
-    assert_eq!(harness.requests(), [2, 1, 0, 2]);
-}
-
-#[tokio::test]
-async fn a_read_that_finds_a_finished_claim_still_in_progress_refuses_no_call() {
-    let (harness, charge) = (Harness::default(), reading_first());
+async fn a_stale_read_refuses_no_call_and_leads_to_a_claim_that_finds_the_response() {
+    // The read finds nothing, or the claim of the first call, which has completed since.
+    for stale_by in [2, 1] {
+        let (harness, charge) = read_first();
+        harness.store.lag(stale_by);
+        assert_eq!(harness.end(&charge, order()).await, Ran(1));
+        assert_eq!(harness.end_elsewhere(&charge, order()).await, Replayed(1));
+        assert_eq!(harness.requests(), [2, 1, 0, 2], "{stale_by}");
+    }
+    // It finds the claim of a run that has failed since.
+    let (harness, charge) = read_first();
     harness.store.lag(1);
-    harness.call(&charge, read_order()).await.unwrap();
-    // The read finds the claim of the first call, which has completed since.
-    let again = harness.call_elsewhere(&charge, read_order()).await.unwrap();
-    assert!(again.is_replayed());
-    assert_eq!(harness.requests(), [2, 1, 0, 2]);
-}
-
-#[tokio::test]
-async fn a_retry_of_a_failed_run_is_not_refused_by_a_stale_claim() {
-    let (harness, charge) = (Harness::default(), reading_first());
-    harness.store.lag(1);
-    let failed = harness
-        .call_with(&charge, read_order(), async |_| {
-            Err::<usize, BoxError>("declined".into())
-        })
-        .await;
-    assert_eq!(failed.unwrap_err().to_string(), "declined");
-    let again = harness.call(&charge, read_order()).await.unwrap();
-    assert_eq!((again.is_replayed(), harness.runs()), (false, 2));
+    let declined = async |_| Err::<usize, BoxError>("declined".into());
+    let failed = harness.end_with(&charge, order(), declined).await;
+    assert_eq!(failed, Failed("declined".to_owned()));
+    assert_eq!(harness.end(&charge, order()).await, Ran(2));
 }
 
 #[tokio::test]
 async fn an_evicted_response_is_replayed_until_the_read_sees_the_eviction() {
-    let (harness, charge) = (Harness::default(), reading_first());
+    let (harness, charge) = read_first();
     harness.store.lag(1);
-    harness.call(&charge, read_order()).await.unwrap();
-    let everything = Condition::All(Vec::new());
-    harness
-        .store
-        .delete(&id(&charge, &json!(7)), &everything)
-        .await;
-    let stale = harness.call_elsewhere(&charge, read_order()).await.unwrap();
-    assert!(stale.is_replayed());
+    assert_eq!(harness.end(&charge, order()).await, Ran(1));
+    let (id, everything) = (id(&charge, &json!(7)), Condition::All(Vec::new()));
+    harness.store.delete(&id, &everything).await;
+    assert_eq!(harness.end_elsewhere(&charge, order()).await, Replayed(1));
     harness.store.lag(0);
-    let fresh = harness.call_elsewhere(&charge, read_order()).await.unwrap();
-    assert_eq!((fresh.is_replayed(), harness.runs()), (false, 2));
+    assert_eq!(harness.end_elsewhere(&charge, order()).await, Ran(2));
 }
 
 #[tokio::test]
-async fn an_expired_response_that_a_read_finds_is_not_replayed() {
-    let charge = builder()
-        .expires_after(Duration::from_secs(60))
-        .build()
-        .unwrap();
+async fn a_response_that_a_read_finds_is_not_replayed_if_it_has_expired_or_is_of_another_payload() {
+    let charge = reading_first(|of| of.validate("amount").expires_after(Duration::from_secs(60)));
     let harness = Harness::default();
-    harness.call(&charge, read_order()).await.unwrap();
-    harness.clock.advance(Duration::from_secs(62));
-    let again = harness.call_elsewhere(&charge, read_order()).await.unwrap();
-    assert_eq!((again.is_replayed(), harness.runs()), (false, 2));
+    assert_eq!(harness.end(&charge, order_of(1)).await, Ran(1));
+    let other = harness.end_elsewhere(&charge, order_of(2)).await;
+    assert_eq!(other, Refused(PayloadMismatch));
+    assert_eq!(harness.requests(), [2, 1, 0, 2], "the claim refuses it");
+    let again = harness.end_elsewhere(&charge, order_of(1)).await;
+    assert_eq!(again, Replayed(1));
+    harness.pass(62_000);
+    assert_eq!(harness.end_elsewhere(&charge, order_of(1)).await, Ran(2));
 }
 
 #[tokio::test]
-async fn another_payload_is_refused_by_the_claim() {
-    let (harness, charge) = (Harness::default(), builder().validate("amount"));
-    let charge = charge.build().unwrap();
-    let of = |amount: u32| json!({ "order_id": 7, "amount": amount });
-    harness.call(&charge, of(1)).await.unwrap();
-    assert_eq!(
-        harness.refused_elsewhere(&charge, of(2)).await,
-        ErrorKind::PayloadMismatch
-    );
-    assert_eq!(harness.requests(), [2, 1, 0, 2]);
-    let again = harness.call_elsewhere(&charge, of(1)).await.unwrap();
-    assert!(again.is_replayed());
-}
-
-#[tokio::test]
-async fn a_failed_read_ends_no_call() {
-    for fault in [StoreFault::Throttle, StoreFault::LoseReply] {
-        let (harness, charge) = (Harness::default(), reading_first());
-        harness.inject(StoreOperation::Read, 1, fault);
-        let outcome = harness.call(&charge, read_order()).await.unwrap();
-        assert!(!outcome.is_replayed(), "{fault:?}");
+async fn a_failed_read_ends_no_call_and_the_error_is_that_of_the_claim() {
+    for fault in [StoreFault::Throttle, LoseReply] {
+        let (harness, charge) = read_first();
+        harness.fail(Read, 1, fault);
+        assert_eq!(harness.end(&charge, order()).await, Ran(1), "{fault:?}");
         assert_eq!(harness.requests(), [1, 1, 0, 1], "{fault:?}");
     }
-}
-
-#[tokio::test]
-async fn the_error_of_a_store_that_fails_is_that_of_the_claim() {
-    let (harness, charge) = (Harness::default(), reading_first());
-    harness.inject(StoreOperation::Read, 1, StoreFault::LoseReply);
-    harness.inject(StoreOperation::Put, 1, StoreFault::Throttle);
-    let error = harness.call(&charge, read_order()).await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    let (harness, charge) = read_first();
+    harness.fail(Read, 1, LoseReply);
+    harness.fail(Put, 1, Throttle);
+    let error = harness.call(&charge, order()).await.unwrap_err();
+    assert_eq!(idempotency_tests::ours(&error).kind(), StoreFailed);
     assert!(error.to_string().contains("Throttled"), "{error}");
     assert!(!error.to_string().contains("Unreachable"), "{error}");
 }
 
 #[tokio::test]
 async fn the_cache_and_a_concurrent_call_are_asked_before_the_read() {
-    let charge = builder()
-        .local_cache(8)
-        .on_in_progress(OnInProgress::Wait)
-        .build()
-        .unwrap();
     let harness = Harness::default();
-    let first = harness.call_with(&charge, read_order(), async |run| {
-        tokio::task::yield_now().await;
+    let waits = |of: OperationBuilder| of.local_cache(8).on_in_progress(OnInProgress::Wait);
+    let charge = reading_first(waits);
+    let first = harness.end_with(&charge, order(), async |run| {
+        let_others_run(1).await;
         Ok(run)
     });
-    let (first, second) = tokio::join!(first, harness.call(&charge, read_order()));
-    assert!(!first.unwrap().is_replayed() && second.unwrap().is_replayed());
-    assert_eq!(harness.requests(), [1, 1, 0, 1]);
-    assert!(
-        harness
-            .call(&charge, read_order())
-            .await
-            .unwrap()
-            .is_replayed()
-    );
+    let (first, second) = tokio::join!(first, harness.end(&charge, order()));
+    assert_eq!((first, second), (Ran(1), Replayed(1)));
+    assert_eq!(harness.end(&charge, order()).await, Replayed(1));
     assert_eq!(harness.requests(), [1, 1, 0, 1]);
 }
 
 #[tokio::test]
 async fn a_response_that_the_read_found_is_cached() {
-    let (harness, elsewhere) = (Harness::default(), reading_first());
-    harness
-        .call_elsewhere(&elsewhere, read_order())
-        .await
-        .unwrap();
-    let cached = builder().local_cache(8).build().unwrap();
-    for requests in [[1, 1, 0, 2], [1, 1, 0, 2]] {
-        assert!(
-            harness
-                .call(&cached, read_order())
-                .await
-                .unwrap()
-                .is_replayed()
-        );
-        assert_eq!(harness.requests(), requests);
+    let (harness, elsewhere) = read_first();
+    assert_eq!(harness.end_elsewhere(&elsewhere, order()).await, Ran(1));
+    let cached = reading_first(|of| of.local_cache(8));
+    for _ in 0..2 {
+        assert_eq!(harness.end(&cached, order()).await, Replayed(1));
+        assert_eq!(harness.requests(), [1, 1, 0, 2]);
     }
 }
 
 #[tokio::test]
 async fn tenants_share_no_response() {
-    let (harness, charge) = (Harness::default(), reading_first());
-    for (tenant, is_replayed) in [("a", false), ("b", false), ("a", true)] {
+    let (harness, charge) = read_first();
+    for (tenant, expected) in [("a", Ran(1)), ("b", Ran(2)), ("a", Replayed(1))] {
         let mut context = Context::default();
         context.tenant_id = Some(tenant.to_owned());
-        let outcome = with_invocation(&context, harness.call(&charge, read_order())).await;
-        assert_eq!(outcome.unwrap().is_replayed(), is_replayed, "{tenant}");
+        let end = with_invocation(&context, harness.end(&charge, order())).await;
+        assert_eq!(end, expected, "{tenant}");
     }
 }
 
 #[tokio::test]
 async fn every_read_of_a_wait_is_consistent() {
-    let charge = builder()
-        .on_in_progress(OnInProgress::Wait)
-        .build()
-        .unwrap();
-    let harness = Harness::with_clock(idempotency_testkit::ManualClock::auto_advancing(
-        idempotency_tests::START,
-    ));
-    let waits = harness.call_with(&charge, read_order(), async |run| {
-        let waits = harness.call_elsewhere(&charge, read_order());
+    let charge = reading_first(|of| of.on_in_progress(OnInProgress::Wait));
+    let harness = Harness::advancing();
+    let waits = harness.call_with(&charge, order(), async |run| {
+        let waits = harness.call_elsewhere(&charge, order());
         let finishes = async {
             // Lets the other process read, claim and wait.
-            for _ in 0..8 {
-                tokio::task::yield_now().await;
-            }
+            let_others_run(8).await;
             harness.store.inner().evict(&id(&charge, &json!(7)));
         };
         let (waited, ()) = tokio::join!(waits, finishes);
@@ -381,32 +266,28 @@ async fn of_a_message(order: Value) -> Result<Value, BoxError> {
 
 #[idempotent(http, shared_by_all_callers = true, lookup = "read-first")]
 async fn of_a_request(
-    _: LambdaEvent<aws_lambda_events::apigw::ApiGatewayV2httpRequest>,
-) -> Result<aws_lambda_events::apigw::ApiGatewayV2httpResponse, BoxError> {
-    let mut response = aws_lambda_events::apigw::ApiGatewayV2httpResponse::default();
+    _: LambdaEvent<ApiGatewayV2httpRequest>,
+) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    let mut response = ApiGatewayV2httpResponse::default();
     response.status_code = 200;
     Ok(response)
 }
 
 #[tokio::test]
 async fn batches_and_http_read_first_too() {
-    use idempotency_testkit::events;
     let context = || event(Value::Null).context;
-    let harness = Harness::default();
+    let (of_batches, of_http) = (Harness::default(), Harness::default());
     for requests in [[1, 1, 0, 1], [1, 1, 0, 2]] {
-        let batch = events::sqs("orders").json(&read_order()).parse().unwrap();
+        let batch = events::sqs("orders").json(&order()).parse().unwrap();
         let handler = of_a_message(LambdaEvent::new(batch, context()));
-        let response = with_backend(harness.another_process(), handler).await;
+        let response = with_backend(of_batches.another_process(), handler).await;
         assert!(response.unwrap().batch_item_failures.is_empty());
-        assert_eq!(harness.requests(), requests);
-    }
-    let harness = Harness::default();
-    for requests in [[1, 1, 0, 1], [1, 1, 0, 2]] {
+        assert_eq!(of_batches.requests(), requests);
+
         let request = events::api_gateway_v2("POST", "/payments").header("Idempotency-Key", "k-1");
         let handler = of_a_request(LambdaEvent::new(request.parse().unwrap(), context()));
-        with_backend(harness.another_process(), handler)
-            .await
-            .unwrap();
-        assert_eq!(harness.requests(), requests);
+        let response = with_backend(of_http.another_process(), handler).await;
+        response.unwrap();
+        assert_eq!(of_http.requests(), requests);
     }
 }

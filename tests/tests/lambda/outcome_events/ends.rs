@@ -21,6 +21,7 @@ use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
 use idempotency_tests::{START, id, unless_it_panics};
 
 use super::*;
+use crate::Unwritable;
 
 #[tokio::test]
 async fn the_event_of_a_run_has_its_requests_and_times() {
@@ -413,16 +414,6 @@ async fn a_lost_claim_and_a_response_that_cannot_be_serialized_are_events_after_
     let line = line_of(harness.call_with(&charge, order(), unwritable)).await;
     let expected = expected.replace("LostOwnership", "ResponseNotSerializable");
     assert!(line.starts_with(&event("ERROR", &expected)), "{line}");
-}
-
-/// A response that cannot be serialized.
-#[derive(Debug, serde::Deserialize)]
-struct Unwritable;
-
-impl serde::Serialize for Unwritable {
-    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom("s3cr3t"))
-    }
 }
 
 #[tokio::test]
