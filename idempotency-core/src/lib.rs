@@ -6,13 +6,12 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`operation`] | the configuration of one protected function, the identity of its calls, and the call of a handler |
-//! | [`config`], [`policy`] | settings, environment variables, defaults |
+//! | [`config`] | settings, environment variables, defaults |
 //! | [`store`] | the `Store` trait, and the store in memory that specifies it |
 //! | [`record`], [`time`] | the attributes of a record, points in time, the clock |
 //! | [`outcome`], [`error`] | the result that the caller gets |
 //! | [`event`] | the outcome event and the span of every call, and observers |
 //! | [`random`], [`future`] | the random source, and the future that the traits return |
-//! | `system` (feature `system`) | the clock and the random source of the operating system |
 //!
 //! Time, randomness and environment variables are arguments. Only the module `system` reads the clock and random bytes from the
 //! process.
@@ -29,6 +28,7 @@
 //! | `engine` | the driver: performs the effects that the protocol asks for |
 //! | `cache` | confirmed responses in the process's memory |
 //! | `typed` | a typed value from JSON text, with errors that name the field |
+//! | `system` (feature `system`) | the clock and the random source of the operating system |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -58,9 +58,11 @@ pub mod random;
 pub mod record;
 pub mod store;
 #[cfg(feature = "system")]
+#[doc(hidden)]
 pub mod system;
 pub mod time;
 #[doc(hidden)]
 pub mod typed;
 
+#[doc(hidden)]
 pub use protocol::policy;

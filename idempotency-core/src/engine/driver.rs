@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::call::{Call, OpenCall};
 use super::handler::{self, HandlerOutput, StoreWhen};
 use super::request::{Reasons, read, write};
-use super::single_flight::FlightGuard;
 use super::{Backend, Codec, Errors};
 use crate::cache::CacheLimits;
 use crate::error::Error;
@@ -17,7 +16,6 @@ use crate::protocol::{
     Admission, Attempt, CallTerms, Circuit, Effect, HandlerEnd, HandlerResult, InFlight, Input,
     Run, StagedEnd, transaction_token,
 };
-use crate::record::Record;
 use crate::store::{Consistency, RecordWrite, Staged, StoreRequest, TransactionRequest};
 
 /// One call, ready to be driven.
@@ -49,11 +47,14 @@ impl<R> Driver<'_, R> {
         let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
         loop {
             let input = match effect {
-                Effect::CheckLocal => match self.cached() {
-                    Some(cached) => Input::Local(Some(cached)),
-                    None => self.join(&mut guard),
-                },
-                Effect::CheckInFlight => self.join(&mut guard),
+                Effect::CheckLocal | Effect::CheckInFlight => {
+                    let cache = self.cache.filter(|_| effect == Effect::CheckLocal);
+                    let found = |_| self.backend.cache().find(self.operation, &self.call.id);
+                    match cache.and_then(found) {
+                        Some(cached) => Input::Local(Some(cached)),
+                        None => guard.join(InFlight::of(&self.call, self.backend.clock().now())),
+                    }
+                }
                 Effect::AwaitLeader(at_most) => {
                     guard.wait(|| self.backend.clock().sleep(at_most)).await
                 }
@@ -178,19 +179,6 @@ impl<R> Driver<'_, R> {
     /// handler a second time.
     fn only_run<H>(&self, handler: &mut Option<H>) -> Result<H, Error> {
         handler.take().ok_or_else(|| self.contradiction(true))
-    }
-
-    fn cached(&self) -> Option<Record> {
-        self.cache
-            .and_then(|_| self.backend.cache().find(self.operation, &self.call.id))
-    }
-
-    fn join(&self, guard: &mut FlightGuard<'_>) -> Input {
-        let mine = InFlight::of(&self.call, self.backend.clock().now());
-        match guard.join(mine) {
-            Some(leader) => Input::LeaderProgress(leader),
-            None => Input::Local(None),
-        }
     }
 }
 

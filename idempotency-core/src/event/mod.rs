@@ -27,7 +27,7 @@ mod emit;
 mod report;
 mod summary;
 
-pub use crate::protocol::{Circuit, ClaimEnd, StagedEnd};
+pub use crate::protocol::{ClaimEnd, StagedEnd};
 pub(crate) use report::{Meter, Report};
 pub use summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
 

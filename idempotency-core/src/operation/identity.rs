@@ -163,14 +163,11 @@ impl CompiledOperation {
     /// # Ok::<(), idempotency_core::error::Error>(())
     /// ```
     pub fn identify(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
-        self.identity_of(payload, tenant).map_err(event::refused)
-    }
-
-    fn identity_of(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
         if self.is_disabled() {
             return Ok(Identity(State::Bypassed(Bypass::Disabled)));
         }
         self.identify_within(payload, tenant, Budget::new(self.memory_limit))
+            .map_err(event::refused)
     }
 
     /// Computes the identity from the text: only what the expressions look at becomes a value.
@@ -288,8 +285,16 @@ impl CompiledOperation {
         if self.is_disabled() {
             return Ok(Identity(State::Bypassed(Bypass::Disabled)));
         }
-        if let Some(identity) = self.identify_parts(payload, tenant) {
-            return Ok(identity);
+        // After each failure and each refusal the value is written as text, which then has the error.
+        let mut budget = Budget::new(self.memory_limit);
+        if let Ok(parts) = self.selector.needs().take(payload, &mut budget)
+            && let Ok(identity) = self.identity_from(&parts, tenant, &mut budget)
+        {
+            let Some(keeps) = &self.keeps else {
+                return Ok(identity);
+            };
+            let kept = keeps.of_value(payload, &parts, &mut budget);
+            return Ok(identity.keeping(Some(kept)));
         }
         // The message of serde may quote the payload.
         let text = serde_json::to_string(payload).map_err(|_| {
@@ -307,23 +312,6 @@ impl CompiledOperation {
         }
         self.identify_within(&text, tenant, budget)
             .map_err(event::refused)
-    }
-
-    /// Computes the identity from what the expressions look at in a value; `None` if the value must be written as text. So it
-    /// must after each failure and each refusal, because the text then has the error.
-    fn identify_parts<T: Serialize + ?Sized>(
-        &self,
-        payload: &T,
-        tenant: Option<&str>,
-    ) -> Option<Identity> {
-        let mut budget = Budget::new(self.memory_limit);
-        let parts = self.selector.needs().take(payload, &mut budget).ok()?;
-        let identity = self.identity_from(&parts, tenant, &mut budget).ok()?;
-        let Some(keeps) = &self.keeps else {
-            return Some(identity);
-        };
-        let kept = keeps.of_value(payload, &parts, &mut budget);
-        Some(identity.keeping(Some(kept)))
     }
 }
 

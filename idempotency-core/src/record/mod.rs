@@ -197,7 +197,7 @@ impl Status {
 /// let data = Data::new(r#"{"card":"4242"}"#);
 /// assert_eq!(format!("{data:?}"), "Data(15 bytes)");
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Data(Arc<Inner>);
 
 struct Inner {
@@ -235,23 +235,23 @@ impl Data {
     }
 }
 
-impl PartialEq for Data {
+impl PartialEq for Inner {
     fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
+        self.text == other.text
     }
 }
 
-impl Eq for Data {}
+impl Eq for Inner {}
 
-impl Hash for Data {
+impl Hash for Inner {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_str().hash(state);
+        self.text.hash(state);
     }
 }
 
-impl fmt::Debug for Data {
+impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Data({} bytes)", self.as_str().len())
+        write!(f, "{} bytes", self.text.len())
     }
 }
 

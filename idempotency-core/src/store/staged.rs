@@ -102,6 +102,7 @@ pub struct Rejection {
 /// A staged write that was rejected.
 ///
 /// Neither `Debug` nor `Display` shows the item.
+#[derive(Debug)]
 pub struct RejectedWrite {
     index: usize,
     what: String,
@@ -224,15 +225,5 @@ impl RejectedWrite {
     /// ```
     pub fn item<T: Any>(&self) -> Option<&T> {
         self.item.as_ref()?.downcast_ref()
-    }
-}
-
-impl fmt::Debug for RejectedWrite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RejectedWrite")
-            .field("index", &self.index)
-            .field("what", &self.what)
-            .field("code", &self.code)
-            .finish_non_exhaustive()
     }
 }

@@ -164,12 +164,15 @@ impl RegisteredOperation {
     ///
     /// If a variable or a setting cannot be used, or if another operation has the key prefix. The handler has not run.
     pub(crate) fn operation(&'static self) -> Result<&'static Operation, Error> {
-        // If `init` was not called, nothing else has checked the variables that this operation does not read.
-        process::check_variables()?;
-        self.operation
-            .get_or_init(|| self.compile())
-            .as_ref()
-            .map_err(|error| self.error(error))
+        let compiled = match self.operation.get() {
+            Some(compiled) => compiled,
+            None => {
+                // If `init` was not called, nothing else has checked the variables that this operation does not read.
+                process::check_variables()?;
+                self.operation.get_or_init(|| self.compile())
+            }
+        };
+        compiled.as_ref().map_err(|error| self.error(error))
     }
 
     /// Returns the operation for one call, with the store that `store = ..` gives. The same store keeps its cache from call to call.

@@ -69,12 +69,12 @@ impl SingleFlight {
 
 impl FlightGuard<'_> {
     /// Returns the leader's progress and becomes its follower. If there is no leader, this call becomes the leader with
-    /// progress `mine`, and the result is `None`. If this call is the leader, it stays so, and the result is `None`.
-    pub(super) fn join(&mut self, mine: InFlight) -> Option<InFlight> {
+    /// progress `mine`, and there is nothing to report. If this call is the leader, it stays so.
+    pub(super) fn join(&mut self, mine: InFlight) -> Input {
         let mut entries = self.single_flight.entries();
         if let Some(leader) = entries.get(&self.key) {
             if self.leads(leader) {
-                return None;
+                return Input::Local(None);
             }
             let mut leader = leader.clone();
             // Marks this value as seen, so that `wait` wakes for the next change only.
@@ -82,16 +82,16 @@ impl FlightGuard<'_> {
                 Progress::InFlight(in_flight) => Some(in_flight),
                 Progress::Done(_) => None,
             };
-            if progress.is_some() {
+            if let Some(progress) = progress {
                 self.role = Role::Follower {
                     leader,
                     timed_out: false,
                 };
-                return progress;
+                return Input::LeaderProgress(progress);
             }
         }
         self.role = self.lead(&mut entries, mine);
-        None
+        Input::Local(None)
     }
 
     /// Publishes this call's progress to its followers.

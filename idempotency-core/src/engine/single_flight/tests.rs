@@ -68,9 +68,9 @@ fn waited(guard: &mut FlightGuard<'_>, timer: fn() -> BoxFuture<'static, ()>) ->
 fn the_first_call_leads_and_the_second_gets_its_progress() {
     let single_flight = SingleFlight::default();
     let [mut first, mut second] = guards(&single_flight);
-    assert_eq!(first.join(CLAIMS), None);
+    assert_eq!(first.join(CLAIMS), Input::Local(None));
     first.publish(RUNS, NOW);
-    assert_eq!(second.join(CLAIMS), Some(RUNS));
+    assert_eq!(second.join(CLAIMS), Input::LeaderProgress(RUNS));
     assert_eq!(waited(&mut second, never), None);
 }
 
@@ -78,20 +78,20 @@ fn the_first_call_leads_and_the_second_gets_its_progress() {
 fn a_leader_does_not_follow_itself() {
     let single_flight = SingleFlight::default();
     let [mut first, mut second] = guards(&single_flight);
-    assert_eq!(first.join(CLAIMS), None);
-    assert_eq!(first.join(CLAIMS), None);
+    assert_eq!(first.join(CLAIMS), Input::Local(None));
+    assert_eq!(first.join(CLAIMS), Input::Local(None));
     // It still leads.
     first.publish(RUNS, NOW);
-    assert_eq!(second.join(CLAIMS), Some(RUNS));
+    assert_eq!(second.join(CLAIMS), Input::LeaderProgress(RUNS));
 }
 
 #[test]
 fn a_leader_that_another_call_has_replaced_finds_that_call() {
     let single_flight = SingleFlight::default();
     let [mut first, mut second] = guards(&single_flight);
-    assert_eq!(first.join(CLAIMS), None);
+    assert_eq!(first.join(CLAIMS), Input::Local(None));
     second.publish(RUNS, NOW);
-    assert_eq!(first.join(CLAIMS), Some(RUNS));
+    assert_eq!(first.join(CLAIMS), Input::LeaderProgress(RUNS));
 }
 
 #[test]
@@ -101,7 +101,8 @@ fn a_call_with_another_payload_does_not_join() {
         single_flight.guard(&call("p")),
         single_flight.guard(&call("q")),
     );
-    assert_eq!((first.join(CLAIMS), other.join(CLAIMS)), (None, None));
+    let alone = (Input::Local(None), Input::Local(None));
+    assert_eq!((first.join(CLAIMS), other.join(CLAIMS)), alone);
 }
 
 #[test]
@@ -149,7 +150,11 @@ fn a_leader_that_finishes_without_a_record_or_is_dropped_shares_nothing() {
             first.finish(None);
         }
         assert_eq!(waited(&mut second, never), Some(Input::LeaderDone(None)));
-        assert_eq!(second.join(CLAIMS), None, "there is no leader");
+        assert_eq!(
+            second.join(CLAIMS),
+            Input::Local(None),
+            "there is no leader"
+        );
         assert_eq!(single_flight.entries().len(), 1);
     }
 }
@@ -171,14 +176,18 @@ fn a_leader_with_an_expired_lease_is_replaced_and_does_not_remove_the_next_leade
     let [mut late, mut other, mut third] = guards(&single_flight);
     late.join(RUNS);
     other.publish(CLAIMS, EpochMillis::new(9_000));
-    assert_eq!(third.join(CLAIMS), Some(RUNS), "its lease still runs");
+    assert_eq!(
+        third.join(CLAIMS),
+        Input::LeaderProgress(RUNS),
+        "its lease still runs"
+    );
     let next = InFlight {
         stage: Stage::Running,
         until: EpochMillis::new(20_000),
     };
     other.publish(next, EpochMillis::new(9_001));
     late.finish(None);
-    assert_eq!(guard().join(CLAIMS), Some(next));
+    assert_eq!(guard().join(CLAIMS), Input::LeaderProgress(next));
 }
 
 #[test]
@@ -188,9 +197,9 @@ fn a_running_call_replaces_a_leader_whose_claim_hangs() {
     let [mut hangs, mut runs] = guards(&single_flight);
     hangs.join(CLAIMS);
     runs.publish(CLAIMS, NOW);
-    assert_eq!(guard().join(CLAIMS), Some(CLAIMS));
+    assert_eq!(guard().join(CLAIMS), Input::LeaderProgress(CLAIMS));
     runs.publish(RUNS, NOW);
-    assert_eq!(guard().join(CLAIMS), Some(RUNS));
+    assert_eq!(guard().join(CLAIMS), Input::LeaderProgress(RUNS));
 }
 
 #[test]
@@ -209,12 +218,12 @@ fn a_follower_that_timed_out_becomes_the_leader() {
         assert!(waited(guard, at_once).is_some());
     }
     second.publish(later, NOW);
-    assert_eq!(guard().join(CLAIMS), Some(later));
+    assert_eq!(guard().join(CLAIMS), Input::LeaderProgress(later));
     // The third timed out waiting for the first call, not for the second.
     third.publish(CLAIMS, NOW);
-    assert_eq!(guard().join(CLAIMS), Some(later));
+    assert_eq!(guard().join(CLAIMS), Input::LeaderProgress(later));
     second.finish(None);
-    assert_eq!(guard().join(CLAIMS), None);
+    assert_eq!(guard().join(CLAIMS), Input::Local(None));
 }
 
 #[test]
@@ -225,7 +234,7 @@ fn a_follower_that_has_not_waited_does_not_replace_its_leader() {
     first.join(RUNS);
     hurried.join(CLAIMS);
     hurried.publish(CLAIMS, NOW);
-    assert_eq!(guard().join(CLAIMS), Some(RUNS));
+    assert_eq!(guard().join(CLAIMS), Input::LeaderProgress(RUNS));
 }
 
 #[test]
@@ -245,7 +254,7 @@ fn a_replaced_leader_leads_again_as_soon_as_it_runs() {
             slow.publish(RUNS, NOW);
             second.finish(None);
         }
-        assert_eq!(guard().join(CLAIMS), Some(RUNS));
+        assert_eq!(guard().join(CLAIMS), Input::LeaderProgress(RUNS));
         slow.finish(None);
     }
 }
