@@ -19,12 +19,8 @@ use serde::de::IgnoredAny;
 /// assert_eq!(StoredEvent::from_stored(event.stored()), Some(event));
 /// assert!(StoredEvent::all(&"x".repeat(StoredEvent::LONGEST + 1)).is_none());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct StoredEvent(Arc<Stored>);
-
-/// The stored text.
-#[derive(PartialEq, Eq, Hash)]
-struct Stored(String);
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct StoredEvent(Arc<String>);
 
 /// What the stored text of a whole event begins with.
 const ALL: &str = "{\"all\":";
@@ -37,33 +33,32 @@ const END: &str = "}";
 
 impl StoredEvent {
     fn within(start: &str, text: &str) -> Option<Self> {
-        (text.len() <= Self::LONGEST).then(|| Self(Arc::new(Stored([start, text, END].concat()))))
+        (text.len() <= Self::LONGEST).then(|| Self(Arc::new([start, text, END].concat())))
     }
 
     /// Returns the event that was stored as this text. `None` if no event is stored so: another program has written it.
     pub fn from_stored(stored: &str) -> Option<Self> {
-        let event = Self(Arc::new(Stored(stored.to_owned())));
-        let (_, text) = event.0.parts()?;
+        let event = Self(Arc::new(stored.to_owned()));
+        let (_, text) = event.parts()?;
         let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
         (text.len() <= Self::LONGEST && is_json()).then_some(event)
     }
 
     /// Returns the text that is stored.
     pub fn stored(&self) -> &str {
-        &self.0.0
+        &self.0
     }
 
     /// Returns the JSON text of the event, or of the part of it.
     pub fn as_str(&self) -> &str {
-        self.0.parts().map_or("", |(_, text)| text)
+        self.parts().map_or("", |(_, text)| text)
     }
-}
 
-impl Stored {
     /// Returns whether the event is whole, and its text.
     fn parts(&self) -> Option<(bool, &str)> {
-        let all = self.0.strip_prefix(ALL).map(|rest| (true, rest));
-        let selected = || self.0.strip_prefix(SELECTED).map(|rest| (false, rest));
+        let stored = self.stored();
+        let all = stored.strip_prefix(ALL).map(|rest| (true, rest));
+        let selected = || stored.strip_prefix(SELECTED).map(|rest| (false, rest));
         let (is_whole, rest) = all.or_else(selected)?;
         Some((is_whole, rest.strip_suffix(END)?))
     }
@@ -90,14 +85,13 @@ impl StoredEvent {
 
     /// Returns true if the event is whole: it can be sent to its function again.
     pub fn is_whole(&self) -> bool {
-        self.0.parts().is_some_and(|(is_whole, _)| is_whole)
+        self.parts().is_some_and(|(is_whole, _)| is_whole)
     }
 }
 
-impl fmt::Debug for Stored {
+impl fmt::Debug for StoredEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.parts().map_or("", |(_, text)| text);
-        write!(f, "{} bytes", text.len())
+        write!(f, "StoredEvent({} bytes)", self.as_str().len())
     }
 }
 

@@ -102,7 +102,6 @@ pub struct Rejection {
 /// A staged write that was rejected.
 ///
 /// Neither `Debug` nor `Display` shows the item.
-#[derive(Debug)]
 pub struct RejectedWrite {
     index: usize,
     what: String,
@@ -225,5 +224,15 @@ impl RejectedWrite {
     /// ```
     pub fn item<T: Any>(&self) -> Option<&T> {
         self.item.as_ref()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for RejectedWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RejectedWrite")
+            .field("index", &self.index)
+            .field("what", &self.what)
+            .field("code", &self.code)
+            .finish_non_exhaustive()
     }
 }

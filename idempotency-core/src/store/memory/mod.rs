@@ -3,6 +3,7 @@
 mod ledger;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use ledger::{LedgerEntry, MemoryWrites};
@@ -28,12 +29,12 @@ use crate::record::{Attribute, Field, Record, RecordId};
 /// store.insert(RecordId::new("a#1"), Record::default());
 /// assert_eq!(store.record(&RecordId::new("a#1")), Some(Record::default()));
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     records: HashMap<RecordId, Record>,
     /// The balances of the accounts that staged writes change.
@@ -173,6 +174,14 @@ impl Store for MemoryStore {
 
     fn name(&self) -> String {
         "memory".to_owned()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("records", &self.len())
+            .finish()
     }
 }
 
