@@ -21,7 +21,7 @@ use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_smithy_runtime_api::client::auth::{AuthScheme as _, AuthSchemeId};
 use aws_smithy_runtime_api::client::endpoint::{EndpointResolverParams, ResolveEndpoint as _};
 use aws_smithy_runtime_api::client::http::{HttpConnectorSettings, SharedHttpConnector};
-use aws_smithy_runtime_api::client::identity::{Identity, SharedIdentityResolver};
+use aws_smithy_runtime_api::client::identity::SharedIdentityResolver;
 
 use crate::clock::Skew;
 use crate::route::Route;
@@ -99,8 +99,12 @@ impl PreparedRequest {
         let identity = cache
             .resolve_cached_identity(resolver, &self.components, &self.config)
             .await?;
-        if let Some(route) = self.kept(&identity)? {
-            return Ok(route);
+        let kept = || self.route.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(route) = kept().as_ref()
+            // The same allocation, unless the cache has loaded them again.
+            && credentials(&route.signer.identity)? == credentials(&identity)?
+        {
+            return Ok(Arc::clone(route));
         }
         let resolver = self.components.endpoint_resolver();
         let mut params = EndpointResolverParams::new(self.endpoint.clone());
@@ -108,21 +112,7 @@ impl PreparedRequest {
         resolver.finalize_params(&mut params)?;
         let endpoint = resolver.resolve_endpoint(&params).await?;
         let route = Route::new(&identity, &endpoint, &self.region, &self.user_agent)?;
-        let route = Arc::new(route);
-        let mut kept = self.route.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = Some(Arc::clone(&route));
-        Ok(route)
-    }
-
-    /// Returns the route of the last send, if it had the same credentials.
-    fn kept(&self, identity: &Identity) -> Result<Option<Arc<Route>>, BoxError> {
-        let route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(route) = route.as_ref() else {
-            return Ok(None);
-        };
-        // The same allocation, unless the cache has loaded them again.
-        let same = credentials(route.signer.identity())? == credentials(identity)?;
-        Ok(same.then(|| Arc::clone(route)))
+        Ok(Arc::clone(kept().insert(Arc::new(route))))
     }
 }
 

@@ -6,7 +6,8 @@ use std::fmt;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use crate::send::Item;
 
@@ -71,36 +72,19 @@ impl<'de> Visitor<'de> for BodyVisitor {
 }
 
 /// The name of a member of a body.
+#[derive(Deserialize)]
+#[serde(field_identifier)]
 enum Name {
+    #[serde(alias = "Attributes")]
     Item,
+    #[serde(rename = "code")]
     Code,
+    #[serde(rename = "__type")]
     Type,
+    #[serde(rename = "message", alias = "Message", alias = "errorMessage")]
     Message,
+    #[serde(other)]
     Other,
-}
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-        impl Visitor<'_> for NameVisitor {
-            type Value = Name;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
-                Ok(match name {
-                    "Item" | "Attributes" => Name::Item,
-                    "code" => Name::Code,
-                    "__type" => Name::Type,
-                    "message" | "Message" | "errorMessage" => Name::Message,
-                    _ => Name::Other,
-                })
-            }
-        }
-        deserializer.deserialize_str(NameVisitor)
-    }
 }
 
 /// A text. `None` for a value of another type, which a proxy could send.
@@ -174,15 +158,17 @@ impl<'de> Visitor<'de> for ValueVisitor {
                     let set = map.next_value::<Option<Vec<Binary>>>()?;
                     set.map(|set| AttributeValue::Bs(set.into_iter().map(|it| it.0).collect()))
                 }
-                Kind::L => map
-                    .next_value::<Option<List>>()?
-                    .map(|it| AttributeValue::L(it.0)),
+                Kind::L => {
+                    let list = map.next_value::<Option<Vec<ValueReader>>>()?;
+                    list.map(|list| AttributeValue::L(list.into_iter().map(|it| it.0).collect()))
+                }
                 Kind::M => map
                     .next_value::<Option<ItemReader>>()?
                     .map(|it| AttributeValue::M(it.0)),
+                // The attribute is present, and equals no value of DynamoDB, which returns no empty set.
                 Kind::Other => {
                     map.next_value::<IgnoredAny>()?;
-                    Some(unknown())
+                    Some(AttributeValue::Ss(Vec::new()))
                 }
             };
             if read.is_some() && value.is_some() {
@@ -195,12 +181,9 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 }
 
-/// Returns a value for one of a type that this version does not know: the attribute is present, and DynamoDB returns no empty set.
-fn unknown() -> AttributeValue {
-    AttributeValue::Ss(Vec::new())
-}
-
 /// The type of a value.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "UPPERCASE")]
 enum Kind {
     S,
     N,
@@ -212,37 +195,8 @@ enum Kind {
     Bs,
     L,
     M,
+    #[serde(other)]
     Other,
-}
-
-impl<'de> Deserialize<'de> for Kind {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KindVisitor;
-        impl Visitor<'_> for KindVisitor {
-            type Value = Kind;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a type")
-            }
-
-            fn visit_str<E: Error>(self, name: &str) -> Result<Kind, E> {
-                Ok(match name {
-                    "S" => Kind::S,
-                    "N" => Kind::N,
-                    "BOOL" => Kind::Bool,
-                    "NULL" => Kind::Null,
-                    "B" => Kind::B,
-                    "SS" => Kind::Ss,
-                    "NS" => Kind::Ns,
-                    "BS" => Kind::Bs,
-                    "L" => Kind::L,
-                    "M" => Kind::M,
-                    _ => Kind::Other,
-                })
-            }
-        }
-        deserializer.deserialize_str(KindVisitor)
-    }
 }
 
 struct Binary(Blob);
@@ -253,30 +207,6 @@ impl<'de> Deserialize<'de> for Binary {
         let bytes = aws_smithy_types::base64::decode(text.as_ref());
         let bytes = bytes.map_err(|_| D::Error::custom("a binary value is not base64"))?;
         Ok(Self(Blob::new(bytes)))
-    }
-}
-
-struct List(Vec<AttributeValue>);
-
-impl<'de> Deserialize<'de> for List {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ListVisitor;
-        impl<'de> Visitor<'de> for ListVisitor {
-            type Value = List;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<List, A::Error> {
-                let mut values = Vec::new();
-                while let Some(value) = list.next_element::<ValueReader>()? {
-                    values.push(value.0);
-                }
-                Ok(List(values))
-            }
-        }
-        deserializer.deserialize_seq(ListVisitor)
     }
 }
 

@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::endpoint::EndpointAuthScheme;
 
-use crate::sign::{CONTENT_TYPE, Hex, Signer, Uri, credentials};
+use crate::sign::{CONTENT_TYPE, Signer, credentials};
 
 /// The name under which DynamoDB checks signatures.
 const SERVICE: &str = "dynamodb";
@@ -53,7 +53,7 @@ impl Route {
         let named = |name: &str| signing.and_then(|signing| signing.get(name)?.as_string());
         let signer = Signer::new(
             identity,
-            &Uri(request.uri()),
+            request.uri(),
             named("signingRegion").unwrap_or(region).to_owned(),
             named("signingName").unwrap_or(SERVICE).to_owned(),
         )?;
@@ -71,17 +71,12 @@ impl Route {
         Ok(Self { signer, request })
     }
 
-    /// Returns the URI of the endpoint.
-    pub(crate) fn uri(&self) -> &str {
-        self.request.uri()
-    }
-
     /// Returns a signed request. `id` is that of the call; it is not signed.
     pub(crate) fn request(
         &self,
         target: &'static str,
         body: SdkBody,
-        digest: &Hex,
+        digest: &str,
         id: &str,
         now: std::time::SystemTime,
     ) -> Result<HttpRequest, BoxError> {

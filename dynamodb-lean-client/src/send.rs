@@ -14,18 +14,19 @@ use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_types::retry::ErrorKind;
+use sha2::{Digest as _, Sha256};
 use uuid::Builder;
 
 use crate::prepared::PreparedRequest;
 use crate::reply::{self, Body};
 use crate::retry::{self, Attempts, RetryQuota};
-use crate::sign::Hex;
+use crate::sign::hex;
 
 /// An item.
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// The error code of a write whose condition failed.
-const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
+pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
 /// The reply of DynamoDB to a request for one item.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +84,7 @@ pub(crate) struct Outgoing {
     target: &'static str,
     body: SdkBody,
     /// The digest of the body.
-    digest: Hex,
+    digest: String,
     /// The value of the header `amz-sdk-invocation-id`, which is that of each send of the request.
     id: String,
 }
@@ -92,7 +93,7 @@ impl Outgoing {
     pub(crate) fn new(target: &'static str, body: Vec<u8>) -> Self {
         Self {
             target,
-            digest: Hex::of_body(&body),
+            digest: hex(Sha256::new_with_prefix(&body)),
             body: SdkBody::from(body),
             id: random_uuid(),
         }
@@ -107,7 +108,7 @@ fn random_uuid() -> String {
 }
 
 /// Why a send failed.
-enum SendError {
+pub(crate) enum SendError {
     /// The request could not be prepared, for example without credentials.
     Unsent(BoxError),
     /// The send took longer than this.
@@ -124,49 +125,23 @@ enum SendError {
     },
 }
 
-/// Sends `request` until a send succeeds, or fails for good.
-pub(crate) async fn send(
-    prepared: &PreparedRequest,
-    quota: &RetryQuota,
-    request: &Outgoing,
-    notes: &impl SendNotes,
-) -> Result<ItemReply, SdkError<ErrorMetadata>> {
-    let limit = prepared.timeouts.operation_timeout();
-    let attempts = attempts(prepared, quota, request, notes);
-    let result = match within(prepared, limit, attempts).await {
-        Ok(result) => result,
-        Err(error) => {
-            notes.ends(error.as_result());
-            Err(error)
-        }
-    };
-    match result {
-        Ok(item) => Ok(ItemReply::Success(item)),
-        Err(SendError::Response { body, .. }) if body.code() == Some(CONDITION_FAILED) => {
-            Ok(ItemReply::ConditionFailed(body.item))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Waits for a future, for at most `limit`. Without a limit or a timer it waits to the end.
-async fn within<F: Future>(
+pub(crate) async fn within<F: Future>(
     prepared: &PreparedRequest,
     limit: Option<Duration>,
     future: F,
 ) -> Result<F::Output, SendError> {
-    match (limit, prepared.sleep()) {
-        (Some(limit), Some(timer)) => {
-            // A result that is there counts, however late it is.
-            let ended = Timeout::new(future, timer.sleep(limit)).await;
-            ended.map_err(|_| SendError::Timeout(limit))
-        }
-        _ => Ok(future.await),
-    }
+    let timer = limit.and_then(|limit| Some((limit, prepared.sleep()?)));
+    let Some((limit, timer)) = timer else {
+        return Ok(future.await);
+    };
+    // A result that is there counts, however late it is.
+    let ended = Timeout::new(future, timer.sleep(limit)).await;
+    ended.map_err(|_| SendError::Timeout(limit))
 }
 
 /// Sends until a send succeeds, or fails for good. Returns the item of the response.
-async fn attempts(
+pub(crate) async fn attempts(
     prepared: &PreparedRequest,
     quota: &RetryQuota,
     request: &Outgoing,
@@ -219,7 +194,7 @@ async fn attempt(
     let connection = CaptureSmithyConnection::new();
     request.add_extension(connection.clone());
 
-    notes.starts(route.uri());
+    notes.starts(request.uri());
     let response = prepared.connector.call(request).await;
     let mut response = response.map_err(SendError::Connector)?;
     let skew = prepared.skew.as_ref();
@@ -265,7 +240,7 @@ fn reconnects(prepared: &PreparedRequest) -> bool {
 
 impl SendError {
     /// Returns the error as the caller notes it.
-    fn as_result(&self) -> SendResult<'_> {
+    pub(crate) fn as_result(&self) -> SendResult<'_> {
         match self {
             Self::Unsent(_) => SendResult::Unsent,
             Self::Timeout(_) => SendResult::Timeout,
@@ -331,7 +306,7 @@ impl From<SendError> for SdkError<ErrorMetadata> {
 
 impl Body {
     /// Returns the error code without its namespace.
-    fn code(&self) -> Option<&str> {
+    pub(crate) fn code(&self) -> Option<&str> {
         self.code.as_deref().map(reply::short_code)
     }
 }

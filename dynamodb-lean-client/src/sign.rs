@@ -28,7 +28,7 @@ const DAY: u64 = 24 * 60 * 60;
 ///
 /// It has no `Debug`: it contains keys.
 pub(crate) struct Signer {
-    identity: Identity,
+    pub(crate) identity: Identity,
     region: String,
     service: String,
     /// The URI of the endpoint.
@@ -68,7 +68,7 @@ impl Signer {
     /// Returns a signer for the endpoint `uri`, with an absolute path and no query.
     pub(crate) fn new(
         identity: &Identity,
-        uri: &Uri<'_>,
+        uri: &str,
         region: String,
         service: String,
     ) -> Result<Self, BoxError> {
@@ -80,14 +80,14 @@ impl Signer {
         after_time.push_str("\nx-amz-target:");
         let before_time = format!(
             "POST\n/\n\ncontent-type:{CONTENT_TYPE}\nhost:{}\nx-amz-date:",
-            uri.host()
+            host(uri)
         );
         Ok(Self {
             identity: identity.clone(),
             region,
             service,
-            uri: uri.0.to_owned(),
-            canonical: uri.is_plain().then_some((before_time, after_time)),
+            uri: uri.to_owned(),
+            canonical: is_plain(uri).then_some((before_time, after_time)),
             signed_headers: match token {
                 Some(_) => "content-type;host;x-amz-date;x-amz-security-token;x-amz-target",
                 None => "content-type;host;x-amz-date;x-amz-target",
@@ -96,16 +96,11 @@ impl Signer {
         })
     }
 
-    /// Returns the identity whose keys sign.
-    pub(crate) fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
     /// Signs a request with this target, and a body with this digest, sent at `now`.
     pub(crate) fn sign(
         &self,
         target: &'static str,
-        body: &Hex,
+        body: &str,
         now: SystemTime,
     ) -> Result<Signature, BoxError> {
         let Some((before_time, after_time)) = &self.canonical else {
@@ -124,14 +119,14 @@ impl Signer {
             "\n\n",
             self.signed_headers,
             "\n",
-            body.as_str(),
+            body,
         ] {
             canonical.update(part);
         }
         let text = format!(
             "AWS4-HMAC-SHA256\n{date}\n{}\n{}",
             day.scope,
-            Hex::of(canonical).as_str()
+            hex(canonical)
         );
         let signature = v4::calculate_signature(&day.key, text.as_bytes());
         Ok(Signature {
@@ -174,7 +169,7 @@ impl Signer {
     fn sign_with_path(
         &self,
         target: &'static str,
-        body: &Hex,
+        body: &str,
         now: SystemTime,
     ) -> Result<Signature, BoxError> {
         let params = v4::SigningParams::builder()
@@ -185,7 +180,7 @@ impl Signer {
             .settings(SigningSettings::default())
             .build()?;
         let headers = [("content-type", CONTENT_TYPE), ("x-amz-target", target)];
-        let body = SignableBody::Precomputed(body.as_str().to_owned());
+        let body = SignableBody::Precomputed(body.to_owned());
         let request = SignableRequest::new("POST", &self.uri, headers.into_iter(), body)?;
         let (instructions, _) = sign(request, &SigningParams::V4(params))?.into_parts();
         let header = |name| {
@@ -207,50 +202,30 @@ pub(crate) fn credentials(identity: &Identity) -> Result<&Credentials, BoxError>
         .ok_or_else(|| "the identity has no AWS credentials".into())
 }
 
-/// The URI of an endpoint.
-pub(crate) struct Uri<'a>(pub(crate) &'a str);
-
-impl Uri<'_> {
-    /// Returns host and port, as the header `host` has them: without the usual port of the scheme.
-    fn host(&self) -> &str {
-        let (scheme, rest) = self.0.split_once("://").unwrap_or(("https", self.0));
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
-        let usual = if scheme == "https" { ":443" } else { ":80" };
-        authority.strip_suffix(usual).unwrap_or(authority)
-    }
-
-    /// Returns true if there is no path, and no user.
-    fn is_plain(&self) -> bool {
-        let rest = self.0.split_once("://").map_or(self.0, |(_, rest)| rest);
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        !rest.contains(['/', '?', '@'])
-    }
+/// Returns host and port of a URI, as the header `host` has them: without the usual port of the scheme.
+fn host(uri: &str) -> &str {
+    let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    authority.strip_suffix(usual).unwrap_or(authority)
 }
 
-/// A SHA-256 digest as lower-case hexadecimal digits.
-pub(crate) struct Hex(String);
+/// Returns true if a URI has no path, and no user.
+fn is_plain(uri: &str) -> bool {
+    let rest = uri.split_once("://").map_or(uri, |(_, rest)| rest);
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    !rest.contains(['/', '?', '@'])
+}
 
-impl Hex {
-    /// Returns the digest of a body.
-    pub(crate) fn of_body(body: &[u8]) -> Self {
-        Self::of(Sha256::new_with_prefix(body))
-    }
-
-    fn of(digest: Sha256) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digest = digest.finalize();
-        let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-        let bytes = digest.iter();
-        Self(
-            bytes
-                .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
-                .collect(),
-        )
-    }
-
-    fn as_str(&self) -> &str {
-        &self.0
-    }
+/// Returns a digest as lower-case hexadecimal digits.
+pub(crate) fn hex(digest: Sha256) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    let digest = digest.finalize();
+    let bytes = digest.iter();
+    bytes
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
 }
 
 /// Returns date and time, as `20261122T070658Z`.
@@ -273,7 +248,6 @@ fn time(date: &str, second: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningParams, SigningSettings};
     use proptest::prelude::*;
 
     use super::*;
@@ -286,7 +260,7 @@ mod tests {
 
     fn signer(identity: &Identity, uri: &str, region: &str) -> Signer {
         let region = region.to_owned();
-        Signer::new(identity, &Uri(uri), region, "dynamodb".to_owned()).unwrap()
+        Signer::new(identity, uri, region, "dynamodb".to_owned()).unwrap()
     }
 
     /// Returns the time and the authorization by which `aws-sigv4` signs the same request.
@@ -308,7 +282,7 @@ mod tests {
         let headers = [("content-type", CONTENT_TYPE), ("x-amz-target", TARGET)];
         let body = SignableBody::Bytes(body);
         let request = SignableRequest::new("POST", uri, headers.into_iter(), body).unwrap();
-        let signed = aws_sigv4::http_request::sign(request, &SigningParams::V4(params)).unwrap();
+        let signed = sign(request, &SigningParams::V4(params)).unwrap();
         let (instructions, _) = signed.into_parts();
         let header = |name: &str| {
             let found = instructions.headers().find(|(header, _)| *header == name);
@@ -318,7 +292,9 @@ mod tests {
     }
 
     fn signed(signer: &Signer, body: &[u8], now: SystemTime) -> (String, String) {
-        let signature = signer.sign(TARGET, &Hex::of_body(body), now).unwrap();
+        let signature = signer
+            .sign(TARGET, &hex(Sha256::new_with_prefix(body)), now)
+            .unwrap();
         (signature.date, signature.authorization)
     }
 
@@ -363,14 +339,11 @@ mod tests {
         let identity = identity("access", "secret", None);
         let signer = signer(&identity, "https://host", "eu-west-1");
         let midnight = 20_000 * DAY;
-        let keys: Vec<_> = [midnight - 1, midnight, midnight + DAY - 1, midnight + DAY]
-            .map(|second| signer.day(second / DAY).unwrap())
-            .into_iter()
-            .collect();
-        assert!(!Arc::ptr_eq(&keys[0], &keys[1]));
-        assert!(Arc::ptr_eq(&keys[1], &keys[2]));
-        assert!(!Arc::ptr_eq(&keys[2], &keys[3]));
-        for second in [midnight - 1, midnight, midnight + DAY - 1, midnight + DAY] {
+        let seconds = [midnight - 1, midnight, midnight + DAY - 1, midnight + DAY];
+        let keys = seconds.map(|second| signer.day(second / DAY).unwrap());
+        let kept = [0, 1, 2].map(|at| Arc::ptr_eq(&keys[at], &keys[at + 1]));
+        assert_eq!(kept, [false, true, false]);
+        for second in seconds {
             let now = at(second);
             let expected = reference(&identity, "https://host", "eu-west-1", b"{}", now);
             assert_eq!(signed(&signer, b"{}", now), expected);

@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
-use dynamodb_writes::__private::{cause, chain, quoted};
+use dynamodb_writes::__private::{TRANSACTION_IN_PROGRESS, cause, chain, never_connected, quoted};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
 use crate::item::size;
 use crate::large;
-use crate::sends::{TRANSACT, TRANSACTION_IN_PROGRESS};
+use crate::request::{TRANSACT, iam_action};
 
-pub(crate) use dynamodb_writes::__private::{is_about_size, never_connected, without_values};
+pub(crate) use dynamodb_writes::__private::{is_about_size, without_values};
 
 impl TableRef {
     /// Returns the error of a request that the SDK's types refuse. Nothing was sent.
@@ -21,10 +21,10 @@ impl TableRef {
         StoreError::new(StoreErrorKind::Rejected, text).with_source(error)
     }
 
-    /// Returns the error of a failed call. `action` is the IAM action; `sent` is true if a request was sent.
+    /// Returns the error of a failed call with this target. `sent` is true if a request was sent.
     ///
     /// Its source is the [`cause`], without what the response says.
-    pub(crate) fn error<E>(&self, action: &str, error: SdkError<E>, sent: bool) -> StoreError
+    pub(crate) fn error<E>(&self, target: &str, error: SdkError<E>, sent: bool) -> StoreError
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
@@ -32,47 +32,25 @@ impl TableRef {
             .raw_response()
             .map(|response| response.status().as_u16());
         let meta = error.meta();
-        let (kind, message) = match &error {
-            SdkError::ServiceError(_) | SdkError::ResponseError(_) => self.classify_response(
-                action,
+        let made = match &error {
+            SdkError::ServiceError(_) | SdkError::ResponseError(_) => self.response(
+                target,
                 status.unwrap_or_default(),
                 meta.code(),
                 meta.message(),
             ),
-            _ if !sent => self.classify_unsent(action, &error),
+            _ if !sent => self.unsent(target, &error),
             SdkError::DispatchFailure(failure) => {
                 let connector = failure.as_connector_error();
-                self.classify_no_response(
-                    connector.is_some_and(never_connected),
-                    failure.is_timeout(),
-                )
+                self.no_response(connector.is_some_and(never_connected), failure.is_timeout())
             }
-            SdkError::TimeoutError(_) => self.classify_no_response(false, true),
-            _ => self.classify_no_response(false, false),
+            SdkError::TimeoutError(_) => self.no_response(false, true),
+            _ => self.no_response(false, false),
         };
-        let made = StoreError::new(kind, message);
         match cause(error) {
             Some(source) => made.with_source(source),
             None => made,
         }
-    }
-
-    /// Returns the error of an error response to one send.
-    pub(crate) fn send_error(
-        &self,
-        action: &str,
-        status: u16,
-        code: Option<&str>,
-        message: Option<&str>,
-    ) -> StoreError {
-        let (kind, message) = self.classify_response(action, status, code, message);
-        StoreError::new(kind, message)
-    }
-
-    /// Returns the error of a send without a response.
-    pub(crate) fn send_without_response(&self, never_connected: bool, timeout: bool) -> StoreError {
-        let (kind, message) = self.classify_no_response(never_connected, timeout);
-        StoreError::new(kind, message)
     }
 
     /// Returns the error of a record that is too large to be sent.
@@ -129,24 +107,25 @@ impl TableRef {
         StoreError::new(StoreErrorKind::TooLarge, text).with_source(cause)
     }
 
-    /// Classifies an error response, or one that could not be read.
-    fn classify_response(
+    /// Returns the error of an error response, or of one that could not be read.
+    pub(crate) fn response(
         &self,
-        action: &str,
+        target: &str,
         status: u16,
         code: Option<&str>,
         message: Option<&str>,
-    ) -> (StoreErrorKind, String) {
+    ) -> StoreError {
         use StoreErrorKind as Kind;
         let short = code.unwrap_or("no code");
         let quoted = quoted(message);
-        if action == TRANSACT
-            && let Some(classified) = self.classify_transaction(short, &quoted)
+        if target == TRANSACT
+            && let Some((kind, text)) = self.classify_transaction(short, &quoted)
         {
-            return classified;
+            return StoreError::new(kind, text);
         }
+        let action = iam_action(target);
         let message = message.unwrap_or_default();
-        match code.unwrap_or_default() {
+        let (kind, text) = match code.unwrap_or_default() {
             "ResourceNotFoundException" | "TableNotFoundException" => (
                 Kind::TableMissing,
                 format!("there is no {self}: create it, or set IDEMPOTENCY_TABLE"),
@@ -222,7 +201,8 @@ impl TableRef {
                 Kind::Rejected,
                 format!("{action} was rejected by {self}: {short}: {quoted}"),
             ),
-        }
+        };
+        StoreError::new(kind, text)
     }
 
     /// Classifies an error response to a transaction, if it has another meaning there: the table can be one of a staged write.
@@ -281,12 +261,8 @@ impl TableRef {
         )
     }
 
-    /// Classifies a send without a readable response, or one that could not connect.
-    fn classify_no_response(
-        &self,
-        never_connected: bool,
-        timeout: bool,
-    ) -> (StoreErrorKind, String) {
+    /// Returns the error of a send without a readable response, or of one that could not connect.
+    pub(crate) fn no_response(&self, never_connected: bool, timeout: bool) -> StoreError {
         let what = match (never_connected, timeout) {
             (true, _) => "no connection to",
             (false, true) => "no response in time from",
@@ -300,38 +276,38 @@ impl TableRef {
             "{what} {self}{at}: check the endpoint (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL and `endpoint_url` set \
              another one); a function in a VPC needs a route to DynamoDB, such as a gateway endpoint"
         );
-        (StoreErrorKind::Unreachable, message)
+        StoreError::new(StoreErrorKind::Unreachable, message)
     }
 
-    /// Classifies a request that was not sent, because it could not be built or signed.
-    fn classify_unsent<E: StdError + 'static>(
-        &self,
-        action: &str,
-        error: &SdkError<E>,
-    ) -> (StoreErrorKind, String) {
+    /// Returns the error of a request that was not sent, because it could not be built or signed.
+    fn unsent<E: StdError + 'static>(&self, target: &str, error: &SdkError<E>) -> StoreError {
         let texts: Vec<_> = chain(error)
             .map(|error| error.to_string().to_lowercase())
             .collect();
         let credentials =
             |text: &String| text.contains("credential") || text.contains("identity resolver");
-        if texts.iter().any(credentials) || matches!(error, SdkError::TimeoutError(_)) {
-            let message = format!(
+        let (kind, text) = if texts.iter().any(credentials)
+            || matches!(error, SdkError::TimeoutError(_))
+        {
+            let text = format!(
                 "there are no credentials for {self}: give the function a role, or set AWS_ACCESS_KEY_ID and \
                  AWS_SECRET_ACCESS_KEY"
             );
-            return (StoreErrorKind::Credentials, message);
-        }
-        if texts.iter().any(|text| text.contains("http client")) {
-            let message = format!(
+            (StoreErrorKind::Credentials, text)
+        } else if texts.iter().any(|text| text.contains("http client")) {
+            let text = format!(
                 "the client for {self} has no HTTP client: enable the feature `rustls-ring` or `rustls-aws-lc` of this \
                  framework, or set a client that has one"
             );
-            return (StoreErrorKind::Rejected, message);
-        }
-        let message = format!(
-            "{action} to {self} could not be prepared: check the client's region and endpoint"
-        );
-        (StoreErrorKind::Rejected, message)
+            (StoreErrorKind::Rejected, text)
+        } else {
+            let action = iam_action(target);
+            let text = format!(
+                "{action} to {self} could not be prepared: check the client's region and endpoint"
+            );
+            (StoreErrorKind::Rejected, text)
+        };
+        StoreError::new(kind, text)
     }
 
     fn too_large_for_service(&self) -> String {
@@ -362,7 +338,8 @@ fn is_about_keys(message: &str) -> bool {
 /// The table of a store, for error texts.
 #[derive(Clone, Debug)]
 pub(crate) struct TableRef {
-    pub(crate) table: String,
+    /// The name or ARN of the table.
+    pub(crate) name: String,
     pub(crate) region: String,
     /// The name of the sort key, if the table has one.
     pub(crate) sort_key: Option<String>,
@@ -374,7 +351,7 @@ pub(crate) struct TableRef {
 
 impl fmt::Display for TableRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DynamoDB table `{}` in {}", self.table, self.region)?;
+        write!(f, "DynamoDB table `{}` in {}", self.name, self.region)?;
         match self.configured_endpoint() {
             Some(endpoint) => write!(f, " at {endpoint}"),
             None => Ok(()),
@@ -429,7 +406,7 @@ pub(crate) mod tests {
 
     pub(crate) fn table() -> TableRef {
         TableRef {
-            table: "payments".to_owned(),
+            name: "payments".to_owned(),
             region: "eu-west-1".to_owned(),
             sort_key: None,
             key: "id".to_owned(),
@@ -445,24 +422,12 @@ pub(crate) mod tests {
         ] {
             let table = table();
             table.note_endpoint(uri);
+            let text = table.to_string();
             assert!(
-                table
-                    .to_string()
-                    .ends_with(&format!("in eu-west-1 at {named}"))
+                text.ends_with(&format!("in eu-west-1 at {named}")),
+                "{text}"
             );
         }
-    }
-
-    #[test]
-    fn an_error_names_both_attributes_of_a_composite_key() {
-        let table = TableRef {
-            sort_key: Some("sk".to_owned()),
-            ..table()
-        };
-        assert_eq!(
-            table.keys(),
-            "the partition key `id` and the sort key `sk`, both of type S"
-        );
     }
 
     #[test]
@@ -470,67 +435,106 @@ pub(crate) mod tests {
         let table = table();
         table.note_endpoint("https://dynamodb.eu-west-1.amazonaws.com/");
         assert!(!table.to_string().contains("amazonaws"));
-        let (_, text) = table.classify_no_response(true, false);
-        assert!(
-            text.contains("in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: check"),
-            "{text}"
-        );
-    }
-
-    fn kind_and_text(code: &str, message: &str) -> (StoreErrorKind, String) {
-        table().classify_response("dynamodb:PutItem", 400, Some(code), Some(message))
+        let text = table.no_response(true, false).to_string();
+        let named = "in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: check";
+        assert!(text.contains(named), "{text}");
     }
 
     #[test]
-    fn validation_errors_about_size_and_about_keys_have_their_own_kinds() {
-        for size in [
-            "Item size has exceeded the maximum allowed size",
-            "Item size to update has exceeded the maximum allowed size",
+    fn an_error_about_the_keys_names_the_configured_ones() {
+        let keys = "One or more parameter values were invalid: Missing the key pk in the item";
+        let composite = TableRef {
+            sort_key: Some("sk".to_owned()),
+            ..table()
+        };
+        for (table, named) in [
+            (table(), "partition key `id` of type S only: "),
+            (
+                composite,
+                "partition key `id` and the sort key `sk`, both of type S: ",
+            ),
         ] {
-            let (kind, _) = kind_and_text("ValidationException", size);
-            assert_eq!(kind, StoreErrorKind::TooLarge, "{size}");
+            let error = table.response("t", 400, Some("ValidationException"), Some(keys));
+            let start = "the keys of DynamoDB table `payments` in eu-west-1 are not the ";
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{start}{named}")), "{text}");
         }
-        for keys in [
-            "The provided key element does not match the schema",
-            "One or more parameter values were invalid: Missing the key pk in the item",
-            "One or more parameter values were invalid: Type mismatch for key id expected: N actual: S",
-            "The number of conditions on the keys is invalid",
-        ] {
-            let (kind, text) = kind_and_text("ValidationException", keys);
-            assert_eq!(kind, StoreErrorKind::WrongSchema);
-            assert!(text.starts_with(
-            "the keys of DynamoDB table `payments` in eu-west-1 are not the partition key `id` of type S only: "
-        ));
-        }
-        let (kind, text) = kind_and_text("ValidationException", "Invalid ConditionExpression: x");
-        assert_eq!(kind, StoreErrorKind::Rejected);
-        assert_eq!(
-            text,
-            "dynamodb:PutItem was rejected by DynamoDB table `payments` in eu-west-1: \
-         ValidationException: Invalid ConditionExpression"
-        );
     }
 
     #[test]
-    fn each_code_has_its_kind() {
+    fn each_code_and_message_has_its_kind() {
         use StoreErrorKind as Kind;
-        for (code, kind) in [
-            ("ResourceNotFoundException", Kind::TableMissing),
-            ("AccessDeniedException", Kind::AccessDenied),
-            ("UnrecognizedClientException", Kind::Credentials),
-            ("ExpiredTokenException", Kind::Credentials),
-            ("ThrottlingException", Kind::Throttled),
-            ("ProvisionedThroughputExceededException", Kind::Throttled),
-            ("RequestLimitExceeded", Kind::Throttled),
-            ("TransactionConflictException", Kind::Conflict),
-            ("ItemCollectionSizeLimitExceededException", Kind::TooLarge),
-            ("SerializationException", Kind::Rejected),
+        let validation = "ValidationException";
+        for (status, code, message, kind) in [
+            (400, "ResourceNotFoundException", "m", Kind::TableMissing),
+            (400, "AccessDeniedException", "m", Kind::AccessDenied),
+            (400, "UnrecognizedClientException", "m", Kind::Credentials),
+            (400, "ExpiredTokenException", "m", Kind::Credentials),
+            (400, "ThrottlingException", "m", Kind::Throttled),
+            (
+                400,
+                "ProvisionedThroughputExceededException",
+                "m",
+                Kind::Throttled,
+            ),
+            (400, "RequestLimitExceeded", "m", Kind::Throttled),
+            (400, "TransactionConflictException", "m", Kind::Conflict),
+            (
+                400,
+                "ItemCollectionSizeLimitExceededException",
+                "m",
+                Kind::TooLarge,
+            ),
+            (400, "SerializationException", "m", Kind::Rejected),
+            (503, "ServiceUnavailable", "m", Kind::Internal),
+            (502, "", "m", Kind::Internal),
+            (
+                400,
+                validation,
+                "Item size has exceeded the maximum allowed size",
+                Kind::TooLarge,
+            ),
+            (
+                400,
+                validation,
+                "Item size to update has exceeded the maximum allowed size",
+                Kind::TooLarge,
+            ),
+            (
+                400,
+                validation,
+                "The provided key element does not match the schema",
+                Kind::WrongSchema,
+            ),
+            (
+                400,
+                validation,
+                "invalid: Type mismatch for key id expected: N actual: S",
+                Kind::WrongSchema,
+            ),
+            (
+                400,
+                validation,
+                "The number of conditions on the keys is invalid",
+                Kind::WrongSchema,
+            ),
+            (
+                400,
+                validation,
+                "Invalid ConditionExpression: x",
+                Kind::Rejected,
+            ),
         ] {
-            assert_eq!(kind_and_text(code, "m").0, kind, "{code}");
-        }
-        for (status, code) in [(503, Some("ServiceUnavailable")), (502, None)] {
-            let (kind, _) = table().classify_response("dynamodb:PutItem", status, code, None);
-            assert_eq!(kind, Kind::Internal, "{status}");
+            let code = Some(code).filter(|code| !code.is_empty());
+            let error = table().response("DynamoDB_20120810.PutItem", status, code, Some(message));
+            assert_eq!(error.kind(), kind, "{status} {code:?} {message}");
+            if kind == Kind::Rejected && code == Some(validation) {
+                assert_eq!(
+                    error.to_string(),
+                    "dynamodb:PutItem was rejected by DynamoDB table `payments` in eu-west-1: \
+                     ValidationException: Invalid ConditionExpression"
+                );
+            }
         }
     }
 }

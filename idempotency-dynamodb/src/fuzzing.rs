@@ -8,7 +8,7 @@ use crate::item::{self, Item};
 use crate::large::{Form, ItemForm, Settings, decompressed};
 use crate::request::Value;
 use crate::store::{EventForm, read_event};
-use crate::transport::to_value;
+use crate::transport::{to_item, to_value};
 
 /// Reads a record from an item.
 pub fn record(item: Item, names: &AttributeNames) -> Record {
@@ -17,9 +17,7 @@ pub fn record(item: Item, names: &AttributeNames) -> Record {
 
 /// Converts a record to an item without its key.
 pub fn item(record: &Record, names: &AttributeNames) -> Item {
-    item::attributes(record)
-        .map(|(attribute, value)| (names.of(attribute).to_owned(), to_value(value)))
-        .collect()
+    to_item(item::attributes(record).map(|(attribute, value)| (names.of(attribute), value)))
 }
 
 /// Reads an event from its attribute.
@@ -33,7 +31,7 @@ pub fn event(attribute: &AttributeValue) -> Result<StoredEvent, &'static str> {
 
 /// Returns an event as it is stored.
 pub fn stored_event(event: &StoredEvent) -> AttributeValue {
-    let form = EventForm::of_event(Some(event));
+    let form = EventForm::of(Some(event));
     to_value(
         form.apply((Attribute::Event, Value::Text(event.stored())))
             .1,
@@ -58,9 +56,8 @@ pub fn stored(
         compress_above,
         split,
     };
-    let form = Form::of(response, settings, &names, room, true);
+    let form = Form::of(response, settings, &names, room, true)?;
     let pieces = match &form {
-        Form::TooLong => return None,
         Form::Split(stored) => stored.pieces().map(<[u8]>::to_vec).collect(),
         Form::Plain | Form::Compressed(_) => Vec::new(),
     };

@@ -1,24 +1,20 @@
 //! The lean client, which costs less CPU than the SDK's.
 //!
-//! [`dynamodb_lean_client`] signs and sends; `body` writes what it sends.
+//! [`dynamodb_lean_client`] signs and sends; [`body`] writes what it sends.
 
 use std::fmt;
-use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryMode;
-use aws_sdk_dynamodb::error::{ErrorMetadata, SdkError};
 use aws_smithy_types::base64;
-use dynamodb_lean_client::{ItemReply, RetryQuota, SendNotes, SendResult, TableClient};
+use dynamodb_lean_client::{RetryQuota, TableClient};
 use idempotency_core::config::ConfigurationError;
-use idempotency_core::store::StoreError;
 use serde_json::Error;
 
-use crate::request::{Attribute, Expressions, Request, Value};
-use crate::sends::{SendEnd, Sends};
-use crate::transport::Reply;
-use crate::{client, failure};
+use crate::client;
+use crate::item::size;
+use crate::request::{Expressions, Request, Value};
 
 /// The begin of the header `user-agent`.
 const PRODUCT: &str = concat!("idempotency-dynamodb/", env!("CARGO_PKG_VERSION"));
@@ -88,6 +84,11 @@ impl LeanClient {
         &self.client
     }
 
+    /// Returns this client for one table.
+    pub(crate) fn of_table(self, table: &str) -> TableClient {
+        TableClient::new(self.client, table, self.quota, PRODUCT)
+    }
+
     /// Returns true if this client can do what the SDK's client is configured for.
     pub(crate) fn can_replace(client: &Client) -> bool {
         let retries = client.config().retry_config();
@@ -114,86 +115,14 @@ impl fmt::Debug for LeanClient {
     }
 }
 
-/// A [`LeanClient`] for one table.
-pub(crate) struct Lean(TableClient);
-
-impl Lean {
-    pub(crate) fn new(client: LeanClient, table: &str) -> Self {
-        let LeanClient { client, quota } = client;
-        Self(TableClient::new(client, table, quota, PRODUCT))
-    }
-
-    /// Returns the SDK's client from which this one has its settings.
-    pub(crate) fn sdk(&self) -> &Client {
-        self.0.sdk()
-    }
-
-    /// Sends a request.
-    pub(crate) async fn send(
-        &self,
-        request: Request<'_>,
-        sends: &Sends,
-    ) -> Result<Reply, StoreError> {
-        let body = write(sends.table(), &request)
-            .map_err(|error| sends.error::<ErrorMetadata>(SdkError::construction_failure(error)))?;
-        match self.0.send(target(&request), body, sends).await {
-            Ok(ItemReply::Success(item)) => Ok(Reply::Success(item)),
-            Ok(ItemReply::ConditionFailed(item)) => Ok(Reply::ConditionFailed(item)),
-            Err(error) => Err(sends.error(error)),
-        }
-    }
-}
-
-impl SendNotes for Sends {
-    fn timeout(&self, own: Duration) -> Duration {
-        self.timeout(own)
-    }
-
-    fn starts(&self, uri: &str) {
-        self.starts(uri);
-    }
-
-    fn ends(&self, result: SendResult<'_>) {
-        self.ends(match result {
-            SendResult::Success => SendEnd::Success,
-            SendResult::Unsent => SendEnd::Unknown,
-            SendResult::Timeout => SendEnd::NoResponse {
-                never_connected: false,
-                timeout: true,
-            },
-            SendResult::NoResponse(error) => SendEnd::NoResponse {
-                never_connected: failure::never_connected(error),
-                timeout: error.is_timeout(),
-            },
-            SendResult::Response {
-                status,
-                code,
-                message,
-            } => SendEnd::ErrorResponse {
-                status: Some(status),
-                code,
-                message,
-            },
-        });
-    }
-}
-
 // Writes the body of a request, in the JSON of DynamoDB.
 
-/// Returns the value of the header `x-amz-target`.
-fn target(request: &Request<'_>) -> &'static str {
-    match request {
-        Request::Put { .. } => "DynamoDB_20120810.PutItem",
-        Request::Update { .. } => "DynamoDB_20120810.UpdateItem",
-        Request::Delete { .. } => "DynamoDB_20120810.DeleteItem",
-        Request::Get { .. } => "DynamoDB_20120810.GetItem",
-    }
-}
-
 /// Writes the body of a request to this table.
-fn write(table: &str, request: &Request<'_>) -> Result<Vec<u8>, Error> {
-    let mut body = Body::with_capacity(request);
-    body.open("TableName")?;
+pub(crate) fn body(table: &str, request: &Request<'_>) -> Result<Vec<u8>, Error> {
+    // Without escapes, the names and the expressions of a request have about 1 KB. Base64 makes bytes a third longer.
+    let values = size::of(request.attributes());
+    let mut body = Body(Vec::with_capacity(1_024 + values + values / 2));
+    body.name("{", "TableName")?;
     body.text(table)?;
     match request {
         Request::Put {
@@ -202,19 +131,19 @@ fn write(table: &str, request: &Request<'_>) -> Result<Vec<u8>, Error> {
             returns_replaced,
             returns_existing,
         } => {
-            body.attributes("Item", item)?;
+            body.object("Item", item.iter().copied(), Body::value)?;
             body.expressions(expressions, *returns_existing)?;
             if *returns_replaced {
                 body.constant("ReturnValues", "ALL_OLD")?;
             }
         }
         Request::Update { key, expressions } | Request::Delete { key, expressions } => {
-            body.attributes("Key", key)?;
+            body.object("Key", key.iter().copied(), Body::value)?;
             body.expressions(expressions, true)?;
         }
         Request::Get { key, consistent } => {
-            body.attributes("Key", key)?;
-            body.name("ConsistentRead")?;
+            body.object("Key", key.iter().copied(), Body::value)?;
+            body.name(",", "ConsistentRead")?;
             body.raw(if *consistent { "true" } else { "false" });
         }
     }
@@ -226,26 +155,6 @@ fn write(table: &str, request: &Request<'_>) -> Result<Vec<u8>, Error> {
 struct Body(Vec<u8>);
 
 impl Body {
-    /// Returns an empty body with space for this request.
-    fn with_capacity(request: &Request<'_>) -> Self {
-        let attributes = match request {
-            Request::Put { item, .. } => item,
-            Request::Update { key, .. }
-            | Request::Delete { key, .. }
-            | Request::Get { key, .. } => key,
-        };
-        let values: usize = match request {
-            Request::Update { expressions, .. } => {
-                expressions.values().map(|(_, value)| length(&value)).sum()
-            }
-            _ => 0,
-        };
-        let attributes: usize = attributes.iter().map(|(_, value)| length(value)).sum();
-        // Without escapes, the names and the expressions of a request have about 1 KB.
-        let escapes = (attributes + values) / 8;
-        Self(Vec::with_capacity(1_024 + attributes + values + escapes))
-    }
-
     fn raw(&mut self, text: &str) {
         self.0.extend_from_slice(text.as_bytes());
     }
@@ -255,40 +164,28 @@ impl Body {
         serde_json::to_writer(&mut self.0, text)
     }
 
-    /// Begins an object with a member of this name.
-    fn open(&mut self, name: &str) -> Result<(), Error> {
-        self.raw("{");
+    /// Begins a member of an object: the first one after `{`, a further one after `,`.
+    fn name(&mut self, after: &str, name: &str) -> Result<(), Error> {
+        self.raw(after);
         self.text(name)?;
         self.raw(":");
         Ok(())
     }
 
-    /// Begins a further member of an object.
-    fn name(&mut self, name: &str) -> Result<(), Error> {
-        self.raw(",");
-        self.text(name)?;
-        self.raw(":");
-        Ok(())
-    }
-
+    /// Writes a further member, a text.
     fn constant(&mut self, name: &str, value: &str) -> Result<(), Error> {
-        self.name(name)?;
+        self.name(",", name)?;
         self.text(value)
     }
 
-    fn attributes(&mut self, name: &str, attributes: &[Attribute<'_>]) -> Result<(), Error> {
-        let attributes = attributes.iter().map(|(name, value)| (*name, *value));
-        self.object(name, attributes, Self::value)
-    }
-
-    /// Writes a member that is an object.
+    /// Writes a further member, an object.
     fn object<'n, T>(
         &mut self,
         name: &str,
         members: impl Iterator<Item = (&'n str, T)>,
         write: impl Fn(&mut Self, T) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.name(name)?;
+        self.name(",", name)?;
         self.members(members, write)
     }
 
@@ -298,17 +195,13 @@ impl Body {
         members: impl Iterator<Item = (&'n str, T)>,
         write: impl Fn(&mut Self, T) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut empty = true;
+        let mut after = "{";
         for (name, value) in members {
-            if empty {
-                self.open(name)?;
-            } else {
-                self.name(name)?;
-            }
+            self.name(after, name)?;
             write(self, value)?;
-            empty = false;
+            after = ",";
         }
-        self.raw(if empty { "{}" } else { "}" });
+        self.raw(if after == "{" { "{}" } else { "}" });
         Ok(())
     }
 
@@ -368,20 +261,6 @@ impl Body {
     }
 }
 
-/// Returns the length of a value without its escapes.
-fn length(value: &Value<'_>) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::Number(_) => 20,
-        Value::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
-        Value::Steps(steps) => {
-            let steps = steps.iter();
-            let steps = steps.map(|(name, result)| name.len() + result.as_str().len() + 12);
-            8 + steps.sum::<usize>()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use idempotency_core::protocol::condition::Condition;
@@ -393,7 +272,7 @@ mod tests {
     use crate::request::Shapes;
 
     /// Returns the body of a put of this item.
-    fn put(item: Vec<Attribute<'_>>, returns_existing: bool) -> Json {
+    fn put(item: Vec<(&str, Value<'_>)>, returns_existing: bool) -> Json {
         let request = Request::Put {
             item,
             expressions: Shapes::default()
@@ -401,7 +280,7 @@ mod tests {
             returns_replaced: false,
             returns_existing,
         };
-        serde_json::from_slice(&write("t", &request).unwrap()).unwrap()
+        serde_json::from_slice(&body("t", &request).unwrap()).unwrap()
     }
 
     #[test]

@@ -8,13 +8,13 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::{AsyncSleep as _, SharedAsyncSleep};
-use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
-use aws_smithy_async::future::timeout::Timeout;
-pub(crate) use dynamodb_writes::__private::{CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use dynamodb_lean_client::{SendNotes, SendResult};
+use dynamodb_writes::__private::{CONDITION_FAILED, SdkSendNotes, SendEnd, never_connected};
 use idempotency_core::store::{SendLog, StoreError};
 
 use crate::failure::TableRef;
+use crate::request::GET;
 
 /// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
 pub(crate) const PIECES_AT_A_TIME: u8 = 4;
@@ -26,9 +26,9 @@ const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(crate) struct Sends {
     log: SendLog,
-    table: Arc<TableRef>,
-    /// The IAM action.
-    action: &'static str,
+    pub(crate) table: Arc<TableRef>,
+    /// The value of the header `x-amz-target`.
+    target: &'static str,
     /// True if a send changes nothing of the record, such as a read: then it cannot be applied.
     harmless: bool,
     /// How many such requests can run at a time. They share the processor and the line, so each can take so many times as long.
@@ -39,13 +39,13 @@ pub(crate) struct Sends {
 
 impl Sends {
     /// Starts the notes of a request for the record, before its first send.
-    pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
+    pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, target: &'static str) -> Self {
         log.preparing();
         Self {
             log: log.clone(),
             table: Arc::clone(table),
-            action,
-            harmless: action == READ,
+            target,
+            harmless: target == GET,
             at_a_time: 1,
             before: log.sends(),
         }
@@ -53,47 +53,16 @@ impl Sends {
 
     /// Starts the notes of a request for a piece of a response. It changes nothing of the record, so it cannot be applied to it.
     /// Several can run at a time.
-    pub(crate) fn of_piece(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
+    pub(crate) fn of_piece(log: &SendLog, table: &Arc<TableRef>, target: &'static str) -> Self {
         Self {
             harmless: true,
             at_a_time: PIECES_AT_A_TIME,
-            ..Self::new(log, table, action)
-        }
-    }
-
-    /// Returns the name or ARN of the table.
-    pub(crate) fn table(&self) -> &str {
-        &self.table.table
-    }
-
-    /// Returns true if the request was sent. An error before that is local, such as missing credentials.
-    fn sent(&self) -> bool {
-        self.log.sends() > self.before
-    }
-
-    /// Returns the timeout of one send of a client whose own is `own`: at most half of what the caller waits, so that a second send is
-    /// possible. A piece has the time of all that are sent with it: if a slow processor or line made each of them late, all would be
-    /// sent again, and be late again.
-    pub(crate) fn timeout(&self, own: Duration) -> Duration {
-        let own = own.saturating_mul(u32::from(self.at_a_time));
-        match self.log.limit() {
-            Some(limit) => own.min((limit / 2).max(MIN_TIMEOUT)),
-            None => own,
-        }
-    }
-
-    /// Notes that a send to this URI starts.
-    pub(crate) fn starts(&self, uri: &str) {
-        self.table.note_endpoint(uri);
-        if self.harmless {
-            self.log.reading();
-        } else {
-            self.log.sending();
+            ..Self::new(log, table, target)
         }
     }
 
     /// Notes the end of a send. Does nothing if no send is in progress.
-    pub(crate) fn ends(&self, end: SendEnd<'_>) {
+    fn ended(&self, end: SendEnd<'_>) {
         if !self.log.is_sending() {
             return;
         }
@@ -105,7 +74,7 @@ impl Sends {
             SendEnd::NoResponse {
                 never_connected,
                 timeout,
-            } => Some(self.table.send_without_response(never_connected, timeout)),
+            } => Some(self.table.no_response(never_connected, timeout)),
             SendEnd::ErrorResponse {
                 status,
                 code,
@@ -114,7 +83,7 @@ impl Sends {
                 // After a failed condition there is no error: the call ends with that result.
                 (code != Some(CONDITION_FAILED)).then(|| {
                     let status = status.unwrap_or_default();
-                    self.table.send_error(self.action, status, code, message)
+                    self.table.response(self.target, status, code, message)
                 })
             }
             SendEnd::Unknown => None,
@@ -123,46 +92,77 @@ impl Sends {
         self.log.ended(maybe_applied, error);
     }
 
-    /// Returns the error of a request that the SDK's types refuse.
-    pub(crate) fn not_built(&self, error: BuildError) -> StoreError {
-        self.table.not_built(error)
-    }
-
-    /// Returns the error of a call of the SDK that failed.
+    /// Returns the error of a call that failed.
     pub(crate) fn error<E>(&self, error: SdkError<E>) -> StoreError
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
-        self.table.error(self.action, error, self.sent())
+        // An error before the first send is local, such as missing credentials.
+        let sent = self.log.sends() > self.before;
+        self.table.error(self.target, error, sent)
     }
 }
 
-/// A future took longer than this.
-pub(crate) struct TimedOut(pub(crate) Duration);
+impl SendNotes for Sends {
+    /// Returns the timeout of one send of a client whose own is `own`: at most half of what the caller waits, so that a second send is
+    /// possible. A piece has the time of all that are sent with it: if a slow processor or line made each of them late, all would be
+    /// sent again, and be late again.
+    fn timeout(&self, own: Duration) -> Duration {
+        let own = own.saturating_mul(u32::from(self.at_a_time));
+        match self.log.limit() {
+            Some(limit) => own.min((limit / 2).max(MIN_TIMEOUT)),
+            None => own,
+        }
+    }
 
-/// Waits for a future, for at most `limit`. Without a limit or a timer it waits to the end.
-///
-/// # Errors
-///
-/// If the future takes longer. It is dropped then.
-pub(crate) async fn within<F: Future>(
-    timer: Option<SharedAsyncSleep>,
-    limit: Option<Duration>,
-    future: F,
-) -> Result<F::Output, TimedOut> {
-    let (Some(limit), Some(timer)) = (limit, timer) else {
-        return Ok(future.await);
-    };
-    // A result that is there counts, however late it is.
-    let ended = Timeout::new(future, timer.sleep(limit)).await;
-    ended.map_err(|_| TimedOut(limit))
+    /// Notes that a send to this URI starts.
+    fn starts(&self, uri: &str) {
+        self.table.note_endpoint(uri);
+        if self.harmless {
+            self.log.reading();
+        } else {
+            self.log.sending();
+        }
+    }
+
+    fn ends(&self, result: SendResult<'_>) {
+        self.ended(match result {
+            SendResult::Success => SendEnd::Success,
+            SendResult::Unsent => SendEnd::Unknown,
+            SendResult::Timeout => SendEnd::NoResponse {
+                never_connected: false,
+                timeout: true,
+            },
+            SendResult::NoResponse(error) => SendEnd::NoResponse {
+                never_connected: never_connected(error),
+                timeout: error.is_timeout(),
+            },
+            SendResult::Response {
+                status,
+                code,
+                message,
+            } => SendEnd::ErrorResponse {
+                status: Some(status),
+                code,
+                message,
+            },
+        });
+    }
 }
 
-/// The IAM action of a read, which never changes a record.
-pub(crate) const READ: &str = "dynamodb:GetItem";
+impl SdkSendNotes for Sends {
+    fn timeout(&self, own: Duration) -> Duration {
+        SendNotes::timeout(self, own)
+    }
 
-/// The action of a transaction, in errors. It needs the permissions of its writes.
-pub(crate) const TRANSACT: &str = "dynamodb:TransactWriteItems";
+    fn starts(&self, uri: &str) {
+        SendNotes::starts(self, uri);
+    }
+
+    fn ends(&self, end: SendEnd<'_>) {
+        self.ended(end);
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -176,9 +176,9 @@ mod tests {
             let log = limit.map_or_else(SendLog::new, |limit| {
                 SendLog::with_limit(Duration::from_millis(limit))
             });
-            let timeout = |sends: Sends| sends.timeout(own).as_millis();
-            assert_eq!(timeout(Sends::new(&log, &table, READ)), of_record);
-            assert_eq!(timeout(Sends::of_piece(&log, &table, READ)), of_piece);
+            let timeout = |sends: Sends| SendNotes::timeout(&sends, own).as_millis();
+            assert_eq!(timeout(Sends::new(&log, &table, GET)), of_record);
+            assert_eq!(timeout(Sends::of_piece(&log, &table, GET)), of_piece);
         }
     }
 }

@@ -10,7 +10,7 @@ use self::attribute_names::check_partition;
 use crate::client;
 use crate::failure::TableRef;
 use crate::large::Settings;
-use crate::lean::{Lean, LeanClient};
+use crate::lean::LeanClient;
 use crate::store::DynamoDbStore;
 use crate::transport::Transport;
 
@@ -477,7 +477,7 @@ impl DynamoDbStoreBuilder {
         }
         self.large.check()?;
         let table_ref = TableRef {
-            table,
+            name: table,
             region,
             sort_key: self
                 .composite
@@ -487,7 +487,7 @@ impl DynamoDbStoreBuilder {
             endpoint: OnceLock::new(),
         };
         let transport = match lean {
-            Some(lean) => Transport::Lean(Box::new(Lean::new(lean, &table_ref.table))),
+            Some(lean) => Transport::Lean(Box::new(lean.of_table(&table_ref.name))),
             None => Transport::Sdk(sdk),
         };
         Ok(DynamoDbStore::new(

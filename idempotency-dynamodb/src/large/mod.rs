@@ -170,8 +170,6 @@ pub(crate) enum Form<'a> {
     Compressed(Vec<u8>),
     /// In pieces, which are written before the record.
     Split(Stored<'a>),
-    /// The text is longer than any response that Lambda returns.
-    TooLong,
 }
 
 /// The bytes of a split response, and their description.
@@ -199,7 +197,7 @@ impl<'a> Stored<'a> {
 }
 
 impl<'a> Form<'a> {
-    /// Chooses the form of a response.
+    /// Chooses the form of a response. `None` if its text is longer than any response that Lambda returns.
     ///
     /// `room` is what one item has left for `data` and the names and values of the further attributes, in bytes. `can_split` is
     /// false if the ids of pieces would be too long.
@@ -209,7 +207,7 @@ impl<'a> Form<'a> {
         names: &AttributeNames,
         room: usize,
         can_split: bool,
-    ) -> Self {
+    ) -> Option<Self> {
         let text = data.as_str();
         let compresses = settings
             .compress_above
@@ -217,51 +215,41 @@ impl<'a> Form<'a> {
         let plain = names.data.len() + text.len();
         let splits = settings.split && can_split;
         if !compresses && (plain <= room || !splits) {
-            return Self::Plain;
+            return Some(Self::Plain);
         }
         if text.len() > LARGEST_TEXT {
-            return Self::TooLong;
+            return None;
         }
-        let names_and_mark = names.data.len() + COMPRESSED.len() + names.data_zstd.len();
         // It must be smaller as an attribute: with its name, and with the text in `data`.
-        let overhead = names_and_mark - names.data.len();
-        let compressed = if compresses {
-            compress(text, text.len().saturating_sub(overhead))
-        } else {
-            None
-        };
-        match compressed {
-            Some(bytes) if names_and_mark + bytes.len() <= room || !splits => {
-                Self::Compressed(bytes)
-            }
+        let overhead = COMPRESSED.len() + names.data_zstd.len();
+        let compressed = compresses
+            .then(|| compress(text, text.len().saturating_sub(overhead)))
+            .flatten();
+        let length = compressed
+            .as_ref()
+            .map_or(plain, |bytes| names.data.len() + overhead + bytes.len());
+        let fits = length <= room || !splits;
+        Some(match compressed {
+            Some(bytes) if fits => Self::Compressed(bytes),
+            None if fits => Self::Plain,
             Some(bytes) => Self::Split(Stored::of(Cow::Owned(bytes), Encoding::Zstd, text.len())),
-            None if plain <= room || !splits => Self::Plain,
             None => {
                 let bytes = Cow::Borrowed(text.as_bytes());
                 Self::Split(Stored::of(bytes, Encoding::Text, text.len()))
             }
-        }
+        })
     }
 
-    /// Chooses the form of the result of a step: plain or compressed. It is in the record in both cases.
-    pub(crate) fn of_step(result: &Data, settings: Settings) -> Self {
+    /// Chooses the form of the result of a step: plain or compressed. It is in the record in both cases. `None` if it is too long.
+    pub(crate) fn of_step(result: &Data, settings: Settings) -> Option<Self> {
         let text = result.as_str();
         if text.len() > LARGEST_TEXT {
-            return Self::TooLong;
+            return None;
         }
         let compresses = settings.compress_above;
         let compresses = compresses.is_some_and(|above| text.len() > above);
         let compressed = compresses.then(|| compress(text, text.len())).flatten();
-        compressed.map_or(Self::Plain, Self::Compressed)
-    }
-
-    /// Returns the text that `data` contains. `None`: the response itself.
-    fn mark(&self) -> Option<&'static str> {
-        match self {
-            Self::Plain | Self::TooLong => None,
-            Self::Compressed(_) => Some(COMPRESSED),
-            Self::Split(_) => Some(SPLIT),
-        }
+        Some(compressed.map_or(Self::Plain, Self::Compressed))
     }
 }
 
@@ -271,24 +259,26 @@ impl Form<'_> {
         &self,
         (attribute, value): (Attribute, Value<'a>),
     ) -> (Attribute, Value<'a>) {
-        match self.mark() {
-            Some(mark) if attribute == Attribute::Data => (attribute, Value::Text(mark)),
-            _ => (attribute, value),
-        }
+        let mark = match self {
+            Self::Compressed(_) if attribute == Attribute::Data => COMPRESSED,
+            Self::Split(_) if attribute == Attribute::Data => SPLIT,
+            _ => return (attribute, value),
+        };
+        (attribute, Value::Text(mark))
     }
 
     /// Returns the result of a step as it is written.
     pub(crate) fn step<'a>(&'a self, result: &'a Data) -> Value<'a> {
         match self {
             Self::Compressed(bytes) => Value::Bytes(bytes),
-            Self::Plain | Self::Split(_) | Self::TooLong => Value::Text(result.as_str()),
+            Self::Plain | Self::Split(_) => Value::Text(result.as_str()),
         }
     }
 
     /// Returns the attribute beside `data`.
     pub(crate) fn further(&self) -> Option<(Further, Value<'_>)> {
         match self {
-            Self::Plain | Self::TooLong => None,
+            Self::Plain => None,
             Self::Compressed(bytes) => Some((Further::Compressed, Value::Bytes(bytes))),
             Self::Split(stored) => Some((Further::Pieces, Value::Text(&stored.json))),
         }
@@ -409,16 +399,17 @@ mod tests {
     }
 
     fn form(data: &Data, settings: Settings, room: usize) -> Form<'_> {
-        Form::of(data, settings, &AttributeNames::default(), room, true)
+        Form::of(data, settings, &AttributeNames::default(), room, true).unwrap()
     }
 
     /// Returns the name of the form of a response in an item with this room.
     fn kind(data: &Data, compress_above: Option<usize>, split: bool, room: usize) -> &'static str {
-        match form(data, settings(compress_above, split), room) {
-            Form::Plain => "plain",
-            Form::Compressed(_) => "compressed",
-            Form::Split(_) => "split",
-            Form::TooLong => "too long",
+        let settings = settings(compress_above, split);
+        match Form::of(data, settings, &AttributeNames::default(), room, true) {
+            Some(Form::Plain) => "plain",
+            Some(Form::Compressed(_)) => "compressed",
+            Some(Form::Split(_)) => "split",
+            None => "too long",
         }
     }
 
@@ -457,7 +448,7 @@ mod tests {
             false,
         );
         assert!(
-            matches!(no_ids, Form::Plain),
+            matches!(no_ids, Some(Form::Plain)),
             "the ids of its pieces would be too long"
         );
     }

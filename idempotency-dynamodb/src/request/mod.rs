@@ -46,6 +46,16 @@ pub(crate) enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Returns the value of the header `x-amz-target`.
+    pub(crate) fn target(&self) -> &'static str {
+        match self {
+            Self::Put { .. } => "DynamoDB_20120810.PutItem",
+            Self::Update { .. } => "DynamoDB_20120810.UpdateItem",
+            Self::Delete { .. } => "DynamoDB_20120810.DeleteItem",
+            Self::Get { .. } => GET,
+        }
+    }
+
     /// Returns the attributes that the request contains: of an update without the item's other attributes.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + '_ {
         let (item, expressions) = match self {
@@ -66,6 +76,20 @@ impl<'a> Request<'a> {
         let values = values.map(|(_, value)| ("", value));
         item.iter().copied().chain(values)
     }
+}
+
+/// The target of a read, which never changes a record.
+pub(crate) const GET: &str = "DynamoDB_20120810.GetItem";
+
+/// The target of a transaction. It needs the permissions of its writes.
+pub(crate) const TRANSACT: &str = "DynamoDB_20120810.TransactWriteItems";
+
+/// The target of the question whether a table is encrypted.
+pub(crate) const DESCRIBE: &str = "DynamoDB_20120810.DescribeTable";
+
+/// Returns the IAM action of a target, such as `dynamodb:GetItem`.
+pub(crate) fn iam_action(target: &str) -> String {
+    target.replace("DynamoDB_20120810.", "dynamodb:")
 }
 
 /// The name of an attribute in the table, and its value.

@@ -13,11 +13,8 @@ use idempotency_core::store::{SendLog, StoreError, StoreErrorKind, Write};
 
 use super::{DynamoDbStore, written};
 use crate::large::{compressed_event, decompressed_event};
-use crate::request::Value;
+use crate::request::{DESCRIBE, Value};
 use crate::sends::Sends;
-
-/// The IAM action of the check.
-const DESCRIBE: &str = "dynamodb:DescribeTable";
 
 impl DynamoDbStore {
     /// Checks once that the table may hold events.
@@ -94,11 +91,7 @@ pub(crate) struct EventForm(Option<Vec<u8>>);
 
 impl EventForm {
     /// Compresses the event of a write, if there is one and it becomes smaller.
-    pub(super) fn of(write: &Write) -> Self {
-        Self::of_event(written(write).and_then(|record| record.event.as_ref()))
-    }
-
-    pub(crate) fn of_event(event: Option<&StoredEvent>) -> Self {
+    pub(crate) fn of(event: Option<&StoredEvent>) -> Self {
         Self(event.and_then(|event| compressed_event(event.stored())))
     }
 
@@ -114,9 +107,9 @@ impl EventForm {
     }
 }
 
-/// Returns true if a write stores an event.
-pub(super) fn has_event(write: &Write) -> bool {
-    written(write).is_some_and(|record| record.event.is_some())
+/// Returns the event that a write stores.
+pub(super) fn event_of(write: &Write) -> Option<&StoredEvent> {
+    written(write).and_then(|record| record.event.as_ref())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_config::SdkConfig;
-use events::has_event;
+use events::event_of;
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
@@ -22,10 +22,10 @@ use crate::config::{
 use crate::failure::TableRef;
 use crate::item::{self, Item, size};
 use crate::large::{Form, PieceName, Settings};
-use crate::request::{Attribute, Request, Shapes, Value};
-use crate::sends::{READ, Sends, TRANSACT};
+use crate::request::{Attribute, GET, Request, Shapes, TRANSACT, Value};
+use crate::sends::Sends;
 use crate::transact::{self, Cancellation, Writes};
-use crate::transport::{self, TransactReply, Transport, sdk_write, to_value};
+use crate::transport::{Reply, Transport, sdk_write, to_item};
 
 mod events;
 mod pieces;
@@ -89,7 +89,7 @@ impl DynamoDbStore {
 
     /// Returns the name or ARN of the table.
     pub fn table(&self) -> &str {
-        &self.table_ref.table
+        &self.table_ref.name
     }
 
     pub(crate) fn new(
@@ -149,7 +149,7 @@ impl DynamoDbStore {
         consistent: bool,
         log: &SendLog,
     ) -> Result<Option<Item>, StoreError> {
-        let sends = Sends::new(log, &self.table_ref, READ);
+        let sends = Sends::new(log, &self.table_ref, GET);
         let key = self.key(id, 0);
         let request = Request::Get { key, consistent };
         let item = self.read_item(request, &sends).await?;
@@ -164,8 +164,8 @@ impl DynamoDbStore {
         sends: &Sends,
     ) -> Result<Option<Item>, StoreError> {
         match self.transport.send(request, sends).await? {
-            transport::Reply::Success(item) => Ok(item),
-            transport::Reply::ConditionFailed(_) => Err(self.table_ref.read_refused()),
+            Reply::Success(item) => Ok(item),
+            Reply::ConditionFailed(_) => Err(self.table_ref.read_refused()),
         }
     }
 
@@ -185,15 +185,15 @@ impl DynamoDbStore {
             condition,
         } = record;
         let form = self.prepare(id, write, log).await?;
-        let event = EventForm::of(write);
-        let sends = Sends::new(log, &self.table_ref, action(write));
+        let event = EventForm::of(event_of(write));
         let request = self.request(id, write, &form, &event, condition)?;
+        let sends = Sends::new(log, &self.table_ref, request.target());
         match self.transport.send(request, &sends).await? {
-            transport::Reply::Success(replaced) => Ok(match write {
+            Reply::Success(replaced) => Ok(match write {
                 Write::Put(_) => StoreReply::replaced(replaced.map(|item| self.replaced(item))),
                 _ => StoreReply::applied(),
             }),
-            transport::Reply::ConditionFailed(existing) => self.refused(id, existing, log).await,
+            Reply::ConditionFailed(existing) => self.refused(id, existing, log).await,
         }
     }
 
@@ -245,7 +245,7 @@ impl DynamoDbStore {
             self.check_keys(log).await?;
         }
         // Boxed, so that the future of every other write stays small.
-        if has_event(write) {
+        if event_of(write).is_some() {
             Box::pin(self.check_events_once(log)).await?;
         }
         let form = self.form(id, write)?;
@@ -287,10 +287,8 @@ impl DynamoDbStore {
     /// If the response or the result is longer than any that is stored.
     fn form<'a>(&self, id: &RecordId, write: &'a Write) -> Result<Form<'a>, StoreError> {
         if let Write::Step { result, .. } = write {
-            return match Form::of_step(result, self.large) {
-                Form::TooLong => Err(self.table_ref.step_too_large(result.as_str().len())),
-                form => Ok(form),
-            };
+            let form = Form::of_step(result, self.large);
+            return form.ok_or_else(|| self.table_ref.step_too_large(result.as_str().len()));
         }
         let Some((record, data)) = written(write).and_then(|record| {
             let data = record.data.value()?;
@@ -321,10 +319,7 @@ impl DynamoDbStore {
             size::LARGEST.saturating_sub(taken),
             id.as_str().len() + PieceName::MORE_BYTES <= longest_id,
         );
-        match form {
-            Form::TooLong => Err(self.table_ref.too_long(data.as_str().len())),
-            form => Ok(form),
-        }
+        form.ok_or_else(|| self.table_ref.too_long(data.as_str().len()))
     }
 
     /// Returns the request of a write.
@@ -422,15 +417,6 @@ fn written(write: &Write) -> Option<&Record> {
     }
 }
 
-/// Returns the IAM action of a write.
-fn action(write: &Write) -> &'static str {
-    match write {
-        Write::Put(_) => "dynamodb:PutItem",
-        Write::Update(_) | Write::Step { .. } => "dynamodb:UpdateItem",
-        Write::Delete => "dynamodb:DeleteItem",
-    }
-}
-
 impl Store for DynamoDbStore {
     fn send<'a>(
         &'a self,
@@ -479,7 +465,7 @@ impl Store for DynamoDbStore {
 impl fmt::Debug for DynamoDbStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DynamoDbStore")
-            .field("table", &self.table_ref.table)
+            .field("table", &self.table_ref.name)
             .field("region", &self.table_ref.region)
             .finish_non_exhaustive()
     }
@@ -508,9 +494,8 @@ impl DynamoDbStore {
         };
         let items = self.items(writes, record, log).await?;
         let sends = Sends::new(log, &self.table_ref, TRANSACT);
-        let reasons = match self.transport.transact(items, token, &sends).await? {
-            TransactReply::Applied => return Ok(StoreReply::applied()),
-            TransactReply::Cancelled(reasons) => reasons,
+        let Some(reasons) = self.transport.transact(items, token, &sends).await? else {
+            return Ok(StoreReply::applied());
         };
         Err(match Cancellation::of(reasons, record.is_some(), writes) {
             Cancellation::Record(existing) => match record {
@@ -558,11 +543,11 @@ impl DynamoDbStore {
         else {
             return Ok(staged.to_vec());
         };
-        if let Some(index) = writes.position_of(self.table(), &self.key_item(id)) {
+        if let Some(index) = writes.position_of(self.table(), &to_item(self.key(id.as_str(), 0))) {
             return Err(self.table_ref.own_item(index));
         }
         let form = self.prepare(id, write, log).await?;
-        let event = EventForm::of(write);
+        let event = EventForm::of(event_of(write));
         let record = self.request(id, write, &form, &event, condition)?;
         let bytes = size::of(record.attributes());
         if let Some(error) = transact::too_large(writes.bytes(), bytes) {
@@ -575,12 +560,5 @@ impl DynamoDbStore {
         items.push(record.into_item());
         items.extend_from_slice(staged);
         Ok(items)
-    }
-
-    /// Returns the key of a record as the SDK represents it.
-    fn key_item(&self, id: &RecordId) -> Item {
-        let key = self.key(id.as_str(), 0).into_iter();
-        key.map(|(name, value)| (name.to_owned(), to_value(value)))
-            .collect()
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::AsyncSleep as _;
+use aws_smithy_async::future::timeout::Timeout;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
@@ -17,8 +18,8 @@ use idempotency_core::time::EpochSeconds;
 use super::DynamoDbStore;
 use crate::item::{self, Item};
 use crate::large::{ItemForm, Manifest, Stored, decompressed, record_of_piece};
-use crate::request::{Request, Value};
-use crate::sends::{PIECES_AT_A_TIME, READ, Sends, TimedOut, within};
+use crate::request::{GET, Request, Value};
+use crate::sends::{PIECES_AT_A_TIME, Sends};
 
 /// The most requests for one piece, each of which the client repeats on its own.
 const MAX_TRIES: u32 = 4;
@@ -88,13 +89,16 @@ impl DynamoDbStore {
     ) -> Result<(), StoreError> {
         let writing = self.write_every_piece(id, stored, expiration, log);
         let limit = log.limit().map(time_for_pieces);
-        let written = within(self.transport.sleep(), limit, writing).await;
-        let written = written.unwrap_or_else(|TimedOut(limit)| {
-            Err(StoreError::new(
-                StoreErrorKind::Unreachable,
-                format!("{} took longer than {limit:?} for them", self.table_ref),
-            ))
-        });
+        let written = match limit.zip(self.transport.sleep()) {
+            None => writing.await,
+            Some((limit, timer)) => {
+                let written = Timeout::new(writing, timer.sleep(limit)).await;
+                written.unwrap_or_else(|_| {
+                    let text = format!("{} took longer than {limit:?} for them", self.table_ref);
+                    Err(StoreError::new(StoreErrorKind::Unreachable, text))
+                })
+            }
+        };
         written.map_err(|error| match error.kind() {
             // The record cannot be written either.
             StoreErrorKind::Credentials | StoreErrorKind::TableMissing => error,
@@ -149,7 +153,7 @@ impl DynamoDbStore {
                 returns_replaced: false,
                 returns_existing: false,
             };
-            let sends = Sends::of_piece(log, &self.table_ref, "dynamodb:PutItem");
+            let sends = Sends::of_piece(log, &self.table_ref, request.target());
             let sent = self.transport.send(request, &sends).await;
             match (sent, self.transport.sleep()) {
                 (Err(error), Some(timer)) if error.kind().is_transient() && tries < MAX_TRIES => {
@@ -247,7 +251,7 @@ impl DynamoDbStore {
         piece: String,
         log: &SendLog,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let sends = Sends::of_piece(log, &self.table_ref, READ);
+        let sends = Sends::of_piece(log, &self.table_ref, GET);
         let request = Request::Get {
             key: self.key(&piece, 0),
             consistent: true,

@@ -6,19 +6,23 @@
 //! - It limits the time of a send as [`Sends::timeout`] says, and sends again as the client's retry settings say.
 //! - It reports an error as `failure.rs` classifies it, with the texts of [`TableRef`](crate::failure::TableRef).
 //!
-//! To add a client: one more variant here, and a module with one function like [`sdk::send`].
+//! To add a client: one more variant here, and what sends with it, as [`sdk::send`] does.
 
 mod sdk;
 
-pub(crate) use sdk::{TransactReply, sdk_write, to_value};
+pub(crate) use dynamodb_lean_client::ItemReply as Reply;
+#[cfg(any(test, fuzzing))]
+pub(crate) use sdk::to_value;
+pub(crate) use sdk::{sdk_write, to_item};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedAsyncSleep;
-use aws_sdk_dynamodb::types::{TableDescription, TransactWriteItem};
+use aws_sdk_dynamodb::error::{ErrorMetadata, SdkError};
 use aws_smithy_async::rt::sleep::default_async_sleep;
+use dynamodb_lean_client::TableClient;
 use idempotency_core::store::StoreError;
 
-use crate::item::Item;
+use crate::lean;
 use crate::request::Request;
 use crate::sends::Sends;
 
@@ -26,16 +30,8 @@ use crate::sends::Sends;
 pub(crate) enum Transport {
     /// The client of the AWS SDK.
     Sdk(Client),
-    /// The client of this crate.
-    Lean(Box<crate::lean::Lean>),
-}
-
-/// The reply of DynamoDB to a request.
-pub(crate) enum Reply {
-    /// A success. Contains the item that a read found, or that a put replaced.
-    Success(Option<Item>),
-    /// The condition did not hold. Contains the present item, if DynamoDB returned one.
-    ConditionFailed(Option<Item>),
+    /// The lean client.
+    Lean(Box<TableClient>),
 }
 
 impl Transport {
@@ -53,18 +49,6 @@ impl Transport {
         timer.or_else(default_async_sleep)
     }
 
-    /// Describes the table of `sends`, always by the client of the SDK: it is asked at most once in a process.
-    ///
-    /// # Errors
-    ///
-    /// If there was no reply, or an error.
-    pub(crate) async fn describe(
-        &self,
-        sends: &Sends,
-    ) -> Result<Option<TableDescription>, StoreError> {
-        sdk::describe(self.client(), sends).await
-    }
-
     /// Sends a request to the table of `sends`.
     ///
     /// # Errors
@@ -77,21 +61,14 @@ impl Transport {
     ) -> Result<Reply, StoreError> {
         match self {
             Self::Sdk(client) => sdk::send(client, request, sends).await,
-            Self::Lean(client) => client.send(request, sends).await,
+            Self::Lean(client) => {
+                let body = lean::body(&sends.table.name, &request);
+                let body = body.map_err(|error| {
+                    sends.error::<ErrorMetadata>(SdkError::construction_failure(error))
+                })?;
+                let reply = client.send(request.target(), body, sends).await;
+                reply.map_err(|error| sends.error(error))
+            }
         }
-    }
-
-    /// Sends a transaction, always with the client of the SDK: its items are of the user, and in the SDK's form.
-    ///
-    /// # Errors
-    ///
-    /// If there was no reply, or another error than a cancellation.
-    pub(crate) async fn transact(
-        &self,
-        items: Vec<TransactWriteItem>,
-        token: &str,
-        sends: &Sends,
-    ) -> Result<TransactReply, StoreError> {
-        sdk::transact(self.client(), items, token, sends).await
     }
 }

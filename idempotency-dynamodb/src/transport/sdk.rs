@@ -1,7 +1,6 @@
-//! Sends requests with the client of the AWS SDK.
+//! Sends requests with the client of the AWS SDK. It describes tables and sends transactions for every [`Transport`].
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{BuildError, SdkError};
@@ -12,13 +11,13 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, Delete, Put, TableDescription, TransactWriteItem, Update,
 };
-use dynamodb_writes::__private::{ALL_OLD, SdkReply, SdkSendNotes, SdkWrite, noting};
+use dynamodb_writes::__private::{self as writes, ALL_OLD, SdkReply, SdkWrite, noting};
 use idempotency_core::store::StoreError;
 
-use super::Reply;
+use super::{Reply, Transport};
 use crate::item::Item;
-use crate::request::{Attribute, Expressions, Request, Value};
-use crate::sends::{SendEnd, Sends};
+use crate::request::{Expressions, Request, Value};
+use crate::sends::Sends;
 
 /// Sends a request, as [`Transport::send`](super::Transport::send) does.
 pub(super) async fn send(
@@ -29,7 +28,7 @@ pub(super) async fn send(
     if let Request::Get { key, consistent } = request {
         let call = client
             .get_item()
-            .table_name(sends.table())
+            .table_name(&sends.table.name)
             .set_key(Some(to_item(key)))
             .consistent_read(consistent)
             .customize()
@@ -47,45 +46,17 @@ pub(super) async fn send(
             ..
         }
     );
-    let write = sdk_write(sends.table(), request).map_err(|error| sends.not_built(error))?;
-    match dynamodb_writes::__private::send(client, write, returns_item, sends.clone()).await {
+    let write = sdk_write(&sends.table.name, request);
+    let write = write.map_err(|error| sends.table.not_built(error))?;
+    match writes::send(client, write, returns_item, sends.clone()).await {
         Ok(SdkReply::Applied(item)) => Ok(Reply::Success(item)),
         Ok(SdkReply::Refused(item)) => Ok(Reply::ConditionFailed(item)),
         Err(error) => Err(sends.error(error)),
     }
 }
 
-/// Describes the table.
-pub(super) async fn describe(
-    client: &Client,
-    sends: &Sends,
-) -> Result<Option<TableDescription>, StoreError> {
-    let call = client
-        .describe_table()
-        .table_name(sends.table())
-        .customize()
-        .config_override(noting::<DescribeTableError>(sends.clone()));
-    match call.send().await {
-        Ok(output) => Ok(output.table),
-        Err(error) => Err(sends.error(error)),
-    }
-}
-
-impl SdkSendNotes for Sends {
-    fn timeout(&self, own: Duration) -> Duration {
-        self.timeout(own)
-    }
-
-    fn starts(&self, uri: &str) {
-        self.starts(uri);
-    }
-
-    fn ends(&self, end: SendEnd<'_>) {
-        self.ends(end);
-    }
-}
-
-fn to_item(attributes: Vec<Attribute<'_>>) -> Item {
+/// Converts attributes, or the values of placeholders, to those of the SDK.
+pub(crate) fn to_item<'a, 'v>(attributes: impl IntoIterator<Item = (&'a str, Value<'v>)>) -> Item {
     let attributes = attributes.into_iter();
     attributes
         .map(|(name, value)| (name.to_owned(), to_value(value)))
@@ -98,12 +69,11 @@ pub(crate) fn to_value(value: Value<'_>) -> AttributeValue {
         Value::Text(text) => AttributeValue::S(text.to_owned()),
         Value::Number(number) => AttributeValue::N(number.to_string()),
         Value::Bytes(bytes) => AttributeValue::B(Blob::new(bytes)),
-        Value::Steps(steps) => AttributeValue::M(
-            steps
-                .iter()
-                .map(|(name, result)| (name.to_owned(), to_value(Value::Text(result.as_str()))))
-                .collect(),
-        ),
+        Value::Steps(steps) => {
+            let steps = steps.iter();
+            let steps = steps.map(|(name, result)| (name, Value::Text(result.as_str())));
+            AttributeValue::M(to_item(steps))
+        }
     }
 }
 
@@ -117,22 +87,8 @@ fn names(expressions: &Expressions<'_>) -> Option<HashMap<String, String>> {
 }
 
 /// Returns the values of the placeholders. `None` if there are none: DynamoDB rejects an empty map.
-fn values(expressions: &Expressions<'_>) -> Option<HashMap<String, AttributeValue>> {
-    let values = expressions.values();
-    let values: HashMap<_, _> = values
-        .map(|(placeholder, value)| (placeholder.to_owned(), to_value(value)))
-        .collect();
-    (!values.is_empty()).then_some(values)
-}
-
-// Sends a transaction with the client of the AWS SDK.
-
-/// The reply of DynamoDB to a transaction.
-pub(crate) enum TransactReply {
-    /// It was applied, now or by an earlier send with the same token.
-    Applied,
-    /// It was cancelled. Contains a reason for each item, in the order of the request.
-    Cancelled(Vec<CancellationReason>),
+fn values(expressions: &Expressions<'_>) -> Option<Item> {
+    Some(to_item(expressions.values())).filter(|values| !values.is_empty())
 }
 
 /// Returns the write of a record in the SDK's form.
@@ -183,37 +139,63 @@ pub(crate) fn sdk_write(table: &str, request: Request<'_>) -> Result<SdkWrite, B
     })
 }
 
-/// Sends a transaction.
-///
-/// # Errors
-///
-/// If there was no reply, or another error than a cancellation. The notes say if it may have been applied.
-pub(super) async fn transact(
-    client: &Client,
-    items: Vec<TransactWriteItem>,
-    token: &str,
-    sends: &Sends,
-) -> Result<TransactReply, StoreError> {
-    let call = client
-        .transact_write_items()
-        .set_transact_items(Some(items))
-        .client_request_token(token)
-        .customize()
-        .config_override(noting::<TransactWriteItemsError>(sends.clone()));
-    match call.send().await {
-        Ok(_) => Ok(TransactReply::Applied),
-        Err(SdkError::ServiceError(failure))
-            if failure.err().is_transaction_canceled_exception() =>
-        {
-            // The raw response is dropped: it contains items.
-            let reasons = match failure.into_err() {
-                TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-                    cancelled.cancellation_reasons
-                }
-                _ => None,
-            };
-            Ok(TransactReply::Cancelled(reasons.unwrap_or_default()))
+impl Transport {
+    /// Describes the table of `sends`. It is asked at most once in a process.
+    ///
+    /// # Errors
+    ///
+    /// If there was no reply, or an error.
+    pub(crate) async fn describe(
+        &self,
+        sends: &Sends,
+    ) -> Result<Option<TableDescription>, StoreError> {
+        let call = self
+            .client()
+            .describe_table()
+            .table_name(&sends.table.name)
+            .customize()
+            .config_override(noting::<DescribeTableError>(sends.clone()));
+        match call.send().await {
+            Ok(output) => Ok(output.table),
+            Err(error) => Err(sends.error(error)),
         }
-        Err(error) => Err(sends.error(error)),
+    }
+
+    /// Sends a transaction: its items are of the user, and in the SDK's form. Returns `None` if it was applied, now or by an earlier
+    /// send with the same token. If it was cancelled: a reason for each item, in the order of the request.
+    ///
+    /// # Errors
+    ///
+    /// If there was no reply, or another error than a cancellation. The notes say if it may have been applied.
+    pub(crate) async fn transact(
+        &self,
+        items: Vec<TransactWriteItem>,
+        token: &str,
+        sends: &Sends,
+    ) -> Result<Option<Vec<CancellationReason>>, StoreError> {
+        let call = self
+            .client()
+            .transact_write_items()
+            .set_transact_items(Some(items))
+            .client_request_token(token)
+            .customize()
+            .config_override(noting::<TransactWriteItemsError>(sends.clone()));
+        let failure = match call.send().await {
+            Ok(_) => return Ok(None),
+            Err(SdkError::ServiceError(failure))
+                if failure.err().is_transaction_canceled_exception() =>
+            {
+                failure
+            }
+            Err(error) => return Err(sends.error(error)),
+        };
+        // The raw response is dropped: it contains items.
+        let reasons = match failure.into_err() {
+            TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+                cancelled.cancellation_reasons
+            }
+            _ => None,
+        };
+        Ok(Some(reasons.unwrap_or_default()))
     }
 }
