@@ -201,7 +201,9 @@ impl Ending {
 impl Bounds {
     /// Returns the scenario of a row: `name | calls | bounds`. Without bounds it has no faults, and no window ends.
     pub(crate) fn of(row: &'static str) -> Self {
-        let (name, rest) = row.split_once(" | ").expect("a name and calls");
+        let Some((name, rest)) = row.split_once(" | ") else {
+            panic!("`{row}` has no calls");
+        };
         let (calls, words) = rest.split_once(" | ").unwrap_or((rest, ""));
         let mut it = Self {
             name,
