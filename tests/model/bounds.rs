@@ -1,5 +1,6 @@
 //! The bounds of a scenario: its calls, its clock, and how often each fault may occur.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use idempotency_core::protocol::policy::{
@@ -11,16 +12,10 @@ use idempotency_core::protocol::policy::{
 pub(crate) struct Delivery {
     /// The validation digest; `None` if the call does not validate.
     pub(crate) payload: Option<&'static str>,
-    pub(crate) lookup: Lookup,
-    pub(crate) on_in_progress: OnInProgress,
-    pub(crate) on_timeout: OnTimeout,
-    pub(crate) on_error: OnError,
-    pub(crate) on_store_error: OnStoreError,
-    /// True if it asks the circuit breaker, which may be open at any time.
-    pub(crate) breaker: bool,
-    pub(crate) steps: Steps,
+    /// Its policy, without the times.
+    policy: Policy,
     /// The possible endings of its handler.
-    pub(crate) endings: &'static [Ending],
+    pub(crate) endings: Vec<Ending>,
     /// The length of its lease, in ticks.
     pub(crate) lease: u8,
     /// True if the lease ends at the deadline. Otherwise no deadline is known, and the lease starts at each claim.
@@ -111,106 +106,59 @@ pub(crate) struct Bounds {
 }
 
 impl Delivery {
-    /// Returns a delivery that validates nothing and rejects duplicates, and whose handler always responds.
-    pub(crate) fn plain() -> Self {
-        Self {
+    /// Returns the delivery with these words. Each ending is one that its handler can have.
+    fn of(words: &'static str) -> Self {
+        let mut it = Self {
             payload: None,
-            lookup: Lookup::ClaimFirst,
-            on_in_progress: OnInProgress::Reject,
-            on_timeout: OnTimeout::Rerun,
-            on_error: OnError::Release,
-            on_store_error: OnStoreError::Fail,
-            breaker: false,
-            steps: Steps::Off,
-            endings: &[Ending::Responds],
+            policy: Policy::default(),
+            endings: Vec::new(),
             lease: 1,
             deadline: true,
             cached: false,
             in_one_process: false,
+        };
+        let policy = &mut it.policy;
+        for word in words.split(' ') {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            match name {
+                "payload" => it.payload = Some(value),
+                "lease" => it.lease = number(value),
+                "no-deadline" => it.deadline = false,
+                "cached" => it.cached = true,
+                "near" => it.in_one_process = true,
+                "reads-first" => policy.lookup = Lookup::ReadFirst,
+                "waits" => policy.on_in_progress = OnInProgress::Wait,
+                "holds" => policy.on_timeout = OnTimeout::Hold,
+                "records" => policy.on_error = OnError::Record,
+                "unprotected" => policy.on_store_error = OnStoreError::RunUnprotected,
+                "breaker" => policy.circuit_breaker = true,
+                "keeps-steps" => policy.steps = Steps::Keep,
+                "forgets-steps" => policy.steps = Steps::Forget,
+                ending => it.endings.push(Ending::of(ending)),
+            }
         }
+        assert!(!it.endings.is_empty(), "`{words}` has no ending");
+        it
     }
 
-    pub(crate) fn of_payload(mut self, payload: &'static str) -> Self {
-        self.payload = Some(payload);
-        self
+    pub(crate) fn holds(&self) -> bool {
+        self.policy.on_timeout == OnTimeout::Hold
     }
 
-    pub(crate) fn reading_first(mut self) -> Self {
-        self.lookup = Lookup::ReadFirst;
-        self
-    }
-
-    pub(crate) fn waiting(mut self) -> Self {
-        self.on_in_progress = OnInProgress::Wait;
-        self
-    }
-
-    pub(crate) fn holding(mut self) -> Self {
-        self.on_timeout = OnTimeout::Hold;
-        self
-    }
-
-    pub(crate) fn recording(mut self) -> Self {
-        self.on_error = OnError::Record;
-        self
-    }
-
-    pub(crate) fn unprotected(mut self) -> Self {
-        self.on_store_error = OnStoreError::RunUnprotected;
-        self
-    }
-
-    pub(crate) fn with_breaker(mut self) -> Self {
-        self.breaker = true;
-        self
-    }
-
-    pub(crate) fn keeping_steps(mut self) -> Self {
-        self.steps = Steps::Keep;
-        self
-    }
-
-    pub(crate) fn forgetting_steps(mut self) -> Self {
-        self.steps = Steps::Forget;
-        self
+    pub(crate) fn may_run_unprotected(&self) -> bool {
+        self.policy.on_store_error == OnStoreError::RunUnprotected
     }
 
     pub(crate) fn has_steps(&self) -> bool {
-        self.steps != Steps::Off
+        self.policy.steps != Steps::Off
     }
 
-    pub(crate) fn ending(self, endings: &'static [Ending]) -> Self {
-        Self { endings, ..self }
-    }
-
-    pub(crate) fn leased(self, lease: u8) -> Self {
-        Self { lease, ..self }
-    }
-
-    pub(crate) fn without_deadline(mut self) -> Self {
-        self.deadline = false;
-        self
-    }
-
-    pub(crate) fn cached(mut self) -> Self {
-        self.cached = true;
-        self
-    }
-
-    pub(crate) fn in_one_process(mut self) -> Self {
-        self.in_one_process = true;
-        self
+    pub(crate) fn keeps_steps(&self) -> bool {
+        self.policy.steps == Steps::Keep
     }
 
     pub(crate) fn policy(&self, bounds: &Bounds) -> Policy {
-        let mut policy = Policy::default();
-        policy.lookup = self.lookup;
-        policy.on_in_progress = self.on_in_progress;
-        policy.on_timeout = self.on_timeout;
-        policy.on_error = self.on_error;
-        policy.on_store_error = self.on_store_error;
-        policy.circuit_breaker = self.breaker;
-        policy.steps = self.steps;
+        let mut policy = self.policy.clone();
         policy.expires_after = Duration::from_secs(bounds.window_s);
         policy.lease = bounds.duration(self.lease);
         policy
@@ -218,6 +166,22 @@ impl Delivery {
 }
 
 impl Ending {
+    fn of(word: &str) -> Self {
+        match word {
+            "responds" => Self::Responds,
+            "too-large" => Self::RespondsTooLarge,
+            "not-json" => Self::RespondsWithoutJson,
+            "unreadable" => Self::RespondsUnreadably,
+            "unstored" => Self::RespondsUnstored,
+            "stages" => Self::Stages,
+            "stages-too-large" => Self::StagesTooLarge,
+            "fails" => Self::Fails,
+            "unreported" => Self::FailsUnreported,
+            "panics" => Self::Panics,
+            _ => panic!("`{word}` is no word of a call"),
+        }
+    }
+
     /// Returns true if a handler can end so before it has passed all its steps.
     pub(crate) fn is_early(self) -> bool {
         matches!(self, Self::Fails | Self::FailsUnreported | Self::Panics)
@@ -235,11 +199,15 @@ impl Ending {
 }
 
 impl Bounds {
-    /// Returns a scenario without faults in which no window ends.
-    pub(crate) fn new(name: &'static str, deliveries: Vec<Delivery>) -> Self {
-        Self {
+    /// Returns the scenario of a row: `name | calls | bounds`. Without bounds it has no faults, and no window ends.
+    pub(crate) fn of(row: &'static str) -> Self {
+        let Some((name, rest)) = row.split_once(" | ") else {
+            panic!("`{row}` has no calls");
+        };
+        let (calls, words) = rest.split_once(" | ").unwrap_or((rest, ""));
+        let mut it = Self {
             name,
-            deliveries,
+            deliveries: calls.split(", ").map(Delivery::of).collect(),
             python: None,
             ticks: 4,
             tick_ms: 1_000,
@@ -250,13 +218,35 @@ impl Bounds {
             steps: 1,
             tokens: false,
             faults: Faults::default(),
+        };
+        for word in words.split_whitespace() {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            match name {
+                "ticks" => it.ticks = number(value),
+                "tick-ms" => it.tick_ms = number(value),
+                "window" => it.window_s = number(value),
+                "ahead" => it.skews = &[0, 1],
+                "off" => it.skews = &[-1, 0, 1],
+                "stale" => it.stale = number(value),
+                "ttl" => it.ttl = true,
+                "steps" => it.steps = number(value),
+                "tokens" => it.tokens = true,
+                "python" | "late-python" => {
+                    let (lease, outlives) = (number(value), name == "late-python");
+                    it.python = Some(Python { lease, outlives });
+                }
+                "lost" => it.faults.lost_replies = number(value),
+                "failures" => it.faults.failures = number(value),
+                "conflicts" => it.faults.conflicts = number(value),
+                "delays" => it.faults.delays = number(value),
+                "kills" => it.faults.kills = number(value),
+                "evictions" => it.faults.evictions = number(value),
+                "decisions" => it.faults.decisions = number(value),
+                "changes" => it.faults.changes = number(value),
+                _ => panic!("`{word}` is no bound of a scenario"),
+            }
         }
-    }
-
-    /// Returns the scenario after a change of its bounds.
-    pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
+        it
     }
 
     pub(crate) fn duration(&self, ticks: u8) -> Duration {
@@ -298,24 +288,21 @@ impl Bounds {
 
     /// Returns true if every call holds. Only then does the promise of `hold` apply.
     pub(crate) fn all_hold(&self) -> bool {
-        self.python.is_none()
-            && self
-                .deliveries
-                .iter()
-                .all(|delivery| delivery.on_timeout == OnTimeout::Hold)
+        self.python.is_none() && self.deliveries.iter().all(Delivery::holds)
     }
 
     /// Returns true if every call has steps, and keeps them after a failure.
     pub(crate) fn all_keep_steps(&self) -> bool {
-        let deliveries = self.deliveries.iter();
-        self.python.is_none()
-            && deliveries
-                .map(|delivery| delivery.steps)
-                .all(|steps| steps == Steps::Keep)
+        self.python.is_none() && self.deliveries.iter().all(Delivery::keeps_steps)
     }
 
     /// Returns true if a Python run may overwrite our record. Then fewer promises apply.
     pub(crate) fn python_outlives(&self) -> bool {
         self.python.as_ref().is_some_and(|python| python.outlives)
     }
+}
+
+fn number<T: FromStr>(text: &str) -> T {
+    let number = text.parse();
+    number.unwrap_or_else(|_| panic!("`{text}` is no number of this bound"))
 }

@@ -2,7 +2,6 @@
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::CallTerms;
-use idempotency_core::protocol::policy::OnStoreError;
 use idempotency_core::protocol::{
     Admission, Attempt, CallEnd, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input, Refusal,
     RefusalDetail, Resolution, Run, Source, Stage, StepEnd, Write, WriteResult,
@@ -93,7 +92,8 @@ impl Scenario {
         active.maybe_applied = false;
         active.polled = None;
         loop {
-            let view = CallView {
+            let mut view = CallView {
+                call,
                 now,
                 ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
                 claims: active.claims,
@@ -101,17 +101,18 @@ impl Scenario {
             };
             let failed_to_read = input == Input::ReadFailed;
             self.note(state, number, &input);
-            if let Some(steps) = self.rules.remembers(&input) {
+            if let Some(steps) = (self.rules.remembers)(&input) {
                 active.seen = Some(Shared::new(steps));
             }
-            let (received_at, received) = self.rules.receives(call, view, (now, input));
-            let (next, effect) = attempt.step(received_at, received);
+            (self.rules.receives)(&mut view, &mut input);
+            let (next, mut effect) = attempt.step(view.now, input);
             attempt = next;
             if self.bounds.deliveries[usize::from(number)].in_one_process {
                 active.flight = attempt.in_flight().or(active.flight);
             }
-            let effect = self.rules.requests(call, view, effect);
-            active.claims += u8::from(self.rules.counts_claims() && is_claim(&effect));
+            view.now = now;
+            (self.rules.requests)(view, &mut effect);
+            active.claims += u8::from(self.rules.counts_claims && is_claim(&effect));
             match effect {
                 Effect::Pause(_) => {
                     // The pause needs no step: the next request can be served at any later time.
@@ -218,7 +219,7 @@ impl Scenario {
     fn note(&self, state: &mut State, number: u8, input: &Input) {
         let delivery = &self.bounds.deliveries[usize::from(number)];
         let trace = &mut state.calls[usize::from(number)].trace;
-        if delivery.on_store_error != OnStoreError::RunUnprotected || trace.ran_in != NEVER {
+        if !delivery.may_run_unprotected() || trace.ran_in != NEVER {
             return;
         }
         match input {

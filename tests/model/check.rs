@@ -6,7 +6,7 @@ use stateright::{Checker, HasDiscoveries, Model};
 
 use super::bounds::Bounds;
 use super::promises::{Goal, Promise};
-use super::rules::{Production, Rules};
+use super::rules::{PRODUCTION, Rules};
 use super::scenario::Scenario;
 use super::state::Action;
 
@@ -17,7 +17,7 @@ const TOO_MANY: usize = 120_000_000;
 pub(crate) fn explore(bounds: Bounds, goals: &'static [Goal], threads: usize) {
     let (name, columns) = (bounds.name, bounds.columns());
     let begun = Instant::now();
-    let checker = Scenario::new(bounds, &Production, goals)
+    let checker = Scenario::new(bounds, &PRODUCTION, goals)
         .checker()
         .threads(threads)
         .target_state_count(TOO_MANY)
@@ -33,12 +33,8 @@ pub(crate) fn explore(bounds: Bounds, goals: &'static [Goal], threads: usize) {
         begun.elapsed().as_secs_f64(),
     );
     for (property, path) in checker.discoveries() {
-        if checker
-            .model()
-            .property(property)
-            .expectation
-            .discovery_is_failure()
-        {
+        let expectation = &checker.model().property(property).expectation;
+        if expectation.discovery_is_failure() {
             let steps = written(&path.into_actions());
             panic!("{name}: this is violated: {property}:{steps}");
         }
@@ -51,7 +47,7 @@ pub(crate) fn explore(bounds: Bounds, goals: &'static [Goal], threads: usize) {
 pub(crate) fn counterexample(
     fault: &str,
     bounds: Bounds,
-    rules: &'static dyn Rules,
+    rules: &'static Rules,
     promise: Promise,
 ) -> usize {
     let checker = Scenario::new(bounds, rules, &[])
@@ -83,12 +79,7 @@ fn written(actions: &[Action]) -> String {
 
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(" ")
 }

@@ -100,7 +100,7 @@ impl Scenario {
             _ => {}
         }
         if runs(&active.asked.effect) {
-            let mut endings = delivery.endings.to_vec();
+            let mut endings = delivery.endings.clone();
             if active
                 .steps
                 .as_ref()

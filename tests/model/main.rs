@@ -154,7 +154,7 @@ mod each_fault_is_found {
         a_claim_classified_by_its_last_error_only: LAST_ERROR_ALONE in two_calls breaks ClaimLeftBehind in 3;
         an_evicted_response_restored: RESTORES_THOUGH_MAYBE_APPLIED in evicted breaks EvictedComesBack in 8;
         a_cache_that_ignores_the_window: CACHE_IGNORES_THE_WINDOW in cached breaks WindowExpired in 7;
-        a_new_token_for_each_try: NewTokenForEachTry in two_calls breaks OwnWriteInProgress in 6;
+        a_new_token_for_each_try: NEW_TOKEN_FOR_EACH_TRY in two_calls breaks OwnWriteInProgress in 6;
         a_handler_started_on_an_expired_lease: STARTS_ON_EXPIRED_LEASE in quiet breaks RunOnExpiredLease in 4;
         a_run_on_a_claim_that_failed: RUNS_ON_A_FAILED_CLAIM in two_calls breaks RunWithoutClaim in 2;
         a_second_run_by_a_late_owner: RUNS_AGAIN_AFTER_LOST_OWNERSHIP in quiet breaks OneRunPerCall in 8;
@@ -165,38 +165,38 @@ mod each_fault_is_found {
         a_held_claim_that_time_frees: TIME_FREES_A_HELD_CLAIM in quiet_holding breaks SecondRunUnderHold in 6;
         a_claim_without_a_lease: CLAIM_WITHOUT_LEASE in quiet breaks Stuck in 2;
         single_flight_that_ignores_the_payload:
-            SingleFlightIgnoresThePayload in two_payloads_in_one_process breaks OtherPayloadInProgress in 5;
+            SINGLE_FLIGHT_IGNORES_THE_PAYLOAD in two_payloads_in_one_process breaks OtherPayloadInProgress in 5;
         a_leader_that_shares_with_another_payload:
-            LeaderSharesWithAnotherPayload in quiet_payloads_in_one_process breaks AnotherPayload in 8;
+            LEADER_SHARES_WITH_ANOTHER_PAYLOAD in quiet_payloads_in_one_process breaks AnotherPayload in 8;
         a_leader_that_outlives_its_lease: LEADER_OUTLIVES_ITS_LEASE in quiet_in_one_process breaks Stuck in 6;
         a_follower_that_ignores_the_window:
             FOLLOWER_IGNORES_THE_WINDOW in quiet_in_one_process_short_window breaks WindowExpired in 10;
         a_follower_that_ignores_its_deadline: FOLLOWER_IGNORES_ITS_DEADLINE in quiet_in_one_process breaks FollowsTooLong in 4;
         a_wait_that_outlives_the_lease: WAIT_OUTLIVES_THE_LEASE in quiet_waiting_in_one_process breaks Stuck in 9;
-        a_leader_that_shares_an_unconfirmed_response: LeaderSharesUnconfirmed in failing_in_one_process breaks OneResponse in 14;
-        a_run_on_an_absent_read: RunsOnAnAbsentRead in quiet_reading_first breaks RunWithoutClaim in 2;
+        a_leader_that_shares_an_unconfirmed_response: LEADER_SHARES_UNCONFIRMED in failing_in_one_process breaks OneResponse in 14;
+        a_run_on_an_absent_read: RUNS_ON_AN_ABSENT_READ in quiet_reading_first breaks RunWithoutClaim in 2;
         a_claim_without_a_condition_after_the_read:
-            ClaimsUnconditionallyAfterTheRead in quiet_reading_first breaks LateOwner in 6;
-        a_read_that_ignores_the_window: ReadIgnoresTheWindow in quiet_reading_first breaks WindowExpired in 9;
-        a_read_that_ignores_the_payload: ReadIgnoresThePayload in quiet_payloads_reading_first breaks AnotherPayload in 7;
+            CLAIMS_UNCONDITIONALLY_AFTER_THE_READ in quiet_reading_first breaks LateOwner in 6;
+        a_read_that_ignores_the_window: READ_IGNORES_THE_WINDOW in quiet_reading_first breaks WindowExpired in 9;
+        a_read_that_ignores_the_payload: READ_IGNORES_THE_PAYLOAD in quiet_payloads_reading_first breaks AnotherPayload in 7;
         an_eventual_read_after_a_lost_claim: EVERY_READ_IS_EVENTUAL in stale_after_a_loss breaks OwnWriteInProgress in 9;
-        a_decision_about_any_claim: DecidesAboutAnyClaim in quiet_decided breaks LateOwner in 8;
-        a_decision_that_keeps_the_owner: DecisionKeepsTheOwner in quiet_decided breaks LateOwner in 7;
+        a_decision_about_any_claim: DECIDES_ABOUT_ANY_CLAIM in quiet_decided breaks LateOwner in 8;
+        a_decision_that_keeps_the_owner: DECISION_KEEPS_THE_OWNER in quiet_decided breaks LateOwner in 7;
         an_open_circuit_that_runs: OPEN_CIRCUIT_RUNS in quiet_breaker breaks RunWithoutClaim in 2;
         a_failed_claim_that_runs: FAILED_CLAIM_RUNS in failing breaks RunWithoutClaim in 2;
         a_refused_claim_that_counts_as_a_failure:
             REFUSAL_COUNTS_AS_FAILURE in failing_unprotected breaks RunWithoutClaim in 4;
         a_running_call_that_is_overlooked:
             RUNNING_LEADER_IS_OVERLOOKED in unprotected_in_one_process breaks RunWithoutClaim in 7;
-        steps_of_the_failed_claim: StepsOfTheFailedClaim in quiet_step breaks StepAgain in 11;
+        steps_of_the_failed_claim: STEPS_OF_THE_FAILED_CLAIM in quiet_step breaks StepAgain in 11;
         a_takeover_by_put: TAKEOVER_BY_PUT in quiet_step breaks StepAgain in 11;
         a_takeover_without_the_lease: TAKEOVER_WITHOUT_LEASE in a_step_without_deadline breaks LateOwner in 10;
         a_takeover_of_another_payload:
-            TakeoverOfAnotherPayload in quiet_step_of_two_payloads breaks StepOfAnotherPayload in 11;
+            TAKEOVER_OF_ANOTHER_PAYLOAD in quiet_step_of_two_payloads breaks StepOfAnotherPayload in 11;
         an_unfenced_step: UNFENCED_STEP in quiet_step breaks LateOwner in 9;
         a_release_that_deletes_steps: RELEASE_DELETES_ALL in quiet_failing_step breaks StepAgain in 9;
         a_release_that_deletes_the_mark: RELEASE_DELETES_ALL in three_runs breaks FirstThoughUnreported in 6;
-        a_decision_that_counts_as_a_report: DecisionReports in quiet_decided breaks FirstThoughUnreported in 8;
+        a_decision_that_counts_as_a_report: DECISION_REPORTS in quiet_decided breaks FirstThoughUnreported in 8;
         unconfirmed_writes_that_count_as_the_callers_own:
             UNCONFIRMED_WRITES_COUNT_AS_OWN in staged_and_unprotected breaks EffectAlone in 6;
         an_unfenced_transaction: REPEATS_WITHOUT_FENCE in quiet_staged breaks LateOwner in 8;
@@ -204,15 +204,15 @@ mod each_fault_is_found {
         a_completion_without_its_staged_writes: COMPLETES_WITHOUT_THE_WRITES in one_staged_write breaks EffectAlone in 4;
         a_rejection_without_a_release: REJECTS_WITHOUT_A_RELEASE in one_staged_write breaks RejectedThoughApplied in 6;
         a_business_condition_that_decides_before_the_record:
-            BusinessConditionDecidesFirst in one_staged_write breaks RejectedThoughApplied in 6;
+            BUSINESS_CONDITION_DECIDES_FIRST in one_staged_write breaks RejectedThoughApplied in 6;
         a_failed_release_that_counts_as_released:
             FAILED_RELEASE_COUNTS_AS_RELEASED in one_staged_write breaks RejectedThoughApplied in 9;
         a_late_claim_that_is_forgotten:
             FORGETS_A_LATE_CLAIM in late_staged_write breaks RejectedThoughApplied in 11;
         an_eviction_before_two_late_sends_and_a_store_that_forgets_tokens:
-            Production in late_and_evicted_without_tokens breaks EffectTwice in 10;
+            PRODUCTION in late_and_evicted_without_tokens breaks EffectTwice in 10;
         an_unfenced_release_after_a_rejection:
-            RELEASES_A_REJECTION_WITHOUT_FENCE in one_staged_write breaks LateOwner in 7;
+            UNFENCED_RELEASE in one_staged_write breaks LateOwner in 7;
         a_window_that_frees_a_live_claim: WINDOW_FREES_A_LIVE_CLAIM in quiet_short_window breaks LateOwner in 6;
     }
 }

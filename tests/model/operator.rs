@@ -1,16 +1,13 @@
 //! An operator: looks at the claim of a run that did not report its end, and decides about it later.
 
-use idempotency_core::protocol::condition::{Condition, Operand, claimable};
+use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::decision::{Decided, Decision, Ending, Undecided, Verdict};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::protocol::{Effect, Write, WriteResult};
-use idempotency_core::record::{Attribute, Field, Record, Status};
+use idempotency_core::protocol::{Effect, WriteResult};
+use idempotency_core::record::Record;
 
-use super::bounds::{self, Bounds};
 use super::promises::Promise;
-use super::rules::Rules;
 use super::scenario::Scenario;
-use super::scenarios::{REPORTED_OR_NOT, RESPONDS_OR_FAILS, plain};
 use super::state::{Action, NO_CALL, Shared, State};
 use super::table::{in_progress, response_of, write};
 
@@ -73,10 +70,13 @@ impl Scenario {
     pub(crate) fn decide(&self, state: &mut State, verdict: Verdict) -> Option<()> {
         let shown = state.shown.take()?;
         state.left.decisions -= 1;
-        let decided = self.decided(state, &shown, verdict).ok()?;
-        let (change, condition) = self.rules.decides(decided);
+        let mut decided = self.decided(state, &shown, verdict).ok()?;
+        (self.rules.decides)(&mut decided);
         let before = state.record.clone();
-        let (written, after) = write(before.as_deref(), &Effect::Write(change, condition));
+        let (written, after) = write(
+            before.as_deref(),
+            &Effect::Write(decided.write, decided.condition),
+        );
         if !matches!(written, WriteResult::Applied { .. }) {
             return Some(());
         }
@@ -95,111 +95,12 @@ impl Scenario {
             // The operator says that the runs until now had no effect.
             _ => {
                 state.generation += 1;
-                if !state
-                    .record
-                    .as_deref()
-                    .is_some_and(|record| self.comes_free(record))
-                {
+                let freed = state.record.as_deref();
+                if !freed.is_some_and(|record| self.comes_free(record)) {
                     self.break_promise(state, Promise::Stuck);
                 }
             }
         }
         Some(())
     }
-}
-
-// Deliberate faults of a decision.
-
-/// A decision is applied to any claim, not only to the one that the operator saw.
-pub(crate) struct DecidesAboutAnyClaim;
-
-impl Rules for DecidesAboutAnyClaim {
-    fn decides(&self, decided: Decided) -> (Write, Condition) {
-        let status = Operand::Text(Status::InProgress.as_str().to_owned());
-        (decided.write, Condition::Equals(Attribute::Status, status))
-    }
-}
-
-/// A freed key counts as one whose run reported that it had no effect.
-pub(crate) struct DecisionReports;
-
-impl Rules for DecisionReports {
-    fn decides(&self, decided: Decided) -> (Write, Condition) {
-        let write = match decided.write {
-            Write::Update(mut change) if change.set.failure.exists() => {
-                change.set.failure = Field::Value("E".to_owned());
-                Write::Update(change)
-            }
-            other => other,
-        };
-        (write, decided.condition)
-    }
-}
-
-/// A decision leaves the token of the owner in the record.
-pub(crate) struct DecisionKeepsTheOwner;
-
-impl Rules for DecisionKeepsTheOwner {
-    fn decides(&self, decided: Decided) -> (Write, Condition) {
-        let write = match decided.write {
-            Write::Update(mut change) => {
-                change.remove.retain(|removed| *removed != Attribute::Owner);
-                Write::Update(change)
-            }
-            other => other,
-        };
-        (write, decided.condition)
-    }
-}
-
-// The scenarios with an operator who decides about a held key.
-
-/// Returns a scenario of two calls that hold, and a decision.
-pub(crate) fn decided_while_holding() -> Bounds {
-    let call = || plain().holding().ending(REPORTED_OR_NOT);
-    Bounds::new(
-        "all calls hold, an operator decides",
-        vec![call(), call().recording()],
-    )
-    .with(|it| {
-        it.faults.lost_replies = 1;
-        it.faults.decisions = 1;
-    })
-}
-
-/// Returns a scenario of two calls of which only one holds, whose responses can be too large, and a decision.
-pub(crate) fn decided_beside_a_takeover() -> Bounds {
-    let call = || plain().ending(&[bounds::Ending::Responds, bounds::Ending::RespondsTooLarge]);
-    Bounds::new(
-        "some hold, an operator decides",
-        vec![call(), call().holding()],
-    )
-    .with(|it| {
-        it.ticks = 3;
-        it.faults.lost_replies = 1;
-        it.faults.decisions = 1;
-    })
-}
-
-/// Returns a scenario of two calls of one process that hold, and a decision.
-pub(crate) fn decided_in_one_process() -> Bounds {
-    let holding = || {
-        let call = plain().in_one_process().holding().cached();
-        call.ending(RESPONDS_OR_FAILS)
-    };
-    Bounds::new(
-        "all calls hold in one process, an operator decides",
-        vec![holding(), holding().waiting().leased(3)],
-    )
-    .with(|it| {
-        it.ticks = 3;
-        it.faults.decisions = 1;
-    })
-}
-
-/// Returns a scenario of two calls without faults, and a decision.
-pub(crate) fn quiet_decided() -> Bounds {
-    Bounds::new("an operator decides, no faults", vec![plain(), plain()]).with(|it| {
-        it.faults.decisions = 1;
-    })
 }

@@ -6,37 +6,16 @@ use stateright::{Expectation, Property};
 
 use super::bounds::{Bounds, Ending};
 use super::scenario::Scenario;
-use super::state::{End, NEVER, State};
-
-/// What must hold in every state. A step that breaks one sets its bit in the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
-    OneResponse,
-    LateOwner,
-    AnotherPayload,
-    OwnWriteInProgress,
-    RunWithoutClaim,
-    RunOnExpiredLease,
-    OneRunPerCall,
-    SecondRunUnderHold,
-    Stuck,
-    ClaimLeftBehind,
-    EvictedComesBack,
-    HoldTakesOver,
-    WindowExpired,
-    OtherPayloadInProgress,
-    FollowsTooLong,
-    StepAgain,
-    StepOfAnotherPayload,
-    StepTwiceUnderHold,
-    EffectTwice,
-    EffectAlone,
-    RejectedThoughApplied,
-    FirstThoughUnreported,
-}
+use super::state::{End, NEVER, Phase, State};
 
 macro_rules! promises {
     ($($promise:ident => $name:literal),+ $(,)?) => {
+        /// What must hold in every state. A step that breaks one sets its bit in the state.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Promise {
+            $($promise),+
+        }
+
         const PROMISES: &[(Promise, &str, fn(&Scenario, &State) -> bool)] = &[
             $((Promise::$promise, $name, |scenario, state| {
                 !(state.broken & Promise::$promise.bit() != 0 && scenario.breaks_first(Promise::$promise))
@@ -93,60 +72,14 @@ impl Promise {
     }
 }
 
-/// Coverage goals: each must be reached in some state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goal {
-    Executed,
-    FromStore,
-    FromCache,
-    FromConcurrentCall,
-    RanAfterFollowing,
-    FollowedAWait,
-    Waited,
-    WaitedOn,
-    TookOver,
-    WinnersResponse,
-    OwnCompletionFound,
-    OwnClaimRecognised,
-    Restored,
-    OperatorsResponse,
-    RanAfterADecision,
-    FoundStale,
-    Misled,
-    AfterFailure,
-    Released,
-    NotReleased,
-    Kept,
-    UnresolvedPanic,
-    OwnCallerOnly,
-    YieldedToStored,
-    PythonReplayed,
-    NextWindow,
-    AlreadyInProgress,
-    PayloadMismatch,
-    Unresolved,
-    Contended,
-    NoTimeLeft,
-    ResponseUnavailable,
-    LostOwnership,
-    CompletionUnknown,
-    StoreFailed,
-    RanUnprotected,
-    UnprotectedThenStored,
-    UnprotectedThenWinners,
-    Resumed,
-    ResumedAfterFailure,
-    LostInAStep,
-    Staged,
-    Rejected,
-    AppliedThoughRejected,
-    RanAfterRejection,
-    FirstAgain,
-    DoubtKept,
-}
-
 macro_rules! goals {
     ($($goal:ident => $name:literal, $seen:expr;)+) => {
+        /// Coverage goals: each must be reached in some state.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Goal {
+            $($goal),+
+        }
+
         const GOALS: &[(Goal, &str, fn(&Scenario, &State) -> bool)] = &[
             $((Goal::$goal, $name, |scenario, state| {
                 let seen: fn(&Scenario, &State) -> bool = $seen;
@@ -158,19 +91,19 @@ macro_rules! goals {
 
 goals! {
     Executed => "a call runs and its response is stored",
-        |_, state| state.ended(|end, _| *end == End::Executed);
+        |_, state| state.ended_as(&End::Executed);
     FromStore => "a response is replayed from the store",
-        |_, state| state.ended(|end, _| *end == End::FromStore);
+        |_, state| state.ended_as(&End::FromStore);
     FromCache => "a response is replayed from the cache",
-        |_, state| state.ended(|end, _| *end == End::FromCache);
+        |_, state| state.ended_as(&End::FromCache);
     FromConcurrentCall => "a response is shared by another call of the process",
-        |_, state| state.ended(|end, _| *end == End::FromConcurrentCall);
+        |_, state| state.ended_as(&End::FromConcurrentCall);
     RanAfterFollowing => "a call runs because the leader that it followed gave no response",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.followed);
     FollowedAWait => "a call follows another that waits",
         |_, state| state.calls.iter().any(|call| matches!(
             &call.phase,
-            super::state::Phase::Active(active)
+            Phase::Active(active)
                 if active.follows.is_some_and(|(_, flight)| matches!(flight.stage, Stage::Waiting { .. }))
         ));
     Waited => "a call that waited gets the response",
@@ -180,19 +113,15 @@ goals! {
     TookOver => "two calls run in one window",
         |_, state| state.calls.iter().filter(|call| call.trace.ran_in == state.generation).count() > 1;
     WinnersResponse => "a late owner gets the winner's response",
-        |_, state| state.ended(|end, _| *end == End::WinnersResponse);
+        |_, state| state.ended_as(&End::WinnersResponse);
     OwnCompletionFound => "a call finds that an earlier send of its own completion was applied",
-        |_, state| state.ended(|end, _| *end == End::OwnCompletionFound);
+        |_, state| state.ended_as(&End::OwnCompletionFound);
     OwnClaimRecognised => "a call continues with a claim whose reply was lost",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.recognised);
     Restored => "a response is stored although its claim was evicted",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.restored);
     OperatorsResponse => "a duplicate gets the response that an operator gave",
-        |scenario, state| state.calls.iter().any(|call| matches!(
-            call.phase,
-            super::state::Phase::Ended(End::FromStore, super::state::Returned(Some((whose, _))))
-                if whose == scenario.operator()
-        ));
+        |scenario, state| state.replays(scenario.operator());
     RanAfterADecision => "a call runs after an operator has freed its key",
         |scenario, state| state.left.decisions < scenario.bounds.faults.decisions
             && state.stored_in[usize::from(scenario.operator())] == NEVER
@@ -204,26 +133,22 @@ goals! {
     AfterFailure => "a call runs after a recorded failure",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.after_failure);
     Released => "a claim is released",
-        |_, state| state.ended(|end, _| *end == End::Released);
+        |_, state| state.ended_as(&End::Released);
     NotReleased => "a claim cannot be released",
-        |_, state| state.ended(|end, _| *end == End::NotReleased);
+        |_, state| state.ended_as(&End::NotReleased);
     Kept => "a claim is kept after a panic",
-        |_, state| state.ended(|end, _| *end == End::Kept);
+        |_, state| state.ended_as(&End::Kept);
     UnresolvedPanic => "a call gets \"unresolved\" after a run that panicked",
         |_, state| state.refused(ErrorKind::Unresolved)
-            && state.ended(|end, _| *end == End::Kept);
+            && state.ended_as(&End::Kept);
     OwnCallerOnly => "only its own caller gets a response that cannot be stored",
-        |_, state| state.ended(|end, _| *end == End::OwnCallerOnly);
+        |_, state| state.ended_as(&End::OwnCallerOnly);
     YieldedToStored => "a stored response replaces one that is not stored",
         |_, state| state.ended(|end, trace| {
             *end == End::WinnersResponse && trace.ending == Some(Ending::RespondsUnstored)
         });
     PythonReplayed => "Python's response is replayed",
-        |scenario, state| state.calls.iter().any(|call| matches!(
-            call.phase,
-            super::state::Phase::Ended(End::FromStore, super::state::Returned(Some((whose, _))))
-                if whose == scenario.python()
-        ));
+        |scenario, state| state.replays(scenario.python());
     NextWindow => "a key gets a new response after its window has ended",
         |_, state| state.stored_in.iter().any(|window| *window != NEVER && *window > 0);
     AlreadyInProgress => "a duplicate gets \"in progress\"",
@@ -245,7 +170,7 @@ goals! {
     StoreFailed => "the store fails before the handler runs",
         |_, state| state.refused(ErrorKind::StoreFailed);
     RanUnprotected => "a caller gets the result of a run without a confirmed claim",
-        |_, state| state.ended(|end, _| *end == End::Unprotected);
+        |_, state| state.ended_as(&End::Unprotected);
     UnprotectedThenStored => "the response of a run without a confirmed claim is stored",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.unprotected);
     UnprotectedThenWinners => "a run without a confirmed claim yields to a stored response",
@@ -266,7 +191,7 @@ goals! {
         |_, state| state.ended(|end, trace| *end == End::OwnCompletionFound && trace.rejected);
     RanAfterRejection => "a call runs after the staged writes of another were rejected",
         |_, state| state.refused(ErrorKind::TransactionRejected)
-            && state.ended(|end, _| *end == End::Executed);
+            && state.ended_as(&End::Executed);
     FirstAgain => "a run after one that reported its failure gets First",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.first)
             && state.ended(|end, trace| *end == End::Released && trace.first);
@@ -277,19 +202,14 @@ goals! {
 
 /// Returns every promise, and the goals that a scenario must reach.
 pub(crate) fn properties(goals: &[Goal]) -> Vec<Property<Scenario>> {
-    let promises = PROMISES.iter().map(|(_, name, condition)| Property {
-        expectation: Expectation::Always,
+    let property = |expectation, name, condition| Property {
+        expectation,
         name,
-        condition: *condition,
-    });
-    let goals =
-        GOALS
-            .iter()
-            .filter(|(goal, ..)| goals.contains(goal))
-            .map(|(_, name, condition)| Property {
-                expectation: Expectation::Sometimes,
-                name,
-                condition: *condition,
-            });
+        condition,
+    };
+    let promises = PROMISES.iter();
+    let promises = promises.map(|(_, name, holds)| property(Expectation::Always, *name, *holds));
+    let goals = GOALS.iter().filter(|(goal, ..)| goals.contains(goal));
+    let goals = goals.map(|(_, name, seen)| property(Expectation::Sometimes, *name, *seen));
     promises.chain(goals).collect()
 }

@@ -4,18 +4,16 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::decision::Decided;
 use idempotency_core::protocol::{
-    CallEnd, CallTerms, Consistency, Effect, HandlerEnd, HandlerResult, InFlight, InFlightKey,
-    Input, Refusal, RefusalDetail, Resolution, Stage, StagedEnd, Write, WriteErrorKind,
-    WriteResult,
+    CallEnd, CallTerms, Consistency, Effect, HandlerResult, InFlightKey, Input, Refusal,
+    RefusalDetail, Resolution, Stage, StagedEnd, Write, WriteErrorKind, WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::EpochMillis;
 
-pub(crate) use crate::operator::{DecidesAboutAnyClaim, DecisionKeepsTheOwner, DecisionReports};
-
 /// What a faulty rule can read of its call.
 #[derive(Clone, Copy)]
-pub(crate) struct CallView {
+pub(crate) struct CallView<'a> {
+    pub(crate) call: &'a CallTerms,
     /// The time by its clock.
     pub(crate) now: EpochMillis,
     /// True if its handler has been started.
@@ -26,73 +24,57 @@ pub(crate) struct CallView {
     pub(crate) releases: bool,
 }
 
-/// What a call receives, and when by its clock.
-type Received = (EpochMillis, Input);
-
-/// A layer between the protocol and its scenario. The default changes nothing.
-pub(crate) trait Rules: Sync {
-    /// Returns what the protocol receives instead of `input`.
-    fn receives(&self, _: &CallTerms, _: CallView, (now, input): Received) -> Received {
-        (now, input)
-    }
-
-    /// Returns what the call requests instead of `effect`.
-    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
-        effect
-    }
-
-    fn counts_claims(&self) -> bool {
-        false
-    }
-
+/// A layer between the protocol and its scenario.
+pub(crate) struct Rules {
+    /// Changes what the protocol receives, and the time at which it does.
+    pub(crate) receives: fn(&mut CallView<'_>, &mut Input),
+    /// Changes what the call requests.
+    pub(crate) requests: fn(CallView<'_>, &mut Effect),
+    pub(crate) counts_claims: bool,
     /// Returns the steps to remember of what the call receives.
-    fn remembers(&self, _: &Input) -> Option<RecordedSteps> {
-        None
-    }
-
-    /// Returns the steps that a run begins with. `read` are those of its claim, `seen` those that were remembered.
-    fn steps(&self, read: RecordedSteps, _: Option<&RecordedSteps>) -> RecordedSteps {
-        read
-    }
-
+    pub(crate) remembers: fn(&Input) -> Option<RecordedSteps>,
     /// Returns the key under which calls of a process join.
-    fn flight_key(&self, call: &CallTerms) -> InFlightKey {
-        InFlightKey::of(call)
-    }
-
+    pub(crate) flight_key: fn(&CallTerms) -> InFlightKey,
     /// Returns the record that a leader shares with its followers, given its last request.
-    fn shares(&self, end: &CallEnd, _: &Effect) -> Option<Record> {
-        end.confirmed_record().cloned()
-    }
-
-    /// Returns the write of an operator's decision, and its condition.
-    fn decides(&self, decided: Decided) -> (Write, Condition) {
-        (decided.write, decided.condition)
-    }
-}
-
-/// Rules whose only fault is in what a call receives.
-pub(crate) struct Receives(fn(&CallTerms, CallView, Received) -> Received);
-
-impl Rules for Receives {
-    fn receives(&self, call: &CallTerms, view: CallView, received: Received) -> Received {
-        self.0(call, view, received)
-    }
-}
-
-/// Rules whose only fault is in what a call requests.
-pub(crate) struct Requests(fn(&CallTerms, CallView, Effect) -> Effect);
-
-impl Rules for Requests {
-    fn requests(&self, call: &CallTerms, view: CallView, effect: Effect) -> Effect {
-        self.0(call, view, effect)
-    }
+    pub(crate) shares: fn(&CallEnd, &Effect) -> Option<Record>,
+    /// Changes an operator's decision.
+    pub(crate) decides: fn(&mut Decided),
 }
 
 /// Production's rules.
-pub(crate) struct Production;
+pub(crate) const PRODUCTION: Rules = Rules {
+    receives: |_, _| {},
+    requests: |_, _| {},
+    counts_claims: false,
+    remembers: |_| None,
+    flight_key: InFlightKey::of,
+    shares: |end, _| end.confirmed_record().cloned(),
+    decides: |_| {},
+};
 
-impl Rules for Production {}
+/// Returns rules whose only fault is in what a call receives.
+const fn receiving(receives: fn(&mut CallView<'_>, &mut Input)) -> Rules {
+    Rules {
+        receives,
+        ..PRODUCTION
+    }
+}
+
+/// Returns rules whose only fault is in what a call requests.
+const fn requesting(requests: fn(CallView<'_>, &mut Effect)) -> Rules {
+    Rules {
+        requests,
+        ..PRODUCTION
+    }
+}
+
+/// Returns rules whose only fault is in an operator's decision.
+const fn deciding(decides: fn(&mut Decided)) -> Rules {
+    Rules {
+        decides,
+        ..PRODUCTION
+    }
+}
 
 /// Returns the record that the store shows to a call.
 fn record_in(input: &mut Input) -> Option<&mut Record> {
@@ -103,599 +85,523 @@ fn record_in(input: &mut Input) -> Option<&mut Record> {
     }
 }
 
+/// Lets the record that the store shows to a call look like one of its payload.
+fn ignore_the_payload(view: &CallView<'_>, input: &mut Input) {
+    if let Some(record) = record_in(input) {
+        record.validation = view.call.validation.clone().into();
+    }
+}
+
+/// The condition that always holds.
+const fn always() -> Condition {
+    Condition::All(Vec::new())
+}
+
+fn is_failure(input: &Input) -> bool {
+    matches!(input, Input::Written(WriteResult::Failed { .. }))
+}
+
 // Deliberate faults of a call by itself: its claims, its handler, its completion and its cache.
 
 /// The completion is written unconditionally.
-pub(crate) const UNFENCED_COMPLETION: Requests = Requests(|_, _, effect| match effect {
-    Effect::Write(Write::Update(change), _) if change.set.status.exists() => {
-        Effect::Write(Write::Update(change), Condition::All(Vec::new()))
+pub(crate) const UNFENCED_COMPLETION: Rules = requesting(|_, effect| {
+    if let Effect::Write(Write::Update(change), condition) = effect
+        && change.set.status.exists()
+    {
+        *condition = always();
     }
-    other => other,
 });
 
-/// The release deletes unconditionally.
-pub(crate) const UNFENCED_RELEASE: Requests = Requests(|_, _, effect| match effect {
-    Effect::Write(Write::Delete, _) => Effect::Write(Write::Delete, Condition::All(Vec::new())),
-    other => other,
+/// A release deletes unconditionally.
+pub(crate) const UNFENCED_RELEASE: Rules = requesting(|_, effect| {
+    if let Effect::Write(Write::Delete, condition) = effect {
+        *condition = always();
+    }
 });
 
 /// A call does not know its own record.
-pub(crate) const OWN_RECORD_NOT_RECOGNISED: Receives = Receives(|call, _, (now, mut input)| {
-    if let Some(record) = record_in(&mut input)
-        && record.owner.value() == Some(&call.owner)
+pub(crate) const OWN_RECORD_NOT_RECOGNISED: Rules = receiving(|view, input| {
+    if let Some(record) = record_in(input)
+        && record.owner.value() == Some(&view.call.owner)
     {
         record.owner = Field::Value(OwnerToken::from_bytes([u8::MAX; 16]));
     }
-    (now, input)
 });
 
 /// A late owner takes any response that it finds, also one of another payload.
-pub(crate) const LATE_OWNER_IGNORES_THE_PAYLOAD: Receives =
-    Receives(|call, view, (now, mut input)| {
-        if view.ran
-            && let Some(record) = record_in(&mut input)
-        {
-            record.validation = call.validation.clone().into();
-        }
-        (now, input)
-    });
+pub(crate) const LATE_OWNER_IGNORES_THE_PAYLOAD: Rules = receiving(|view, input| {
+    if view.ran {
+        ignore_the_payload(view, input);
+    }
+});
 
 /// A completion that failed counts as stored.
-pub(crate) const RESPONDS_BEFORE_CONFIRMED: Receives =
-    Receives(|_, view, (now, input)| match input {
-        Input::Written(WriteResult::Failed { .. }) if view.ran => {
-            (now, Input::Written(WriteResult::APPLIED))
-        }
-        other => (now, other),
-    });
+pub(crate) const RESPONDS_BEFORE_CONFIRMED: Rules = receiving(|view, input| {
+    if view.ran && is_failure(input) {
+        *input = Input::Written(WriteResult::APPLIED);
+    }
+});
 
 /// A claim that failed counts as not applied, although an earlier send of it may have been applied.
-pub(crate) const LAST_ERROR_ALONE: Receives = Receives(|_, view, (now, mut input)| {
-    if let Input::Written(WriteResult::Failed { maybe_applied, .. }) = &mut input
+pub(crate) const LAST_ERROR_ALONE: Rules = receiving(|view, input| {
+    if let Input::Written(WriteResult::Failed { maybe_applied, .. }) = input
         && !view.ran
     {
         *maybe_applied = false;
     }
-    (now, input)
 });
 
 /// A completion that finds no record is written again, although an earlier send of it may have been applied.
-pub(crate) const RESTORES_THOUGH_MAYBE_APPLIED: Receives = Receives(|_, view, (now, mut input)| {
+pub(crate) const RESTORES_THOUGH_MAYBE_APPLIED: Rules = receiving(|view, input| {
     if let Input::Written(
         WriteResult::ConditionFailed { maybe_applied, .. }
         | WriteResult::Failed { maybe_applied, .. },
-    ) = &mut input
+    ) = input
         && view.ran
     {
         *maybe_applied = false;
     }
-    (now, input)
 });
 
 /// A cached response is used without a check of its window.
-pub(crate) const CACHE_IGNORES_THE_WINDOW: Receives = Receives(|_, _, (now, input)| match input {
-    Input::Local(Some(_)) => (EpochMillis::new(0), input),
-    other => (now, other),
+pub(crate) const CACHE_IGNORES_THE_WINDOW: Rules = receiving(|view, input| {
+    if matches!(input, Input::Local(Some(_))) {
+        view.now = EpochMillis::new(0);
+    }
 });
 
 /// Each claim of a call carries a new token.
-pub(crate) struct NewTokenForEachTry;
-
-impl NewTokenForEachTry {
-    fn token(call: &CallTerms, tries: u8) -> OwnerToken {
-        OwnerToken::from_record(format!("{}.{tries}", call.owner.as_str()))
-    }
-}
-
-impl Rules for NewTokenForEachTry {
-    fn receives(&self, call: &CallTerms, view: CallView, (now, mut input): Received) -> Received {
-        if let Some(record) = record_in(&mut input)
-            && record.owner.value() == Some(&Self::token(call, view.claims))
+pub(crate) const NEW_TOKEN_FOR_EACH_TRY: Rules = Rules {
+    receives: |view, input| {
+        if let Some(record) = record_in(input)
+            && record.owner.value() == Some(&token(view.call, view.claims))
         {
-            record.owner = Field::Value(call.owner.clone());
+            record.owner = Field::Value(view.call.owner.clone());
         }
-        (now, input)
-    }
-
-    fn requests(&self, call: &CallTerms, view: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::Write(Write::Put(record), condition)
-                if record.status.value() == Some(&Status::InProgress) =>
-            {
-                let owner = Field::Value(Self::token(call, view.claims + 1));
-                Effect::Write(Write::Put(Record { owner, ..record }), condition)
-            }
-            Effect::Write(Write::Update(change), _) => {
-                Effect::Write(Write::Update(change), held(call, view))
-            }
-            Effect::Write(Write::Delete, _) => Effect::Write(Write::Delete, held(call, view)),
-            other => other,
+    },
+    requests: |view, effect| match effect {
+        Effect::Write(Write::Put(record), _)
+            if record.status.value() == Some(&Status::InProgress) =>
+        {
+            record.owner = Field::Value(token(view.call, view.claims + 1));
         }
-    }
+        Effect::Write(Write::Update(_) | Write::Delete, condition) => {
+            let text = |text: &str| Operand::Text(text.to_owned());
+            let owner = token(view.call, view.claims);
+            *condition = Condition::All(vec![
+                Condition::Equals(Attribute::Owner, text(owner.as_str())),
+                Condition::Equals(Attribute::Status, text(Status::InProgress.as_str())),
+            ]);
+        }
+        _ => {}
+    },
+    counts_claims: true,
+    ..PRODUCTION
+};
 
-    fn counts_claims(&self) -> bool {
-        true
-    }
-}
-
-fn held(call: &CallTerms, view: CallView) -> Condition {
-    let token = NewTokenForEachTry::token(call, view.claims);
-    let text = |text: &str| Operand::Text(text.to_owned());
-    Condition::All(vec![
-        Condition::Equals(Attribute::Owner, text(token.as_str())),
-        Condition::Equals(Attribute::Status, text(Status::InProgress.as_str())),
-    ])
+fn token(call: &CallTerms, tries: u8) -> OwnerToken {
+    OwnerToken::from_record(format!("{}.{tries}", call.owner.as_str()))
 }
 
 /// The handler starts although the lease expired before the reply to the claim came.
-pub(crate) const STARTS_ON_EXPIRED_LEASE: Receives = Receives(|call, view, (now, input)| {
-    let now = match (&input, call.deadline) {
-        (
-            Input::Written(WriteResult::Applied {
-                maybe_again: false, ..
-            }),
-            Some(deadline),
-        ) if !view.ran => now.min(deadline),
-        _ => now,
-    };
-    (now, input)
+pub(crate) const STARTS_ON_EXPIRED_LEASE: Rules = receiving(|view, input| {
+    if let Input::Written(WriteResult::Applied { maybe_again, .. }) = input
+        && let Some(deadline) = view.call.deadline
+        && !*maybe_again
+        && !view.ran
+    {
+        view.now = view.now.min(deadline);
+    }
 });
 
 /// A claim is kept only for the window, and any record whose window has ended may be replaced.
-pub(crate) const WINDOW_FREES_A_LIVE_CLAIM: Requests =
-    Requests(|call, view, effect| match effect {
-        Effect::Write(Write::Put(record), condition) if !view.ran => {
-            let now = view.now.floor_to_seconds();
-            let expired = Condition::Below(Attribute::Expiration, Operand::Seconds(now));
-            let expiration = Field::Value(now.plus(call.policy.expires_after));
-            let record = Record {
-                expiration,
-                ..record
-            };
-            Effect::Write(Write::Put(record), Condition::Any(vec![expired, condition]))
-        }
-        other => other,
-    });
+pub(crate) const WINDOW_FREES_A_LIVE_CLAIM: Rules = requesting(|view, effect| {
+    if let Effect::Write(Write::Put(record), condition) = effect
+        && !view.ran
+    {
+        let now = view.now.floor_to_seconds();
+        let expired = Condition::Below(Attribute::Expiration, Operand::Seconds(now));
+        record.expiration = Field::Value(now.plus(view.call.policy.expires_after));
+        *condition = Condition::Any(vec![expired, condition.clone()]);
+    }
+});
 
 /// A claim that failed counts as applied.
-pub(crate) const RUNS_ON_A_FAILED_CLAIM: Receives = Receives(|_, view, (_, input)| match input {
-    Input::Written(WriteResult::Failed { .. }) if !view.ran => {
-        (view.now, Input::Written(WriteResult::APPLIED))
+pub(crate) const RUNS_ON_A_FAILED_CLAIM: Rules = receiving(|view, input| {
+    if !view.ran && is_failure(input) {
+        *input = Input::Written(WriteResult::APPLIED);
     }
-    other => (view.now, other),
 });
 
 /// A call that lost its claim to another runs its handler again.
-pub(crate) const RUNS_AGAIN_AFTER_LOST_OWNERSHIP: Requests =
-    Requests(|_, _, effect| match effect {
-        Effect::Finish(end) if end.error_kind() == Some(ErrorKind::LostOwnership) => Effect::Run,
-        other => other,
-    });
+pub(crate) const RUNS_AGAIN_AFTER_LOST_OWNERSHIP: Rules = requesting(|_, effect| {
+    if matches!(effect, Effect::Finish(end) if end.error_kind() == Some(ErrorKind::LostOwnership)) {
+        *effect = Effect::Run;
+    }
+});
 
 /// Under `hold`, the end of the lease frees the claim.
-pub(crate) const TIME_FREES_A_HELD_CLAIM: Requests = Requests(|_, view, effect| match effect {
-    Effect::Write(Write::Put(record), condition) if !view.ran => {
+pub(crate) const TIME_FREES_A_HELD_CLAIM: Rules = requesting(|view, effect| {
+    if let Effect::Write(Write::Put(_), condition) = effect
+        && !view.ran
+    {
         let expired = Condition::Below(Attribute::InProgressExpiration, Operand::Millis(view.now));
-        Effect::Write(Write::Put(record), Condition::Any(vec![expired, condition]))
+        *condition = Condition::Any(vec![expired, condition.clone()]);
     }
-    other => other,
 });
 
 /// Under `hold`, a panic frees the claim as a failure does.
-pub(crate) const PANIC_FREES_A_HELD_CLAIM: Receives = Receives(|_, _, (now, input)| match input {
-    Input::HandlerEnded(end) if end.result == HandlerResult::Panicked => {
-        let result = HandlerResult::Failed("panic".to_owned());
-        (now, Input::HandlerEnded(HandlerEnd { result, ..end }))
+pub(crate) const PANIC_FREES_A_HELD_CLAIM: Rules = receiving(|_, input| {
+    if let Input::HandlerEnded(end) = input
+        && end.result == HandlerResult::Panicked
+    {
+        end.result = HandlerResult::Failed("panic".to_owned());
     }
-    other => (now, other),
 });
 
 /// An end that reports nothing counts as a failure that the handler reported.
-pub(crate) const UNREPORTED_COUNTS_AS_FAILURE: Receives =
-    Receives(|_, _, (now, input)| match input {
-        Input::HandlerEnded(HandlerEnd {
-            result: HandlerResult::Unreported(name),
-            ..
-        }) => {
-            let failed = HandlerResult::Failed(name);
-            (now, Input::HandlerEnded(failed.into()))
-        }
-        other => (now, other),
-    });
+pub(crate) const UNREPORTED_COUNTS_AS_FAILURE: Rules = receiving(|_, input| {
+    if let Input::HandlerEnded(end) = input
+        && let HandlerResult::Unreported(name) = &end.result
+    {
+        end.result = HandlerResult::Failed(name.clone());
+    }
+});
 
 /// A claim is written without a lease.
-pub(crate) const CLAIM_WITHOUT_LEASE: Requests = Requests(|_, view, effect| match effect {
-    Effect::Write(Write::Put(mut record), condition) if !view.ran => {
+pub(crate) const CLAIM_WITHOUT_LEASE: Rules = requesting(|view, effect| {
+    if let Effect::Write(Write::Put(record), _) = effect
+        && !view.ran
+    {
         record.in_progress_expiration = Field::Absent;
-        Effect::Write(Write::Put(record), condition)
     }
-    other => other,
 });
 
 // Deliberate faults of calls whose store fails.
 
+/// A run without a claim.
+const RUN: Effect = Effect::RunUnprotected {
+    maybe_claimed: false,
+};
+
 /// An open circuit counts as a claim.
-pub(crate) const OPEN_CIRCUIT_RUNS: Requests = Requests(|_, _, effect| match effect {
-    Effect::Finish(CallEnd {
-        resolution:
-            Resolution::Refuse(Refusal {
-                detail: Some(RefusalDetail::CircuitOpen(_)),
-                ..
-            }),
-        ..
-    }) => Effect::RunUnprotected {
-        maybe_claimed: false,
-    },
-    other => other,
+pub(crate) const OPEN_CIRCUIT_RUNS: Rules = requesting(|_, effect| {
+    if let Effect::Finish(end) = effect
+        && let Resolution::Refuse(Refusal { detail, .. }) = &end.resolution
+        && matches!(detail, Some(RefusalDetail::CircuitOpen(_)))
+    {
+        *effect = RUN;
+    }
 });
 
 /// A claim that failed is followed by a run, also under `fail`.
-pub(crate) const FAILED_CLAIM_RUNS: Requests = Requests(|_, _, effect| match effect {
-    Effect::Finish(end) if end.error_kind() == Some(ErrorKind::StoreFailed) => {
-        Effect::RunUnprotected {
-            maybe_claimed: false,
-        }
+pub(crate) const FAILED_CLAIM_RUNS: Rules = requesting(|_, effect| {
+    if matches!(effect, Effect::Finish(end) if end.error_kind() == Some(ErrorKind::StoreFailed)) {
+        *effect = RUN;
     }
-    other => other,
 });
 
 /// A call whose staged writes may not have been applied ends in its handler's own result.
-pub(crate) const UNCONFIRMED_WRITES_COUNT_AS_OWN: Requests =
-    Requests(|_, view, effect| match effect {
-        Effect::Finish(end)
-            if view.ran && end.error_kind() == Some(ErrorKind::CompletionUnknown) =>
-        {
-            Effect::Finish(CallEnd::own(None).with_staged(end.staged))
-        }
-        other => other,
-    });
+pub(crate) const UNCONFIRMED_WRITES_COUNT_AS_OWN: Rules = requesting(|view, effect| {
+    if let Effect::Finish(end) = effect
+        && view.ran
+        && end.error_kind() == Some(ErrorKind::CompletionUnknown)
+    {
+        *end = CallEnd::own(None).with_staged(end.staged);
+    }
+});
 
 /// A refused claim counts as a failure of the store: the record that prevents it is forgotten.
-pub(crate) const REFUSAL_COUNTS_AS_FAILURE: Receives =
-    Receives(|_, view, (now, input)| match input {
-        Input::Written(WriteResult::ConditionFailed { maybe_applied, .. }) if !view.ran => {
-            let failed = WriteResult::Failed {
-                maybe_applied,
-                kind: WriteErrorKind::Transient,
-            };
-            (now, Input::Written(failed))
-        }
-        other => (now, other),
-    });
+pub(crate) const REFUSAL_COUNTS_AS_FAILURE: Rules = receiving(|view, input| {
+    if let Input::Written(WriteResult::ConditionFailed { maybe_applied, .. }) = *input
+        && !view.ran
+    {
+        let kind = WriteErrorKind::Transient;
+        *input = Input::Written(WriteResult::Failed {
+            maybe_applied,
+            kind,
+        });
+    }
+});
 
 /// A call of the process that runs looks like one that only asks the store.
-pub(crate) const RUNNING_LEADER_IS_OVERLOOKED: Receives =
-    Receives(|_, _, (now, input)| match input {
-        Input::LeaderProgress(leader) => {
-            let stage = Stage::Claiming;
-            (now, Input::LeaderProgress(InFlight { stage, ..leader }))
-        }
-        other => (now, other),
-    });
+pub(crate) const RUNNING_LEADER_IS_OVERLOOKED: Rules = receiving(|_, input| {
+    if let Input::LeaderProgress(leader) = input {
+        leader.stage = Stage::Claiming;
+    }
+});
 
 // Deliberate faults of the read before the first claim.
 
 /// A read that finds no response starts the handler.
-pub(crate) struct RunsOnAnAbsentRead;
-
-impl Rules for RunsOnAnAbsentRead {
-    fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::Write(Write::Put(_), _) if view.claims == 0 => Effect::Run,
-            other => other,
+pub(crate) const RUNS_ON_AN_ABSENT_READ: Rules = Rules {
+    requests: |view, effect| {
+        if matches!(effect, Effect::Write(Write::Put(_), _)) && view.claims == 0 {
+            *effect = Effect::Run;
         }
-    }
-
-    fn counts_claims(&self) -> bool {
-        true
-    }
-}
+    },
+    counts_claims: true,
+    ..PRODUCTION
+};
 
 /// A read that finds no response counts as proof that the key is free, so that the claim needs no condition.
-pub(crate) struct ClaimsUnconditionallyAfterTheRead;
-
-impl Rules for ClaimsUnconditionallyAfterTheRead {
-    fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::Write(Write::Put(record), _) if view.claims == 0 => {
-                Effect::Write(Write::Put(record), Condition::All(Vec::new()))
-            }
-            other => other,
+pub(crate) const CLAIMS_UNCONDITIONALLY_AFTER_THE_READ: Rules = Rules {
+    requests: |view, effect| {
+        if let Effect::Write(Write::Put(_), condition) = effect
+            && view.claims == 0
+        {
+            *condition = always();
         }
-    }
-
-    fn counts_claims(&self) -> bool {
-        true
-    }
-}
+    },
+    counts_claims: true,
+    ..PRODUCTION
+};
 
 /// A response that the read finds is replayed without a check of its window.
-pub(crate) struct ReadIgnoresTheWindow;
-
-impl Rules for ReadIgnoresTheWindow {
-    fn receives(&self, _: &CallTerms, view: CallView, (now, input): Received) -> Received {
-        match &input {
-            Input::Read(Some(record))
-                if view.claims == 0 && record.status.value() == Some(&Status::Completed) =>
-            {
-                (EpochMillis::new(0), input)
-            }
-            _ => (now, input),
+pub(crate) const READ_IGNORES_THE_WINDOW: Rules = Rules {
+    receives: |view, input| {
+        if let Input::Read(Some(record)) = input
+            && view.claims == 0
+            && record.status.value() == Some(&Status::Completed)
+        {
+            view.now = EpochMillis::new(0);
         }
-    }
-
-    fn counts_claims(&self) -> bool {
-        true
-    }
-}
+    },
+    counts_claims: true,
+    ..PRODUCTION
+};
 
 /// A response that the read finds is replayed for any payload.
-pub(crate) struct ReadIgnoresThePayload;
-
-impl Rules for ReadIgnoresThePayload {
-    fn receives(&self, call: &CallTerms, view: CallView, (now, mut input): Received) -> Received {
-        if view.claims == 0
-            && matches!(input, Input::Read(_))
-            && let Some(record) = record_in(&mut input)
-        {
-            record.validation = call.validation.clone().into();
+pub(crate) const READ_IGNORES_THE_PAYLOAD: Rules = Rules {
+    receives: |view, input| {
+        if view.claims == 0 && matches!(input, Input::Read(_)) {
+            ignore_the_payload(view, input);
         }
-        (now, input)
-    }
-
-    fn counts_claims(&self) -> bool {
-        true
-    }
-}
+    },
+    counts_claims: true,
+    ..PRODUCTION
+};
 
 /// Each read is eventually consistent, also the one that finds out what became of a claim whose reply was lost.
-pub(crate) const EVERY_READ_IS_EVENTUAL: Requests = Requests(|_, _, effect| match effect {
-    Effect::Read(_) => Effect::Read(Consistency::Eventual),
-    other => other,
+pub(crate) const EVERY_READ_IS_EVENTUAL: Rules = requesting(|_, effect| {
+    if let Effect::Read(consistency) = effect {
+        *consistency = Consistency::Eventual;
+    }
 });
 
 // Deliberate faults of single flight.
 
 /// Calls of one key join, also with different payloads.
-pub(crate) struct SingleFlightIgnoresThePayload;
-
-impl Rules for SingleFlightIgnoresThePayload {
-    fn flight_key(&self, call: &CallTerms) -> InFlightKey {
-        key_without_payload(call)
-    }
-}
+pub(crate) const SINGLE_FLIGHT_IGNORES_THE_PAYLOAD: Rules = Rules {
+    flight_key: |call| {
+        InFlightKey::of(&CallTerms {
+            validation: None,
+            ..call.clone()
+        })
+    },
+    ..PRODUCTION
+};
 
 /// The same, and a shared response is used without a check of its payload.
-pub(crate) struct LeaderSharesWithAnotherPayload;
-
-impl Rules for LeaderSharesWithAnotherPayload {
-    fn flight_key(&self, call: &CallTerms) -> InFlightKey {
-        key_without_payload(call)
-    }
-
-    fn receives(&self, call: &CallTerms, _: CallView, (now, mut input): Received) -> Received {
-        if let Input::LeaderDone(Some(record)) = &mut input {
-            record.validation = call.validation.clone().into();
+pub(crate) const LEADER_SHARES_WITH_ANOTHER_PAYLOAD: Rules = Rules {
+    receives: |view, input| {
+        if let Input::LeaderDone(Some(record)) = input {
+            record.validation = view.call.validation.clone().into();
         }
-        (now, input)
-    }
-}
-
-fn key_without_payload(call: &CallTerms) -> InFlightKey {
-    InFlightKey::of(&CallTerms {
-        validation: None,
-        ..call.clone()
-    })
-}
+    },
+    ..SINGLE_FLIGHT_IGNORES_THE_PAYLOAD
+};
 
 /// A call is followed although its lease has expired.
-pub(crate) const LEADER_OUTLIVES_ITS_LEASE: Receives = Receives(|_, _, (now, input)| match input {
-    Input::LeaderProgress(flight) => {
-        let until = flight.until.max(now);
-        (now, Input::LeaderProgress(InFlight { until, ..flight }))
+pub(crate) const LEADER_OUTLIVES_ITS_LEASE: Rules = receiving(|view, input| {
+    if let Input::LeaderProgress(flight) = input {
+        flight.until = flight.until.max(view.now);
     }
-    other => (now, other),
 });
 
 /// A shared response is used without a check of its window.
-pub(crate) const FOLLOWER_IGNORES_THE_WINDOW: Receives =
-    Receives(|_, _, (now, input)| match input {
-        Input::LeaderDone(Some(_)) => (EpochMillis::new(0), input),
-        other => (now, other),
-    });
+pub(crate) const FOLLOWER_IGNORES_THE_WINDOW: Rules = receiving(|view, input| {
+    if matches!(input, Input::LeaderDone(Some(_))) {
+        view.now = EpochMillis::new(0);
+    }
+});
 
 /// A call follows another for twice the time that the protocol asks for.
-pub(crate) const FOLLOWER_IGNORES_ITS_DEADLINE: Requests = Requests(|_, _, effect| match effect {
-    Effect::AwaitLeader(at_most) => Effect::AwaitLeader(at_most * 2),
-    other => other,
+pub(crate) const FOLLOWER_IGNORES_ITS_DEADLINE: Rules = requesting(|_, effect| {
+    if let Effect::AwaitLeader(at_most) = effect {
+        *at_most *= 2;
+    }
 });
 
 /// A waiting call is followed although the lease that it waits for has expired.
-pub(crate) const WAIT_OUTLIVES_THE_LEASE: Receives = Receives(|_, _, (now, input)| match input {
-    Input::LeaderProgress(InFlight {
-        stage: Stage::Waiting { round, .. },
-        until,
-    }) => {
-        let stage = Stage::Waiting { until: None, round };
-        (now, Input::LeaderProgress(InFlight { stage, until }))
+pub(crate) const WAIT_OUTLIVES_THE_LEASE: Rules = receiving(|_, input| {
+    if let Input::LeaderProgress(flight) = input
+        && let Stage::Waiting { until, .. } = &mut flight.stage
+    {
+        *until = None;
     }
-    other => (now, other),
 });
 
 /// A leader shares a response before it is confirmed.
-pub(crate) struct LeaderSharesUnconfirmed;
-
-impl Rules for LeaderSharesUnconfirmed {
-    fn shares(&self, end: &CallEnd, asked: &Effect) -> Option<Record> {
-        match asked {
-            Effect::Write(Write::Update(change), _) if change.set.data.exists() => {
-                Some(change.set.clone())
-            }
-            _ => end.confirmed_record().cloned(),
+pub(crate) const LEADER_SHARES_UNCONFIRMED: Rules = Rules {
+    shares: |end, asked| match asked {
+        Effect::Write(Write::Update(change), _) if change.set.data.exists() => {
+            Some(change.set.clone())
         }
-    }
-}
+        _ => end.confirmed_record().cloned(),
+    },
+    ..PRODUCTION
+};
 
 // Deliberate faults of steps: their claims, their writes and their release.
 
 /// A run begins with the steps that the failed claim brought back, and not with those after the takeover.
-pub(crate) struct StepsOfTheFailedClaim;
-
-impl Rules for StepsOfTheFailedClaim {
-    fn remembers(&self, input: &Input) -> Option<RecordedSteps> {
-        match input {
-            Input::Written(WriteResult::ConditionFailed { existing, .. }) => {
-                existing.as_ref()?.steps.value().cloned()
-            }
-            _ => None,
+pub(crate) const STEPS_OF_THE_FAILED_CLAIM: Rules = Rules {
+    remembers: |input| match input {
+        Input::Written(WriteResult::ConditionFailed { existing, .. }) => {
+            existing.as_ref()?.steps.value().cloned()
         }
-    }
-
-    fn steps(&self, read: RecordedSteps, seen: Option<&RecordedSteps>) -> RecordedSteps {
-        seen.cloned().unwrap_or(read)
-    }
-}
+        _ => None,
+    },
+    ..PRODUCTION
+};
 
 /// A takeover replaces the whole record, on the same condition.
-pub(crate) const TAKEOVER_BY_PUT: Requests = Requests(|call, _, effect| match effect {
-    Effect::Write(Write::Update(change), condition) if change.set.owner.exists() => {
-        let claim = Record {
+pub(crate) const TAKEOVER_BY_PUT: Rules = requesting(|view, effect| {
+    if let Effect::Write(write, _) = effect
+        && let Write::Update(change) = write
+        && change.set.owner.exists()
+    {
+        *write = Write::Put(Record {
             status: Field::Value(Status::InProgress),
-            validation: call.validation.clone().into(),
+            validation: view.call.validation.clone().into(),
             steps: Field::Value(RecordedSteps::default()),
-            ..change.set
-        };
-        Effect::Write(Write::Put(claim), condition)
+            ..change.set.clone()
+        });
     }
-    other => other,
 });
 
 /// A takeover does not ask whether the lease is the one that was read.
-pub(crate) const TAKEOVER_WITHOUT_LEASE: Requests =
-    Requests(|_, _, effect| without_comparison(effect, Attribute::InProgressExpiration));
+pub(crate) const TAKEOVER_WITHOUT_LEASE: Rules =
+    requesting(|_, effect| remove_comparison(effect, Attribute::InProgressExpiration));
 
 /// A call takes over the steps of any payload.
-pub(crate) struct TakeoverOfAnotherPayload;
-
-impl Rules for TakeoverOfAnotherPayload {
-    fn receives(&self, call: &CallTerms, view: CallView, (now, mut input): Received) -> Received {
+pub(crate) const TAKEOVER_OF_ANOTHER_PAYLOAD: Rules = Rules {
+    receives: |view, input| {
         if !view.ran
-            && let Some(record) = record_in(&mut input)
-            && record.in_progress_expiration.value() < Some(&now)
+            && let Some(record) = record_in(input)
+            && record.in_progress_expiration.value() < Some(&view.now)
             && record.status.value() == Some(&Status::InProgress)
         {
-            record.validation = call.validation.clone().into();
+            record.validation = view.call.validation.clone().into();
         }
-        (now, input)
-    }
-
-    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
-        without_comparison(effect, Attribute::Validation)
-    }
-}
+    },
+    requests: |_, effect| remove_comparison(effect, Attribute::Validation),
+    ..PRODUCTION
+};
 
 /// The result of a step is written without its fence.
-pub(crate) const UNFENCED_STEP: Requests = Requests(|_, _, effect| match effect {
-    Effect::Write(step @ Write::Step { .. }, _) => {
-        Effect::Write(step, Condition::Exists(Attribute::Steps))
+pub(crate) const UNFENCED_STEP: Rules = requesting(|_, effect| {
+    if let Effect::Write(Write::Step { .. }, condition) = effect {
+        *condition = Condition::Exists(Attribute::Steps);
     }
-    other => other,
 });
 
 /// The release after a failure deletes the record, with its steps and its mark.
-pub(crate) const RELEASE_DELETES_ALL: Requests = Requests(|_, _, effect| match effect {
-    Effect::Write(Write::Update(change), condition) if change.set.failure.exists() => {
-        Effect::Write(Write::Delete, condition)
+pub(crate) const RELEASE_DELETES_ALL: Rules = requesting(|_, effect| {
+    if let Effect::Write(write, _) = effect
+        && matches!(write, Write::Update(change) if change.set.failure.exists())
+    {
+        *write = Write::Delete;
     }
-    other => other,
 });
 
 /// Removes the comparison of one attribute from the condition of a takeover.
-fn without_comparison(effect: Effect, attribute: Attribute) -> Effect {
-    let is_of = |condition: &Condition| match condition {
-        Condition::Equals(of, _) | Condition::Missing(of) => *of == attribute,
-        _ => false,
-    };
-    match effect {
-        Effect::Write(Write::Update(change), Condition::All(mut all))
-            if change.set.owner.exists() =>
-        {
-            all.retain(|condition| !is_of(condition));
-            Effect::Write(Write::Update(change), Condition::All(all))
-        }
-        other => other,
+fn remove_comparison(effect: &mut Effect, attribute: Attribute) {
+    if let Effect::Write(Write::Update(change), Condition::All(all)) = effect
+        && change.set.owner.exists()
+    {
+        all.retain(|condition| match condition {
+            Condition::Equals(of, _) | Condition::Missing(of) => *of != attribute,
+            _ => true,
+        });
     }
 }
 
 // Deliberate faults of a completion with staged writes.
 
 /// The transaction has no condition on the record, so a repeated send is applied again.
-pub(crate) const REPEATS_WITHOUT_FENCE: Requests = Requests(|_, _, effect| match effect {
-    Effect::Transact(write, _) => Effect::Transact(write, Condition::All(Vec::new())),
-    other => other,
+pub(crate) const REPEATS_WITHOUT_FENCE: Rules = requesting(|_, effect| {
+    if let Effect::Transact(_, condition) = effect {
+        *condition = always();
+    }
 });
 
 /// The completion is written alone, and the staged writes are left out.
-pub(crate) const COMPLETES_WITHOUT_THE_WRITES: Requests = Requests(|_, _, effect| match effect {
-    Effect::Transact(write, condition) => Effect::Write(write, condition),
-    other => other,
+pub(crate) const COMPLETES_WITHOUT_THE_WRITES: Rules = requesting(|_, effect| {
+    if let Effect::Transact(write, condition) = effect {
+        *effect = Effect::Write(write.clone(), condition.clone());
+    }
 });
 
 /// A rejection counts as final: the claim is not released, so an earlier send can still be applied.
-pub(crate) const REJECTS_WITHOUT_A_RELEASE: Requests = Requests(|_, view, effect| match effect {
-    Effect::Write(Write::Delete, _) if view.ran => {
+pub(crate) const REJECTS_WITHOUT_A_RELEASE: Rules = requesting(|view, effect| {
+    if view.ran && matches!(effect, Effect::Write(Write::Delete, _)) {
         let rejected = CallEnd::refused(ErrorKind::TransactionRejected);
-        Effect::Finish(rejected.with_staged(Some(StagedEnd::Rejected)))
+        *effect = Effect::Finish(rejected.with_staged(Some(StagedEnd::Rejected)));
     }
-    other => other,
 });
 
-/// The release after a rejection deletes unconditionally.
-pub(crate) const RELEASES_A_REJECTION_WITHOUT_FENCE: Requests =
-    Requests(|_, view, effect| match effect {
-        Effect::Write(Write::Delete, _) if view.ran => {
-            Effect::Write(Write::Delete, Condition::All(Vec::new()))
-        }
-        other => other,
-    });
-
 /// The condition of a staged write decides before that of the record, and the rejection counts as final.
-pub(crate) struct BusinessConditionDecidesFirst;
-
-impl Rules for BusinessConditionDecidesFirst {
-    fn receives(&self, _: &CallTerms, view: CallView, (now, input): Received) -> Received {
-        match input {
-            Input::Written(WriteResult::ConditionFailed { maybe_applied, .. }) if view.ran => {
-                (now, Input::Written(WriteResult::Rejected { maybe_applied }))
-            }
-            other => (now, other),
+pub(crate) const BUSINESS_CONDITION_DECIDES_FIRST: Rules = Rules {
+    receives: |view, input| {
+        if let Input::Written(WriteResult::ConditionFailed { maybe_applied, .. }) = *input
+            && view.ran
+        {
+            *input = Input::Written(WriteResult::Rejected { maybe_applied });
         }
-    }
-
-    fn requests(&self, call: &CallTerms, view: CallView, effect: Effect) -> Effect {
-        REJECTS_WITHOUT_A_RELEASE.requests(call, view, effect)
-    }
-}
+    },
+    ..REJECTS_WITHOUT_A_RELEASE
+};
 
 /// The call does not know that another send of its claim may still arrive.
-pub(crate) const FORGETS_A_LATE_CLAIM: Receives = Receives(|_, _, (now, input)| match input {
-    Input::Written(WriteResult::Applied { replaced, .. }) => {
-        let applied = WriteResult::Applied {
-            replaced,
-            maybe_again: false,
-        };
-        (now, Input::Written(applied))
+pub(crate) const FORGETS_A_LATE_CLAIM: Rules = receiving(|_, input| {
+    if let Input::Written(WriteResult::Applied { maybe_again, .. }) = input {
+        *maybe_again = false;
     }
-    other => (now, other),
 });
 
 /// A release that failed after a rejection counts as applied.
-pub(crate) const FAILED_RELEASE_COUNTS_AS_RELEASED: Receives =
-    Receives(|_, view, (now, input)| match input {
-        // Only a release is sent once and fails for good here.
-        Input::Written(WriteResult::Failed {
-            kind: WriteErrorKind::Transient,
-            ..
-        }) if view.releases => (now, Input::Written(WriteResult::APPLIED)),
-        other => (now, other),
-    });
+pub(crate) const FAILED_RELEASE_COUNTS_AS_RELEASED: Rules = receiving(|view, input| {
+    // Only a release is sent once and fails for good here.
+    if let Input::Written(WriteResult::Failed { kind, .. }) = input
+        && *kind == WriteErrorKind::Transient
+        && view.releases
+    {
+        *input = Input::Written(WriteResult::APPLIED);
+    }
+});
+
+// Deliberate faults of a decision.
+
+/// A decision is applied to any claim, not only to the one that the operator saw.
+pub(crate) const DECIDES_ABOUT_ANY_CLAIM: Rules = deciding(|decided| {
+    let status = Operand::Text(Status::InProgress.as_str().to_owned());
+    decided.condition = Condition::Equals(Attribute::Status, status);
+});
+
+/// A freed key counts as one whose run reported that it had no effect.
+pub(crate) const DECISION_REPORTS: Rules = deciding(|decided| {
+    if let Write::Update(change) = &mut decided.write
+        && change.set.failure.exists()
+    {
+        change.set.failure = Field::Value("E".to_owned());
+    }
+});
+
+/// A decision leaves the token of the owner in the record.
+pub(crate) const DECISION_KEEPS_THE_OWNER: Rules = deciding(|decided| {
+    if let Write::Update(change) = &mut decided.write {
+        change.remove.retain(|removed| *removed != Attribute::Owner);
+    }
+});

@@ -24,7 +24,7 @@ const BEGINNING: i64 = 1_000_000_000;
 /// What the checker explores.
 pub(crate) struct Scenario {
     pub(crate) bounds: Bounds,
-    pub(crate) rules: &'static dyn Rules,
+    pub(crate) rules: &'static Rules,
     goals: &'static [Goal],
     /// One bit for each broken promise that was found. Only the first discovery is kept, because it has the shortest path.
     broken: AtomicU64,
@@ -33,7 +33,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    pub(crate) fn new(bounds: Bounds, rules: &'static dyn Rules, goals: &'static [Goal]) -> Self {
+    pub(crate) fn new(bounds: Bounds, rules: &'static Rules, goals: &'static [Goal]) -> Self {
         Self {
             bounds,
             rules,
@@ -190,26 +190,7 @@ impl Model for Scenario {
             phase: Phase::NotStarted,
             trace: Trace {
                 ran_in: NEVER,
-                ending: None,
-                tried_release: false,
-                unreported: 0,
-                first: false,
-                recognised: false,
-                after_failure: false,
-                restored: false,
-                found_stale: false,
-                misled: false,
-                waited: false,
-                waited_on: false,
-                followed: false,
-                store_failed: false,
-                met: false,
-                unprotected: false,
-                resumed: false,
-                lost_in_a_step: false,
-                known: Default::default(),
-                rejected: false,
-                rejection_released: false,
+                ..Trace::default()
             },
         };
         let python = match self.bounds.python {

@@ -1,401 +1,202 @@
-//! The scenarios that every test run explores, each about one subject.
+//! The scenarios that every test run explores.
+//!
+//! A row is `name | calls | bounds`. The words of a call are its policies and the endings that its handler can have. The words of the
+//! bounds are the faults, and what differs from four ticks of a second, a window of a minute and right clocks: `ahead` are clocks of
+//! up to a tick ahead, `off` are clocks that are off by up to a tick.
 
-mod reading_first;
-mod staging;
-mod steps;
-mod unprotected;
+use super::bounds::Bounds;
 
-pub(crate) use crate::operator::{
-    decided_beside_a_takeover, decided_in_one_process, decided_while_holding, quiet_decided,
-};
-pub(crate) use reading_first::*;
-pub(crate) use staging::*;
-pub(crate) use steps::*;
-pub(crate) use unprotected::*;
+macro_rules! scenarios {
+    ($($scenario:ident: $row:literal;)+) => {
+        $(pub(crate) fn $scenario() -> Bounds {
+            Bounds::of($row)
+        })+
+    };
+}
 
-use super::bounds::{Bounds, Delivery, Ending, Python};
+scenarios! {
+    two_calls: "two calls | responds, responds | ticks=3 lost=2 failures=1";
+    clocks_off: "clocks off by a tick | responds, responds | ticks=3 off lost=1 delays=1";
+    every_ending: "every ending | responds too-large not-json unreadable unstored fails unreported panics, \
+        records responds too-large not-json unreadable unstored fails unreported panics | lost=1";
+    two_payloads: "two payloads | payload=p responds, payload=p responds, payload=q responds unstored | ticks=3 delays=1";
+    evicted: "evicted by an operator | responds, responds | lost=1 evictions=1";
+    windows_end: "windows end, TTL deletes | responds, responds | window=1 ttl ahead lost=1";
+    half_seconds: "ticks of half a second | responds, responds | tick-ms=500 window=1 ticks=6 ttl lost=1";
+    without_deadline: "no deadline known | no-deadline responds, no-deadline responds | lost=2";
+    every_call_holds: "all calls hold | holds responds fails unreported panics, \
+        holds records responds fails unreported panics | lost=1 failures=1 delays=1";
+    some_hold: "some hold | records responds fails unreported panics, holds records responds fails unreported panics \
+        | ticks=3 window=1 ttl lost=1 evictions=1";
+    some_wait: "some wait | responds fails, waits lease=3 responds | lost=1 failures=1";
+    cached: "a local cache | cached payload=p responds, cached payload=p responds, cached payload=q responds \
+        | ticks=3 window=1 ttl evictions=1";
+    many_losses: "one call, many losses | responds | ticks=2 lost=4 failures=1";
+    kills: "a kill as a step | responds, responds | lost=1 kills=1";
+    three_calls: "three calls | responds, responds, responds | ticks=3 lost=1";
+    three_runs: "three runs of one key | responds fails unreported, responds fails unreported, \
+        responds fails unreported | ticks=3";
+    quiet: "two calls, no faults | responds, responds";
+    quiet_failing: "two calls that may fail | responds fails, responds fails";
+    quiet_holding: "two calls that hold | holds responds, holds responds";
+    quiet_holding_panics: "two calls that hold and may panic | holds responds fails unreported panics, \
+        holds responds fails unreported panics";
+    quiet_payloads: "two calls of two payloads | payload=p responds, payload=q responds";
+    quiet_short_window: "a window shorter than the lease | lease=3 responds, responds | window=1";
+}
 
-/// All endings of a handler.
-pub(crate) const ALL_ENDINGS: &[Ending] = &[
-    Ending::Responds,
-    Ending::RespondsTooLarge,
-    Ending::RespondsWithoutJson,
-    Ending::RespondsUnreadably,
-    Ending::RespondsUnstored,
-    Ending::Fails,
-    Ending::FailsUnreported,
-    Ending::Panics,
+// Calls of one process, of which those that are near each other see each other.
+scenarios! {
+    in_one_process: "in one process | near responds fails, near waits lease=3 responds | ticks=3 lost=1";
+    waiting_in_one_process: "beside a call that waits | responds fails, near waits lease=3 responds, \
+        near waits lease=2 responds | ticks=3";
+    windows_end_in_one_process: "windows end in one process | near cached responds, near cached waits lease=3 responds \
+        | window=1 ttl ahead delays=1";
+    holding_in_one_process: "all calls hold in one process | near holds records responds fails unreported panics, \
+        near holds waits lease=3 responds fails unreported panics | lost=1";
+    one_process_without_deadline: "no deadline known in one process | near no-deadline responds fails, \
+        near no-deadline waits lease=2 responds | lost=1";
+    two_payloads_in_one_process: "two payloads in one process | near payload=p responds unstored, \
+        near payload=p waits lease=2 responds, near payload=q responds | ticks=3 kills=1";
+    quiet_payloads_in_one_process: "two calls of two payloads in one process | near payload=p responds, \
+        near payload=q waits lease=3 responds";
+    quiet_in_one_process: "two calls in one process | near responds, near waits lease=3 responds";
+    quiet_waiting_in_one_process: "beside a call that waits, no faults | responds, near waits lease=3 responds, near responds";
+    quiet_in_one_process_short_window: "two calls in one process, a short window | near responds, \
+        near waits lease=3 responds | window=1";
+    failing_in_one_process: "a store that fails once | near responds, near waits lease=3 responds, responds \
+        | ticks=2 failures=1";
+}
+
+// Beside a run of a Python function with the same key: `late-python` can outlive its lease, which is its number of ticks.
+scenarios! {
+    beside_python: "beside Python | lease=2 responds, lease=2 responds | python=1 ticks=3 window=1 ahead lost=1";
+    late_python: "beside a Python run that outlives its lease | payload=p responds, payload=q responds \
+        | late-python=2 ticks=3 window=1 lost=1";
+    reading_first_beside_python: "beside Python, both read first | reads-first lease=2 responds, \
+        reads-first waits lease=2 responds | python=1 ticks=3 window=1 stale=2 ahead";
+    a_step_beside_python: "a step beside Python | keeps-steps responds, keeps-steps waits lease=3 responds \
+        | python=1 ticks=3 window=1";
+}
+
+// An operator decides about a held key.
+scenarios! {
+    decided_while_holding: "all calls hold, an operator decides | holds responds fails unreported panics, \
+        holds records responds fails unreported panics | lost=1 decisions=1";
+    decided_beside_a_takeover: "some hold, an operator decides | responds too-large, holds responds too-large \
+        | ticks=3 lost=1 decisions=1";
+    decided_in_one_process: "all calls hold in one process, an operator decides | near holds cached responds fails, \
+        near holds cached waits lease=3 responds fails | ticks=3 decisions=1";
+    quiet_decided: "an operator decides, no faults | responds, responds | decisions=1";
+}
+
+// Calls that read the record before they claim it.
+scenarios! {
+    reading_first: "some read first | responds fails, reads-first responds | ticks=3 stale=2 lost=1 failures=1";
+    stale_reads: "stale reads, windows end | reads-first responds, reads-first responds \
+        | ticks=3 window=1 ttl stale=2 ahead evictions=1";
+    two_payloads_reading_first: "two payloads, all read first | reads-first payload=p responds, \
+        reads-first payload=p responds, reads-first payload=q responds unstored | ticks=3 stale=2";
+    holding_and_reading_first: "all calls hold and read first | reads-first holds responds fails unreported panics, \
+        reads-first holds records responds fails unreported panics | stale=2 lost=1";
+    reading_first_in_one_process: "in one process, some read first | responds, reads-first near responds, \
+        reads-first near waits lease=2 responds | ticks=2 stale=1";
+    quiet_reading_first: "two calls that read first | reads-first responds, reads-first responds | window=1 stale=1";
+    quiet_payloads_reading_first: "two calls of two payloads that read first | reads-first payload=p responds, \
+        reads-first payload=q responds | stale=1";
+    stale_after_a_loss: "a lost reply and stale states | lease=2 responds fails, lease=2 responds fails | stale=2 lost=1";
+}
+
+// A store that fails before the handler: calls that run all the same, and the circuit breaker.
+scenarios! {
+    unprotected: "all run unprotected | unprotected responds fails, unprotected responds | ticks=3 lost=1 failures=1";
+    some_unprotected: "one runs unprotected | unprotected responds, records responds | lost=1 failures=1 delays=1";
+    unprotected_in_one_process: "all run unprotected in one process | unprotected near responds, \
+        unprotected near waits lease=3 responds | ticks=3 failures=2";
+    unprotected_under_hold: "all hold, and would run unprotected | unprotected holds breaker responds, \
+        unprotected holds breaker responds | lost=1 failures=1";
+    breaker: "a circuit breaker | breaker responds fails, breaker reads-first responds | ticks=3 lost=1 failures=1";
+    breaker_and_unprotected: "a circuit breaker, one runs unprotected | breaker unprotected responds, breaker responds \
+        | ticks=3 lost=1";
+    quiet_breaker: "two calls that ask the breaker | breaker responds, breaker responds";
+    failing_unprotected: "two calls that may run unprotected | unprotected responds, unprotected responds | failures=1";
+    failing: "two calls, one failure | responds, responds | failures=1";
+}
+
+// Calls with steps.
+scenarios! {
+    with_a_step: "with a step | keeps-steps responds fails, keeps-steps responds fails | ticks=3 lost=1 failures=1";
+    with_two_steps: "with two steps | keeps-steps responds fails, keeps-steps responds fails | ticks=3 steps=2";
+    a_step_and_clocks_off: "a step, clocks off by a tick | keeps-steps responds, keeps-steps responds | ticks=3 off delays=1";
+    a_step_without_deadline: "a step, no deadline known | keeps-steps no-deadline responds, \
+        keeps-steps no-deadline responds | ticks=3 lost=1";
+    a_step_under_hold: "a step, all calls hold | keeps-steps holds responds fails unreported panics, \
+        keeps-steps holds records responds fails unreported panics | ticks=3 lost=1 failures=1";
+    a_forgotten_step: "a step that a failure forgets | forgets-steps records responds fails, \
+        keeps-steps responds unstored | ticks=3 lost=1";
+    a_step_of_two_payloads: "a step, two payloads | keeps-steps payload=p responds fails, \
+        keeps-steps payload=p responds fails, keeps-steps payload=q responds fails | ticks=2";
+    a_step_and_windows_end: "a step, windows end | keeps-steps responds fails, keeps-steps responds fails \
+        | window=1 ttl lost=1";
+    a_step_beside_none: "a step beside a call without | keeps-steps responds, responds | ticks=3 lost=1 evictions=1";
+    a_step_and_unprotected: "a step, one runs unprotected | keeps-steps unprotected responds fails, \
+        keeps-steps responds fails | ticks=3 lost=1 failures=1";
+    quiet_step: "two calls with a step | keeps-steps responds, keeps-steps responds";
+    quiet_failing_step: "two calls with a step that may fail | keeps-steps responds fails, keeps-steps responds fails";
+    quiet_step_of_two_payloads: "two calls of two payloads with a step | keeps-steps payload=p responds, \
+        keeps-steps payload=q responds";
+}
+
+// Calls whose handlers stage writes.
+scenarios! {
+    staged_writes: "both stage writes | stages, stages | ticks=3 lost=1 changes=2";
+    staged_with_tokens: "both stage writes, the store knows tokens | stages, stages | ticks=2 tokens lost=1 changes=1";
+    staged_and_evicted: "both stage writes, evicted | stages, stages | ticks=2 lost=1 evictions=1 changes=1";
+    staged_endings: "one stages writes or not | records stages stages-too-large unstored fails, stages \
+        | ticks=2 lost=1 changes=2";
+    staged_and_held: "both stage writes and hold | holds stages panics, holds records stages panics \
+        | ticks=2 lost=1 changes=2";
+    staged_and_windows_end: "both stage writes, windows end | stages, stages | ticks=3 window=1 ttl lost=1 changes=1";
+    staged_in_one_process: "in one process, all stage writes | stages, near stages, near stages | ticks=2 changes=1";
+    staged_and_unprotected: "one call that stages writes runs unprotected | unprotected stages \
+        | ticks=1 lost=2 failures=1 changes=1";
+    conflicts: "both meet a transaction and hold | holds responds stages, holds responds stages | ticks=3 conflicts=2";
+    one_staged_write: "one call that stages writes | lease=2 stages | lost=1 failures=1 changes=2";
+    late_staged_write: "one call that stages writes, two losses | stages | lost=2 changes=2";
+    late_and_evicted: "one call that stages writes, two losses, evicted | stages | tokens lost=2 evictions=1 changes=1";
+    late_and_evicted_without_tokens: "one call that stages writes, two losses, evicted | stages \
+        | lost=2 evictions=1 changes=1";
+    quiet_staged: "two calls that stage writes | stages, stages";
+}
+
+/// Larger scenarios, which are explored only on request.
+pub(crate) const LARGER: &[&str] = &[
+    "three calls, two losses | responds, responds, responds | lost=2",
+    "three calls, clocks off | responds, responds, responds | ticks=3 ahead lost=1 delays=1",
+    "three calls of two payloads, some wait | payload=p responds fails, payload=p records waits lease=2 responds, \
+        payload=q responds unstored | lost=1",
+    "three calls, all hold | holds responds fails unreported panics, holds responds fails unreported panics, \
+        holds records responds fails unreported panics | lost=1 delays=1",
+    "two calls, every ending, store fails | responds too-large not-json unreadable unstored fails unreported panics, \
+        records responds too-large not-json unreadable unstored fails unreported panics | lost=1 failures=1",
+    "two calls beside Python, clocks off | responds, responds | python=1 window=2 ttl ahead lost=1",
+    "four calls | responds, responds, responds, responds | ticks=3 lost=1",
+    "three calls in one process | near responds fails, near responds, near waits lease=3 responds | ticks=3 lost=1",
+    "two payloads in one process, evicted | near payload=p responds unstored, \
+        near payload=p waits lease=2 cached responds, near payload=q cached responds | ticks=3 kills=1 evictions=1",
+    "in one process, all read first, windows end | reads-first responds, reads-first near cached responds, \
+        reads-first near cached waits lease=2 responds | ticks=3 window=1 ttl stale=1",
+    "two calls, two losses, all run unprotected | unprotected responds fails, unprotected responds \
+        | ticks=3 lost=2 failures=1",
+    "three calls, all read first | reads-first responds fails, reads-first responds, reads-first responds \
+        | ticks=3 stale=3 lost=1",
+    "two calls, everything fails, windows end | cached responds, cached responds \
+        | ticks=3 window=1 ttl ahead lost=1 delays=1 evictions=1",
+    "both stage writes, two losses | stages, stages | ticks=3 lost=2 failures=1 changes=2",
+    "both stage writes, two losses, evicted | stages, stages | ticks=3 tokens lost=2 evictions=1 changes=1",
+    "both stage writes or not | stages stages-too-large unstored fails, records stages stages-too-large unstored fails \
+        | ticks=3 lost=1 changes=2",
+    "both stage writes and hold, the store fails | holds stages panics, holds records stages panics \
+        | lost=1 failures=1 changes=1",
+    "both stage writes, windows end, clocks off | stages, stages | window=1 ttl ahead lost=1 changes=1",
 ];
-/// The endings that differ under `hold`.
-pub(crate) const REPORTED_OR_NOT: &[Ending] = &[
-    Ending::Responds,
-    Ending::Fails,
-    Ending::FailsUnreported,
-    Ending::Panics,
-];
-/// The endings that differ in the mark that a release leaves.
-const FAILS_REPORTED_OR_NOT: &[Ending] =
-    &[Ending::Responds, Ending::Fails, Ending::FailsUnreported];
-pub(crate) const RESPONDS_OR_FAILS: &[Ending] = &[Ending::Responds, Ending::Fails];
-pub(crate) const STORED_OR_NOT: &[Ending] = &[Ending::Responds, Ending::RespondsUnstored];
-
-/// Returns a delivery with the default settings.
-pub(crate) fn plain() -> Delivery {
-    Delivery::plain()
-}
-
-/// Returns a scenario of two calls, with lost replies and a failure of the store.
-pub(crate) fn two_calls() -> Bounds {
-    Bounds::new("two calls", vec![plain(), plain()]).with(|it| {
-        it.ticks = 3;
-        it.faults.lost_replies = 2;
-        it.faults.failures = 1;
-    })
-}
-
-/// Returns a scenario of two calls whose clocks are off by up to a tick.
-pub(crate) fn clocks_off() -> Bounds {
-    Bounds::new("clocks off by a tick", vec![plain(), plain()]).with(|it| {
-        it.ticks = 3;
-        it.skews = &[-1, 0, 1];
-        it.faults.lost_replies = 1;
-        it.faults.delays = 1;
-    })
-}
-
-/// Returns a scenario of two calls whose handlers end in every way; one call records failures.
-pub(crate) fn every_ending() -> Bounds {
-    let any = || plain().ending(ALL_ENDINGS);
-    Bounds::new("every ending", vec![any(), any().recording()])
-        .with(|it| it.faults.lost_replies = 1)
-}
-
-/// Returns a scenario of three calls, one of them with another payload.
-pub(crate) fn two_payloads() -> Bounds {
-    let calls = vec![
-        plain().of_payload("p"),
-        plain().of_payload("p"),
-        plain().of_payload("q").ending(STORED_OR_NOT),
-    ];
-    Bounds::new("two payloads", calls).with(|it| {
-        it.ticks = 3;
-        it.faults.delays = 1;
-    })
-}
-
-/// Returns a scenario of two calls, and an eviction by an operator.
-pub(crate) fn evicted() -> Bounds {
-    Bounds::new("evicted by an operator", vec![plain(), plain()]).with(|it| {
-        it.faults.lost_replies = 1;
-        it.faults.evictions = 1;
-    })
-}
-
-/// Returns a scenario of two calls whose window ends, and a TTL that deletes.
-pub(crate) fn windows_end() -> Bounds {
-    Bounds::new("windows end, TTL deletes", vec![plain(), plain()]).with(|it| {
-        it.window_s = 1;
-        it.ttl = true;
-        it.skews = &[0, 1];
-        it.faults.lost_replies = 1;
-    })
-}
-
-/// Returns a scenario of two calls with ticks of half a second: a window ends at a whole second.
-pub(crate) fn half_seconds() -> Bounds {
-    Bounds::new("ticks of half a second", vec![plain(), plain()]).with(|it| {
-        it.tick_ms = 500;
-        it.window_s = 1;
-        it.ticks = 6;
-        it.ttl = true;
-        it.faults.lost_replies = 1;
-    })
-}
-
-/// Returns a scenario of two calls that know no deadline.
-pub(crate) fn without_deadline() -> Bounds {
-    let call = || plain().without_deadline();
-    Bounds::new("no deadline known", vec![call(), call()]).with(|it| it.faults.lost_replies = 2)
-}
-
-/// Returns a scenario of two calls that hold; one of them records failures.
-pub(crate) fn every_call_holds() -> Bounds {
-    let call = || plain().holding().ending(REPORTED_OR_NOT);
-    Bounds::new("all calls hold", vec![call(), call().recording()]).with(|it| {
-        it.faults.lost_replies = 1;
-        it.faults.failures = 1;
-        it.faults.delays = 1;
-    })
-}
-
-/// Returns a scenario of two calls that record failures; one of them holds.
-pub(crate) fn some_hold() -> Bounds {
-    let call = || plain().ending(REPORTED_OR_NOT).recording();
-    Bounds::new("some hold", vec![call(), call().holding()]).with(|it| {
-        it.ticks = 3;
-        it.window_s = 1;
-        it.ttl = true;
-        it.faults.lost_replies = 1;
-        it.faults.evictions = 1;
-    })
-}
-
-/// Returns a scenario of two calls; one of them waits.
-pub(crate) fn some_wait() -> Bounds {
-    Bounds::new(
-        "some wait",
-        vec![
-            plain().ending(RESPONDS_OR_FAILS),
-            plain().waiting().leased(3),
-        ],
-    )
-    .with(|it| {
-        it.faults.lost_replies = 1;
-        it.faults.failures = 1;
-    })
-}
-
-/// Returns a scenario of three calls with a local cache, one of them with another payload.
-pub(crate) fn cached() -> Bounds {
-    let calls = vec![
-        plain().of_payload("p").cached(),
-        plain().of_payload("p").cached(),
-        plain().of_payload("q").cached(),
-    ];
-    Bounds::new("a local cache", calls).with(|it| {
-        it.ticks = 3;
-        it.window_s = 1;
-        it.ttl = true;
-        it.faults.evictions = 1;
-    })
-}
-
-/// Returns a scenario of two calls of one process; one of them waits.
-pub(crate) fn in_one_process() -> Bounds {
-    let calls = vec![
-        plain().in_one_process().ending(RESPONDS_OR_FAILS),
-        plain().in_one_process().waiting().leased(3),
-    ];
-    Bounds::new("in one process", calls).with(|it| {
-        it.ticks = 3;
-        it.faults.lost_replies = 1;
-    })
-}
-
-/// Returns a scenario of two calls of one process that wait, beside a call of another process.
-pub(crate) fn waiting_in_one_process() -> Bounds {
-    Bounds::new(
-        "beside a call that waits",
-        vec![
-            plain().ending(RESPONDS_OR_FAILS),
-            plain().in_one_process().waiting().leased(3),
-            plain().in_one_process().waiting().leased(2),
-        ],
-    )
-    .with(|it| it.ticks = 3)
-}
-
-/// Returns a scenario of two calls of one process with a local cache, whose window ends.
-pub(crate) fn windows_end_in_one_process() -> Bounds {
-    Bounds::new(
-        "windows end in one process",
-        vec![
-            plain().in_one_process().cached(),
-            plain().in_one_process().cached().waiting().leased(3),
-        ],
-    )
-    .with(|it| {
-        it.window_s = 1;
-        it.ttl = true;
-        it.skews = &[0, 1];
-        it.faults.delays = 1;
-    })
-}
-
-/// Returns a scenario of two calls of one process that hold.
-pub(crate) fn holding_in_one_process() -> Bounds {
-    let holding = || plain().in_one_process().holding().ending(REPORTED_OR_NOT);
-    Bounds::new(
-        "all calls hold in one process",
-        vec![holding().recording(), holding().waiting().leased(3)],
-    )
-    .with(|it| it.faults.lost_replies = 1)
-}
-
-/// Returns a scenario of two calls of one process that know no deadline.
-pub(crate) fn one_process_without_deadline() -> Bounds {
-    let call = || plain().in_one_process().without_deadline();
-    Bounds::new(
-        "no deadline known in one process",
-        vec![call().ending(RESPONDS_OR_FAILS), call().waiting().leased(2)],
-    )
-    .with(|it| it.faults.lost_replies = 1)
-}
-
-/// Returns a scenario of three calls of one process, one of them with another payload.
-pub(crate) fn two_payloads_in_one_process() -> Bounds {
-    let calls = vec![
-        plain()
-            .in_one_process()
-            .of_payload("p")
-            .ending(STORED_OR_NOT),
-        plain().in_one_process().of_payload("p").waiting().leased(2),
-        plain().in_one_process().of_payload("q"),
-    ];
-    Bounds::new("two payloads in one process", calls).with(|it| {
-        it.ticks = 3;
-        it.faults.kills = 1;
-    })
-}
-
-/// Returns a scenario of two calls beside a Python run that ends within its lease.
-pub(crate) fn beside_python() -> Bounds {
-    Bounds::new("beside Python", vec![plain().leased(2), plain().leased(2)]).with(|it| {
-        it.python = Some(Python {
-            lease: 1,
-            outlives: false,
-        });
-        it.ticks = 3;
-        it.window_s = 1;
-        it.skews = &[0, 1];
-        it.faults.lost_replies = 1;
-    })
-}
-
-/// Returns a scenario of two calls beside a Python run that outlives its lease.
-pub(crate) fn late_python() -> Bounds {
-    Bounds::new(
-        "beside a Python run that outlives its lease",
-        vec![plain().of_payload("p"), plain().of_payload("q")],
-    )
-    .with(|it| {
-        it.python = Some(Python {
-            lease: 2,
-            outlives: true,
-        });
-        it.ticks = 3;
-        it.window_s = 1;
-        it.faults.lost_replies = 1;
-    })
-}
-
-/// Returns a scenario of one call of which many replies are lost.
-pub(crate) fn many_losses() -> Bounds {
-    Bounds::new("one call, many losses", vec![plain()]).with(|it| {
-        it.ticks = 2;
-        it.faults.lost_replies = 4;
-        it.faults.failures = 1;
-    })
-}
-
-/// Returns a scenario of two calls, with a kill as a step of its own.
-pub(crate) fn kills() -> Bounds {
-    Bounds::new("a kill as a step", vec![plain(), plain()]).with(|it| {
-        it.faults.lost_replies = 1;
-        it.faults.kills = 1;
-    })
-}
-
-/// Returns a scenario of three calls and a lost reply.
-pub(crate) fn three_calls() -> Bounds {
-    Bounds::new("three calls", vec![plain(), plain(), plain()]).with(|it| {
-        it.ticks = 3;
-        it.faults.lost_replies = 1;
-    })
-}
-
-/// Returns a scenario of three calls without faults that may fail.
-pub(crate) fn three_runs() -> Bounds {
-    let call = || plain().ending(FAILS_REPORTED_OR_NOT);
-    Bounds::new("three runs of one key", vec![call(), call(), call()]).with(|it| it.ticks = 3)
-}
-
-/// Returns a scenario of two calls without faults.
-pub(crate) fn quiet() -> Bounds {
-    Bounds::new("two calls, no faults", vec![plain(), plain()])
-}
-
-/// Returns a scenario of two calls without faults whose handlers may fail.
-pub(crate) fn quiet_failing() -> Bounds {
-    let call = || plain().ending(RESPONDS_OR_FAILS);
-    Bounds::new("two calls that may fail", vec![call(), call()])
-}
-
-/// Returns a scenario of two calls without faults that hold.
-pub(crate) fn quiet_holding() -> Bounds {
-    let calls = vec![plain().holding(), plain().holding()];
-    Bounds::new("two calls that hold", calls)
-}
-
-/// Returns a scenario of two calls without faults that hold, and whose handlers may panic.
-pub(crate) fn quiet_holding_panics() -> Bounds {
-    let call = || plain().holding().ending(REPORTED_OR_NOT);
-    Bounds::new("two calls that hold and may panic", vec![call(), call()])
-}
-
-/// Returns a scenario of two calls without faults with different payloads.
-pub(crate) fn quiet_payloads() -> Bounds {
-    let calls = vec![plain().of_payload("p"), plain().of_payload("q")];
-    Bounds::new("two calls of two payloads", calls)
-}
-
-/// Returns a scenario of two calls without faults with different payloads in one process.
-pub(crate) fn quiet_payloads_in_one_process() -> Bounds {
-    let calls = vec![
-        plain().in_one_process().of_payload("p"),
-        plain().in_one_process().of_payload("q").waiting().leased(3),
-    ];
-    Bounds::new("two calls of two payloads in one process", calls)
-}
-
-/// Returns a scenario of two calls without faults in one process.
-pub(crate) fn quiet_in_one_process() -> Bounds {
-    let calls = vec![
-        plain().in_one_process(),
-        plain().in_one_process().waiting().leased(3),
-    ];
-    Bounds::new("two calls in one process", calls)
-}
-
-/// Returns a scenario of two calls in one process, one of which waits for a call of another process.
-pub(crate) fn quiet_waiting_in_one_process() -> Bounds {
-    let waits = plain().in_one_process().waiting().leased(3);
-    Bounds::new(
-        "beside a call that waits, no faults",
-        vec![plain(), waits, plain().in_one_process()],
-    )
-}
-
-/// Returns a scenario of two calls in one process whose window ends soon.
-pub(crate) fn quiet_in_one_process_short_window() -> Bounds {
-    Bounds::new(
-        "two calls in one process, a short window",
-        vec![
-            plain().in_one_process(),
-            plain().in_one_process().waiting().leased(3),
-        ],
-    )
-    .with(|it| it.window_s = 1)
-}
-
-/// Returns a scenario of three calls, two of them in one process, and a store that fails once.
-pub(crate) fn failing_in_one_process() -> Bounds {
-    let waits = || plain().in_one_process().waiting().leased(3);
-    Bounds::new(
-        "a store that fails once",
-        vec![plain().in_one_process(), waits(), plain()],
-    )
-    .with(|it| {
-        it.ticks = 2;
-        it.faults.failures = 1;
-    })
-}
-
-/// Returns a scenario of two calls without faults whose window is shorter than the lease.
-pub(crate) fn quiet_short_window() -> Bounds {
-    Bounds::new(
-        "a window shorter than the lease",
-        vec![plain().leased(3), plain()],
-    )
-    .with(|it| it.window_s = 1)
-}

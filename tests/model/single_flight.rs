@@ -25,7 +25,7 @@ impl Scenario {
         if cached && *mine.asked.effect == Effect::CheckLocal {
             return None;
         }
-        let key = |active: &Active| self.rules.flight_key(active.attempt.call());
+        let key = |active: &Active| (self.rules.flight_key)(active.attempt.call());
         theirs.flight.filter(|_| key(mine) == key(theirs))
     }
 
@@ -108,7 +108,7 @@ impl Scenario {
     /// Records what a call that ends shares with its followers.
     pub(crate) fn share(&self, state: &mut State, number: u8, active: &Active, end: &CallEnd) {
         if self.bounds.deliveries[usize::from(number)].in_one_process {
-            let shared = self.rules.shares(end, &active.asked.effect);
+            let shared = (self.rules.shares)(end, &active.asked.effect);
             state.shared[usize::from(number)] = shared.map(Shared::new);
         }
     }

@@ -147,7 +147,7 @@ pub(crate) struct Ghost {
 }
 
 /// Ghost data of a call: what it did.
-#[derive(Clone, Debug, PartialEq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(crate) struct Trace {
     /// The generation in which its run started.
     pub(crate) ran_in: u8,
@@ -284,8 +284,18 @@ impl State {
         })
     }
 
+    pub(crate) fn ended_as(&self, how: &End) -> bool {
+        self.ended(|end, _| end == how)
+    }
+
     pub(crate) fn refused(&self, kind: ErrorKind) -> bool {
         self.ended(|end, _| matches!(end, End::Refused(refusal, ..) if refusal.kind == kind))
+    }
+
+    /// Returns true if a call got the stored response of this number.
+    pub(crate) fn replays(&self, number: u8) -> bool {
+        let mut calls = self.calls.iter();
+        calls.any(|call| matches!(call.phase, Phase::Ended(End::FromStore, Returned(Some((whose, _)))) if whose == number))
     }
 }
 

@@ -55,7 +55,7 @@ impl Scenario {
         seen: Option<&RecordedSteps>,
     ) -> Option<Shared<StepRun>> {
         let (read, in_flight) = (attempt.steps()?.clone(), attempt.in_flight()?);
-        let steps = self.rules.steps(read, seen);
+        let steps = seen.cloned().unwrap_or(read);
         Some(Shared::new(StepRun {
             ledger: StepLedger::new(steps, in_flight.until),
             passed: 0,
@@ -151,13 +151,15 @@ impl Scenario {
                 let (sent, condition) = (write.write().clone(), write.condition());
                 run.write = Some(write);
                 let view = CallView {
+                    call,
                     now,
                     ran: true,
                     claims: active.claims,
                     releases: false,
                 };
-                self.rules
-                    .requests(call, view, Effect::Write(sent, condition))
+                let mut asked = Effect::Write(sent, condition);
+                (self.rules.requests)(view, &mut asked);
+                asked
             }
             ControlFlow::Break(end) => {
                 run.ledger.recorded(end);

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::protocol::policy::{OnTimeout, Policy, Steps};
+use idempotency_core::protocol::policy::{Policy, Steps};
 use idempotency_core::protocol::{Attempt, Effect, Input, WriteErrorKind, WriteResult};
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
@@ -252,7 +252,7 @@ impl Scenario {
     fn claimed(&self, state: &mut State, sent: &TimedRequest, held: bool, before: Option<&Record>) {
         self.claimed_over(state, sent.at, held, before);
         let number = usize::from(sent.by);
-        let holds = self.bounds.deliveries[number].on_timeout == OnTimeout::Hold;
+        let holds = self.bounds.deliveries[number].holds();
         let anothers = before.filter(|record| in_progress(record) && !held);
         if holds && anothers.is_some_and(|record| !record.failure.exists()) {
             self.break_promise(state, Promise::HoldTakesOver);
@@ -295,7 +295,7 @@ impl Scenario {
 
     /// Notes a release. Only the policies of its call may delete steps.
     fn released(&self, state: &mut State, by: u8) {
-        if self.bounds.deliveries[usize::from(by)].steps != Steps::Keep {
+        if !self.bounds.deliveries[usize::from(by)].keeps_steps() {
             state.forget_steps();
         }
     }

@@ -69,33 +69,7 @@ pub enum Operand {
 /// It is the one definition of *claimable*: the condition of every claim, and the first question of
 /// [`classify`](super::classify()).
 pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
-    use Attribute::{Expiration, Failure, InProgressExpiration, Status as StatusAttribute};
-    let expired = || Condition::Below(Expiration, Operand::Seconds(now.floor_to_seconds()));
-    let in_progress = || Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress));
-    let not_in_progress =
-        || Condition::Differs(StatusAttribute, Operand::status(&Status::InProgress));
-    let lease_expired = || Condition::Below(InProgressExpiration, Operand::Millis(now));
-    match on_timeout {
-        OnTimeout::Rerun => Condition::Any(vec![
-            Condition::NoRecord,
-            // A window can be shorter than a run: an expired record in progress is not claimable while its lease runs.
-            Condition::All(vec![
-                expired(),
-                Condition::Any(vec![
-                    not_in_progress(),
-                    Condition::Missing(InProgressExpiration),
-                    lease_expired(),
-                ]),
-            ]),
-            Condition::All(vec![in_progress(), lease_expired()]),
-        ]),
-        // A run may have started, so only a recorded failure frees its claim.
-        OnTimeout::Hold => Condition::Any(vec![
-            Condition::NoRecord,
-            Condition::All(vec![expired(), not_in_progress()]),
-            Condition::All(vec![in_progress(), Condition::Exists(Failure)]),
-        ]),
-    }
+    free(now, on_timeout, false)
 }
 
 /// Returns the condition under which a claim of an operation with steps may replace the present record: it is
@@ -104,35 +78,40 @@ pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
 /// Steps are needed until the window expires. A record that is claimable and not replaceable is taken over by an update
 /// ([`takeover`]).
 pub fn replaceable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
+    free(now, on_timeout, true)
+}
+
+/// Returns [`claimable`], or [`replaceable`] if steps that a later run needs must stay.
+fn free(now: EpochMillis, on_timeout: OnTimeout, steps_stay: bool) -> Condition {
     use Attribute::{Expiration, Failure, InProgressExpiration, Status as StatusAttribute, Steps};
-    let expired = || Condition::Below(Expiration, Operand::Seconds(now.floor_to_seconds()));
-    let in_progress = || Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress));
-    let not_in_progress =
-        || Condition::Differs(StatusAttribute, Operand::status(&Status::InProgress));
+    let in_progress = Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress));
+    let not_in_progress = Condition::Differs(StatusAttribute, Operand::status(&Status::InProgress));
+    let expired = Condition::Below(Expiration, Operand::Seconds(now.floor_to_seconds()));
     let lease_expired = || Condition::Below(InProgressExpiration, Operand::Millis(now));
-    let no_steps = || Condition::Missing(Steps);
-    match on_timeout {
-        OnTimeout::Rerun => Condition::Any(vec![
-            Condition::NoRecord,
-            Condition::All(vec![
-                expired(),
-                Condition::Any(vec![
-                    not_in_progress(),
-                    Condition::Missing(InProgressExpiration),
-                    lease_expired(),
-                ]),
-            ]),
-            Condition::All(vec![in_progress(), lease_expired(), no_steps()]),
-        ]),
-        OnTimeout::Hold => Condition::Any(vec![
-            Condition::NoRecord,
-            Condition::All(vec![
-                expired(),
-                Condition::Any(vec![not_in_progress(), Condition::Exists(Failure)]),
-            ]),
-            Condition::All(vec![in_progress(), Condition::Exists(Failure), no_steps()]),
-        ]),
-    }
+    let (without_window, without_run) = match (on_timeout, steps_stay) {
+        // A window can be shorter than a run: an expired record in progress is not claimable while its lease runs.
+        (OnTimeout::Rerun, _) => {
+            let no_lease = Condition::Missing(InProgressExpiration);
+            let ended = vec![not_in_progress, no_lease, lease_expired()];
+            (Condition::Any(ended), lease_expired())
+        }
+        // A run may have started, so only a recorded failure frees its claim.
+        (OnTimeout::Hold, false) => (not_in_progress, Condition::Exists(Failure)),
+        (OnTimeout::Hold, true) => {
+            let ended = vec![not_in_progress, Condition::Exists(Failure)];
+            (Condition::Any(ended), Condition::Exists(Failure))
+        }
+    };
+    let released = if steps_stay {
+        vec![in_progress, without_run, Condition::Missing(Steps)]
+    } else {
+        vec![in_progress, without_run]
+    };
+    Condition::Any(vec![
+        Condition::NoRecord,
+        Condition::All(vec![expired, without_window]),
+        Condition::All(released),
+    ])
 }
 
 /// Returns the condition of a takeover that keeps the steps: the record is still the claim that `existing` was when it was read.
@@ -144,21 +123,20 @@ pub fn takeover(
     validation: Option<&str>,
     on_timeout: OnTimeout,
 ) -> Option<Condition> {
-    let text = |text: &str| Operand::Text(text.to_owned());
+    let Record {
+        owner,
+        in_progress_expiration: lease,
+        ..
+    } = existing;
+    if *owner == Field::Unreadable || *lease == Field::Unreadable {
+        return None;
+    }
     let mut all = vec![
-        match &existing.owner {
-            Field::Value(owner) => Condition::Equals(Attribute::Owner, text(owner.as_str())),
-            Field::Absent => Condition::Missing(Attribute::Owner),
-            Field::Unreadable => return None,
-        },
+        same(Attribute::Owner, owner, |owner| text(owner.as_str())),
         Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress)),
-        match &existing.in_progress_expiration {
-            Field::Value(end) => {
-                Condition::Equals(Attribute::InProgressExpiration, Operand::Millis(*end))
-            }
-            Field::Absent => Condition::Missing(Attribute::InProgressExpiration),
-            Field::Unreadable => return None,
-        },
+        same(Attribute::InProgressExpiration, lease, |end| {
+            Operand::Millis(*end)
+        }),
     ];
     all.extend(validation.map(|mine| Condition::Equals(Attribute::Validation, text(mine))));
     if on_timeout == OnTimeout::Hold {
@@ -170,7 +148,7 @@ pub fn takeover(
 /// Returns the condition that the record is still the claim of `owner`. It is the fence of completions and releases.
 pub fn held_by(owner: &OwnerToken) -> Condition {
     Condition::All(vec![
-        Condition::Equals(Attribute::Owner, Operand::Text(owner.as_str().to_owned())),
+        Condition::Equals(Attribute::Owner, text(owner.as_str())),
         Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress)),
     ])
 }
@@ -190,18 +168,6 @@ pub fn held_by(owner: &OwnerToken) -> Condition {
 /// assert!(!unchanged(&read).holds(Some(&completed)) && !unchanged(&read).holds(None));
 /// ```
 pub fn unchanged(read: &Record) -> Condition {
-    fn same<T>(
-        attribute: Attribute,
-        field: &Field<T>,
-        operand: impl FnOnce(&T) -> Operand,
-    ) -> Condition {
-        match field {
-            Field::Absent => Condition::Missing(attribute),
-            Field::Unreadable => Condition::Exists(attribute),
-            Field::Value(value) => Condition::Equals(attribute, operand(value)),
-        }
-    }
-    let text = |text: &str| Operand::Text(text.to_owned());
     Condition::All(vec![
         same(Attribute::Status, &read.status, Operand::status),
         same(Attribute::Owner, &read.owner, |owner| text(owner.as_str())),
@@ -218,9 +184,26 @@ pub fn unchanged(read: &Record) -> Condition {
     ])
 }
 
+/// Returns the condition that the attribute is still as it was read.
+fn same<T>(
+    attribute: Attribute,
+    field: &Field<T>,
+    operand: impl FnOnce(&T) -> Operand,
+) -> Condition {
+    match field {
+        Field::Absent => Condition::Missing(attribute),
+        Field::Unreadable => Condition::Exists(attribute),
+        Field::Value(value) => Condition::Equals(attribute, operand(value)),
+    }
+}
+
+fn text(text: &str) -> Operand {
+    Operand::Text(text.to_owned())
+}
+
 impl Operand {
     fn status(status: &Status) -> Self {
-        Self::Text(status.as_str().to_owned())
+        text(status.as_str())
     }
 }
 
