@@ -5,12 +5,12 @@
 /// Batches of SQS, Kinesis and DynamoDB streams: what runs, and what the partial batch response names.
 mod batch {
     mod attribute;
-    pub(super) mod deliveries;
     mod hostile;
-    mod kinesis;
     mod properties;
     mod shop;
+    mod sources;
     mod sqs;
+    mod streams;
 }
 mod concurrent;
 mod entry_points;
@@ -34,7 +34,6 @@ mod shapes {
     mod call;
     mod faults;
     pub(super) mod function;
-    mod same_record;
 }
 mod soak;
 mod tls;
@@ -51,7 +50,6 @@ fn the_function() {
         return;
     };
     let function: Pin<Box<dyn Future<Output = Result<(), BoxError>>>> = match &*suite {
-        "batch" => Box::pin(batch::deliveries::serve(&role)),
         "concurrent" => Box::pin(concurrent::function::serve(&role)),
         "entry_points" => Box::pin(entry_points::serve(&role)),
         #[cfg(target_os = "linux")]

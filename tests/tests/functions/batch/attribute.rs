@@ -2,22 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use idempotency_core::store::MemoryStore;
 use idempotency_lambda::batch::{DataRecord, ItemChange, Message};
-use idempotency_lambda::{BoxError, ErrorKind, LambdaEvent, Operation, idempotent};
+use idempotency_lambda::{BoxError, ErrorKind, LambdaEvent, idempotent};
 use idempotency_testkit::events;
 use idempotency_tests::ours;
 use serde_json::json;
 
-use super::shop::{Does, Shop, named, order, queue};
-use super::sqs::Order;
-
-const MINUTE: Duration = Duration::from_secs(60);
+use super::shop::{Does, Order, Shop, Source, named, queue};
 
 /// Counts its orders, and fails those of the amount 0.
 #[derive(Debug, Default)]
@@ -101,7 +97,7 @@ async fn with_store(store: Arc<MemoryStore>, order: Order) -> Result<String, Box
 #[tokio::test]
 async fn a_function_of_one_message_is_the_handler_of_the_event() {
     let (shop, app) = (Shop::new(), App::default());
-    let event = || shop.event(queue(&["a", "b", "c"]), MINUTE);
+    let event = || shop.parsed(&queue(&["a", "b", "c"]));
     for _ in 0..2 {
         let handler = with_state(&app, event());
         let response = shop.harness.within(handler).await.unwrap();
@@ -113,7 +109,7 @@ async fn a_function_of_one_message_is_the_handler_of_the_event() {
         events::AwsRecord::json(&json!({ "order_id": "a", "amount": 7 })).id("m-a"),
         events::AwsRecord::new("no order").id("m-x"),
     ]);
-    let handler = with_state(&app, shop.event(failing.parse().unwrap(), MINUTE));
+    let handler = with_state(&app, shop.parsed(&failing));
     let response = shop.harness.within(handler).await.unwrap();
     assert_eq!(named(&response), ["m-d", "m-a", "m-x"]);
 }
@@ -121,7 +117,7 @@ async fn a_function_of_one_message_is_the_handler_of_the_event() {
 #[tokio::test]
 async fn methods_and_owned_state_share_the_state_between_the_records() {
     let (shop, app) = (Shop::new(), Arc::new(App::default()));
-    let event = || shop.event(queue(&["a", "b"]), MINUTE);
+    let event = || shop.parsed(&queue(&["a", "b"]));
     let both = async {
         let method = app.handle(event()).await?;
         let owned = with_owned_state(app.clone(), event()).await?;
@@ -133,33 +129,9 @@ async fn methods_and_owned_state_share_the_state_between_the_records() {
 }
 
 #[tokio::test]
-async fn the_attribute_and_an_operation_with_its_key_have_one_record() {
-    let shop = Shop::new();
-    let app = App::default();
-    let handler = with_state(&app, shop.event(queue(&["a"]), MINUTE));
-    shop.harness.within(handler).await.unwrap();
-    let id = idempotency_tests::id(
-        &Operation::builder("x")
-            .key_prefix("batch.attribute.id")
-            .build()
-            .unwrap(),
-        &json!("a"),
-    );
-    let id = id
-        .as_str()
-        .replace("batch.attribute.id", "batch.attribute.sqs");
-    let record = shop
-        .harness
-        .store
-        .inner()
-        .record(&idempotency_core::record::RecordId::new(id));
-    assert!(record.is_some());
-}
-
-#[tokio::test]
 async fn a_function_can_take_the_whole_message() {
     let shop = Shop::new();
-    let handler = whole_message(shop.event(queue(&["a"]), MINUTE));
+    let handler = whole_message(shop.parsed(&queue(&["a"])));
     let response = shop.harness.within(handler).await.unwrap();
     assert!(named(&response).is_empty());
     assert_eq!(shop.harness.store.inner().len(), 1);
@@ -169,19 +141,13 @@ async fn a_function_can_take_the_whole_message() {
 async fn the_records_of_a_stream_keep_their_order() {
     let shop = Shop::new();
     shop.set("b1", Does::Fail);
-    let records = ["a1", "b1", "a2"].map(|id| events::AwsRecord::json(&order(id)).group(&id[..1]));
-    let event = events::kinesis("ledger").records(records);
-    let parsed: KinesisEvent = event.parse().unwrap();
-    let handler = post(&shop, shop.event(parsed, MINUTE));
+    let records = ["a1", "b1", "a2"].map(|id| (id[..1].to_owned(), Ok(id.to_owned())));
+    let event = Source::PartitionKey.event(&records);
+    let handler = post(&shop, shop.parsed::<KinesisEvent>(&event));
     let response = shop.harness.within(handler).await.unwrap();
     assert_eq!(named(&response), [event.ids()[1].as_str()]);
-    let event = events::dynamodb_stream("orders").change(
-        &json!({ "order_id": "c" }),
-        None,
-        Some(&order("c")),
-    );
-    let parsed: DynamoDbEvent = event.parse().unwrap();
-    let handler = changed(&shop, shop.event(parsed, MINUTE));
+    let event = Source::Changes.event(&[("c".to_owned(), Ok("c".to_owned()))]);
+    let handler = changed(&shop, shop.parsed::<DynamoDbEvent>(&event));
     let response = shop.harness.within(handler).await.unwrap();
     assert!(named(&response).is_empty());
     assert_eq!(shop.ran().last().map(String::as_str), Some("c"));
@@ -191,7 +157,7 @@ async fn the_records_of_a_stream_keep_their_order() {
 async fn a_store_of_its_own_keeps_the_records() {
     let (shop, store) = (Shop::new(), Arc::new(MemoryStore::new()));
     // The operation has a store of its own, and so the clock of the system.
-    let event = LambdaEvent::new(queue(&["a"]), Default::default());
+    let event = LambdaEvent::new(queue(&["a"]).parse().unwrap(), Default::default());
     let response = with_store(store.clone(), event).await.unwrap();
     assert!(named(&response).is_empty());
     assert_eq!((store.len(), shop.harness.store.inner().len()), (1, 0));
@@ -200,9 +166,8 @@ async fn a_store_of_its_own_keeps_the_records() {
 #[tokio::test]
 async fn a_batch_that_cannot_be_handled_is_an_error_of_the_function() {
     let shop = Shop::new();
-    let mut event = queue(&["a"]);
-    event.records[0].message_id = None;
-    let handler = whole_message(shop.event(event, MINUTE));
+    let event = queue(&["a"]).with("/Records/0/messageId", "");
+    let handler = whole_message(shop.parsed(&event));
     let error = shop.harness.within(handler).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::InvalidPayload);
 }

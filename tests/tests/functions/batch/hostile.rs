@@ -6,15 +6,12 @@ use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::SqsEvent;
 use idempotency_lambda::batch::{Batch, Body, ItemChange, KeyFrom, RecordOrder, Undecodable};
-use idempotency_lambda::{BoxError, LambdaEvent};
 use idempotency_testkit::events::{self, AwsRecord};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::shop::{Does, Shop, builder, named, queue};
-
-const MINUTE: Duration = Duration::from_secs(60);
+use super::shop::{Does, MINUTE, Shop, Source, builder, named, order_of};
 
 /// A body whose own code panics on some texts.
 struct Fragile(String);
@@ -39,8 +36,7 @@ async fn a_body_that_makes_the_code_of_its_type_panic_is_returned_alone() {
     let shop = Shop::new();
     let operation = builder("batch.hostile.fragile").key("@").build().unwrap();
     let event = ["a", "not read", "not written", "b"].map(|text| AwsRecord::new(text).id(text));
-    let event = events::sqs("orders").records(event).parse::<SqsEvent>();
-    let event = shop.event(event.unwrap(), MINUTE);
+    let event = shop.parsed::<SqsEvent>(&events::sqs("orders").records(event));
     let batch = Batch::new(&operation).run(event, |Fragile(text)| shop.handle(text));
     let response = shop.harness.within(batch).await;
     assert_eq!(named(&response.unwrap()), ["not read", "not written"]);
@@ -71,8 +67,9 @@ async fn a_record_that_waited_for_its_key_does_not_start_after_the_checkpoint() 
     let batch = Batch::new(&operation)
         .order(RecordOrder::PartitionKey)
         .concurrency(2);
-    let payload = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
-    let batch = batch.run(payload, |entry: Entry| shop.handle(entry.entry));
+    let batch = batch.run(shop.parsed::<KinesisEvent>(&event), |entry: Entry| {
+        shop.handle(entry.entry)
+    });
     let response = shop.harness.within(batch).await;
     let numbers = event.ids();
     assert_eq!(named(&response.unwrap()), [numbers[0].as_str()]);
@@ -134,13 +131,12 @@ async fn items_whose_keys_differ_in_binary_or_in_the_last_of_many_digits_are_not
 async fn a_batch_of_the_largest_size_runs_each_record_once() {
     let shop = Shop::new();
     let operation = shop.operation("batch.hostile.large");
-    let orders: Vec<_> = (0..10_000).map(|n| format!("o-{}", n / 2)).collect();
-    let orders: Vec<_> = orders.iter().map(String::as_str).collect();
-    let mut event = queue(&orders);
-    for (at, message) in event.records.iter_mut().enumerate() {
-        message.message_id = Some(format!("m-{at}"));
-    }
-    assert!(shop.sqs(&operation, event).await.is_empty());
+    let messages = (0..10_000).map(|n| {
+        let order = order_of(&format!("o-{}", n / 2));
+        AwsRecord::json(&order).id(format!("m-{n}"))
+    });
+    let event = events::sqs("orders").records(messages);
+    assert!(shop.queue(&operation, &event).await.is_empty());
     assert_eq!(shop.ran().len(), 5_000);
 }
 
@@ -162,51 +158,34 @@ async fn a_hot_key_with_ten_thousand_amounts_ends_at_the_deadline_and_what_is_do
     let event = events::sqs("orders")
         .records([message("first", 0)])
         .records(hot);
-    let event: SqsEvent = event.parse().unwrap();
     // A fourth call of the hot key would end at the deadline.
     let batch = Batch::new(&operation);
     let left = Duration::from_secs(20);
-    let response = shop.try_sqs(&batch, event, left).await.unwrap();
+    let returned = shop
+        .deliver(Source::Standard, &batch, &event, left)
+        .await
+        .unwrap();
     assert_eq!(shop.ran(), ["first", "hot", "hot", "hot"]);
-    let returned = named(&response);
     assert_eq!((returned.len(), returned[0].as_str()), (9_999, "m-1"));
 }
 
 #[tokio::test]
-async fn a_response_without_failures_is_an_empty_list_for_every_source() -> Result<(), BoxError> {
+async fn a_response_without_failures_is_an_empty_list_for_every_source() {
     let shop = Shop::new();
-    let operation = builder("batch.hostile.empty").build()?;
-    let nothing = |payload: &str| format!(r#"{{"Records":[{payload}]}}"#);
-    let sqs: SqsEvent = serde_json::from_str(&nothing(""))?;
-    let kinesis: KinesisEvent = serde_json::from_str(&nothing(""))?;
-    let stream: DynamoDbEvent = serde_json::from_str(&nothing(""))?;
-    let texts = [
-        serde_json::to_string(
-            &Batch::new(&operation)
-                .run(LambdaEvent::new(sqs, Default::default()), |text: String| {
-                    shop.handle(text)
-                })
-                .await?,
-        )?,
-        serde_json::to_string(
-            &Batch::new(&operation)
-                .run(
-                    LambdaEvent::new(kinesis, Default::default()),
-                    |text: String| shop.handle(text),
-                )
-                .await?,
-        )?,
-        serde_json::to_string(
-            &Batch::new(&operation)
-                .run(
-                    LambdaEvent::new(stream, Default::default()),
-                    |change: ItemChange<Value>| shop.handle(change.record.event_id),
-                )
-                .await?,
-        )?,
-    ];
-    for text in texts {
-        assert_eq!(text, r#"{"batchItemFailures":[]}"#);
+    let batch = Batch::new(&shop.operation("batch.hostile.empty"));
+    macro_rules! response {
+        ($event:ty, $record:ty) => {{
+            let event = shop.event(<$event>::default(), MINUTE);
+            let response = batch
+                .clone()
+                .run(event, |_: $record| shop.handle(String::new()));
+            serde_json::to_string(&response.await.unwrap()).unwrap()
+        }};
     }
-    Ok(())
+    let texts = [
+        response!(SqsEvent, String),
+        response!(KinesisEvent, String),
+        response!(DynamoDbEvent, ItemChange<Value>),
+    ];
+    assert_eq!(texts, [r#"{"batchItemFailures":[]}"#; 3]);
 }

@@ -5,26 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use aws_lambda_events::kinesis::KinesisEvent;
-use aws_lambda_events::sqs::SqsEvent;
-use idempotency_lambda::batch::{Batch, RecordOrder};
-use idempotency_lambda::with_backend;
-use idempotency_testkit::events;
+use idempotency_lambda::batch::Batch;
 use proptest::prelude::*;
 
-use super::shop::{Does, Shop, named, order};
-use super::sqs::Order as Body;
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// Which source a batch comes from, and which order it keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Standard,
-    Fifo,
-    Shard,
-    PartitionKey,
-}
+use super::shop::{Does, MINUTE, Shop, Source};
 
 /// One record of a batch.
 #[derive(Clone, Debug)]
@@ -55,12 +39,7 @@ fn does() -> impl Strategy<Value = Does> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let source = prop_oneof![
-        Just(Source::Standard),
-        Just(Source::Fifo),
-        Just(Source::Shard),
-        Just(Source::PartitionKey),
-    ];
+    let source = proptest::sample::select(&Source::ALL[..]);
     let number = prop_oneof![9 => (0..ORDERS).prop_map(Some), 1 => Just(None)];
     let record = (0_u8..3, number).prop_map(|(group, order)| Record { group, order });
     (
@@ -96,7 +75,7 @@ impl Case {
                     (0..=*at).any(|before| self.records[before].group == group && failed(&before))
                 })
                 .collect(),
-            Source::Shard | Source::PartitionKey => {
+            Source::Shard | Source::PartitionKey | Source::Changes => {
                 all.into_iter().find(failed).into_iter().collect()
             }
         }
@@ -106,9 +85,18 @@ impl Case {
     fn are_ordered(&self, one: &Record, other: &Record) -> bool {
         match self.source {
             Source::Standard => false,
-            Source::Shard => true,
+            Source::Shard | Source::Changes => true,
             Source::Fifo | Source::PartitionKey => one.group == other.group,
         }
+    }
+
+    /// Returns the records as [`Shop::deliver_text`] reads them, each without the mark of what its handler does.
+    fn texts(&self) -> Vec<String> {
+        let text = |record: &Record| match record.order {
+            Some(order) => format!("{}:{order}", record.group),
+            None => format!("{}?text", record.group),
+        };
+        self.records.iter().map(text).collect()
     }
 
     fn most_at_once(&self) -> usize {
@@ -121,52 +109,30 @@ impl Case {
     }
 }
 
-/// Delivers the batch and returns the identifiers that the response names, and those of all records.
-async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
+/// Delivers the batch, checks the response, and returns the orders that ran.
+async fn deliver(shop: &Shop, case: &Case) -> Vec<String> {
     let mut batch = Batch::new(&shop.operation("batch.properties"));
     if let Some(concurrency) = case.concurrency {
         batch = batch.concurrency(concurrency);
     }
-    let body = |record: &Record| match record.order {
-        Some(number) => order(&number.to_string()).to_string(),
-        None => "no order".to_owned(),
-    };
-    let handler = |order: Body| shop.handle(order.order_id);
-    let backend = shop.harness.backend.clone();
-    match case.source {
-        Source::Standard | Source::Fifo => {
-            let messages = case.records.iter().enumerate().map(|(at, record)| {
-                let message = events::AwsRecord::new(body(record)).id(format!("m-{at}"));
-                match case.source {
-                    Source::Fifo => message.group(record.group.to_string()),
-                    _ => message,
-                }
-            });
-            let name = match case.source {
-                Source::Fifo => "orders.fifo",
-                _ => "orders",
-            };
-            let event = events::sqs(name).records(messages);
-            let ids = event.ids();
-            let event = shop.event(event.parse::<SqsEvent>().unwrap(), MINUTE);
-            let response = with_backend(backend, batch.run(event, handler)).await;
-            (named(&response.unwrap()), ids)
-        }
-        Source::Shard | Source::PartitionKey => {
-            let records = case.records.iter().map(|record| {
-                let data = events::AwsRecord::new(body(record));
-                data.group(record.group.to_string())
-            });
-            let event = events::kinesis("ledger").records(records);
-            let ids = event.ids();
-            let event = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
-            if case.source == Source::PartitionKey {
-                batch = batch.order(RecordOrder::PartitionKey);
-            }
-            let response = with_backend(backend, batch.run(event, handler)).await;
-            (named(&response.unwrap()), ids)
-        }
-    }
+    let texts = case.texts();
+    let marked = texts.iter().zip(&case.records).map(|(text, record)| {
+        let does = record.order.map(|order| case.does[usize::from(order)]);
+        let mark = match does {
+            Some(Does::Fail) => "!",
+            Some(Does::Panic) => "*",
+            Some(Does::Yield) => "~",
+            _ => "",
+        };
+        format!("{text}{mark} ")
+    });
+    let records: String = marked.collect();
+    let (returned, ran) = shop
+        .deliver_text(case.source, &batch, &records, MINUTE)
+        .await;
+    let expected = case.expected().into_iter().map(|at| &*texts[at]);
+    assert_eq!(returned, expected.collect::<Vec<_>>().join(" "));
+    ran.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Checks the runs of one delivery.
@@ -208,24 +174,12 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let shop = Shop::new();
-            for (number, does) in case.does.iter().enumerate() {
-                shop.set(&number.to_string(), *does);
-            }
-            let (returned, ids) = deliver(&shop, &case).await;
-            let expected: Vec<_> = case.expected().into_iter().map(|at| ids[at].clone()).collect();
-            assert_eq!(returned, expected);
-            let first = shop.ran();
+            let first = deliver(&shop, &case).await;
             check_runs(&case, &first, shop.most_at_once());
 
             // All is delivered again, and now every handler succeeds: what succeeded before is not run again.
             let again = Case { does: vec![Does::Succeed; usize::from(ORDERS)], ..case.clone() };
-            for number in 0..ORDERS {
-                shop.set(&number.to_string(), Does::Succeed);
-            }
-            let (returned, _) = deliver(&shop, &again).await;
-            let expected: Vec<_> = again.expected().into_iter().map(|at| ids[at].clone()).collect();
-            assert_eq!(returned, expected);
-            for ran in shop.ran() {
+            for ran in deliver(&shop, &again).await {
                 let number: usize = ran.parse().unwrap();
                 let before = matches!(case.does[number], Does::Succeed | Does::Yield);
                 assert!(!(before && first.contains(&ran)), "{ran} succeeded before and ran again");
@@ -248,8 +202,8 @@ proptest! {
             }
             let orders: Vec<_> = orders.iter().map(String::as_str).collect();
             let batch = Batch::new(&shop.operation("batch.properties.deadline")).concurrency(1);
-            let event = super::shop::queue(&orders);
-            let response = shop.try_sqs(&batch, event, Duration::from_millis(left)).await.unwrap();
+            let (event, left_time) = (super::shop::queue(&orders), Duration::from_millis(left));
+            let returned = shop.deliver(Source::Standard, &batch, &event, left_time).await.unwrap();
 
             let rest = 1_000.min(left / 10);
             let (mut now, mut longest, mut started) = (0, 0, 0);
@@ -263,7 +217,6 @@ proptest! {
                 started += 1;
             }
             assert_eq!(shop.ran(), orders[..started]);
-            let returned = named(&response);
             let expected: Vec<_> = orders[started..].iter().map(|order| format!("m-{order}")).collect();
             assert_eq!(returned, expected);
         });

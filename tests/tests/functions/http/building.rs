@@ -58,23 +58,6 @@ fn an_operation_may_be_built_again_with_the_same_rules_alone() {
     );
 }
 
-#[test]
-fn a_layer_needs_a_caller_or_the_words_that_all_share() {
-    let pay = || Operation::builder("shop::pay").key_prefix("built.4").http();
-    let error = pay().build().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Configuration);
-    for remedy in [
-        "caller_header",
-        "caller(",
-        "caller_from",
-        "shared_by_all_callers()",
-        "client B can send",
-    ] {
-        assert!(error.to_string().contains(remedy), "{error}");
-    }
-    assert!(pay().shared_by_all_callers().build().is_ok());
-}
-
 #[tokio::test]
 async fn a_layer_has_a_store_of_its_own_and_a_test_has_another() {
     let own = Arc::new(MemoryStore::new());
@@ -120,35 +103,13 @@ async fn a_layer_reads_the_variables_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn the_key_can_be_an_expression_over_the_request() {
-    let idempotent = Operation::builder("shop::pay")
-        .key_prefix("built.6")
-        .key("powertools_json(body).order")
-        .store(Arc::new(MemoryStore::new()))
-        .http()
-        .caller_header("x-user")
-        .build()
-        .unwrap();
-    let app = idempotent.layer(counting());
-    for (body, run) in [
-        (r#"{"order":1}"#, "1"),
-        (r#"{"order":2}"#, "2"),
-        (r#"{"order":1}"#, "1"),
-    ] {
-        let request = request().map(|_| Body::from(body));
-        let response = app.clone().oneshot(request).await.unwrap();
-        assert_eq!(body_of(response).await, run, "{body}");
-    }
-}
-
-#[tokio::test]
-async fn the_rules_of_http_follow_http() {
+async fn the_key_may_stand_before_http_and_the_rules_of_http_follow_it() {
     let idempotent = Operation::builder("shop::pay")
         .key_prefix("built.7")
+        .key("powertools_json(body).order")
         .store(Arc::new(MemoryStore::new()))
         .http()
         .caller_header("x-user")
-        .key("powertools_json(body).order")
         .fingerprint("powertools_json(body).amount")
         .key_required(false)
         .documentation("https://shop.example/idempotency")
@@ -173,25 +134,6 @@ async fn the_rules_of_http_follow_http() {
 }
 
 /// Returns the body of a response as text.
-#[tokio::test]
-async fn each_error_names_the_documentation_of_the_service() {
-    let idempotent = Operation::builder("shop::documented")
-        .store(Arc::new(MemoryStore::new()))
-        .http()
-        .caller_header("x-user")
-        .documentation("https://developer.example.com/idempotency")
-        .build()
-        .unwrap();
-    let without_key = http::Request::post("/payments").body(Body::Empty).unwrap();
-    let response = idempotent.layer(counting()).oneshot(without_key).await;
-    let response = response.unwrap();
-    assert_eq!(response.status(), 400);
-    assert_eq!(
-        response.headers()["link"],
-        "<https://developer.example.com/idempotency>; rel=\"describedby\""
-    );
-}
-
 async fn body_of<B>(response: Response<B>) -> String
 where
     B: axum::body::HttpBody<Data = axum::body::Bytes> + Send + 'static,

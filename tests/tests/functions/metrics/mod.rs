@@ -31,7 +31,10 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
     }
     match role {
         "plain" => lambda_runtime::run(lambda_runtime::service_fn(function::outer)).await,
-        "batch" => lambda_runtime::run(lambda_runtime::service_fn(function::message)).await,
+        "batch" => {
+            tracing_subscriber::fmt().with_ansi(false).init();
+            lambda_runtime::run(lambda_runtime::service_fn(function::message)).await
+        }
         "batch under run" => idempotency_lambda::run(function::message).await,
         "timeout" => {
             let service = ServiceBuilder::new()
@@ -283,7 +286,8 @@ async fn a_batch_writes_one_line_whether_or_not_the_function_starts_with_run()
 }
 
 #[tokio::test]
-async fn records_that_a_batch_returns_without_a_run_are_counted() -> Result<(), BoxError> {
+async fn records_that_a_batch_returns_without_a_run_are_counted_with_a_warning()
+-> Result<(), BoxError> {
     let (_lambda, process) = start("batch").await?;
     let event = events::sqs("numbers").json(&1).json(&2).to_value();
     let invocation = process
@@ -295,6 +299,8 @@ async fn records_that_a_batch_returns_without_a_run_are_counted() -> Result<(), 
         panic!("{lines:#?}");
     };
     assert_eq!(line.counts(), [("Unprocessed", 2)]);
+    let warning = "no record can start: the time that is left is not longer than the reserve";
+    process.wait_for_line(warning).await?;
     Ok(())
 }
 

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_lambda::{BoxError, Call, LambdaEvent, Raw, idempotent};
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
+use idempotency_testkit::dynamodb::Fault;
 use idempotency_testkit::lambda::FunctionProcess;
-use idempotency_tests::process::start;
+use idempotency_tests::process::{end_leases, start};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -53,24 +51,6 @@ fn order(stop_after: Option<&str>) -> String {
     json!({ "order_id": "o-1", "stop_after": stop_after }).to_string()
 }
 
-/// Ends the lease of the only record. No test can change the clock of a process.
-async fn end_lease(database: &EmbeddedDynamoDb) -> Result<(), BoxError> {
-    let items = database.items("idempotency").await?;
-    let [item] = items.as_slice() else {
-        return Err(format!("{} items", items.len()).into());
-    };
-    let ended = AttributeValue::N("1".to_owned());
-    Client::new(&database.sdk_config())
-        .update_item()
-        .table_name("idempotency")
-        .key("id", item["id"].clone())
-        .update_expression("SET in_progress_expiration = :ended")
-        .expression_attribute_values(":ended", ended)
-        .send()
-        .await?;
-    Ok(())
-}
-
 /// Returns how often each effect happened in these processes, and the tokens that its provider has seen.
 fn effects(processes: &[FunctionProcess]) -> [(usize, BTreeSet<String>); 3] {
     STEPS.map(|name| {
@@ -101,7 +81,7 @@ async fn an_order_that_is_killed_after_each_step_runs_each_step_once_and_has_one
         process.wait_for_line(&format!("passed {name}.")).await?;
         process.kill().await;
         assert_eq!(pending.await.unwrap_err().error_type, "Runtime.ExitError");
-        end_lease(&database).await?;
+        end_leases(&database).await?;
         processes.push(process);
     }
     assert_eq!(counts(&processes), [1, 1, 1]);
@@ -128,7 +108,7 @@ async fn a_record_of_a_step_that_arrives_after_its_process_was_killed_counts_unt
         held.reached().await;
         killed.kill().await;
         assert_eq!(pending.await.unwrap_err().error_type, "Runtime.ExitError");
-        end_lease(&database).await?;
+        end_leases(&database).await?;
         let next = lambda.start_process().await?;
         let run = || next.invoke(order(None)).request_id("next");
         let response = if arrives_before_the_takeover {

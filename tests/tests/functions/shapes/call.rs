@@ -1,5 +1,7 @@
-//! Every shape gives its handler the call, if the handler asks for it: the same key, run, time and token.
+//! Every shape gives its handler the call, if the handler asks for it: the same key, run, time and token. With one prefix, key and
+//! validated part, all shapes make one record, and replay each other's response.
 
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,6 +11,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use axum::routing::any;
 use axum::{Extension, Router};
 use futures_util::FutureExt;
+use idempotency_core::record::Record;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
@@ -18,6 +21,7 @@ use idempotency_lambda::{
 use idempotency_testkit::events;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Harness, START};
+use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use lambda_runtime::service_fn;
 use serde::{Deserialize, Serialize};
@@ -57,6 +61,43 @@ const SHAPES: [Shape; 10] = [
 #[derive(Clone, Serialize, Deserialize)]
 struct Order {
     order_id: Option<u32>,
+    amount: u32,
+}
+
+/// A response in the form that the HTTP layer stores, so that every shape can replay every other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reply {
+    status_code: u16,
+    headers: BTreeMap<String, String>,
+    body: String,
+    is_base64_encoded: bool,
+}
+
+impl Reply {
+    fn new(status_code: u16, body: String) -> Self {
+        Self {
+            status_code,
+            headers: BTreeMap::from([("content-type".to_owned(), "text/plain".to_owned())]),
+            body,
+            is_base64_encoded: false,
+        }
+    }
+
+    fn into_response<B: From<String>>(self) -> Response<B> {
+        let response = Response::builder().status(self.status_code);
+        let response = response.header("content-type", &self.headers["content-type"]);
+        response.body(self.body.into()).unwrap()
+    }
+
+    /// Reads what a client gets. A refusal is an error.
+    fn read(status: StatusCode, body: &[u8]) -> Result<Self, BoxError> {
+        let body = String::from_utf8(body.to_vec())?;
+        match status.is_success() {
+            true => Ok(Self::new(status.as_u16(), body)),
+            false => Err(format!("{status} {body}").into()),
+        }
+    }
 }
 
 /// What a handler sees of its call.
@@ -76,7 +117,7 @@ struct Shop {
 }
 
 impl Shop {
-    async fn charge(&self, call: Call) -> Result<(), BoxError> {
+    async fn charge(&self, call: Call) -> Result<Reply, BoxError> {
         assert!(!call.has_ended());
         let seen = Seen {
             key: call.key().map(ToString::to_string),
@@ -89,7 +130,7 @@ impl Shop {
         if self.hangs {
             pending::<()>().await;
         }
-        Ok(())
+        Ok(Reply::new(201, "charged".to_owned()))
     }
 
     /// Returns what the only handler that ran has seen. Its call has ended.
@@ -106,10 +147,11 @@ impl Shop {
     payload = order,
     key = "order_id",
     key_required = false,
+    validate = "['POST', '/charges', amount]",
     key_prefix = "shapes.call",
     shared_key_prefix = true
 )]
-async fn annotated(shop: &Shop, order: &Order, call: Call) -> Result<(), BoxError> {
+async fn annotated(shop: &Shop, order: &Order, call: Call) -> Result<Reply, BoxError> {
     shop.charge(call).await
 }
 
@@ -117,10 +159,15 @@ async fn annotated(shop: &Shop, order: &Order, call: Call) -> Result<(), BoxErro
     payload = event.payload,
     key = "order_id",
     key_required = false,
+    validate = "['POST', '/charges', amount]",
     key_prefix = "shapes.call",
     shared_key_prefix = true
 )]
-async fn of_an_event(shop: &Shop, event: LambdaEvent<Order>, call: Call) -> Result<(), BoxError> {
+async fn of_an_event(
+    shop: &Shop,
+    event: LambdaEvent<Order>,
+    call: Call,
+) -> Result<Reply, BoxError> {
     drop(event);
     shop.charge(call).await
 }
@@ -129,10 +176,11 @@ async fn of_an_event(shop: &Shop, event: LambdaEvent<Order>, call: Call) -> Resu
     sqs,
     key = "order_id",
     key_required = false,
+    validate = "['POST', '/charges', amount]",
     key_prefix = "shapes.call",
     shared_key_prefix = true
 )]
-async fn of_a_record(shop: &Shop, _order: Order, call: Call) -> Result<(), BoxError> {
+async fn of_a_record(shop: &Shop, _order: Order, call: Call) -> Result<Reply, BoxError> {
     shop.charge(call).await
 }
 
@@ -140,6 +188,7 @@ async fn of_a_record(shop: &Shop, _order: Order, call: Call) -> Result<(), BoxEr
     http,
     key = "powertools_json(body).order_id",
     key_required = false,
+    validate = "powertools_json(body).amount",
     shared_by_all_callers,
     key_prefix = "shapes.call",
     shared_key_prefix = true
@@ -149,9 +198,12 @@ async fn of_http(
     _event: LambdaEvent<ApiGatewayV2httpRequest>,
     call: Call,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
-    shop.charge(call).await?;
+    let reply: Response<String> = shop.charge(call).await?.into_response();
+    let (parts, body) = reply.into_parts();
     let mut response = ApiGatewayV2httpResponse::default();
-    response.status_code = 201;
+    response.status_code = parts.status.as_u16().into();
+    response.headers = parts.headers;
+    response.body = Some(body.into());
     Ok(response)
 }
 
@@ -163,7 +215,8 @@ fn builder() -> OperationBuilder {
 }
 
 fn operation() -> Result<Operation, BoxError> {
-    Ok(builder().key("order_id").key_required(false).build()?)
+    let operation = builder().key("order_id").key_required(false);
+    Ok(operation.validate("['POST', '/charges', amount]").build()?)
 }
 
 fn event<T>(payload: T) -> LambdaEvent<T> {
@@ -180,7 +233,9 @@ fn api_gateway(
 
 fn request(method: &str, order: &Order) -> Result<Request, BoxError> {
     let request = lambda_http::http::Request::builder().method(method);
-    let request = request.header("content-type", "application/json");
+    let request = request
+        .uri("/charges")
+        .header("content-type", "application/json");
     Ok(request.body(Body::from(serde_json::to_string(order)?))?)
 }
 
@@ -189,39 +244,46 @@ fn http_layer() -> Result<idempotency_lambda::http::HttpLayer, BoxError> {
         .http()
         .key("powertools_json(body).order_id")
         .key_required(false)
+        .fingerprint("powertools_json(body).amount")
         .shared_by_all_callers()
         .build()?)
 }
 
-/// Makes a call in one shape, as its users write it.
-async fn call(shape: Shape, shop: &Shop, order: Order) -> Result<(), BoxError> {
+/// Returns an error if the record of a batch is returned. A batch does not return the response.
+fn done(failures: usize) -> Result<Option<Reply>, BoxError> {
+    match failures {
+        0 => Ok(None),
+        _ => Err("the record is returned".into()),
+    }
+}
+
+/// Makes a call in one shape, as its users write it. Returns its response, or `None` for a batch.
+async fn call(shape: Shape, shop: &Shop, order: Order) -> Result<Option<Reply>, BoxError> {
     let of_shop = shop.clone();
     match shape {
-        Shape::Attribute => annotated(shop, &order).await,
-        Shape::AttributeOfAnEvent => of_an_event(shop, event(order)).await,
+        Shape::Attribute => annotated(shop, &order).await.map(Some),
+        Shape::AttributeOfAnEvent => of_an_event(shop, event(order)).await.map(Some),
         Shape::AttributeOfARecord => {
             let messages = events::sqs("orders").json(&order).parse()?;
             let response = of_a_record(shop, event(messages)).await?;
-            assert!(response.batch_item_failures.is_empty());
-            Ok(())
+            done(response.batch_item_failures.len())
         }
         Shape::AttributeOfHttp => {
             let response = of_http(shop, api_gateway("POST", &order)?).await?;
-            assert_eq!(response.status_code, 201);
-            Ok(())
+            let status = StatusCode::from_u16(u16::try_from(response.status_code)?)?;
+            let body = response.body.ok_or("no body")?;
+            Reply::read(status, &body).map(Some)
         }
         Shape::Operation => {
             let operation = operation()?;
             let run = |call: Call| shop.charge(call);
             let outcome = operation.run(&order, Deadline::Inherited, run);
-            outcome.await?.into_response();
-            Ok(())
+            Ok(Some(outcome.await?.into_response()))
         }
         Shape::IdentifiedCall => {
             let identified = operation()?.identify(&order, Deadline::Inherited)?;
             let run = |call: Call| shop.charge(call);
-            identified.run(run).await?.into_response();
-            Ok(())
+            Ok(Some(identified.run(run).await?.into_response()))
         }
         Shape::EventLayer => {
             let handler = move |(_, call): (LambdaEvent<Order>, Call)| {
@@ -229,52 +291,49 @@ async fn call(shape: Shape, shop: &Shop, order: Order) -> Result<(), BoxError> {
                 async move { shop.charge(call).await }
             };
             let layer = IdempotencyLayer::new(operation()?).with_call();
-            Ok(layer
-                .layer(service_fn(handler))
-                .oneshot(event(order))
-                .await?)
+            let service = layer.layer(service_fn(handler));
+            Ok(Some(service.oneshot(event(order)).await?))
         }
         Shape::Batch => {
             let messages: SqsEvent = events::sqs("orders").json(&order).parse()?;
             let run = |_: Order, call: Call| shop.charge(call);
             let batch = Batch::new(&operation()?);
             let response = batch.run(event(messages), run).await?;
-            assert!(response.batch_item_failures.is_empty());
-            Ok(())
+            done(response.batch_item_failures.len())
         }
         Shape::HttpLayer => {
             let handler = move |request: Request| {
                 let shop = of_shop.clone();
                 async move {
                     let call = request.extensions().get::<Call>().cloned();
-                    shop.charge(call.ok_or("no call")?).await?;
-                    Ok::<_, BoxError>(Response::new(Body::from("charged")))
+                    let reply = shop.charge(call.ok_or("no call")?).await?;
+                    Ok::<_, BoxError>(reply.into_response::<Body>())
                 }
             };
             let service = http_layer()?.layer(service_fn(handler));
             let response = service.oneshot(request("POST", &order)?).await?;
-            assert_eq!(response.status(), 200);
-            Ok(())
+            client(response.map(axum::body::Body::new)).await
         }
         Shape::Axum => {
             let response = axum_app(shop)?.oneshot(axum_request("POST", &order)?);
-            assert_eq!(response.await?.status(), 200);
-            Ok(())
+            client(response.await?).await
         }
     }
+}
+
+/// Reads what a client gets.
+async fn client(response: Response<axum::body::Body>) -> Result<Option<Reply>, BoxError> {
+    let (parts, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, 10_000).await?;
+    Reply::read(parts.status, &body).map(Some)
 }
 
 /// A router whose handler takes the call, and whose handler of GET can do without.
 fn axum_app(shop: &Shop) -> Result<Router, BoxError> {
     let shop = shop.clone();
-    let charge = async move |call: Option<Extension<Call>>| {
-        let Some(Extension(call)) = call else {
-            return "no call";
-        };
-        match shop.charge(call).await {
-            Ok(()) => "charged",
-            Err(_) => "failed",
-        }
+    let charge = async move |call: Option<Extension<Call>>| match call {
+        Some(Extension(call)) => shop.charge(call).await.unwrap().into_response(),
+        None => Response::new(axum::body::Body::from("no call")),
     };
     Ok(Router::new()
         .route("/charges", any(charge))
@@ -290,8 +349,11 @@ fn axum_request(method: &str, order: &Order) -> Result<axum::extract::Request, B
     Ok(request.body(body)?)
 }
 
-fn order() -> Order {
-    Order { order_id: Some(7) }
+fn order(amount: u32) -> Order {
+    Order {
+        order_id: Some(7),
+        amount,
+    }
 }
 
 /// Runs a future in an invocation that has 30 s left, in the process of this backend.
@@ -308,14 +370,14 @@ async fn call_in(
     shape: Shape,
     shop: &Shop,
     order: Order,
-) -> Result<(), BoxError> {
+) -> Result<Option<Reply>, BoxError> {
     invoked(harness, backend, call(shape, shop, order)).await
 }
 
 /// Returns what the first run of an order sees.
 async fn first_run(shape: Shape) -> Seen {
     let (harness, shop) = (Harness::default(), Shop::default());
-    let call = call_in(&harness, harness.backend.clone(), shape, &shop, order());
+    let call = call_in(&harness, harness.backend.clone(), shape, &shop, order(42));
     call.await.unwrap();
     shop.seen()
 }
@@ -338,14 +400,20 @@ async fn after_an_expired_lease_every_shape_reruns_with_the_same_token() {
             hangs: true,
             ..Shop::default()
         };
-        let killed = call_in(&harness, harness.backend.clone(), shape, &hanging, order());
+        let killed = call_in(
+            &harness,
+            harness.backend.clone(),
+            shape,
+            &hanging,
+            order(42),
+        );
         assert!(killed.now_or_never().is_none(), "{shape:?}");
         let first = hanging.seen();
         assert_eq!(first.run, Run::First, "{shape:?}");
         harness.clock.advance(LEASE + Duration::from_secs(1));
         let shop = Shop::default();
         let backend = harness.another_process();
-        let rerun = call_in(&harness, backend, shape, &shop, order());
+        let rerun = call_in(&harness, backend, shape, &shop, order(42));
         rerun.await.unwrap();
         let rerun = shop.seen();
         let Run::Rerun { lease_ended, .. } = rerun.run else {
@@ -369,7 +437,7 @@ async fn a_run_whose_claim_had_no_reply_is_unknown_unless_the_claim_is_sent_agai
         ] {
             let (harness, shop) = (Harness::default(), Shop::default());
             harness.inject(StoreOperation::Put, 1, fault);
-            let call = call_in(&harness, harness.backend.clone(), shape, &shop, order());
+            let call = call_in(&harness, harness.backend.clone(), shape, &shop, order(42));
             call.await.unwrap();
             let seen = shop.seen();
             assert_eq!(seen.run, run, "{shape:?}, {fault:?}");
@@ -384,7 +452,10 @@ async fn without_a_key_every_shape_has_an_unprotected_call_with_a_token_of_this_
         let (harness, shop) = (Harness::default(), Shop::default());
         let mut tokens = Vec::new();
         for _ in 0..2 {
-            let order = Order { order_id: None };
+            let order = Order {
+                order_id: None,
+                amount: 42,
+            };
             let call = call_in(&harness, harness.backend.clone(), shape, &shop, order);
             call.await.unwrap();
             let seen = shop.seen();
@@ -397,15 +468,50 @@ async fn without_a_key_every_shape_has_an_unprotected_call_with_a_token_of_this_
     }
 }
 
+/// The attributes of the only record that do not depend on the shape: all but the owner's token and the path of the operation.
+fn record(harness: &Harness) -> (String, Record) {
+    let (id, _) = harness.puts().swap_remove(0);
+    let mut record = harness.store.inner().record(&id).unwrap();
+    (record.owner, record.operation) = Default::default();
+    (id.to_string(), record)
+}
+
 #[tokio::test]
-async fn a_replay_makes_no_call() {
-    for shape in SHAPES {
+async fn every_shape_makes_the_same_record_and_replays_or_refuses_the_call_of_every_other() {
+    let mut records = Vec::new();
+    for first in SHAPES {
         let (harness, shop) = (Harness::default(), Shop::default());
-        for _ in 0..2 {
-            let call = call_in(&harness, harness.backend.clone(), shape, &shop, order());
-            call.await.unwrap();
+        let call = async |shape, amount| {
+            let backend = harness.backend.clone();
+            call_in(&harness, backend, shape, &shop, order(amount)).await
+        };
+        call(first, 42).await.unwrap();
+        let stored = record(&harness);
+        for second in SHAPES {
+            let name = format!("{first:?} then {second:?}");
+            if let Some(reply) = call(second, 42).await.unwrap() {
+                assert_eq!(reply, Reply::new(201, "charged".to_owned()), "{name}");
+            }
+            // Another payload under the same key.
+            let error = call(second, 43).await.unwrap_err().to_string();
+            let expected = match second {
+                Shape::Batch | Shape::AttributeOfARecord => "the record is returned",
+                Shape::AttributeOfHttp | Shape::HttpLayer | Shape::Axum => "422",
+                _ => "this key was used",
+            };
+            assert!(error.contains(expected), "{name}: {error}");
         }
-        assert_eq!(shop.seen().run, Run::First, "{shape:?}");
+        assert_eq!(record(&harness), stored, "after {first:?}");
+        assert_eq!(shop.seen().run, Run::First, "{first:?}");
+        records.push((first, stored));
+    }
+    for (shape, (id, record)) in &records {
+        assert!(id.starts_with("shapes.call#"), "{id}");
+        assert_eq!(
+            (id, record),
+            (&records[0].1.0, &records[0].1.1),
+            "{shape:?}"
+        );
     }
 }
 
@@ -413,7 +519,7 @@ async fn a_replay_makes_no_call() {
 async fn a_request_of_a_method_that_is_not_protected_has_an_unprotected_call_or_none() {
     let (harness, shop) = (Harness::default(), Shop::default());
     let annotated = async {
-        let response = of_http(&shop, api_gateway("GET", &order())?).await?;
+        let response = of_http(&shop, api_gateway("GET", &order(42))?).await?;
         Ok::<_, BoxError>(response.status_code)
     };
     let annotated = invoked(&harness, harness.backend.clone(), annotated);
@@ -423,7 +529,7 @@ async fn a_request_of_a_method_that_is_not_protected_has_an_unprotected_call_or_
     assert_eq!(seen.left, Some(LEASE));
     // The layer passes such a request unchanged.
     let get = axum_app(&shop).unwrap();
-    let get = get.oneshot(axum_request("GET", &order()).unwrap());
+    let get = get.oneshot(axum_request("GET", &order(42)).unwrap());
     let response = harness.within(get).await.unwrap();
     let body = axum::body::to_bytes(response.into_body(), 100).await;
     assert_eq!(body.unwrap(), "no call");

@@ -10,7 +10,7 @@ use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
     BoxError, IdempotencyLayer, KeyRequired, LambdaEvent, Operation, Raw, idempotent, time_left,
 };
-use idempotency_testkit::events::{self, AwsRecord};
+use idempotency_testkit::events::{self, AwsBatch, AwsRecord};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -105,28 +105,23 @@ impl Shape {
                 .claim("sub", "u-1")
                 .json(&order.order_id)
                 .to_string(),
-            Self::Queue => {
-                let message = AwsRecord::json(order).id(format!("message-{}", order.order_id));
-                events::sqs("orders").records([message]).to_string()
-            }
-            Self::Fifo => fifo([order.clone()]).to_string(),
-            Self::Kinesis => kinesis([order.clone()]).to_string(),
+            Self::Queue | Self::Fifo | Self::Kinesis => self.batch([order.clone()]).to_string(),
         }
     }
-}
 
-/// The messages of one group. The message ids do not depend on the card, as those of a redelivered message.
-pub(crate) fn fifo(orders: impl IntoIterator<Item = Order>) -> events::AwsBatch {
-    let message = |order: Order| {
-        let id = format!("message-{}", order.order_id);
-        AwsRecord::json(&order).group("g-1").id(id)
-    };
-    events::sqs("orders.fifo").records(orders.into_iter().map(message))
-}
-
-pub(crate) fn kinesis(orders: impl IntoIterator<Item = Order>) -> events::AwsBatch {
-    let record = |order: Order| AwsRecord::json(&order).group("p-1");
-    events::kinesis("ledger").records(orders.into_iter().map(record))
+    /// Returns the event of a queue, or of one group or shard. The message ids do not depend on the card, as those of a redelivered
+    /// message.
+    pub(crate) fn batch(self, orders: impl IntoIterator<Item = Order>) -> AwsBatch {
+        let record = |order: Order| AwsRecord::json(&order).group("g-1");
+        let message =
+            |order: Order| record(order.clone()).id(format!("message-{}", order.order_id));
+        let orders = orders.into_iter();
+        match self {
+            Self::Queue => events::sqs("orders").records(orders.map(message)),
+            Self::Fifo => events::sqs("orders.fifo").records(orders.map(message)),
+            _ => events::kinesis("ledger").records(orders.map(record)),
+        }
+    }
 }
 
 #[idempotent(
