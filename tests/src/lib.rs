@@ -231,7 +231,7 @@ impl Harness {
         }
     }
 
-    /// Puts a record under this key, whatever was there.
+    /// Puts a record under this key, and replaces any that is there.
     pub fn insert(&self, operation: &Operation, payload: &Value, record: Record) {
         self.store.inner().insert(id(operation, payload), record);
     }
