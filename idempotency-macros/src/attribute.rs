@@ -51,35 +51,39 @@ fn after_the_others(function: Function, arguments: &TokenStream, runtime: &Runti
 
 /// Returns true if a macro expands the attribute: it is neither built in nor an attribute of a tool.
 fn is_expanded(attribute: &Attribute) -> bool {
-    const OF_TOOLS: [&str; 5] = ["clippy", "diagnostic", "miri", "rust_analyzer", "rustfmt"];
-    // <https://doc.rust-lang.org/reference/attributes.html#built-in-attributes-index>, those of functions.
-    const BUILT_IN: [&str; 20] = [
-        "allow",
-        "automatically_derived",
-        "cfg",
-        "cfg_attr",
-        "cold",
-        "coverage",
-        "deny",
-        "deprecated",
-        "doc",
-        "expect",
-        "export_name",
-        "forbid",
-        "inline",
-        "link_section",
-        "must_use",
-        "no_mangle",
-        "target_feature",
-        "track_caller",
-        "unsafe",
-        "warn",
-    ];
     let path = attribute.path();
-    let known = match path.get_ident() {
-        Some(_) => &BUILT_IN[..],
-        None => &OF_TOOLS[..],
+    let first = path.segments.first().map(|first| first.ident.to_string());
+    let first = first.unwrap_or_default();
+    let is_known = match path.get_ident() {
+        // <https://doc.rust-lang.org/reference/attributes.html#built-in-attributes-index>, those of functions.
+        Some(_) => matches!(
+            &*first,
+            "allow"
+                | "automatically_derived"
+                | "cfg"
+                | "cfg_attr"
+                | "cold"
+                | "coverage"
+                | "deny"
+                | "deprecated"
+                | "doc"
+                | "expect"
+                | "export_name"
+                | "forbid"
+                | "inline"
+                | "link_section"
+                | "must_use"
+                | "no_mangle"
+                | "target_feature"
+                | "track_caller"
+                | "unsafe"
+                | "warn"
+        ),
+        // Those of tools.
+        None => matches!(
+            &*first,
+            "clippy" | "diagnostic" | "miri" | "rust_analyzer" | "rustfmt"
+        ),
     };
-    let first = path.segments.first();
-    first.is_some_and(|first| !known.iter().any(|name| first.ident == name))
+    !is_known
 }

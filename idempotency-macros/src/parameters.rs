@@ -29,10 +29,9 @@ impl Parameters {
             if parameter.attrs.iter().any(|a| a.path().is_ident("cfg")) {
                 continue;
             }
-            let mut search = Search::default();
-            search.visit_pat_mut(&mut parameter.pat.clone());
-            parameters.named.append(&mut search.names);
-            if search.leaves_out {
+            let names = Names::of(&parameter.pat);
+            parameters.named.extend(names.all);
+            if names.leaves_out {
                 let name = format_ident!("__parameter_{at}", span = Span::mixed_site());
                 let named = Box::new(syn::parse_quote!(#name));
                 let pattern = std::mem::replace(&mut parameter.pat, named);
@@ -45,12 +44,21 @@ impl Parameters {
 
 /// The names that a pattern binds, and whether it leaves anything out.
 #[derive(Default)]
-struct Search {
-    names: Vec<Ident>,
+pub(crate) struct Names {
+    pub(crate) all: Vec<Ident>,
     leaves_out: bool,
 }
 
-impl VisitMut for Search {
+impl Names {
+    /// Finds the names of a pattern.
+    pub(crate) fn of(pattern: &Pat) -> Self {
+        let mut names = Self::default();
+        names.visit_pat_mut(&mut pattern.clone());
+        names
+    }
+}
+
+impl VisitMut for Names {
     fn visit_pat_mut(&mut self, pattern: &mut Pat) {
         self.leaves_out |= matches!(pattern, Pat::Wild(_) | Pat::Rest(_));
         visit_pat_mut(self, pattern);
@@ -62,7 +70,7 @@ impl VisitMut for Search {
     }
 
     fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
-        self.names.push(pattern.ident.clone());
+        self.all.push(pattern.ident.clone());
         visit_pat_ident_mut(self, pattern);
     }
 }

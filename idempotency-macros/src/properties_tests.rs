@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use syn::{File, Ident, Item, LitInt, LitStr, parse_quote};
 
-use crate::arguments::{ENVIRONMENT, Setting};
+use crate::arguments::{Setting, variable as variable_of};
 use crate::attribute::attribute;
 use crate::values::check;
 
@@ -279,8 +279,8 @@ fn misspellings(name: &str) -> Vec<String> {
 fn a_name_with_one_spelling_mistake_leads_to_the_right_name() {
     for SettingRow { name: known, .. } in SettingRow::of(Scope::Every) {
         for misspelt in misspellings(known) {
-            let known_name = SettingRow::named(&misspelt).is_some()
-                || ENVIRONMENT.iter().any(|(name, _)| *name == misspelt);
+            let known_name =
+                SettingRow::named(&misspelt).is_some() || variable_of(&misspelt).is_some();
             if known_name || syn::parse_str::<syn::Ident>(&misspelt).is_err() {
                 continue;
             }

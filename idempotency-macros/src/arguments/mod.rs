@@ -12,7 +12,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Ident, LitStr, Token, parse_quote_spanned, token};
 
 #[cfg(test)]
-pub(crate) use suggest::ENVIRONMENT;
+pub(crate) use suggest::variable;
 
 /// Returns the names of the settings that every function has, and whose values are constants.
 pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
@@ -71,6 +71,23 @@ impl Arguments {
         self.seen.iter().any(|seen| seen == name)
     }
 
+    /// Returns the setting with this name, if it was written with a value that could be read.
+    pub(crate) fn named(&self, name: &str) -> Option<&Setting> {
+        self.all.iter().find(|setting| setting.name == name)
+    }
+
+    /// Returns the errors of the settings among these. `message` is made of the name of each.
+    pub(crate) fn refused<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+        message: impl Fn(&str) -> String,
+    ) -> Vec<Error> {
+        let written = names.into_iter().filter_map(|name| self.named(name));
+        written
+            .map(|setting| Error::new(setting.name.span(), message(&setting.name.to_string())))
+            .collect()
+    }
+
     fn add(&mut self, input: ParseStream<'_>) {
         match self.setting(input) {
             Ok(setting) => self.all.extend(setting),
@@ -105,10 +122,7 @@ impl Arguments {
             return Err(Error::new(name.span(), suggest::unknown_setting(&text)));
         };
         if self.names(&text) {
-            return Err(Error::new(
-                name.span(),
-                format!("`{text}` is written twice: leave one out"),
-            ));
+            return Err(twice(&name));
         }
         self.seen.push(text.clone());
         if text == "shared_by_all_callers" && (input.is_empty() || input.peek(Token![,])) {
@@ -193,15 +207,22 @@ pub(crate) struct Shaped {
 
 /// Returns the error of a shape that is written after another.
 fn second(first: &Shaped, second: &Ident) -> Error {
-    let message = if *second == first.word {
-        format!("`{second}` is written twice: leave one out")
-    } else {
-        format!(
-            "a function has one shape: write either `{}` or `{second}`",
-            first.shape.word()
-        )
-    };
-    Error::new(second.span(), message)
+    if *second == first.word {
+        return twice(second);
+    }
+    let first = first.shape.word();
+    Error::new(
+        second.span(),
+        format!("a function has one shape: write either `{first}` or `{second}`"),
+    )
+}
+
+/// Returns the error of a name that is written again.
+fn twice(name: &Ident) -> Error {
+    Error::new(
+        name.span(),
+        format!("`{name}` is written twice: leave one out"),
+    )
 }
 
 /// Returns the error of a setting without a value.

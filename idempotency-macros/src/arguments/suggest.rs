@@ -2,80 +2,55 @@
 
 use idempotency_expression::{Scope, SettingRow};
 
-/// Settings that only the environment has, with the variable of each. A user may try to write them here.
-pub(crate) const ENVIRONMENT: [(&str, &str); 12] = [
-    ("table", "IDEMPOTENCY_TABLE"),
-    ("table_name", "IDEMPOTENCY_TABLE"),
-    ("key_attr", "IDEMPOTENCY_KEY_ATTR"),
-    ("expiry_attr", "IDEMPOTENCY_EXPIRY_ATTR"),
-    (
-        "in_progress_expiry_attr",
-        "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
-    ),
-    ("status_attr", "IDEMPOTENCY_STATUS_ATTR"),
-    ("data_attr", "IDEMPOTENCY_DATA_ATTR"),
-    ("validation_attr", "IDEMPOTENCY_VALIDATION_ATTR"),
-    ("sort_key_attr", "IDEMPOTENCY_SORT_KEY_ATTR"),
-    ("static_pk_value", "IDEMPOTENCY_STATIC_PK_VALUE"),
-    ("disabled", "IDEMPOTENCY_DISABLED"),
-    ("enabled", "IDEMPOTENCY_DISABLED"),
-];
+/// Settings that only the environment has, as a user may try to write them here.
+const ENVIRONMENT: &str = "table table_name key_attr expiry_attr in_progress_expiry_attr status_attr data_attr validation_attr \
+    sort_key_attr static_pk_value disabled enabled";
 
-/// Names that other libraries use, or that a user may guess, with the setting of each. Names that are similar to the
-/// setting's own (`cache`, `expires`) are found without this list.
-const OTHER_WORDS: [(&str, &str); 42] = [
-    ("ttl", "expires_after"),
-    ("window", "expires_after"),
-    ("expiration", "expires_after"),
-    ("expiry", "expires_after"),
-    ("max_age", "expires_after"),
-    ("retention", "expires_after"),
-    ("duration", "expires_after"),
-    ("timeout", "lease"),
-    ("lock", "lease"),
-    ("lock_timeout", "lease"),
-    ("lock_for", "lease"),
-    ("name", "key_prefix"),
-    ("prefix", "key_prefix"),
-    ("namespace", "key_prefix"),
-    ("operation", "key_prefix"),
-    ("scope", "key_prefix"),
-    ("id", "key"),
-    ("idempotency_key", "key"),
-    ("event_key_jmespath", "key"),
-    ("jmespath", "key"),
-    ("payload_validation_jmespath", "validate"),
-    ("fingerprint", "validate"),
-    ("required", "key_required"),
-    ("raise_on_no_idempotency_key", "key_required"),
-    ("algorithm", "hash"),
-    ("digest", "hash"),
-    ("use_local_cache", "local_cache"),
-    ("local_cache_max_items", "local_cache"),
-    ("read_first", "lookup"),
-    ("read", "lookup"),
-    ("on_conflict", "on_in_progress"),
-    ("on_duplicate", "on_in_progress"),
-    ("on_failure", "on_error"),
-    ("on_store_failure", "on_store_error"),
-    ("fail_open", "on_store_error"),
-    ("breaker", "circuit_breaker"),
-    ("store_breaker", "circuit_breaker"),
-    ("persistence_store", "store"),
-    ("backend", "store"),
-    ("response_hook", "on_replay"),
-    ("body", "payload"),
-    ("event", "payload"),
-];
+/// Settings with names that other libraries use, or that a user may guess. Names that are similar to the setting's own (`cache`,
+/// `expires`) are found without this list.
+const OTHER_WORDS: &str = "\
+expires_after: ttl window expiration expiry max_age retention duration
+lease: timeout lock lock_timeout lock_for
+key_prefix: name prefix namespace operation scope
+key: id idempotency_key event_key_jmespath jmespath
+validate: payload_validation_jmespath fingerprint
+key_required: required raise_on_no_idempotency_key
+hash: algorithm digest
+local_cache: use_local_cache local_cache_max_items
+lookup: read_first read
+on_in_progress: on_conflict on_duplicate
+on_error: on_failure
+on_store_error: on_store_failure fail_open
+circuit_breaker: breaker store_breaker
+store: persistence_store backend
+on_replay: response_hook
+payload: body event";
+
+/// Returns the variable of a setting that only the environment has.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    ENVIRONMENT.split(' ').find(|known| *known == name)?;
+    let setting = match name {
+        "table_name" => "table",
+        "enabled" => "disabled",
+        own => own,
+    };
+    Some(format!("IDEMPOTENCY_{}", setting.to_uppercase()))
+}
+
+/// Iterates over the names of other libraries, each with the setting here.
+fn other_words() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = OTHER_WORDS.lines().filter_map(|row| row.split_once(": "));
+    rows.flat_map(|(setting, words)| words.split(' ').map(move |word| (word, setting)))
+}
 
 /// Returns the message for a name that is not a setting.
 pub(super) fn unknown_setting(name: &str) -> String {
-    if let Some((_, variable)) = ENVIRONMENT.iter().find(|(known, _)| *known == name) {
+    if let Some(variable) = variable(name) {
         return format!(
             "`{name}` is a setting of the environment: set `{variable}` for the function"
         );
     }
-    if let Some((_, known)) = OTHER_WORDS.iter().find(|(word, _)| *word == name) {
+    if let Some((_, known)) = other_words().find(|(word, _)| *word == name) {
         let example = SettingRow::named(known).map_or("..", |row| row.example);
         let more = match name {
             "timeout" => " (`on_timeout` chooses what happens when the lease of a claim expires)",
@@ -130,51 +105,47 @@ mod tests {
 
     #[test]
     fn a_name_from_another_library_leads_to_the_setting_here() {
-        for (word, known) in OTHER_WORDS {
-            assert!(
-                unknown_setting(word).contains(&format!("write `{known} = ")),
-                "{}",
-                unknown_setting(word)
-            );
+        for (word, known) in other_words() {
+            let message = unknown_setting(word);
+            assert!(message.contains(&format!("write `{known} = ")), "{message}");
             assert!(SettingRow::named(known).is_some(), "{known}");
             assert!(SettingRow::named(word).is_none(), "{word}");
-            assert!(ENVIRONMENT.iter().all(|(name, _)| *name != word), "{word}");
         }
-        assert_eq!(
-            unknown_setting("ttl"),
-            "`ttl` is called `expires_after` here: write `expires_after = \"1h\"`"
-        );
-        assert!(unknown_setting("timeout").contains("`on_timeout` chooses"));
+        assert_eq!(other_words().count(), 42);
     }
 
     #[test]
-    fn a_misspelt_name_leads_to_the_most_similar_setting() {
-        for (written, known) in [
-            ("expires", "expires_after"),
-            ("expire_after", "expires_after"),
-            ("on_inprogress", "on_in_progress"),
-            ("validation", "validate"),
-            ("keyprefix", "key_prefix"),
-            ("cache", "local_cache"),
-            ("store_whe", "store_when"),
-            ("key_requird", "key_required"),
-            ("key_", "key"),
+    fn a_setting_of_the_environment_leads_to_its_variable() {
+        for (name, found) in [
+            ("table", Some("IDEMPOTENCY_TABLE")),
+            ("table_name", Some("IDEMPOTENCY_TABLE")),
+            ("sort_key_attr", Some("IDEMPOTENCY_SORT_KEY_ATTR")),
+            ("enabled", Some("IDEMPOTENCY_DISABLED")),
+            ("key", None),
         ] {
-            assert!(
-                unknown_setting(written).contains(&format!("`{known}`?")),
-                "{}",
-                unknown_setting(written)
-            );
+            assert_eq!(variable(name).as_deref(), found, "{name}");
         }
     }
 
     #[test]
-    fn a_very_long_name_is_not_compared() {
-        assert!(unknown_setting(&"key".repeat(100_000)).contains("`key`, `validate`"));
-    }
-
-    #[test]
-    fn a_name_that_is_similar_to_none_leads_to_the_list_of_all() {
-        assert!(unknown_setting("zzz").contains("`key`, `validate`"));
+    fn an_unknown_name_leads_to_the_most_similar_setting_or_to_the_list_of_all() {
+        let very_long = "key".repeat(100_000);
+        for (written, message) in [
+            ("expires", "`expires_after`?"),
+            ("expire_after", "`expires_after`?"),
+            ("on_inprogress", "`on_in_progress`?"),
+            ("validation", "`validate`?"),
+            ("keyprefix", "`key_prefix`?"),
+            ("cache", "`local_cache`?"),
+            ("store_whe", "`store_when`?"),
+            ("key_requird", "`key_required`?"),
+            ("key_", "`key`?"),
+            ("zzz", "`key`, `validate`"),
+            // It is not compared.
+            (&very_long, "`key`, `validate`"),
+        ] {
+            let unknown = unknown_setting(written);
+            assert!(unknown.contains(message), "{unknown}");
+        }
     }
 }

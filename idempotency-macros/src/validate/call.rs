@@ -3,12 +3,11 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
-use syn::visit_mut::{VisitMut, visit_expr_path_mut, visit_pat_ident_mut};
-use syn::{
-    Attribute, Error, Expr, ExprPath, FnArg, Macro, Pat, PatIdent, PatType, Signature, Type,
-};
+use syn::visit_mut::{VisitMut, visit_expr_path_mut};
+use syn::{Attribute, Error, Expr, ExprPath, FnArg, Macro, Pat, PatType, Signature, Type};
 
 use super::mentions;
+use crate::parameters::Names;
 
 /// The parameter that the framework supplies.
 pub(crate) struct CallParameter {
@@ -104,24 +103,13 @@ fn is_call(of: &Type) -> Option<bool> {
 
 /// Returns true if an expression uses a variable that the pattern binds.
 fn names_any_of(expression: &Expr, pattern: &Pat) -> bool {
-    let mut names = Names::default();
-    names.visit_pat_mut(&mut pattern.clone());
+    let names = Names::of(pattern).all;
     let mut search = Search {
-        names: names.0,
+        names: names.iter().map(ToString::to_string).collect(),
         found: false,
     };
     search.visit_expr_mut(&mut expression.clone());
     search.found
-}
-
-#[derive(Default)]
-struct Names(Vec<String>);
-
-impl VisitMut for Names {
-    fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
-        self.0.push(pattern.ident.to_string());
-        visit_pat_ident_mut(self, pattern);
-    }
 }
 
 struct Search {

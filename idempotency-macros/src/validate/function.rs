@@ -1,7 +1,7 @@
 //! Checks of the function itself: `async`, the attribute, and whether it needs a key prefix.
 
 use quote::ToTokens;
-use syn::{Error, Expr, ExprLit, FnArg, GenericParam, Lit};
+use syn::{Attribute, Error, Expr, ExprLit, FnArg, GenericParam, Lit, Path};
 
 use super::{impl_trait, mentions};
 use crate::arguments::{Arguments, Setting};
@@ -23,26 +23,21 @@ pub(super) fn not_async(function: &Function) -> Option<Error> {
 
 /// Returns the error of a function that has a second `#[idempotent]`.
 pub(super) fn annotated_twice(function: &Function) -> Option<Error> {
-    let again = function.attributes.iter().find(|attribute| {
-        attribute
-            .path()
-            .segments
-            .last()
-            .is_some_and(|last| last.ident == "idempotent")
-    })?;
+    let mut paths = function.attributes.iter().map(Attribute::path);
+    let last = |path: &Path| path.segments.last().map(|last| last.ident.to_string());
+    let again = paths.find(|path| last(path).is_some_and(|last| last == "idempotent"))?;
     Some(Error::new_spanned(
-        again.path(),
+        again,
         "`#[idempotent]` is written twice on this function: leave one out",
     ))
 }
 
 /// Returns the error of a `shared_key_prefix` without a `key_prefix` to share.
 pub(super) fn shared_without_prefix(arguments: &Arguments) -> Option<Error> {
-    let mut all = arguments.all.iter();
-    let shared = all.find(|setting| setting.name == "shared_key_prefix")?;
+    let shared = arguments.named("shared_key_prefix")?;
     // A wrong value has an error of its own, and one mistake is one error.
     let is_bool =
-        matches!(&shared.value, Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Bool(_)));
+        matches!(&shared.value, Expr::Lit(literal) if matches!(literal.lit, Lit::Bool(_)));
     is_bool.then(|| {
         Error::new(
             shared.name.span(),
@@ -66,18 +61,18 @@ pub(super) fn unprotected_under_hold(arguments: &Arguments) -> Option<Error> {
 
 /// Returns the setting with this name, if its value is one of these texts.
 fn literal<'a>(arguments: &'a Arguments, name: &str, values: &[&str]) -> Option<&'a Setting> {
-    let mut all = arguments.all.iter();
-    let setting = all.find(|setting| setting.name == name)?;
-    let Expr::Lit(ExprLit {
-        lit: Lit::Str(text),
-        ..
-    }) = &setting.value
-    else {
-        return None;
-    };
-    let text = text.value();
-    let is_one = values.iter().any(|value| text.eq_ignore_ascii_case(value));
-    is_one.then_some(setting)
+    arguments
+        .named(name)
+        .filter(|setting| match &setting.value {
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(text),
+                ..
+            }) => {
+                let text = text.value();
+                values.iter().any(|value| text.eq_ignore_ascii_case(value))
+            }
+            _ => false,
+        })
 }
 
 /// Returns the setting `steps`, if it says that the function has steps.

@@ -2,51 +2,38 @@
 
 use syn::{Error, Expr, ExprLit, Lit};
 
-use crate::arguments::{Arguments, Setting, Shape, of_http};
+use crate::arguments::{Arguments, Shape, of_http};
 
 /// Returns the errors of settings that do not fit the function's shape, and of a missing or doubtful caller.
 pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
     let http = arguments.shape.as_ref();
     let Some(http) = http.filter(|shaped| shaped.shape == Shape::Http) else {
-        return of_another_shape(arguments);
+        return arguments.refused(of_http(), |name| {
+            format!("`{name}` is a setting of handlers of HTTP events: write `#[idempotent(http, {name} = ..)]`")
+        });
     };
-    let event = "with `http` the event is the request and has the context";
-    let not_here = [
-        ("payload", event),
-        ("context", event),
-        (
-            "on_replay",
-            "with `http` a replayed response has the header `idempotent-replayed`",
-        ),
-    ];
-    let mut errors: Vec<_> = not_here
-        .into_iter()
-        .filter_map(|(name, why)| {
-            let setting = named(arguments, name)?;
-            let message = format!("leave `{name}` out: {why}");
-            Some(Error::new(setting.name.span(), message))
-        })
-        .collect();
-    if let (Some(_), Some(header)) = (named(arguments, "key"), named(arguments, "key_header")) {
-        errors.push(Error::new(
-            header.name.span(),
-            "the key is either in a header or in the event: leave `key_header` or `key` out",
-        ));
+    let named = |name: &str| arguments.named(name);
+    let mut errors = arguments.refused(["payload", "context"], |name| {
+        format!("leave `{name}` out: with `http` the event is the request and has the context")
+    });
+    errors.extend(arguments.refused(["on_replay"], |name| {
+        format!("leave `{name}` out: with `http` a replayed response has the header `idempotent-replayed`")
+    }));
+    if named("key").is_some() {
+        errors.extend(arguments.refused(["key_header"], |_| {
+            "the key is either in a header or in the event: leave `key_header` or `key` out"
+                .to_owned()
+        }));
     }
-    if let (Some(_), Some(also)) = (
-        named(arguments, "validate"),
-        named(arguments, "fingerprint_also"),
-    ) {
-        errors.push(Error::new(
-            also.name.span(),
+    if named("validate").is_some() {
+        errors.extend(arguments.refused(["fingerprint_also"], |_| {
             "`fingerprint_also` adds to method, path, query and body, and `validate` replaces query and body: write both parts as a \
-             list in `validate`, and leave `fingerprint_also` out",
-        ));
+             list in `validate`, and leave `fingerprint_also` out"
+                .to_owned()
+        }));
     }
-    let shared =
-        named(arguments, "shared_by_all_callers").filter(|shared| !is_false(&shared.value));
-    let caller = named(arguments, "caller");
-    errors.extend(match (caller, shared) {
+    let shared = named("shared_by_all_callers").filter(|shared| !is_false(&shared.value));
+    errors.extend(match (named("caller"), shared) {
         (Some(_), Some(shared)) => Some(Error::new(
             shared.name.span(),
             "with a `caller` each caller has its own keys: leave `caller` or `shared_by_all_callers` out",
@@ -65,27 +52,9 @@ pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
     errors
 }
 
-/// Returns the errors of settings of HTTP on a function that is no handler of HTTP events.
-fn of_another_shape(arguments: &Arguments) -> Vec<Error> {
-    let of_http = of_http().filter_map(|name| named(arguments, name));
-    of_http
-        .map(|setting| {
-            let name = &setting.name;
-            Error::new(
-                name.span(),
-                format!("`{name}` is a setting of handlers of HTTP events: write `#[idempotent(http, {name} = ..)]`"),
-            )
-        })
-        .collect()
-}
-
-fn named<'a>(arguments: &'a Arguments, name: &str) -> Option<&'a Setting> {
-    arguments.all.iter().find(|setting| setting.name == name)
-}
-
 /// Returns true if a setting was written, but its value could not be read.
 fn is_unread(arguments: &Arguments, name: &str) -> bool {
-    arguments.names(name) && named(arguments, name).is_none()
+    arguments.names(name) && arguments.named(name).is_none()
 }
 
 fn is_false(value: &Expr) -> bool {

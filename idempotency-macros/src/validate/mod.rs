@@ -84,9 +84,7 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
         errors.extend(function::shared_without_prefix(&arguments));
     }
     errors.extend(function::unprotected_under_hold(&arguments));
-    let returned = payload::returned(&signature)
-        .map_err(|error| errors.push(error))
-        .ok();
+    let returned = kept(payload::returned(&signature), &mut errors);
     errors.extend(http::wrong_settings(&arguments));
     errors.extend(batch::wrong_settings(&arguments));
     let shape = arguments.shape.as_ref().map(|shaped| shaped.shape);
@@ -106,13 +104,9 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
         None
     };
     let payload = if let Some(Shape::Batch(source)) = shape {
-        batch::record(&mut signature, source)
-            .map_err(|error| errors.push(error))
-            .ok()
+        kept(batch::record(&mut signature, source), &mut errors)
     } else if from_event {
-        payload::event(&mut signature, shape)
-            .map_err(|error| errors.push(error))
-            .ok()
+        kept(payload::event(&mut signature, shape), &mut errors)
     } else {
         checked.payload.map(|value| PayloadSource::Value {
             value: Box::new(value),
@@ -151,6 +145,11 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
             "this function cannot be read",
         )),
     }
+}
+
+/// Returns a part that is right, and keeps the error of one that is wrong.
+fn kept<T>(part: syn::Result<T>, errors: &mut Vec<Error>) -> Option<T> {
+    part.map_err(|error| errors.push(error)).ok()
 }
 
 /// The values of the settings, after the checks.

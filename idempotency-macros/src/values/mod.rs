@@ -65,8 +65,8 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         Check::Number(of) => number(name, &value, of)?,
         Check::Count => at_least_one(name, &value)?,
         Check::Choice(kind, choices) => choice(name, &value, kind, choices)?,
-        Check::Function => return function(name, value).map(Value::Path),
-        Check::Replay => return hook(value).map(Value::OnReplay),
+        Check::Function => return callable(name, value, HEADERS).map(Value::Path),
+        Check::Replay => return callable(name, value, REPLAY).map(Value::OnReplay),
         Check::Store => return code(name, value).map(Value::Store),
         Check::Context => return code(name, value).map(reference).map(Value::Context),
         Check::Payload => return payload(name, value).map(Value::Payload),
@@ -106,49 +106,38 @@ pub(crate) fn field(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// Checks the value of `on_replay`: a name or a closure.
-fn hook(value: Expr) -> syn::Result<Expr> {
-    match value {
-        Expr::Path(_) | Expr::Closure(_) => Ok(value),
-        other => Err(Error::new_spanned(
-            other,
-            "`on_replay` is called with a replayed response: write the name of a `fn(Response, &Replay) -> Response`, or a closure",
-        )),
-    }
-}
+/// What the function in `add_headers` is called with, and its form.
+const HEADERS: &str = "the headers of a request: write the name of a `fn(&HeaderMap) -> HeaderMap`, or a closure that captures nothing";
 
-/// Checks the value of `add_headers`: a name or a closure.
-fn function(name: &str, value: Expr) -> syn::Result<Expr> {
+/// What the function in `on_replay` is called with, and its form.
+const REPLAY: &str =
+    "a replayed response: write the name of a `fn(Response, &Replay) -> Response`, or a closure";
+
+/// Checks a value that is called: a name or a closure.
+fn callable(name: &str, value: Expr, called_with: &str) -> syn::Result<Expr> {
     match value {
         Expr::Path(_) | Expr::Closure(_) => Ok(value),
-        other => Err(Error::new_spanned(
-            other,
-            format!(
-                "`{name}` is called with the headers of a request: write the name of a `fn(&HeaderMap) -> HeaderMap`, or a closure \
-                 that captures nothing"
-            ),
-        )),
+        other => {
+            let message = format!("`{name}` is called with {called_with}");
+            Err(Error::new_spanned(other, message))
+        }
     }
 }
 
 /// Checks that a value is code and not a literal.
 fn code(name: &str, value: Expr) -> syn::Result<Expr> {
-    match &value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(_), ..
-        }) if name == "store" => Err(Error::new_spanned(
-            &value,
-            "`store` is an expression that returns a store, like `store = store.clone()`; the name of a kind of store belongs in `IDEMPOTENCY_STORE`",
-        )),
-        Expr::Lit(literal) => Err(Error::new_spanned(
-            literal,
-            format!(
-                "`{name}` is an expression, not a literal: write it without quotes, like `{name} = {}`",
-                SettingRow::named(name).map_or("", |row| row.example)
-            ),
-        )),
-        _ => Ok(value),
-    }
+    let Expr::Lit(ExprLit { lit, .. }) = &value else {
+        return Ok(value);
+    };
+    let message = if name == "store" && matches!(lit, Lit::Str(_)) {
+        "`store` is an expression that returns a store, like `store = store.clone()`; the name of a kind of store belongs in `IDEMPOTENCY_STORE`".to_owned()
+    } else {
+        let example = SettingRow::named(name).map_or("", |row| row.example);
+        format!(
+            "`{name}` is an expression, not a literal: write it without quotes, like `{name} = {example}`"
+        )
+    };
+    Err(Error::new_spanned(lit, message))
 }
 
 /// Returns the payload as an expression that moves nothing, so that the handler keeps its values.
