@@ -64,6 +64,7 @@ impl Error {
     }
 
     /// Returns the same error with a detail. The detail must not contain payload or response.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
