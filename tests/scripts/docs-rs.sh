@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 # Each feature, and a page of an item that needs it; without a page: the feature changes no public item.
 table='
-idempotency-core      system         system/index.html
+idempotency-core      system
 idempotency-dynamodb  lean-client
 idempotency-dynamodb  rustls-aws-lc  fn.http_client.html
 idempotency-dynamodb  rustls-ring    fn.http_client.html
