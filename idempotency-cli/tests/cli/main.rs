@@ -87,13 +87,13 @@ impl Ran {
     /// Checks that the standard output has this text.
     #[track_caller]
     fn prints(&self, text: &str) {
-        assert!(self.stdout.contains(text), "{self:?}");
+        assert!(self.stdout.contains(text), "{text}: {self:?}");
     }
 
     /// Checks that the standard error has this text.
     #[track_caller]
     fn complains(&self, text: &str) {
-        assert!(self.stderr.contains(text), "{self:?}");
+        assert!(self.stderr.contains(text), "{text}: {self:?}");
     }
 
     /// Checks the exit code, and that the standard error has this text.

@@ -60,11 +60,7 @@ async fn get_shows_everything_except_the_response() {
         "shop::charge",
         "15 bytes",
     ] {
-        assert!(
-            ran.stdout.contains(shown),
-            "{shown} is missing: {}",
-            ran.stdout
-        );
+        ran.prints(shown);
     }
     assert!(!ran.stdout.contains("4242"));
     assert!(!ran.stdout.contains("validation"));
@@ -91,13 +87,8 @@ async fn get_shows_everything_except_the_response() {
 async fn a_missing_record_has_its_own_exit_code() {
     let database = with("COMPLETED", LATE, EARLY).await;
     for arguments in [["get", NO_RECORD], ["evict", NO_RECORD]] {
-        let ran = run_on_table(&database, &arguments);
-        ran.exits(3);
-        assert!(
-            ran.stderr
-                .contains(&format!("there is no record `{NO_RECORD}`")),
-            "{ran:?}"
-        );
+        let missing = format!("there is no record `{NO_RECORD}`");
+        run_on_table(&database, &arguments).fails(3, &missing);
     }
     let ran = run_on_table(&database, &["get", NO_RECORD, "--json"]);
     assert_eq!(
@@ -305,10 +296,7 @@ async fn the_event_is_shown_only_on_request() {
         assert!(!ran.stdout.contains("4242"), "{ran:?}");
     }
     let ran = shown(&["get", KEY, "--event"]);
-    assert!(
-        ran.stdout.contains(&format!("event        {EVENT}\n")),
-        "{ran:?}"
-    );
+    ran.prints(&format!("event        {EVENT}\n"));
     let json = shown(&["get", KEY, "--event", "--json"]).json();
     assert_eq!(json["event"], EVENT);
     assert_eq!(json["event_is_whole"], true);
@@ -319,8 +307,7 @@ async fn a_part_of_an_event_is_marked_as_such() {
     let database = keeping(Some(text("{\"selected\":[7,\"\u{9b}2J\"]}"))).await;
     let ran = run_on_table(&database, &["get", KEY, "--event"]);
     // A character that controls the terminal is not shown.
-    let line = "event part   [7,\" 2J\"]\n";
-    ran.prints(line);
+    ran.prints("event part   [7,\" 2J\"]\n");
     for arguments in [
         &["get", KEY, "--event", "--json"][..],
         &["replay", KEY, "--json"],
@@ -343,14 +330,8 @@ async fn replay_prints_the_event_alone() {
 async fn a_record_without_an_event_and_a_missing_record_are_failures() {
     let database = keeping(None).await;
     run_on_table(&database, &["replay", KEY]).fails(1, "keeps no event");
-    assert_eq!(
-        run_on_table(&database, &["get", KEY, "--event"]).code,
-        Some(0)
-    );
-    assert_eq!(
-        run_on_table(&database, &["replay", NO_RECORD]).code,
-        Some(3)
-    );
+    run_on_table(&database, &["get", KEY, "--event"]).exits(0);
+    run_on_table(&database, &["replay", NO_RECORD]).exits(3);
     let database = keeping(Some(AttributeValue::Bool(true))).await;
     run_on_table(&database, &["replay", KEY])
         .fails(1, "cannot be read: it was not written by this framework");
