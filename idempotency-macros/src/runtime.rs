@@ -59,13 +59,9 @@ impl Runtime {
 /// Returns the name of the runtime in the manifest of the program that is compiled.
 fn dependency() -> Option<String> {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
-    let workspace = || {
-        folder.ancestors().find_map(|folder| {
-            let text = manifest(folder)?;
-            toml_span::parse(&text).ok()?.pointer("/workspace")?;
-            Some(text)
-        })
-    };
+    let is_root =
+        |text: &String| toml_span::parse(text).is_ok_and(|root| root.has_key("workspace"));
+    let workspace = || folder.ancestors().filter_map(manifest).find(is_root);
     name_in(&manifest(&folder)?, workspace)
 }
 
