@@ -121,7 +121,7 @@ impl fmt::Debug for LeanClient {
 pub(crate) fn body(table: &str, request: &Request<'_>) -> Result<Vec<u8>, Error> {
     // Without escapes, the names and the expressions of a request have about 1 KB. Base64 makes bytes a third longer.
     let values = size::of(request.attributes());
-    let mut body = Body(Vec::with_capacity(1_024 + values + values / 2));
+    let mut body = Body(Vec::with_capacity(1_024 + values + values / 3));
     body.name("{", "TableName")?;
     body.text(table)?;
     match request {

@@ -185,6 +185,8 @@ impl DynamoDbStore {
             condition,
         } = record;
         let form = self.prepare(id, write, log).await?;
+        // The pieces are stored, so nothing is under way.
+        log.preparing();
         let event = EventForm::of(event_of(write));
         let request = self.request(id, write, &form, &event, condition)?;
         let sends = Sends::new(log, &self.table_ref, request.target());

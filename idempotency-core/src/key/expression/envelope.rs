@@ -201,13 +201,15 @@ fn inflate_chunks(
     let mut read = 0;
     loop {
         let step = inflate(state, &stream[read..], chunk, MZFlush::None);
+        if step.status.is_err_and(|error| error != MZError::Buf) {
+            return Err(damaged("the gzip data is damaged"));
+        }
         read += step.bytes_consumed;
         take(&chunk[..step.bytes_written])?;
         match step.status {
             Ok(MZStatus::StreamEnd) => return Ok(read),
-            Ok(_) | Err(MZError::Buf) if step.bytes_consumed + step.bytes_written > 0 => {}
-            Ok(_) | Err(MZError::Buf) => return Err(damaged(CUT_SHORT)),
-            Err(_) => return Err(damaged("the gzip data is damaged")),
+            _ if step.bytes_consumed + step.bytes_written > 0 => {}
+            _ => return Err(damaged(CUT_SHORT)),
         }
     }
 }
