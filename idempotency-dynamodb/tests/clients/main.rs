@@ -1,27 +1,40 @@
-//! The lean client. It reports, sends and stores the same as the SDK's: the tests of `wire`, `connections` and `embedded` run with
-//! it too, and its requests are compared with the SDK's. Here: both clients, and an HTTP client that notes what they send.
-//!
-//! The files of those tests are compiled a second time, so that no test has to be written twice. They look at the name of the
-//! program to choose the client.
+//! The store with each client. The lean client reports, sends and stores the same as the SDK's: the tests of `wire`, `connections`
+//! and `embedded` run with both, and their requests are compared. Here: both clients, and an HTTP client that notes what they send.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
-#[path = "../connections.rs"]
-mod connections;
 mod credentials;
-#[path = "../embedded.rs"]
-mod embedded;
 mod environment;
 mod same_faults;
 mod same_reply;
 mod same_wire;
-#[path = "../wire/main.rs"]
-mod wire;
+
+/// Includes the tests of a store with one client. Their files are compiled for each client, so that no test is written twice.
+macro_rules! tests_with {
+    ($client:ident, $kind:expr) => {
+        #[path = "."]
+        #[allow(
+            clippy::duplicate_mod,
+            reason = "a test is written once for both clients"
+        )]
+        mod $client {
+            const KIND: crate::Kind = $kind;
+
+            pub(crate) mod connections;
+            mod embedded;
+            mod wire;
+        }
+    };
+}
+
+tests_with!(sdk, crate::Kind::Sdk);
+tests_with!(lean, crate::Kind::Lean);
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{
     BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents, SharedCredentialsProvider,
 };
@@ -43,7 +56,16 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 2] = [Self::Sdk, Self::Lean];
 
-    /// Returns the builder of a store with this client.
+    /// Returns the builder of a store with this client of the SDK, or with the lean client made from it.
+    pub(crate) fn with_client(self, client: Client, table: &str) -> DynamoDbStoreBuilder {
+        let builder = DynamoDbStore::builder().table(table);
+        match self {
+            Self::Sdk => builder.client(client),
+            Self::Lean => builder.lean_client(idempotency_dynamodb::LeanClient::new(client)),
+        }
+    }
+
+    /// Returns the builder of a store with a client from this configuration.
     pub(crate) fn store(self, config: &SdkConfig, table: &str) -> DynamoDbStoreBuilder {
         let builder = DynamoDbStore::builder().table(table);
         match self {

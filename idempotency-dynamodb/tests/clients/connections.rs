@@ -1,7 +1,5 @@
 //! The real HTTP client: how many connections it opens, and which failed connections certainly did not carry a write.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +12,11 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{Change, Store, StoreErrorKind, StoreReply};
-use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
+use idempotency_dynamodb::DynamoDbStore;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+
+use super::KIND;
 
 /// Returns a store at this endpoint that sends once, without a timeout.
 fn store(endpoint: String) -> DynamoDbStore {
@@ -30,16 +30,7 @@ fn store(endpoint: String) -> DynamoDbStore {
         .http_client(idempotency_dynamodb::http_client())
         .build();
     let client = Client::from_conf(config);
-    let builder = DynamoDbStore::builder().table("payments");
-    with_client(builder, client).build().unwrap()
-}
-
-/// Sets the client of a store: the SDK's, or in the program `lean` the lean one.
-fn with_client(builder: DynamoDbStoreBuilder, client: Client) -> DynamoDbStoreBuilder {
-    if env!("CARGO_CRATE_NAME") == "lean" {
-        return builder.lean_client(idempotency_dynamodb::LeanClient::new(client));
-    }
-    builder.client(client)
+    KIND.with_client(client, "payments").build().unwrap()
 }
 
 /// Returns how a claim at this endpoint fails.

@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use super::Kind;
-use super::connections::read_request;
+use super::sdk::connections::read_request;
 
 /// The timeout of a send.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,7 +1,5 @@
 //! A real client with a scripted HTTP client: how the store reports each result of a call.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
-
 mod errors;
 mod outcomes;
 mod requests;
@@ -16,28 +14,22 @@ use idempotency_core::record::{Field, Record, RecordId, Status};
 use idempotency_core::store::{StoreError, StoreReply};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
+
+use super::KIND;
 use script::{Reply, Wire};
 
 fn store(wire: &Wire) -> DynamoDbStore {
     with_client(wire.client()).build().unwrap()
 }
 
-/// Returns the builder of a store with this client, or in the program `lean` with the lean client made from it.
+/// Returns the builder of a store with this client, or with the lean client made from it.
 fn with_client(client: Client) -> DynamoDbStoreBuilder {
-    let builder = DynamoDbStore::builder().table("payments");
-    if env!("CARGO_CRATE_NAME") == "lean" {
-        return builder.lean_client(idempotency_dynamodb::LeanClient::new(client));
-    }
-    builder.client(client)
+    KIND.with_client(client, "payments")
 }
 
-/// Returns the builder of a store with a client from this configuration, or in the program `lean` with a lean client from it.
+/// Returns the builder of a store with a client from this configuration.
 fn with_config(config: &SdkConfig) -> DynamoDbStoreBuilder {
-    let builder = DynamoDbStore::builder().table("payments");
-    if env!("CARGO_CRATE_NAME") == "lean" {
-        return builder.lean_client(idempotency_dynamodb::LeanClient::from_sdk_config(config));
-    }
-    builder.client(idempotency_dynamodb::sdk_client(config))
+    KIND.store(config, "payments")
 }
 
 fn id() -> RecordId {

@@ -1,7 +1,5 @@
 //! The store on an in-memory DynamoDB: it accepts the expressions, and evaluates conditions as the memory store does.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
-
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
@@ -16,7 +14,9 @@ use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{Change, MemoryStore, Store, StoreErrorKind, StoreReply};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
+use idempotency_dynamodb::DynamoDbStore;
+
+use super::KIND;
 
 const NOW: i64 = 1_700_000_000_500;
 
@@ -61,16 +61,7 @@ async fn create(client: &Client, table: &str, keys: &[&str]) {
 }
 
 fn store(client: &Client, table: &str) -> DynamoDbStore {
-    let builder = DynamoDbStore::builder().table(table);
-    with_client(builder, client.clone()).build().unwrap()
-}
-
-/// Sets the client of a store: the SDK's, or in the program `lean` the lean one.
-fn with_client(builder: DynamoDbStoreBuilder, client: Client) -> DynamoDbStoreBuilder {
-    if env!("CARGO_CRATE_NAME") == "lean" {
-        return builder.lean_client(idempotency_dynamodb::LeanClient::new(client));
-    }
-    builder.client(client)
+    KIND.with_client(client.clone(), table).build().unwrap()
 }
 
 fn string(text: &str) -> AttributeValue {
@@ -226,8 +217,8 @@ async fn conditions_without_a_record_hold_in_dynamodb_exactly_if_they_hold_in_me
 #[tokio::test]
 async fn a_record_behaves_in_dynamodb_as_in_memory() {
     let client = database().await;
-    let composite = DynamoDbStore::builder().table("composite");
-    let composite = with_client(composite, client.clone())
+    let composite = KIND
+        .with_client(client.clone(), "composite")
         .composite_key("sk", "idempotency#charge")
         .build()
         .unwrap();
