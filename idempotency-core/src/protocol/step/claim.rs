@@ -69,6 +69,9 @@ pub(super) fn circuit_replied(
 
 /// Sends the first request of a call: a claim, or under `read-first` an eventually consistent read.
 fn first_request(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
+    if is_too_late(call, now) {
+        return refuse(ErrorKind::NoTimeLeft);
+    }
     let claiming = Claiming {
         tries: 0,
         pauses: 0,
@@ -81,13 +84,13 @@ fn first_request(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) ->
         resumes: false,
         is_full: false,
     };
-    if call.policy.lookup == Lookup::ClaimFirst || is_too_late(call, now) {
-        return first_claim(call, now, claiming);
+    match call.policy.lookup {
+        Lookup::ClaimFirst => send_claim(call, now, claiming, ErrorKind::Contended),
+        Lookup::ReadFirst => (
+            State::LookingUp(claiming),
+            Effect::Read(Consistency::Eventual),
+        ),
     }
-    (
-        State::LookingUp(claiming),
-        Effect::Read(Consistency::Eventual),
-    )
 }
 
 /// Handles the result of the read before the claim. `existing` is `None` if there was no record, and if the read failed.
@@ -104,16 +107,9 @@ pub(super) fn looked_up(
         Some(record) if classify(&record, now, call) == RecordState::Replay => {
             replay(record, Source::Store)
         }
-        _ => first_claim(call, now, claiming),
+        _ if is_too_late(call, now) => refuse(ErrorKind::NoTimeLeft),
+        _ => send_claim(call, now, claiming, ErrorKind::Contended),
     }
-}
-
-/// Sends the first claim to the store.
-fn first_claim(call: &CallTerms, now: EpochMillis, claiming: Claiming) -> Next {
-    if is_too_late(call, now) {
-        return refuse(ErrorKind::NoTimeLeft);
-    }
-    send_claim(call, now, claiming, ErrorKind::Contended)
 }
 
 /// Returns the end of the time for requests that begin now: `store_timeout` from now, and at most half of the time left, so
