@@ -143,23 +143,18 @@ impl Invocation {
             context.request_id.is_empty() && context.deadline == 0 && context.tenant_id.is_none();
         (!is_empty).then(|| Self {
             is_known: true,
-            deadline: deadline_of(context),
+            deadline: (context.deadline >= EARLIEST)
+                .then(|| EpochMillis::new(i64::try_from(context.deadline).unwrap_or(i64::MAX))),
             tenant: context.tenant_id.clone(),
         })
     }
 }
 
 /// The first point in time that counts as a deadline: in the year 2001, before Lambda existed.
-const EARLIEST: u64 = 1_000_000_000_000;
-
-/// Returns when the invocation ends, if the context knows it.
 ///
 /// A `Context` built in a test has deadline 0, and `cargo lambda watch` (1.9) always sends 600000. Both count as unknown, so
 /// that the claim gets the configured lease. A deadline that has expired is a deadline like any other.
-fn deadline_of(context: &Context) -> Option<EpochMillis> {
-    (context.deadline >= EARLIEST)
-        .then(|| EpochMillis::new(i64::try_from(context.deadline).unwrap_or(i64::MAX)))
-}
+const EARLIEST: u64 = 1_000_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -179,7 +174,8 @@ mod tests {
     #[test]
     fn a_deadline_before_lambda_existed_counts_as_unknown_and_one_that_has_passed_counts() {
         for (milliseconds, known) in [(0, None), (600_000, None), (TIMES[0], Some(TIMES[0]))] {
-            let found = deadline_of(&context(milliseconds, None));
+            let found = Invocation::of(&context(milliseconds, None));
+            let found = found.and_then(|invocation| invocation.deadline);
             let found = found.map(|end| u64::try_from(end.get()).unwrap());
             assert_eq!(found, known);
         }
