@@ -115,11 +115,30 @@ fn texts<'a>(list: impl IntoIterator<Item = &'a str>) -> String {
     list.join(", ")
 }
 
-/// Returns a template with each `@name@` replaced by its value.
-fn fill(template: &str, values: &[(&str, String)]) -> String {
-    let mut text = template.to_owned();
-    for (name, value) in values {
-        text = text.replace(&format!("@{name}@"), value);
+/// Returns a template with each `@name@` replaced by its value. Values are not searched: a table may be called `@name@` too.
+pub(super) fn fill(template: &str, values: &[(&str, String)]) -> String {
+    let (mut text, mut rest) = (String::new(), template);
+    while let Some((before, after)) = rest.split_once('@') {
+        text.push_str(before);
+        let mark = after.split_once('@');
+        let value = mark.and_then(|(name, after)| {
+            let (_, value) = values.iter().find(|(known, _)| *known == name)?;
+            Some((value.as_str(), after))
+        });
+        let (value, after) = value.unwrap_or(("@", after));
+        text.push_str(value);
+        rest = after;
     }
-    text
+    text + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill;
+
+    #[test]
+    fn a_value_that_looks_like_a_mark_is_a_value_and_an_unknown_mark_is_text() {
+        let values = [("a", "@b@".to_owned()), ("b", "2".to_owned())];
+        assert_eq!(fill("@x@a@ @b@, me@b.c, @", &values), "@x@b@ 2, me@b.c, @");
+    }
 }
