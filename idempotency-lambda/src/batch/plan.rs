@@ -19,8 +19,8 @@ pub struct Position {
 /// How far a record got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Waiting,
-    Started,
+    /// It has not ended, and may have started.
+    Open,
     Done,
     Returned,
 }
@@ -48,7 +48,7 @@ impl Plan {
         let mut lane_numbers = BTreeMap::new();
         let mut group_numbers = BTreeMap::new();
         let mut plan = Self {
-            states: vec![State::Waiting; places.len()],
+            states: vec![State::Open; places.len()],
             lanes: Vec::with_capacity(places.len()),
             groups: Vec::with_capacity(places.len()),
             behind: Vec::new(),
@@ -85,7 +85,6 @@ impl Plan {
         while !self.stopped {
             let at = self.heads.pop_first()?;
             if !self.is_behind(at) {
-                self.states[at] = State::Started;
                 return Some(at);
             }
         }
@@ -128,8 +127,8 @@ impl Plan {
     pub(super) fn why_not_run(&self, at: usize) -> Option<Why> {
         match self.states[at] {
             State::Done | State::Returned => None,
-            State::Waiting | State::Started if self.stopped => Some(Why::NoTime),
-            State::Waiting | State::Started => Some(Why::Behind),
+            State::Open if self.stopped => Some(Why::NoTime),
+            State::Open => Some(Why::Behind),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::metrics;
 const TARGET: &str = "idempotency::batch";
 
 /// Counts how the records of a batch ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Report<'a> {
     source: &'static str,
     operation: &'a str,
@@ -33,11 +33,7 @@ impl<'a> Report<'a> {
             source,
             operation,
             records,
-            done: 0,
-            duplicates: 0,
-            undecodable: 0,
-            failed: 0,
-            not_started: 0,
+            ..Self::default()
         }
     }
 

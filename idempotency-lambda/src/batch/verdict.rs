@@ -81,8 +81,16 @@ pub(super) enum CallError<E> {
 impl Verdict {
     /// Returns the verdict of a call that ended in an error of this framework. `succeeded` is true if the handler returned `Ok`.
     pub(super) fn of(error: &Error, succeeded: bool) -> Self {
-        let is_done = succeeded && !error.was_lost_in_a_step() && !lacks_writes(error);
-        if is_done || is_complete(error.kind()) {
+        // Writes that were staged and were not applied, or may not have been, are work that is not done.
+        let lacks_writes =
+            error.has_unconfirmed_writes() || error.kind() == ErrorKind::TransactionRejected;
+        let is_done = succeeded && !error.was_lost_in_a_step() && !lacks_writes;
+        // An earlier call with the key is complete. A batch needs no response, so it does not matter that the stored one cannot be had.
+        let is_complete = matches!(
+            error.kind(),
+            ErrorKind::ResponseUnavailable | ErrorKind::ResponseTypeChanged
+        );
+        if is_done || is_complete {
             Self::Done(Done::Despite(error.kind()))
         } else {
             Self::Returned(Why::Refused(error.kind()))
@@ -104,22 +112,6 @@ impl Verdict {
     pub(super) fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }
-}
-
-/// Returns true if the handler staged writes that were not applied, or may not have been. Its work is then not done, although it
-/// returned `Ok`.
-fn lacks_writes(error: &Error) -> bool {
-    error.has_unconfirmed_writes() || error.kind() == ErrorKind::TransactionRejected
-}
-
-/// Returns true if an error of this kind says that an earlier call with the key is complete.
-///
-/// A batch needs no response, so it does not matter that the stored one cannot be had.
-fn is_complete(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::ResponseUnavailable | ErrorKind::ResponseTypeChanged
-    )
 }
 
 impl Why {

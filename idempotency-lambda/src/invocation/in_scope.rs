@@ -99,10 +99,7 @@ impl ChangedScope {
     }
 
     fn is_of(&self, around: Option<&Arc<Scope>>) -> bool {
-        match (&self.around, around) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        }
+        self.around.as_ref().map(Arc::as_ptr) == around.map(Arc::as_ptr)
     }
 }
 

@@ -88,27 +88,17 @@ fn part(values: &[u64], line: usize) -> &[u64] {
 ///
 /// A call that ends before its prefix is known has a path. Its parts are joined as in a prefix.
 fn operation(name: &str, function: &str) -> String {
-    let own = name
-        .strip_prefix(function)
-        .and_then(|rest| rest.strip_prefix('.'))
-        .unwrap_or(name);
-    own.replace("::", ".")
+    let own = name.strip_prefix(function);
+    let own = own.and_then(|rest| rest.strip_prefix('.'));
+    own.unwrap_or(name).replace("::", ".")
 }
 
 /// Returns a value that CloudWatch accepts for a dimension.
 fn dimension(value: &str) -> String {
-    let accepted = |c: char| c.is_ascii_graphic() || c == ' ';
-    let value: String = value
-        .chars()
-        .take(LONGEST_DIMENSION)
-        .enumerate()
-        .map(|(at, c)| {
-            if accepted(c) && (at > 0 || c != ':') {
-                c
-            } else {
-                '_'
-            }
-        })
+    let accepted = |at: usize, c: char| (c.is_ascii_graphic() || c == ' ') && (at > 0 || c != ':');
+    let letters = value.chars().take(LONGEST_DIMENSION).enumerate();
+    let value: String = letters
+        .map(|(at, c)| if accepted(at, c) { c } else { '_' })
         .collect();
     if value.trim().is_empty() {
         "_".to_owned()

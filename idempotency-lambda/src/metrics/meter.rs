@@ -108,7 +108,7 @@ impl Metrics {
 // The metrics of one operation: what each end of a call counts.
 
 /// What one operation has counted and measured since the last line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tally {
     /// The key prefix.
     pub(super) operation: String,
@@ -124,9 +124,7 @@ impl Tally {
     pub(super) fn new(operation: &str) -> Self {
         Self {
             operation: operation.to_owned(),
-            counts: Vec::new(),
-            store: Vec::new(),
-            handler: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -94,12 +94,8 @@ impl<T> HttpOperationBuilder<T> {
     pub fn identity(&self) -> Settings {
         let rules = &self.rules;
         let mut identity: Vec<String> = rules.caller.iter().map(Caller::to_string).collect();
-        identity.extend(
-            rules
-                .key_header
-                .as_ref()
-                .map(|name| format!("key_header {name}")),
-        );
+        let key_header = rules.key_header.as_ref();
+        identity.extend(key_header.map(|name| format!("key_header {name}")));
         if !rules.has_fingerprint {
             identity.push("without_fingerprint".to_owned());
         }

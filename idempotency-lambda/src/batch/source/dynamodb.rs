@@ -1,6 +1,6 @@
 //! DynamoDB streams.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use aws_lambda_events::dynamodb::{Event, EventRecord};
 use aws_lambda_events::streams::DynamoDbEventResponse;
@@ -85,7 +85,9 @@ impl Spec for Event {
         let stream = record.event_source_arn.clone().unwrap_or_default();
         let group = match order {
             RecordOrder::Source => String::new(),
-            RecordOrder::PartitionKey => Plain(&record.change.keys).text().unwrap_or_default(),
+            RecordOrder::PartitionKey => {
+                Plain(record.change.keys.inner()).text().unwrap_or_default()
+            }
         };
         Position {
             lane: Some(stream),
@@ -99,7 +101,9 @@ impl Spec for Event {
     }
 
     fn document(record: &EventRecord) -> Result<String, Undecodable> {
-        let image = |item| Some(Plain(item)).filter(|Plain(item)| !item.is_empty());
+        fn image(item: &Item) -> Option<Plain<'_>> {
+            Some(Plain(item.inner())).filter(|Plain(item)| !item.is_empty())
+        }
         let change = &record.change;
         let document = Document {
             event_id: &record.event_id,
@@ -176,7 +180,7 @@ impl<T: DeserializeOwned> FromRecord<Event> for ItemChange<T> {
         let change = &self.record.change;
         let images = [&change.new_image, &change.old_image];
         let image = images.into_iter().find(|image| !image.is_empty());
-        let item = Plain(image.unwrap_or(&change.keys));
+        let item = Plain(image.unwrap_or(&change.keys).inner());
         let item = item.text().ok_or_else(|| {
             Error::new(ErrorKind::InvalidPayload, operation.key_prefix())
                 .with_detail("the item has a number that is none")
@@ -188,7 +192,7 @@ impl<T: DeserializeOwned> FromRecord<Event> for ItemChange<T> {
 /// An item that is written without the names of DynamoDB's types. Its attributes are sorted, so that one item has one text.
 ///
 /// Numbers keep all their digits, and binary values are base64.
-struct Plain<'a>(&'a Item);
+struct Plain<'a>(&'a HashMap<String, AttributeValue>);
 
 struct Attribute<'a>(&'a AttributeValue);
 
@@ -204,7 +208,7 @@ impl Plain<'_> {
 
 impl Serialize for Plain<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let attributes: BTreeMap<_, _> = self.0.inner().iter().collect();
+        let attributes: BTreeMap<_, _> = self.0.iter().collect();
         let attributes = attributes.into_iter();
         serializer.collect_map(attributes.map(|(name, value)| (name, Attribute(value))))
     }
@@ -218,13 +222,7 @@ impl Serialize for Attribute<'_> {
             AttributeValue::Bool(value) => serializer.serialize_bool(*value),
             AttributeValue::B(bytes) => serializer.serialize_str(&STANDARD.encode(bytes)),
             AttributeValue::Null(_) => serializer.serialize_unit(),
-            AttributeValue::M(map) => {
-                let map: BTreeMap<_, _> = map.iter().collect();
-                serializer.collect_map(
-                    map.into_iter()
-                        .map(|(name, value)| (name, Attribute(value))),
-                )
-            }
+            AttributeValue::M(map) => Plain(map).serialize(serializer),
             AttributeValue::L(list) => serializer.collect_seq(list.iter().map(Attribute)),
             AttributeValue::Ss(set) => serializer.collect_seq(set),
             AttributeValue::Ns(set) => serializer.collect_seq(set.iter().map(|text| Number(text))),
@@ -252,7 +250,8 @@ mod tests {
     use super::*;
 
     fn text(item: serde_json::Value) -> Option<String> {
-        Plain(&serde_json::from_value(item).unwrap()).text()
+        let item: Item = serde_json::from_value(item).unwrap();
+        Plain(item.inner()).text()
     }
 
     #[test]
