@@ -26,7 +26,11 @@ pub(super) fn yaml(description: &Description) -> String {
         .map(|(function, keys)| policy(function, &keys, actions.concat()))
         .collect();
     let namespace = description.alarms.as_deref().unwrap_or_default();
+    let alarms = CALL_ALARMS
+        .map(|alarm| call_alarm(namespace, alarm))
+        .concat();
     let (throttled, meaning) = THROTTLED_ALARM;
+    let alarms = alarms + &alarm("", throttled, meaning, 3, include_str!("throttled.yaml"));
     // The parts between two marks `@alarms@` are those of the alarms.
     let parts = include_str!("table.yaml").split("@alarms@").enumerate();
     let parts = parts.filter(|(number, _)| number % 2 == 0 || description.alarms.is_some());
@@ -40,14 +44,7 @@ pub(super) fn yaml(description: &Description) -> String {
             ("sort_key", sort_key("KeyType: RANGE")),
             ("expiration", scalar(&description.expiration)),
             ("policies", policies.join("\n")),
-            (
-                "call_alarms",
-                CALL_ALARMS
-                    .map(|alarm| call_alarm(namespace, alarm))
-                    .concat(),
-            ),
-            ("throttled_name", throttled.to_owned()),
-            ("throttled_text", explained(meaning)),
+            ("alarm_list", alarms),
         ],
     )
 }
@@ -77,13 +74,22 @@ fn call_alarm(namespace: &str, (name, metric, meaning): (&str, &str, &str)) -> S
         }
         _ => "",
     };
+    let query = query(namespace, metric);
+    let metrics =
+        format!("        - Id: calls\n          Expression: {query}\n          Period: 60\n");
+    alarm(comment, name, meaning, 1, &metrics)
+}
+
+/// Returns an alarm that begins after this many minutes with data.
+fn alarm(comment: &str, name: &str, meaning: &str, minutes: u32, metrics: &str) -> String {
     fill(
         include_str!("alarm.yaml"),
         &[
             ("comment", comment.to_owned()),
             ("name", name.to_owned()),
             ("text", explained(meaning)),
-            ("query", query(namespace, metric)),
+            ("minutes", minutes.to_string()),
+            ("metrics", metrics.to_owned()),
         ],
     )
 }
