@@ -1,12 +1,6 @@
 //! The tests of the state machine: tables of scripts, and what a script cannot say.
 
-mod claim;
-mod completion;
-mod duplicates;
-mod failing_store;
 mod script;
-mod steps;
-mod transaction;
 
 use super::super::condition::{Condition, takeover};
 use super::super::fixtures::{NOW, another, call, claim_of, me, now_plus};
@@ -14,6 +8,62 @@ use super::super::policy::OnTimeout;
 use super::super::{Change, HandlerResult, Write};
 use super::*;
 use crate::record::{Data, Field, Record};
+use script::check;
+
+#[test]
+fn a_call_claims_its_key() {
+    check(include_str!("tests/claim.txt"));
+}
+
+#[test]
+fn a_call_that_reads_first_finds_responses() {
+    check(include_str!("tests/lookup.txt"));
+}
+
+#[test]
+fn a_record_names_its_operation() {
+    check(include_str!("tests/operation.txt"));
+}
+
+#[test]
+fn a_call_completes_or_releases_its_claim() {
+    check(include_str!("tests/completion.txt"));
+}
+
+#[test]
+fn a_duplicate_follows_its_leader() {
+    check(include_str!("tests/in_flight.txt"));
+}
+
+#[test]
+fn a_duplicate_waits_for_another_process() {
+    check(include_str!("tests/wait.txt"));
+}
+
+#[test]
+fn the_circuit_breaker_is_asked_first() {
+    check(include_str!("tests/circuit.txt"));
+}
+
+#[test]
+fn a_call_may_run_unprotected() {
+    check(include_str!("tests/unprotected.txt"));
+}
+
+#[test]
+fn each_request_has_a_time_limit() {
+    check(include_str!("tests/limits.txt"));
+}
+
+#[test]
+fn later_runs_take_over_recorded_steps() {
+    check(include_str!("tests/steps.txt"));
+}
+
+#[test]
+fn staged_writes_and_the_completion_are_one_transaction() {
+    check(include_str!("tests/transaction.txt"));
+}
 
 const MISS: Input = Input::Local(None);
 const APPLIED: Input = Input::Written(WriteResult::APPLIED);
