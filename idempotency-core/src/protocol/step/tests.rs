@@ -8,7 +8,7 @@ use super::super::policy::OnTimeout;
 use super::super::{Change, HandlerResult, Write};
 use super::*;
 use crate::record::{Data, Field, Record};
-use script::check;
+use script::{check, check_records};
 
 #[test]
 fn a_call_claims_its_key() {
@@ -63,6 +63,11 @@ fn later_runs_take_over_recorded_steps() {
 #[test]
 fn staged_writes_and_the_completion_are_one_transaction() {
     check(include_str!("tests/transaction.txt"));
+}
+
+#[test]
+fn a_record_means_to_a_call_what_the_policies_say() {
+    check_records(include_str!("tests/records.txt"));
 }
 
 const MISS: Input = Input::Local(None);
