@@ -13,15 +13,6 @@ use crate::record::{Field, Record, RecordId, Status};
 const OVERHEAD: usize = 512;
 
 /// Limits the responses of one operation that a process keeps. Both limits hold at any time.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::cache::CacheLimits;
-/// use std::num::NonZeroUsize;
-/// let limits = CacheLimits::new(NonZeroUsize::MIN, CacheLimits::DEFAULT_BYTES);
-/// assert_eq!(limits.bytes, 8 * 1024 * 1024);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheLimits {
@@ -91,20 +82,6 @@ impl LocalCache {
     /// Inserts the record of a key, and drops the least recently used records of the operation until both limits hold.
     ///
     /// A record that is larger than the limit in bytes is not kept. An older record of the same key is dropped in any case.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{cache::*, record::*};
-    /// # use std::num::NonZeroUsize;
-    /// let cache = LocalCache::new();
-    /// let limits = CacheLimits::new(NonZeroUsize::MIN, 1_000);
-    /// let of_length = |length| Record { data: Field::Value(Data::new("7".repeat(length))), ..Record::default() };
-    /// cache.insert("charge", limits, RecordId::new("charge#1"), of_length(100));
-    /// assert!(cache.find("charge", &RecordId::new("charge#1")).is_some());
-    /// cache.insert("charge", limits, RecordId::new("charge#1"), of_length(1_000));
-    /// assert!(cache.find("charge", &RecordId::new("charge#1")).is_none());
-    /// ```
     pub fn insert(&self, operation: &str, limits: CacheLimits, id: RecordId, record: Record) {
         let mut operations = self.operations();
         match operations.get_mut(operation) {

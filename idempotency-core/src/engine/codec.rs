@@ -67,16 +67,6 @@ pub enum Written {
 }
 
 /// How the errors of one type are made and understood.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::{engine::Errors, error::Error};
-/// // A layer between the engine and the handler makes errors of its own, such as "timeout".
-/// let errors = Errors::<String>::new(|error: Error| error.to_string())
-///     .unreported(|error| (error == "timeout").then_some("a timeout ended the handler"));
-/// # let _ = errors;
-/// ```
 pub struct Errors<E> {
     convert: fn(Error) -> E,
     pub(super) unreported: fn(&E) -> Option<&'static str>,

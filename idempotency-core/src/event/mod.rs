@@ -43,16 +43,6 @@ pub const MESSAGE: &str = "idempotent call";
 /// [`CompiledOperation::run`](crate::operation::CompiledOperation::run), and returns the error.
 ///
 /// It emits nothing if the event of this error was emitted before.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::error::{Error, ErrorKind};
-/// use idempotency_core::event;
-/// let error = Error::new(ErrorKind::Configuration, "charge").with_detail("set IDEMPOTENCY_TABLE");
-/// let error = event::refused(error);
-/// assert_eq!(event::refused(error).kind(), ErrorKind::Configuration);
-/// ```
 #[doc(hidden)]
 #[must_use = "return the error to the caller"]
 pub fn refused(mut error: Error) -> Error {

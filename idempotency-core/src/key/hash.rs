@@ -64,15 +64,6 @@ impl HashAlgorithm {
     /// Returns the digest of a value's canonical text in lower-case hex.
     ///
     /// The text is hashed in blocks while it is written, so the whole text is never in memory.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::key::{HashAlgorithm, Json};
-    /// let json = Json::parse(r#"{"a":1}"#)?;
-    /// assert_eq!(HashAlgorithm::Md5.hex_of(&json), HashAlgorithm::Md5.hex(&json.to_canonical()));
-    /// # Ok::<(), idempotency_core::key::JsonError>(())
-    /// ```
     #[must_use]
     pub fn hex_of(&self, json: &Json) -> String {
         self.hex_in(json, CANONICAL)

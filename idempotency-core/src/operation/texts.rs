@@ -96,15 +96,6 @@ impl CompiledOperation {
     }
 
     /// Returns advice on expressions that can be used but should be changed. It is given once, at the start.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// let settings = Settings { key: Some(r#"headers."idempotency-key""#.into()), ..Settings::default() };
-    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
-    /// assert!(operation.advice()[0].contains("write `header(@, 'idempotency-key')`"));
-    /// ```
     pub fn advice(&self) -> Vec<String> {
         let settings = [
             ("key", self.selector.key_expression()),

@@ -21,7 +21,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Five failed requests in a row within 60 s open the circuit for 1 s. Then one call may ask the store, as a probe. If its
 /// request fails, the circuit is open for twice the time, at most 30 s. Any reply closes it.
 ///
-/// No time of it depends on a timer. A process that was frozen, or restored from a snapshot, finds its circuit as the time says.
+/// It uses no timer: each call compares the current time. So after a freeze, or after a restore from a snapshot, the next call is the
+/// probe if the pause has expired.
 ///
 /// # Examples
 ///

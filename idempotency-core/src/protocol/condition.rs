@@ -156,17 +156,6 @@ pub fn held_by(owner: &OwnerToken) -> Condition {
 /// Returns the condition that the record is still the one that was read. It is the fence of an operator's writes.
 ///
 /// Each claim has its own owner or lease, and a completion changes the status, so the response need not be compared.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::condition::unchanged;
-/// use idempotency_core::record::{Field, Record, Status};
-/// let read = Record { status: Field::Value(Status::InProgress), ..Record::default() };
-/// let completed = Record { status: Field::Value(Status::Completed), ..Record::default() };
-/// assert!(unchanged(&read).holds(Some(&read)));
-/// assert!(!unchanged(&read).holds(Some(&completed)) && !unchanged(&read).holds(None));
-/// ```
 pub fn unchanged(read: &Record) -> Condition {
     Condition::All(vec![
         same(Attribute::Status, &read.status, Operand::status),

@@ -186,16 +186,6 @@ fn expired_lease(read: &Record, now: EpochMillis) -> Field<EpochMillis> {
 }
 
 /// The trace of a decision: what was decided, by whom, why and when. A record has it in its attribute `decision`.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::decision::{Trace, Verdict};
-/// let text = r#"{"at":1700000000000,"by":"ana","decided":"rerun","reason":"no charge at the provider"}"#;
-/// let trace = Trace::from_json(text).unwrap();
-/// assert_eq!((trace.verdict, trace.by.as_str()), (Verdict::Rerun, "ana"));
-/// assert_eq!(trace.to_json(), text);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trace {
     /// What was decided.

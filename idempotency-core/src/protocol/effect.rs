@@ -13,19 +13,6 @@ use crate::time::EpochMillis;
 /// What the driver of an [`Attempt`](super::Attempt) must do next.
 ///
 /// Each variant names the [`Input`] to pass to the next step.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Attempt, Effect, Input, Write};
-/// # use idempotency_core::time::EpochMillis;
-/// # let call = idempotency_core::example::call();
-/// let (attempt, effect) = Attempt::begin(call);
-/// assert_eq!(effect, Effect::CheckLocal);
-/// let (_, effect) = attempt.step(EpochMillis::new(0), Input::Local(None));
-/// let Effect::Write(Write::Put(claim), condition) = effect else { panic!("a claim comes next") };
-/// assert!(claim.owner.exists() && condition.holds(None));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Check this process's memory. Then pass [`Input::Local`] with the cached record. If there is none, and a call with the
@@ -130,22 +117,6 @@ pub enum Consistency {
 }
 
 /// The result of an [`Effect`].
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Attempt, Consistency, Effect, Input, Write, WriteErrorKind, WriteResult};
-/// # use idempotency_core::time::EpochMillis;
-/// # let call = idempotency_core::example::call();
-/// # let now = EpochMillis::new(0);
-/// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// // The reply to the claim was lost. Only a read can tell whether the claim was applied.
-/// let maybe_applied = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
-/// let (attempt, effect) = attempt.step(now, Input::Written(maybe_applied));
-/// assert_eq!(effect, Effect::Read(Consistency::Strong));
-/// let (_, effect) = attempt.step(now, Input::Read(None));
-/// assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
     /// The record of this key in the local cache.
@@ -170,22 +141,6 @@ pub enum Input {
 }
 
 /// The result of a write, reduced to what the protocol needs.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Attempt, CallEnd, Effect, Input, Source, WriteResult};
-/// # use idempotency_core::{record::*, time::*};
-/// # let call = idempotency_core::example::call();
-/// # let now = EpochMillis::new(0);
-/// # let completed = Record { status: Field::Value(Status::Completed), data: Field::Value(Data::new("42")),
-/// #     expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
-/// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// // Another call has completed this key. The failed condition brings its record back.
-/// let failed = WriteResult::ConditionFailed { existing: Some(completed.clone()), maybe_applied: false };
-/// let (_, effect) = attempt.step(now, Input::Written(failed));
-/// assert_eq!(effect, Effect::Finish(CallEnd::replayed(completed, Source::Store)));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 // A refused write is no common path, and a record in a box would cost each duplicate an allocation.
 #[allow(clippy::large_enum_variant)]
@@ -229,22 +184,6 @@ impl WriteResult {
 }
 
 /// The kind of a failed write, reduced to what the protocol needs.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Attempt, Effect, HandlerResult, Input, Write, WriteErrorKind, WriteResult};
-/// # use idempotency_core::{record::Data, time::EpochMillis};
-/// # let call = idempotency_core::example::call();
-/// # let now = EpochMillis::new(0);
-/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// # let (attempt, _) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-/// # let (attempt, _) = attempt.step(now, Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()));
-/// // The store does not accept the response, so the key is completed without it.
-/// let failed = WriteResult::Failed { maybe_applied: false, kind: WriteErrorKind::TooLarge };
-/// let (_, effect) = attempt.step(now, Input::Written(failed));
-/// assert!(matches!(effect, Effect::Write(Write::Update(change), _) if !change.set.data.exists()));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteErrorKind {
     /// The same write may succeed later.

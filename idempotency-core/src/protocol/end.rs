@@ -5,21 +5,6 @@ use crate::record::{Data, Record};
 use crate::time::EpochMillis;
 
 /// How a call ends.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Attempt, CallEnd, ClaimEnd, Effect, HandlerResult, Input, WriteResult};
-/// # use idempotency_core::time::EpochMillis;
-/// # let call = idempotency_core::example::call();
-/// # let now = EpochMillis::new(0);
-/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// # let (attempt, _) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-/// // By policy this response is not stored, so the claim is released.
-/// let (attempt, _) = attempt.step(now, Input::HandlerEnded(HandlerResult::NotStored.into()));
-/// let (_, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-/// assert_eq!(effect, Effect::Finish(CallEnd::own(Some(ClaimEnd::Released))));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallEnd {
     /// What the caller gets.
@@ -31,19 +16,6 @@ pub struct CallEnd {
 }
 
 /// What the caller of a call gets.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Attempt, CallEnd, Effect, Input, Source};
-/// # use idempotency_core::{record::*, time::*};
-/// # let call = idempotency_core::example::call();
-/// # let completed = Record { status: Field::Value(Status::Completed), data: Field::Value(Data::new("42")),
-/// #     expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
-/// let cached = Input::Local(Some(completed.clone()));
-/// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), cached);
-/// assert_eq!(effect, Effect::Finish(CallEnd::replayed(completed, Source::Cache)));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resolution {
     /// The handler's own result: the handler ran. The record is the one that stores its response, if it is stored and confirmed.
@@ -75,26 +47,6 @@ pub enum Source {
 }
 
 /// Why a call gets no response.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::error::ErrorKind;
-/// use idempotency_core::protocol::{Attempt, CallEnd, Effect, Input, Refusal, RefusalDetail, Resolution, WriteResult};
-/// # use idempotency_core::{record::*, time::*};
-/// # let call = idempotency_core::example::call();
-/// # let now = EpochMillis::new(0);
-/// # let lease_end = EpochMillis::new(30_000);
-/// # let claim = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(lease_end),
-/// #     expiration: Field::Value(EpochSeconds::new(3_600)), ..Record::default() };
-/// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// // The record is another call's claim. Its lease ends at 30 s.
-/// let failed = WriteResult::ConditionFailed { existing: Some(claim), maybe_applied: false };
-/// let (_, effect) = attempt.step(now, Input::Written(failed));
-/// let Effect::Finish(CallEnd { resolution: Resolution::Refuse(refusal), .. }) = effect else { panic!("the call is refused") };
-/// assert_eq!(refusal.kind, ErrorKind::AlreadyInProgress);
-/// assert_eq!(refusal.detail, Some(RefusalDetail::LeaseEnd(EpochMillis::new(30_000))));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Refusal {
@@ -151,14 +103,6 @@ pub enum StagedEnd {
 }
 
 /// How the handler of a call ended.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{HandlerEnd, HandlerResult};
-/// let failed = HandlerEnd::from(HandlerResult::Failed("Timeout".to_owned()));
-/// assert!(failed.steps.is_none() && !failed.staged);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HandlerEnd {
     /// Its result.
@@ -170,22 +114,6 @@ pub struct HandlerEnd {
 }
 
 /// What a handler returned, or why it returned nothing.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Attempt, Effect, HandlerResult, Input, Write, WriteResult};
-/// # use idempotency_core::time::EpochMillis;
-/// # let call = idempotency_core::example::call();
-/// # let now = EpochMillis::new(0);
-/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// let claimed = WriteResult::Applied { replaced: Some(None), maybe_again: false };
-/// let (attempt, effect) = attempt.step(now, Input::Written(claimed));
-/// assert_eq!(effect, Effect::Run);
-/// // The handler of a first run failed: the claim is released, so that a retry runs the handler.
-/// let (_, effect) = attempt.step(now, Input::HandlerEnded(HandlerResult::Failed("Timeout".to_owned()).into()));
-/// assert!(matches!(effect, Effect::Write(Write::Delete, _)));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HandlerResult {
     /// It returned a response, which must be stored.
@@ -275,15 +203,6 @@ impl CallEnd {
     }
 
     /// Returns the record whose stored response this end confirms, fit for a local cache.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{protocol::{CallEnd, ClaimEnd}, record::Record};
-    /// let record = Record::default();
-    /// assert_eq!(CallEnd::stored(record.clone()).confirmed_record(), Some(&record));
-    /// assert_eq!(CallEnd::own(Some(ClaimEnd::Released)).confirmed_record(), None);
-    /// ```
     pub fn confirmed_record(&self) -> Option<&Record> {
         match &self.resolution {
             Resolution::Own(record) => record.as_ref(),

@@ -6,20 +6,6 @@ use crate::record::RecordId;
 use crate::time::EpochMillis;
 
 /// The progress of a call, as its duplicates in the same process see it.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::error::ErrorKind;
-/// use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Stage};
-/// # use idempotency_core::time::EpochMillis;
-/// # let call = idempotency_core::example::call();
-/// // The leader runs its handler: the duplicate is refused without a request to the store.
-/// let leader = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
-/// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), Input::LeaderProgress(leader));
-/// let Effect::Finish(end) = effect else { panic!("the duplicate is refused") };
-/// assert_eq!(end.error_kind(), Some(ErrorKind::AlreadyInProgress));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InFlight {
     /// What the call is doing.
@@ -48,19 +34,6 @@ pub enum Stage {
 }
 
 /// The key of single flight: calls with one record and one payload share it.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{CallTerms, InFlightKey};
-/// # use idempotency_core::record::OwnerToken;
-/// # let call = idempotency_core::example::call();
-/// let duplicate = CallTerms { owner: OwnerToken::from_bytes([2; 16]), ..call.clone() };
-/// assert_eq!(InFlightKey::of(&call), InFlightKey::of(&duplicate));
-/// // A call with the same key but another payload must get `PayloadMismatch`, so it does not follow this leader.
-/// let other_payload = CallTerms { validation: Some("9f2c".to_owned()), ..call.clone() };
-/// assert_ne!(InFlightKey::of(&call), InFlightKey::of(&other_payload));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InFlightKey {
     id: RecordId,
@@ -77,32 +50,11 @@ impl InFlight {
     }
 
     /// Returns true if its lease has expired. Duplicates then no longer wait for it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{protocol::{InFlight, Stage}, time::EpochMillis};
-    /// let in_flight = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
-    /// assert!(!in_flight.is_expired(EpochMillis::new(30_000)), "the last millisecond belongs to the lease");
-    /// assert!(in_flight.is_expired(EpochMillis::new(30_001)));
-    /// ```
     pub fn is_expired(&self, now: EpochMillis) -> bool {
         is_expired(self.until, now)
     }
 
     /// Returns true if `other` should replace it as the leader: its lease has expired, or it is less advanced.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{protocol::{InFlight, Stage}, time::EpochMillis};
-    /// # let now = EpochMillis::new(0);
-    /// let until = EpochMillis::new(30_000);
-    /// let (claims, runs) = (InFlight { stage: Stage::Claiming, until }, InFlight { stage: Stage::Running, until });
-    /// assert!(claims.is_superseded_by(&runs, now) && !runs.is_superseded_by(&claims, now));
-    /// assert!(!claims.is_superseded_by(&claims, until));
-    /// assert!(claims.is_superseded_by(&claims, EpochMillis::new(30_001)));
-    /// ```
     pub fn is_superseded_by(&self, other: &Self, now: EpochMillis) -> bool {
         self.is_expired(now) || self.stage.rank() < other.stage.rank()
     }

@@ -13,7 +13,8 @@
 //! - [`Breaker`]: when a process stops asking a store that fails.
 //! - [`policy`]: what the user decides. [`Attempt::time_limit`]: how long one request may take.
 //!
-//! The rules, with their reasons, are in `docs/reference/protocol.md`.
+//! The rules, with their reasons, are in `docs/reference/protocol.md`. [`Attempt`] has the example of a whole call, and the tables in
+//! `step/tests` show each decision.
 
 mod breaker;
 mod classify;
@@ -52,24 +53,6 @@ use crate::time::EpochMillis;
 use policy::Policy;
 
 /// One call of an operation: its identity, its deadline and its policy.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::record::OwnerToken;
-/// use idempotency_core::protocol::{CallTerms, policy::Policy};
-/// use idempotency_core::record::RecordId;
-/// let call = CallTerms {
-///     id: RecordId::new("payments.charge#42"),
-///     owner: OwnerToken::from_bytes([1; 16]),
-///     validation: None,
-///     deadline: None,
-///     operation: None,
-///     event: None,
-///     policy: Policy::default(),
-/// };
-/// assert!(call.deadline.is_none());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallTerms {
     /// The record's id.

@@ -141,14 +141,6 @@ named!(Steps, "off" => Steps::Off, "keep" => Steps::Keep, "forget" => Steps::For
 named!(OnError, "release" => OnError::Release, "record" => OnError::Record);
 
 /// The error of a text that names no policy.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::policy::OnTimeout;
-/// let error = "retry".parse::<OnTimeout>().unwrap_err();
-/// assert_eq!(error.to_string(), "write one of `rerun`, `hold`");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownPolicy {

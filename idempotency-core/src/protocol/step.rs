@@ -76,20 +76,6 @@ impl Attempt {
     }
 
     /// Returns the progress to publish to duplicates in this process, or `None` if there is nothing new.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::*;
-    /// # use idempotency_core::time::EpochMillis;
-    /// # let call = CallTerms { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
-    /// # let now = EpochMillis::new(0);
-    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
-    /// assert_eq!(attempt.in_flight().map(|in_flight| in_flight.stage), Some(Stage::Claiming));
-    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-    /// let running = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
-    /// assert_eq!(attempt.in_flight(), Some(running));
-    /// ```
     pub fn in_flight(&self) -> Option<InFlight> {
         let (stage, until) = match &self.state {
             State::AskingCircuit(wait_until) => (Stage::Claiming, *wait_until),
@@ -126,19 +112,6 @@ impl Attempt {
 
     /// Returns the steps that were recorded when the run began, while the handler runs under a confirmed claim. The run uses their
     /// results.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::*;
-    /// # use idempotency_core::time::EpochMillis;
-    /// # let call = idempotency_core::example::call();
-    /// # let now = EpochMillis::new(0);
-    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
-    /// assert_eq!(attempt.steps(), None);
-    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-    /// assert!(attempt.steps().is_some_and(|steps| steps.is_empty()), "the claim is new");
-    /// ```
     pub fn steps(&self) -> Option<&RecordedSteps> {
         match &self.state {
             State::Running(running) if running.held.is_confirmed => Some(&running.steps),
@@ -147,19 +120,6 @@ impl Attempt {
     }
 
     /// Returns which run of its key the handler's run is, while the handler runs.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::*;
-    /// # use idempotency_core::time::EpochMillis;
-    /// # let call = idempotency_core::example::call();
-    /// # let now = EpochMillis::new(0);
-    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
-    /// let claimed = WriteResult::Applied { replaced: Some(None), maybe_again: false };
-    /// let (attempt, _run) = attempt.step(now, Input::Written(claimed));
-    /// assert_eq!(attempt.run(), Some(Run::First));
-    /// ```
     pub fn run(&self) -> Option<Run> {
         match &self.state {
             State::Running(running) => Some(running.run),
@@ -174,22 +134,6 @@ impl Attempt {
     /// hangs then leaves time for a clear error. After the handler, the lease bounds each request: a response is worth
     /// storing until then. The release after a failed run is bounded by `store_timeout` too, because the caller waits for its
     /// own error meanwhile. If that release fails, the end of the lease or an operator frees the key.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::*;
-    /// # use idempotency_core::{record::Data, time::EpochMillis};
-    /// # use std::time::Duration;
-    /// # let call = CallTerms { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
-    /// let now = EpochMillis::new(0);
-    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
-    /// // Of the 3 s of `store_timeout`, 200 ms are kept for releasing the claim.
-    /// assert_eq!(attempt.time_limit(now), Duration::from_millis(2_800));
-    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-    /// let (attempt, _update) = attempt.step(now, Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()));
-    /// assert_eq!(attempt.time_limit(now), Duration::from_millis(29_800));
-    /// ```
     pub fn time_limit(&self, now: EpochMillis) -> Duration {
         match &self.state {
             // The claim after a read that hangs has time too.

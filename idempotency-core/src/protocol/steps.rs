@@ -178,21 +178,6 @@ impl StepLedger {
 /// The write of one result, as a state machine.
 ///
 /// The same write can be sent again after a lost reply: as long as the claim is this call's own, it sets the same result once more.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Resend, StepEnd, StepWrite, Write, WriteErrorKind, WriteResult};
-/// use idempotency_core::{record::Data, time::EpochMillis};
-/// use std::ops::ControlFlow;
-/// # let call = idempotency_core::example::call();
-/// let now = EpochMillis::new(0);
-/// let mut write = StepWrite::begin(&call, EpochMillis::new(30_000), "reserve", &Data::new("7"));
-/// assert!(matches!(write.write(), Write::Step { name, .. } if name == "reserve"));
-/// let lost = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
-/// assert!(write.step(now, lost).is_continue());
-/// assert_eq!(write.step(now, WriteResult::APPLIED), ControlFlow::Break(StepEnd::Recorded));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StepWrite {
     owner: OwnerToken,
