@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::call::{Call, OpenCall};
 use super::handler::{self, HandlerOutput, StoreWhen};
-use super::request::{Reasons, read, write};
+use super::request::{Reasons, send};
 use super::{Backend, Codec, Errors};
 use crate::cache::CacheLimits;
 use crate::error::Error;
@@ -86,13 +86,14 @@ impl<R> Driver<'_, R> {
                         }
                         _ => StoreRequest::Write(record),
                     };
-                    let written = write(self.backend, request, limit, &mut reasons, report);
-                    Input::Written(written.await)
+                    let end = send(self.backend, request, limit, report).await;
+                    Input::Written(reasons.written(self.backend, end))
                 }
                 Effect::Read(consistency) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
-                    let (backend, id) = (self.backend, &self.call.id);
-                    let input = read(backend, id, consistency, limit, &mut reasons, report).await;
+                    let request = StoreRequest::Read(&self.call.id, consistency);
+                    let end = send(self.backend, request, limit, report).await;
+                    let input = reasons.read(self.backend, end);
                     // The claim decides all the same. If it fails too, its own error is the cause.
                     if consistency == Consistency::Eventual
                         && let Some(error) = reasons.error.take()

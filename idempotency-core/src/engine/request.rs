@@ -9,8 +9,7 @@ use super::Backend;
 use crate::event::Meter;
 use crate::future::BoxFuture;
 use crate::protocol::{Input, Resend, WriteErrorKind, WriteResult};
-use crate::record::RecordId;
-use crate::store::{Consistency, SendLog, StoreError, StoreErrorKind, StoreReply, StoreRequest};
+use crate::store::{SendLog, StoreError, StoreErrorKind, StoreReply, StoreRequest};
 
 /// What the requests of a call have shown that the protocol does not need, for the error of the call.
 #[derive(Default)]
@@ -21,14 +20,23 @@ pub(super) struct Reasons {
     pub(super) unreadable: Option<String>,
 }
 
-/// Sends a request, and waits for its reply for at most `limit`. Returns also whether the store noted that the condition failed.
-async fn send(
+/// How a request ended.
+pub(super) struct RequestEnd {
+    reply: StoreReply,
+    is_transaction: bool,
+    /// True if the store noted that the condition failed.
+    is_refused: bool,
+}
+
+/// Sends a request, and waits for its reply for at most `limit`.
+pub(super) async fn send(
     backend: &Backend,
     request: StoreRequest<'_>,
     limit: Duration,
     meter: &mut impl Meter,
-) -> (StoreReply, bool) {
+) -> RequestEnd {
     let (store, log) = (backend.store(), SendLog::with_limit(limit));
+    let is_transaction = matches!(request, StoreRequest::Transact(_));
     meter.request_started();
     let reply = timeout(store.send(request, &log), || backend.clock().sleep(limit)).await;
     meter.request_ended();
@@ -44,84 +52,79 @@ async fn send(
         // A store that takes no notes may have sent more than once.
         *maybe_again |= log.maybe_again();
     }
-    (reply, log.is_refused())
-}
-
-/// Reads a record.
-pub(super) async fn read(
-    backend: &Backend,
-    id: &RecordId,
-    consistency: Consistency,
-    limit: Duration,
-    reasons: &mut Reasons,
-    meter: &mut impl Meter,
-) -> Input {
-    let request = StoreRequest::Read(id, consistency);
-    let error = match send(backend, request, limit, meter).await.0 {
-        StoreReply::Found { record, unreadable } => {
-            reasons.unreadable = unreadable;
-            return Input::Read(record);
-        }
-        StoreReply::Failed { error, .. } => error,
-        _ => reply_to_another(backend),
-    };
-    reasons.error.get_or_insert(error);
-    Input::ReadFailed
-}
-
-/// Performs a write, alone or in a transaction. Returns what the protocol needs of the reply.
-pub(super) async fn write(
-    backend: &Backend,
-    request: StoreRequest<'_>,
-    limit: Duration,
-    reasons: &mut Reasons,
-    meter: &mut impl Meter,
-) -> WriteResult {
-    let is_transaction = matches!(request, StoreRequest::Transact(_));
-    if is_transaction {
-        reasons.error = None;
+    RequestEnd {
+        reply,
+        is_transaction,
+        is_refused: log.is_refused(),
     }
-    let (reply, is_refused) = send(backend, request, limit, meter).await;
-    let (maybe_applied, error) = match reply {
-        StoreReply::Applied {
-            replaced,
-            maybe_again,
-        } => {
-            return WriteResult::Applied {
+}
+
+impl Reasons {
+    /// Returns what the protocol needs of a read, and keeps the rest.
+    pub(super) fn read(&mut self, backend: &Backend, end: RequestEnd) -> Input {
+        let error = match end.reply {
+            StoreReply::Found { record, unreadable } => {
+                self.unreadable = unreadable;
+                return Input::Read(record);
+            }
+            StoreReply::Failed { error, .. } => error,
+            _ => reply_to_another(backend),
+        };
+        self.error.get_or_insert(error);
+        Input::ReadFailed
+    }
+
+    /// Returns what the protocol needs of a write, alone or in a transaction, and keeps the rest.
+    pub(super) fn written(&mut self, backend: &Backend, end: RequestEnd) -> WriteResult {
+        let RequestEnd {
+            reply,
+            is_transaction,
+            is_refused,
+        } = end;
+        if is_transaction {
+            self.error = None;
+        }
+        let (maybe_applied, error) = match reply {
+            StoreReply::Applied {
                 replaced,
                 maybe_again,
-            };
-        }
-        StoreReply::ConditionFailed {
-            existing,
-            unreadable,
-            maybe_applied,
-        } => {
-            reasons.unreadable = unreadable;
-            return WriteResult::ConditionFailed {
+            } => {
+                return WriteResult::Applied {
+                    replaced,
+                    maybe_again,
+                };
+            }
+            StoreReply::ConditionFailed {
                 existing,
+                unreadable,
                 maybe_applied,
-            };
-        }
-        StoreReply::Rejected {
-            rejection,
+            } => {
+                self.unreadable = unreadable;
+                return WriteResult::ConditionFailed {
+                    existing,
+                    maybe_applied,
+                };
+            }
+            StoreReply::Rejected {
+                rejection,
+                maybe_applied,
+            } => {
+                let error = StoreError::new(StoreErrorKind::Rejected, rejection.to_string());
+                self.error.get_or_insert(error.with_source(rejection));
+                return WriteResult::Rejected { maybe_applied };
+            }
+            StoreReply::Failed {
+                error,
+                maybe_applied,
+            } => (maybe_applied, error),
+            StoreReply::Found { .. } => (true, reply_to_another(backend)),
+        };
+        let kind = kind(&error, is_transaction, is_refused);
+        self.error.get_or_insert(error);
+        WriteResult::Failed {
             maybe_applied,
-        } => {
-            let error = StoreError::new(StoreErrorKind::Rejected, rejection.to_string());
-            reasons.error.get_or_insert(error.with_source(rejection));
-            return WriteResult::Rejected { maybe_applied };
+            kind,
         }
-        StoreReply::Failed {
-            error,
-            maybe_applied,
-        } => (maybe_applied, error),
-        StoreReply::Found { .. } => (true, reply_to_another(backend)),
-    };
-    let kind = kind(&error, is_transaction, is_refused);
-    reasons.error.get_or_insert(error);
-    WriteResult::Failed {
-        maybe_applied,
-        kind,
     }
 }
 
@@ -135,7 +138,8 @@ pub(super) async fn resend<W: Resend>(
 ) -> W::End {
     loop {
         let limit = machine.time_limit(backend.clock().now());
-        let result = write(backend, request, limit, reasons, meter).await;
+        let end = send(backend, request, limit, meter).await;
+        let result = reasons.written(backend, end);
         match machine.step(backend.clock().now(), result) {
             ControlFlow::Break(end) => return end,
             ControlFlow::Continue(at_most) => {
