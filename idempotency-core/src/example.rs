@@ -154,13 +154,21 @@ impl<S: Store + ?Sized> StoreExt for S {}
 /// What several tests of this crate share.
 #[cfg(test)]
 pub(crate) mod shared {
+    use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
     use crate::engine::{Backend, Call, Codec, Errors};
     use crate::error::Error;
+    use crate::future::BoxFuture;
     use crate::operation::CompiledOperation;
     use crate::outcome::Outcome;
+    use crate::store::{
+        MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
+    };
 
     /// Runs a call of this payload, whose caller gets the errors of this framework as they are.
     pub(crate) async fn run<R, F>(
@@ -177,5 +185,80 @@ pub(crate) mod shared {
         let (codec, errors) = (Codec::json(), Errors::new(|error| error));
         let call = operation.run(backend, &identity, None, codec, errors, handler);
         call.await
+    }
+
+    /// What happens to a request.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) enum Fault {
+        /// It is not performed, and fails with this kind.
+        Fails(StoreErrorKind),
+        /// It is performed, and its reply is lost.
+        ReplyLost,
+        /// It is performed, and its reply does not say what it replaced, or that it was the first send.
+        RepliesLess,
+    }
+
+    /// A store in memory whose requests fail as planned. The text of an error has the number of its write, from 0.
+    #[derive(Default)]
+    pub(crate) struct FaultyStore {
+        pub(crate) records: MemoryStore,
+        /// What happens to the next writes, in their order.
+        next: Mutex<VecDeque<Option<Fault>>>,
+        /// What happens to each other request.
+        outage: Mutex<Option<Fault>>,
+        writes: AtomicUsize,
+    }
+
+    impl FaultyStore {
+        pub(crate) fn new(next: impl IntoIterator<Item = Option<Fault>>) -> Arc<Self> {
+            Arc::new(Self {
+                next: Mutex::new(next.into_iter().collect()),
+                ..Self::default()
+            })
+        }
+
+        /// Begins an outage, or ends it.
+        pub(crate) fn set_outage(&self, outage: Option<Fault>) {
+            *self.outage.lock().unwrap() = outage;
+        }
+
+        /// Returns the number of writes that were sent.
+        pub(crate) fn writes(&self) -> usize {
+            self.writes.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Store for FaultyStore {
+        fn send<'a>(
+            &'a self,
+            request: StoreRequest<'a>,
+            log: &'a SendLog,
+        ) -> BoxFuture<'a, StoreReply> {
+            let number = self.writes();
+            let mut fault = None;
+            if request.record().is_some() {
+                self.writes.fetch_add(1, Ordering::Relaxed);
+                fault = self.next.lock().unwrap().pop_front().flatten();
+            }
+            let fault = fault.or(*self.outage.lock().unwrap());
+            let failed =
+                move |kind| StoreReply::failed(StoreError::new(kind, format!("failure {number}")));
+            Box::pin(async move {
+                if let Some(Fault::Fails(kind)) = fault {
+                    return failed(kind);
+                }
+                match (self.records.send(request, log).await, fault) {
+                    (_, Some(Fault::ReplyLost)) => failed(StoreErrorKind::Unreachable).or_earlier(),
+                    (StoreReply::Applied { .. }, Some(Fault::RepliesLess)) => {
+                        StoreReply::applied().or_earlier()
+                    }
+                    (reply, _) => reply,
+                }
+            })
+        }
+
+        fn name(&self) -> String {
+            "faulty".to_owned()
+        }
     }
 }

@@ -1,20 +1,18 @@
 //! Whole calls over a store in memory: what is stored, replayed and remembered.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
 use crate::engine::Written;
+use crate::example::shared::{Fault, FaultyStore};
 use crate::example::{self, ready};
 use crate::future::BoxFuture;
 use crate::outcome::OutcomeKind;
 use crate::protocol::Source;
 use crate::protocol::policy::OnInProgress;
 use crate::record::RecordId;
-use crate::store::{
-    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
-};
+use crate::store::{MemoryStore, StoreError, StoreErrorKind};
 use crate::time::Clock;
 
 /// An operation whose calls share one record, and the store that holds it.
@@ -252,51 +250,13 @@ fn the_settings_of_an_operation_are_its_own() {
     );
 }
 
-/// A store in memory whose first writes fail as listed. The text of each error has its number.
-struct Failing {
-    inner: MemoryStore,
-    failures: Vec<Option<StoreErrorKind>>,
-    writes: AtomicUsize,
-}
-
-impl Failing {
-    fn new(failures: &[Option<StoreErrorKind>]) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryStore::new(),
-            failures: failures.to_vec(),
-            writes: AtomicUsize::new(0),
-        })
-    }
-
-    fn writes(&self) -> usize {
-        self.writes.load(Ordering::Relaxed)
-    }
-}
-
-impl Store for Failing {
-    fn send<'a>(
-        &'a self,
-        request: StoreRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, StoreReply> {
-        if request.record().is_none() {
-            return self.inner.send(request, log);
-        }
-        let number = self.writes.fetch_add(1, Ordering::Relaxed);
-        let Some(Some(kind)) = self.failures.get(number) else {
-            return self.inner.send(request, log);
-        };
-        let error = StoreError::new(*kind, format!("failure {number}"));
-        Box::pin(std::future::ready(StoreReply::failed(error)))
-    }
-
-    fn name(&self) -> String {
-        "failing".to_owned()
-    }
+/// Returns a store whose first writes fail as listed.
+fn failing(failures: &[Option<StoreErrorKind>]) -> Arc<FaultyStore> {
+    FaultyStore::new(failures.iter().map(|kind| kind.map(Fault::Fails)))
 }
 
 /// Runs one call over this store.
-fn call_over(store: &Arc<Failing>) -> Result<Outcome<String>, Error> {
+fn call_over(store: &Arc<FaultyStore>) -> Result<Outcome<String>, Error> {
     let operation =
         CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     let backend = example::backend_over(store.clone());
@@ -306,10 +266,10 @@ fn call_over(store: &Arc<Failing>) -> Result<Outcome<String>, Error> {
 
 #[test]
 fn a_completion_is_tried_again_only_if_its_error_may_pass() {
-    let throttled = Failing::new(&[None, Some(StoreErrorKind::Throttled)]);
+    let throttled = failing(&[None, Some(StoreErrorKind::Throttled)]);
     assert_eq!(call_over(&throttled).unwrap().response(), "placed");
     assert_eq!(throttled.writes(), 3);
-    let denied = Failing::new(&[None, Some(StoreErrorKind::AccessDenied)]);
+    let denied = failing(&[None, Some(StoreErrorKind::AccessDenied)]);
     let error = call_over(&denied).unwrap_err();
     assert_eq!(
         (error.kind(), error.handler_ran()),
@@ -320,7 +280,7 @@ fn a_completion_is_tried_again_only_if_its_error_may_pass() {
 
 #[test]
 fn an_error_of_the_store_has_the_stores_own_error_as_detail_and_cause() {
-    let error = call_over(&Failing::new(&[Some(StoreErrorKind::AccessDenied)])).unwrap_err();
+    let error = call_over(&failing(&[Some(StoreErrorKind::AccessDenied)])).unwrap_err();
     assert_eq!(
         (error.kind(), error.handler_ran()),
         (ErrorKind::StoreFailed, false)
@@ -332,7 +292,7 @@ fn an_error_of_the_store_has_the_stores_own_error_as_detail_and_cause() {
     // The claim succeeds, and the completion never does.
     let mut failures = vec![Some(StoreErrorKind::Throttled); 100];
     failures[0] = None;
-    let error = call_over(&Failing::new(&failures)).unwrap_err();
+    let error = call_over(&failing(&failures)).unwrap_err();
     assert_eq!(
         (error.kind(), error.handler_ran()),
         (ErrorKind::CompletionUnknown, true)
@@ -346,7 +306,7 @@ fn an_error_of_the_store_has_the_stores_own_error_as_detail_and_cause() {
 
 #[test]
 fn a_response_that_is_too_large_completes_the_key_without_it() {
-    let store = Failing::new(&[None, Some(StoreErrorKind::TooLarge)]);
+    let store = failing(&[None, Some(StoreErrorKind::TooLarge)]);
     assert_eq!(call_over(&store).unwrap().response(), "placed");
     assert_eq!(store.writes(), 3);
     let error = call_over(&store).unwrap_err();

@@ -9,36 +9,19 @@ use super::*;
 use crate::config::{KeyRequired, Settings, Variables};
 use crate::engine::{Codec, Errors};
 use crate::error::{Error, ErrorKind};
+use crate::example::shared::{Fault, FaultyStore};
 use crate::example::{self, ready};
 use crate::future::BoxFuture;
 use crate::operation::{CompiledOperation, Identity};
 use crate::protocol::policy::OnStoreError;
 use crate::random::Random;
 use crate::record::{Field, Record, Status};
-use crate::store::{
-    MemoryStore, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
-    Write,
-};
+use crate::store::{MemoryStore, Store, StoreErrorKind};
 use crate::time::Clock;
 
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
 
-/// A clock that stands still, and a random source whose bytes count up from 1, or that fails.
-struct Platform {
-    bytes: Option<AtomicU8>,
-}
-
-impl Clock for Platform {
-    fn now(&self) -> EpochMillis {
-        NOW
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
-/// A clock that stands still so many milliseconds later.
+/// A clock that stands still this many milliseconds after [`NOW`].
 struct Later(u64);
 
 impl Clock for Later {
@@ -51,22 +34,23 @@ impl Clock for Later {
     }
 }
 
-impl Random for Platform {
+/// A random source whose bytes count up from 1, or that fails.
+struct Bytes(Option<AtomicU8>);
+
+impl Random for Bytes {
     fn bytes(&self) -> Result<[u8; 16], RandomError> {
-        let bytes = self.bytes.as_ref();
+        let bytes = self.0.as_ref();
         let bytes = bytes.ok_or_else(|| RandomError::new("no entropy"))?;
         Ok([bytes.fetch_add(1, Ordering::Relaxed); 16])
     }
 }
 
-fn platform() -> Arc<Platform> {
-    Arc::new(Platform {
-        bytes: Some(AtomicU8::new(1)),
-    })
+fn bytes() -> Arc<Bytes> {
+    Arc::new(Bytes(Some(AtomicU8::new(1))))
 }
 
 fn backend(store: Arc<dyn Store>) -> Backend {
-    Backend::new(store, platform(), platform())
+    Backend::new(store, Arc::new(Later(0)), bytes())
 }
 
 fn operation() -> CompiledOperation {
@@ -112,55 +96,12 @@ fn run_with<T>(
     Ok(seen.unwrap())
 }
 
-fn run<T>(store: impl Store + 'static, payload: &str, look: impl FnOnce(Call) -> T) -> T {
-    run_with(&backend(Arc::new(store)), payload, None, look).unwrap()
+fn run<T>(store: Arc<dyn Store>, payload: &str, look: impl FnOnce(Call) -> T) -> T {
+    run_with(&backend(store), payload, None, look).unwrap()
 }
 
-/// A store that hides a part of its replies.
-struct Hiding {
-    inner: MemoryStore,
-    hidden: Hidden,
-}
-
-#[derive(Clone, Copy)]
-enum Hidden {
-    /// The reply to a put, which is applied.
-    Reply,
-    /// What a put has replaced.
-    Replaced,
-    /// The whole table: it throttles each write.
-    Table,
-}
-
-impl Store for Hiding {
-    fn send<'a>(
-        &'a self,
-        request: StoreRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, StoreReply> {
-        Box::pin(async move {
-            let Some(RecordWrite { write, .. }) = request.record() else {
-                return self.inner.send(request, log).await;
-            };
-            if matches!(self.hidden, Hidden::Table) {
-                let error = StoreError::new(StoreErrorKind::Throttled, "too many requests");
-                return StoreReply::failed(error);
-            }
-            let reply = self.inner.send(request, &SendLog::new()).await;
-            match (reply, write) {
-                (_, Write::Put(_)) if matches!(self.hidden, Hidden::Reply) => {
-                    let error = StoreError::new(StoreErrorKind::Unreachable, "the reply was lost");
-                    StoreReply::failed(error).or_earlier()
-                }
-                (StoreReply::Applied { .. }, _) => StoreReply::applied().or_earlier(),
-                (reply, _) => reply,
-            }
-        })
-    }
-
-    fn name(&self) -> String {
-        "hiding".to_owned()
-    }
+fn memory() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new())
 }
 
 /// Returns the claim of a run that was killed, whose lease ended a second ago.
@@ -174,7 +115,7 @@ fn killed() -> Record {
 
 #[test]
 fn a_first_run_has_its_key_and_the_time_of_its_lease() {
-    let (key, run, left) = run(MemoryStore::new(), ORDER, |call| {
+    let (key, run, left) = run(memory(), ORDER, |call| {
         (call.key().cloned(), call.which_run(), call.time_left())
     });
     assert_eq!(key.as_ref(), identity(ORDER).key());
@@ -186,20 +127,17 @@ fn a_first_run_has_its_key_and_the_time_of_its_lease() {
 fn the_time_of_a_run_ends_with_its_deadline() {
     let deadline = Some(NOW.plus(Duration::from_secs(3)));
     for payload in [ORDER, WITHOUT_KEY] {
-        let backend = backend(Arc::new(MemoryStore::new()));
+        let backend = backend(memory());
         let left = run_with(&backend, payload, deadline, |call| call.time_left());
         assert_eq!(left.unwrap(), Some(Duration::from_secs(3)), "{payload}");
     }
-    assert_eq!(
-        run(MemoryStore::new(), WITHOUT_KEY, |call| call.time_left()),
-        None
-    );
+    assert_eq!(run(memory(), WITHOUT_KEY, |call| call.time_left()), None);
 }
 
 #[test]
 fn the_run_after_a_killed_one_is_a_rerun_with_the_same_token() {
-    let first = run(MemoryStore::new(), ORDER, |call| call.token("charge"));
-    let store = MemoryStore::new();
+    let first = run(memory(), ORDER, |call| call.token("charge"));
+    let store = memory();
     store.insert(identity(ORDER).key().unwrap().clone(), killed());
     let (run, token) = run(store, ORDER, |call| {
         (call.which_run(), call.token("charge"))
@@ -211,14 +149,15 @@ fn the_run_after_a_killed_one_is_a_rerun_with_the_same_token() {
 
 #[test]
 fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
-    for hidden in [Hidden::Reply, Hidden::Replaced] {
+    for fault in [Fault::ReplyLost, Fault::RepliesLess] {
         for before in [None, Some(killed())] {
-            let inner = MemoryStore::new();
+            let store = FaultyStore::new([Some(fault)]);
             if let Some(before) = before {
-                inner.insert(identity(ORDER).key().unwrap().clone(), before);
+                store
+                    .records
+                    .insert(identity(ORDER).key().unwrap().clone(), before);
             }
-            let run = run(Hiding { inner, hidden }, ORDER, |call| call.which_run());
-            assert_eq!(run, Run::Unknown);
+            assert_eq!(run(store, ORDER, |call| call.which_run()), Run::Unknown);
         }
     }
 }
@@ -226,14 +165,14 @@ fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
 #[test]
 fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() {
     let told = |killed_before: bool| {
-        let store = Arc::new(MemoryStore::new());
+        let store = memory();
         if killed_before {
             store.insert(identity(ORDER).key().unwrap().clone(), killed());
         }
         let mut runs = Vec::new();
         // Two runs fail before they find anything out. The third one responds.
         for (later, fails) in [(0, true), (1, true), (2, false)] {
-            let backend = Backend::new(store.clone(), Arc::new(Later(later)), platform());
+            let backend = Backend::new(store.clone(), Arc::new(Later(later)), bytes());
             let handler = async |call: Call| {
                 runs.push(call.which_run());
                 match fails {
@@ -254,11 +193,9 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
 
 #[test]
 fn a_run_that_is_unprotected_because_the_store_failed_has_the_key_and_its_tokens() {
-    let protected = run(MemoryStore::new(), ORDER, |call| call.token("charge"));
-    let down = Hiding {
-        inner: MemoryStore::new(),
-        hidden: Hidden::Table,
-    };
+    let protected = run(memory(), ORDER, |call| call.token("charge"));
+    let down = FaultyStore::new([]);
+    down.set_outage(Some(Fault::Fails(StoreErrorKind::Throttled)));
     let (key, run, token, left) = run(down, ORDER, |call| {
         (
             call.key().cloned(),
@@ -274,7 +211,7 @@ fn a_run_that_is_unprotected_because_the_store_failed_has_the_key_and_its_tokens
 
 #[test]
 fn a_run_without_a_key_has_tokens_of_its_own() {
-    let backend = backend(Arc::new(MemoryStore::new()));
+    let backend = backend(memory());
     let run = || {
         let tokens = run_with(&backend, WITHOUT_KEY, None, |call| {
             assert_eq!((call.key(), call.which_run()), (None, Run::Unprotected));
@@ -294,9 +231,7 @@ fn a_run_without_a_key_has_tokens_of_its_own() {
 
 #[test]
 fn without_random_bytes_only_a_handler_that_takes_a_token_without_a_key_fails() {
-    let broken = Arc::new(Platform { bytes: None });
-    let store = Arc::new(MemoryStore::new());
-    let backend = Backend::new(store, platform(), broken);
+    let backend = Backend::new(memory(), Arc::new(Later(0)), Arc::new(Bytes(None)));
     let run = run_with(&backend, WITHOUT_KEY, None, |call| call.which_run());
     assert_eq!(run.unwrap(), Run::Unprotected);
     let token = || run_with(&backend, WITHOUT_KEY, None, |call| call.token("charge"));
@@ -341,7 +276,7 @@ fn a_call_ends_with_its_run() {
 
 #[test]
 fn the_debug_text_of_a_call_is_its_key_and_its_run() {
-    let text = run(MemoryStore::new(), ORDER, |call| format!("{call:?}"));
+    let text = run(memory(), ORDER, |call| format!("{call:?}"));
     let key = identity(ORDER).key().unwrap().clone();
     assert_eq!(
         text,

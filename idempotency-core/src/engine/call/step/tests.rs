@@ -1,8 +1,7 @@
 //! The steps of a handler: which run, what is recorded, and how the call ends.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,18 +10,18 @@ use serde::Deserialize;
 
 use super::*;
 use crate::config::{KeyRequired, Settings, Variables};
+use crate::example::shared::{self, Fault, FaultyStore};
 use crate::example::{self, Fixed, ready};
-use crate::future::BoxFuture;
 use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::Outcome;
-use crate::protocol::Write;
 use crate::protocol::policy::{self, OnStoreError, OnTimeout};
 use crate::record::{Field, Record, Status};
-use crate::store::{MemoryStore, RecordWrite, SendLog, Store, StoreErrorKind, StoreReply};
+use crate::store::StoreErrorKind;
+
+const ORDER: &str = r#"{"order_id": 7}"#;
 
 fn identity() -> Identity {
-    let identity = operation(policy::Steps::Keep).identify(ORDER, None);
-    identity.unwrap()
+    kept().identify(ORDER, None).unwrap()
 }
 
 fn id() -> RecordId {
@@ -40,27 +39,68 @@ fn winner() -> Record {
     }
 }
 
-fn settings(steps: policy::Steps) -> Settings {
-    Settings {
+/// Returns an operation with these settings besides its key.
+fn operation(settings: Settings) -> CompiledOperation {
+    let settings = Settings {
         key: Some("order_id".into()),
         key_required: Some(KeyRequired::No),
         key_prefix: Some("shop".into()),
+        ..settings
+    };
+    CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
+}
+
+fn with(steps: policy::Steps) -> Settings {
+    Settings {
         steps: Some(steps),
         ..Settings::default()
     }
 }
 
-fn operation(steps: policy::Steps) -> CompiledOperation {
-    CompiledOperation::new("shop::place", &settings(steps), &Variables::default()).unwrap()
+/// Returns an operation that keeps its steps.
+fn kept() -> CompiledOperation {
+    operation(with(policy::Steps::Keep))
 }
 
-const ORDER: &str = r#"{"order_id": 7}"#;
+fn desk() -> Arc<FaultyStore> {
+    FaultyStore::new([])
+}
+
+/// Returns a store that performs the claim, and in which these faults happen to the next writes.
+fn after_the_claim(faults: &[Fault]) -> Arc<FaultyStore> {
+    let faults = faults.iter().copied().map(Some);
+    FaultyStore::new(std::iter::once(None).chain(faults))
+}
+
+const DENIED: Fault = Fault::Fails(StoreErrorKind::AccessDenied);
+const THROTTLED: Fault = Fault::Fails(StoreErrorKind::Throttled);
+
+fn record(desk: &FaultyStore) -> Option<Record> {
+    desk.records.record(&id())
+}
+
+/// Returns the names and the results of the recorded steps.
+fn recorded(desk: &FaultyStore) -> String {
+    let steps = record(desk).and_then(|record| record.steps.value().cloned());
+    let steps = steps.unwrap_or_default();
+    let steps = steps
+        .iter()
+        .map(|(name, result)| format!("{name}={} ", result.as_str()));
+    steps.collect::<String>().trim_end().to_owned()
+}
+
+/// Ends the lease of the record. The clock stands still, so a lease ends only by a release.
+fn end_lease(desk: &FaultyStore) {
+    let mut record = record(desk).unwrap();
+    record.in_progress_expiration = Field::Value(EpochMillis::new(-1));
+    desk.records.insert(id(), record);
+}
 
 type Handled = Result<Outcome<String>, Error>;
 
 fn run_in<F>(
     operation: &CompiledOperation,
-    desk: &Arc<Desk>,
+    desk: &Arc<FaultyStore>,
     payload: &str,
     handler: impl FnOnce(Call) -> F,
 ) -> Handled
@@ -68,15 +108,15 @@ where
     F: Future<Output = Result<String, Error>>,
 {
     let backend = example::backend_over(desk.clone());
-    ready(example::shared::run(&backend, operation, payload, handler))
+    ready(shared::run(&backend, operation, payload, handler))
 }
 
 /// Runs a call of an operation that keeps its steps.
-fn run<F>(desk: &Arc<Desk>, handler: impl FnOnce(Call) -> F) -> Handled
+fn run<F>(desk: &Arc<FaultyStore>, handler: impl FnOnce(Call) -> F) -> Handled
 where
     F: Future<Output = Result<String, Error>>,
 {
-    run_in(&operation(policy::Steps::Keep), desk, ORDER, handler)
+    run_in(&kept(), desk, ORDER, handler)
 }
 
 fn declined() -> Error {
@@ -87,33 +127,29 @@ async fn done<T>(result: T) -> Result<T, Error> {
     Ok(result)
 }
 
-fn pair(name: &str, result: &str) -> (String, String) {
-    (name.to_owned(), result.to_owned())
-}
-
 #[test]
 fn a_step_is_recorded_while_the_handler_runs_and_deleted_by_the_completion() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let outcome = run(&desk, |call| {
         let desk = &desk;
         async move {
-            assert_eq!(desk.recorded(), []);
+            assert_eq!(recorded(desk), "");
             assert_eq!(call.step("a", || done(7)).await?, 7);
-            assert_eq!(desk.recorded(), [pair("a", "7")]);
+            assert_eq!(recorded(desk), "a=7");
             call.step("b", || done("x".to_owned())).await?;
-            assert_eq!(desk.recorded(), [pair("a", "7"), pair("b", "\"x\"")]);
+            assert_eq!(recorded(desk), "a=7 b=\"x\"");
             Ok("placed".to_owned())
         }
     });
     assert_eq!(outcome.unwrap().into_response(), "placed");
-    let record = desk.record().unwrap();
+    let record = record(&desk).unwrap();
     assert_eq!(record.status, Field::Value(Status::Completed));
     assert_eq!(record.steps, Field::Absent);
 }
 
 #[test]
 fn a_run_after_a_failure_goes_on_after_the_last_recorded_step() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let effects = RefCell::new(Vec::new());
     let effect = |name: &'static str| {
         effects.borrow_mut().push(name);
@@ -131,11 +167,9 @@ fn a_run_after_a_failure_goes_on_after_the_last_recorded_step() {
     };
     let failed = run(&desk, |call| handler(call, true)).unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Contended);
-    // The clock stands still, so the lease of the failed run ends only by its release.
-    let mut record = desk.record().unwrap();
-    assert!(record.failure.exists() && !record.owner.exists());
-    record.in_progress_expiration = Field::Value(EpochMillis::new(-1));
-    desk.records.insert(id(), record);
+    let released = record(&desk).unwrap();
+    assert!(released.failure.exists() && !released.owner.exists());
+    end_lease(&desk);
     let placed = run(&desk, |call| handler(call, false)).unwrap();
     assert_eq!(placed.into_response(), "ship");
     assert_eq!(*effects.borrow(), ["reserve", "ship"]);
@@ -151,7 +185,7 @@ struct Lossy {
 
 #[test]
 fn the_first_run_sees_what_every_later_run_sees() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let outcome = run(&desk, |call| async move {
         let result = call.step("a", || done(Lossy { kept: 1, lost: 2 })).await?;
         assert_eq!(result, Lossy { kept: 1, lost: 0 });
@@ -162,7 +196,7 @@ fn the_first_run_sees_what_every_later_run_sees() {
 
 /// Runs a call whose handler gets an error from a step, and returns that error and how the call ended.
 fn error_of_a_step<F>(
-    desk: &Arc<Desk>,
+    desk: &Arc<FaultyStore>,
     operation: &CompiledOperation,
     step: impl FnOnce(Call) -> F,
 ) -> (Error, Handled)
@@ -181,14 +215,10 @@ where
     (seen.take().unwrap(), ended)
 }
 
-fn kept() -> CompiledOperation {
-    operation(policy::Steps::Keep)
-}
-
 #[test]
 fn a_step_that_cannot_be_recorded_is_refused_before_it_runs() {
     let refused = |operation: &CompiledOperation, step: &'static str| {
-        let (error, _) = error_of_a_step(&Arc::default(), operation, |call| async move {
+        let (error, _) = error_of_a_step(&desk(), operation, |call| async move {
             call.step("a", || done(0)).await?;
             call.step(step, || async { panic!("it runs") }).await
         });
@@ -204,7 +234,7 @@ fn a_step_that_cannot_be_recorded_is_refused_before_it_runs() {
     let (kind, _, text) = refused(&kept(), "");
     assert_eq!(kind, ErrorKind::StepRefused);
     assert!(text.contains("at least 1 byte and at most 128"), "{text}");
-    let (kind, _, text) = refused(&operation(policy::Steps::Off), "a");
+    let (kind, _, text) = refused(&operation(with(policy::Steps::Off)), "a");
     assert_eq!(kind, ErrorKind::StepRefused);
     assert!(text.contains("set `steps = \"keep\"`"), "{text}");
 }
@@ -212,7 +242,7 @@ fn a_step_that_cannot_be_recorded_is_refused_before_it_runs() {
 #[test]
 fn a_step_of_a_handler_that_has_ended_is_refused() {
     let kept = Cell::new(None);
-    let outcome = run(&Arc::default(), |call| {
+    let outcome = run(&desk(), |call| {
         kept.set(Some(call));
         done(String::new())
     });
@@ -224,15 +254,13 @@ fn a_step_of_a_handler_that_has_ended_is_refused() {
 
 #[test]
 fn a_recorded_result_of_another_type_is_an_error_that_does_not_quote_it() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let first = run(&desk, |call| async move {
         call.step("a", || done("s3cr3t".to_owned())).await?;
         Err(declined())
     });
     assert!(first.is_err());
-    let mut record = desk.record().unwrap();
-    record.in_progress_expiration = Field::Value(EpochMillis::new(-1));
-    desk.records.insert(id(), record);
+    end_lease(&desk);
     let (error, _) = error_of_a_step(&desk, &kept(), |call| async move {
         let number: u64 = call.step("a", || async { panic!("it runs") }).await?;
         Ok::<_, Error>(number.to_string())
@@ -247,12 +275,14 @@ fn a_recorded_result_of_another_type_is_an_error_that_does_not_quote_it() {
 
 #[test]
 fn a_call_whose_claim_is_gone_ends_in_the_winners_response() {
-    let desk = Arc::new(Desk::default());
-    desk.fail([Fault::TakenOver]);
-    let (error, ended) = error_of_a_step(&desk, &kept(), |call| async move {
-        let first = call.step("a", || done(1)).await;
-        assert_eq!(first.unwrap_err().kind(), ErrorKind::LostOwnership);
-        call.step("b", || async { panic!("it runs") }).await
+    let desk = desk();
+    let (error, ended) = error_of_a_step(&desk, &kept(), |call| {
+        desk.records.insert(id(), winner());
+        async move {
+            let first = call.step("a", || done(1)).await;
+            assert_eq!(first.unwrap_err().kind(), ErrorKind::LostOwnership);
+            call.step("b", || async { panic!("it runs") }).await
+        }
     });
     assert_eq!(error.kind(), ErrorKind::LostOwnership);
     let outcome = ended.unwrap();
@@ -262,7 +292,7 @@ fn a_call_whose_claim_is_gone_ends_in_the_winners_response() {
 
 #[test]
 fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let (error, ended) = error_of_a_step(&desk, &kept(), |call| {
         let desk = desk.clone();
         async move {
@@ -283,13 +313,9 @@ fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
 
 #[test]
 fn a_result_whose_reply_was_lost_is_written_again() {
-    for faults in [
-        vec![Fault::ReplyLost],
-        vec![Fault::Throttled, Fault::ReplyLost, Fault::Throttled],
-    ] {
-        let desk = Arc::new(Desk::default());
-        desk.fail(faults);
-        let outcome = run(&desk, |call| async move {
+    let lost = Fault::ReplyLost;
+    for faults in [&[lost][..], &[THROTTLED, lost, THROTTLED]] {
+        let outcome = run(&after_the_claim(faults), |call| async move {
             call.step("a", || done("1".to_owned())).await
         });
         assert_eq!(outcome.unwrap().into_response(), "1");
@@ -298,37 +324,29 @@ fn a_result_whose_reply_was_lost_is_written_again() {
 
 #[test]
 fn a_result_that_is_not_recorded_is_an_error_and_the_failure_frees_the_key() {
+    let too_large = Fault::Fails(StoreErrorKind::TooLarge);
     for (faults, says) in [
-        (
-            vec![Fault::Denied],
-            "the store did not confirm it: the store fails",
-        ),
-        (
-            vec![Fault::Throttled; 4],
-            "the store did not confirm it: the store fails",
-        ),
-        (vec![Fault::TooLarge], "the record would be too large"),
+        (&[DENIED][..], "the store did not confirm it: failure 1"),
+        (&[THROTTLED; 4], "the store did not confirm it: failure 1"),
+        (&[too_large], "the record would be too large"),
     ] {
-        let desk = Arc::new(Desk::default());
-        desk.fail(faults);
+        let desk = after_the_claim(faults);
         let step = |call: Call| async move { call.step("a", || done(String::new())).await };
         let (error, ended) = error_of_a_step(&desk, &kept(), step);
         assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
         assert!(error.to_string().contains(says), "{error}");
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Contended);
-        assert!(desk.record().unwrap().failure.exists());
+        assert!(record(&desk).unwrap().failure.exists());
     }
 }
 
 #[test]
 fn under_hold_a_result_that_is_not_recorded_keeps_the_claim() {
-    let settings = Settings {
+    let holds = operation(Settings {
         on_timeout: Some(OnTimeout::Hold),
-        ..settings(policy::Steps::Keep)
-    };
-    let holds = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
-    let desk = Arc::new(Desk::default());
-    desk.fail([Fault::Denied]);
+        ..with(policy::Steps::Keep)
+    });
+    let desk = after_the_claim(&[DENIED]);
     let step = |call: Call| async move { call.step("a", || done(String::new())).await };
     let (_, ended) = error_of_a_step(&desk, &holds, step);
     assert_eq!(
@@ -336,20 +354,20 @@ fn under_hold_a_result_that_is_not_recorded_keeps_the_claim() {
         ErrorKind::Contended,
         "the handler's own"
     );
-    let record = desk.record().unwrap();
+    let record = record(&desk).unwrap();
     assert!(record.owner.exists() && !record.failure.exists());
 }
 
 #[test]
 fn a_result_that_is_no_json_or_does_not_read_back_is_not_recorded() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let (error, _) = error_of_a_step(&desk, &kept(), |call| async move {
         call.step("a", || done(f64::NAN)).await?;
         Ok(String::new())
     });
     assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
     assert!(error.to_string().contains("cannot be read back"), "{error}");
-    let (error, _) = error_of_a_step(&Arc::default(), &kept(), |call| async move {
+    let (error, _) = error_of_a_step(&desk, &kept(), |call| async move {
         let map = std::collections::BTreeMap::from([((1, 2), 3)]);
         call.step("a", || done(map)).await?;
         Ok(String::new())
@@ -362,7 +380,7 @@ fn a_result_that_is_no_json_or_does_not_read_back_is_not_recorded() {
 
 #[test]
 fn a_step_that_fails_is_tried_as_its_policy_says_and_records_nothing() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let tries = Cell::new(0);
     let failing = || {
         tries.set(tries.get() + 1);
@@ -379,7 +397,7 @@ fn a_step_that_fails_is_tried_as_its_policy_says_and_records_nothing() {
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Contended);
     assert_eq!(tries.get(), 3);
     assert_eq!(
-        desk.record(),
+        record(&desk),
         None,
         "no step was recorded, so the key is free"
     );
@@ -404,18 +422,14 @@ fn a_step_that_fails_is_tried_as_its_policy_says_and_records_nothing() {
 
 #[test]
 fn steps_beside_each_other_are_all_recorded() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let outcome = run(&desk, |call| async move {
         let (a, b) = (call.step("a", || done(1)), call.step("b", || done(2)));
-        let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+        let (mut a, mut b) = (pin!(a), pin!(b));
         let both = std::future::poll_fn(|context| {
-            let a = a.as_mut().poll(context);
-            let b = b.as_mut().poll(context);
-            match (a, b) {
-                (std::task::Poll::Ready(a), std::task::Poll::Ready(b)) => {
-                    std::task::Poll::Ready((a, b))
-                }
-                _ => std::task::Poll::Pending,
+            match (a.as_mut().poll(context), b.as_mut().poll(context)) {
+                (Poll::Ready(a), Poll::Ready(b)) => Poll::Ready((a, b)),
+                _ => Poll::Pending,
             }
         });
         let (a, b) = both.await;
@@ -423,7 +437,7 @@ fn steps_beside_each_other_are_all_recorded() {
         Err(declined())
     });
     assert!(outcome.is_err());
-    assert_eq!(desk.recorded(), [pair("a", "1"), pair("b", "2")]);
+    assert_eq!(recorded(&desk), "a=1 b=2");
 }
 
 #[test]
@@ -446,113 +460,6 @@ fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() 
     assert_eq!(summary(end).report(true, &mut report), end);
     let note = "earlier runs recorded steps that this one did not ask for: `b`, `c`";
     assert_eq!(report.notes(), Some(note));
-}
-
-/// What happens to a write of a step.
-#[derive(Clone, Copy)]
-enum Fault {
-    /// It is applied, and its reply is lost.
-    ReplyLost,
-    Throttled,
-    Denied,
-    TooLarge,
-    /// The claim is gone before it: another call has completed the key.
-    TakenOver,
-}
-
-/// What happens to every other request.
-#[derive(Clone, Copy, Debug)]
-enum Outage {
-    /// It is not applied.
-    Throttled,
-    /// A write is applied, and its reply is lost. So is that of a read.
-    RepliesLost,
-}
-
-/// A store in memory whose writes of steps fail on request.
-#[derive(Default)]
-struct Desk {
-    records: MemoryStore,
-    outage: Mutex<Option<Outage>>,
-    faults: Mutex<VecDeque<Fault>>,
-}
-
-impl Desk {
-    fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
-        self.faults.lock().unwrap().extend(faults);
-    }
-
-    fn begin(&self, outage: Outage) {
-        *self.outage.lock().unwrap() = Some(outage);
-    }
-
-    /// Ends the outage.
-    fn end(&self) {
-        *self.outage.lock().unwrap() = None;
-    }
-
-    fn record(&self) -> Option<Record> {
-        self.records.record(&id())
-    }
-
-    fn recorded(&self) -> Vec<(String, String)> {
-        let record = self.record().unwrap_or_default();
-        let steps = record.steps.value().cloned().unwrap_or_default();
-        let steps = steps.iter();
-        steps
-            .map(|(name, result)| (name.to_owned(), result.as_str().to_owned()))
-            .collect()
-    }
-}
-
-impl Store for Desk {
-    fn send<'a>(
-        &'a self,
-        request: StoreRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, StoreReply> {
-        let fails = |reply: fn(StoreError) -> StoreReply, kind| -> BoxFuture<'a, StoreReply> {
-            let error = StoreError::new(kind, "the store fails");
-            Box::pin(std::future::ready(reply(error)))
-        };
-        let lost = |error| StoreReply::failed(error).or_earlier();
-        let Some(RecordWrite { id, write, .. }) = request.record() else {
-            return match *self.outage.lock().unwrap() {
-                Some(_) => fails(StoreReply::failed, StoreErrorKind::Unreachable),
-                None => self.records.send(request, log),
-            };
-        };
-        let fault = match write {
-            Write::Step { .. } => self.faults.lock().unwrap().pop_front(),
-            _ => None,
-        };
-        match *self.outage.lock().unwrap() {
-            Some(Outage::Throttled) => return fails(StoreReply::failed, StoreErrorKind::Throttled),
-            Some(Outage::RepliesLost) => {
-                drop(ready(self.records.send(request, log)));
-                return fails(lost, StoreErrorKind::Unreachable);
-            }
-            None => {}
-        }
-        match fault {
-            None => self.records.send(request, log),
-            Some(Fault::TakenOver) => {
-                self.records.insert(id.clone(), winner());
-                self.records.send(request, log)
-            }
-            Some(Fault::ReplyLost) => {
-                drop(ready(self.records.send(request, log)));
-                fails(lost, StoreErrorKind::Unreachable)
-            }
-            Some(Fault::Throttled) => fails(StoreReply::failed, StoreErrorKind::Throttled),
-            Some(Fault::Denied) => fails(StoreReply::failed, StoreErrorKind::AccessDenied),
-            Some(Fault::TooLarge) => fails(StoreReply::failed, StoreErrorKind::TooLarge),
-        }
-    }
-
-    fn name(&self) -> String {
-        "desk".to_owned()
-    }
 }
 
 type Polled = Pin<Box<dyn Future<Output = Result<String, Error>>>>;
@@ -582,7 +489,7 @@ fn failing_step(call: Call, tries: Rc<Cell<u32>>) -> Polled {
 
 #[test]
 fn a_step_is_not_tried_again_after_the_handler_has_ended() {
-    let (desk, tries) = (Arc::new(Desk::default()), Rc::new(Cell::new(0)));
+    let (desk, tries) = (desk(), Rc::new(Cell::new(0)));
     let leaked = Cell::new(None);
     let failed = run(&desk, |call| {
         let mut step = failing_step(call, tries.clone());
@@ -591,7 +498,7 @@ fn a_step_is_not_tried_again_after_the_handler_has_ended() {
         async { Err(declined()) }
     });
     assert!(failed.is_err());
-    assert!(desk.record().unwrap().failure.exists(), "the key is free");
+    assert!(record(&desk).unwrap().failure.exists(), "the key is free");
     let late = poll(&mut leaked.take().unwrap());
     assert!(matches!(late, Poll::Ready(Err(_))));
     assert_eq!(tries.get(), 1);
@@ -599,10 +506,10 @@ fn a_step_is_not_tried_again_after_the_handler_has_ended() {
 
 #[test]
 fn a_step_is_not_tried_again_beside_one_that_found_the_claim_gone() {
-    let (desk, tries) = (Arc::new(Desk::default()), Rc::new(Cell::new(0)));
-    desk.fail([Fault::TakenOver]);
+    let (desk, tries) = (desk(), Rc::new(Cell::new(0)));
     let ended = run(&desk, |call| {
         let tries = tries.clone();
+        desk.records.insert(id(), winner());
         async move {
             let mut beside = failing_step(call.clone(), tries);
             assert!(poll(&mut beside).is_pending());
@@ -625,7 +532,7 @@ async fn refused(call: &Call, name: &str) -> ErrorKind {
 
 #[test]
 fn without_protection_each_step_runs_and_nothing_is_recorded() {
-    let desk = Arc::new(Desk::default());
+    let desk = desk();
     let outcome = run_in(&kept(), &desk, "{}", |call| async move {
         call.step("a", || done(1)).await?;
         assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
@@ -636,39 +543,38 @@ fn without_protection_each_step_runs_and_nothing_is_recorded() {
 }
 
 fn unprotected(steps: policy::Steps) -> CompiledOperation {
-    let settings = Settings {
+    operation(Settings {
         on_store_error: Some(OnStoreError::RunUnprotected),
-        ..settings(steps)
-    };
-    CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
+        ..with(steps)
+    })
 }
 
 #[test]
 fn after_a_failure_of_the_store_each_step_runs_and_nothing_is_recorded() {
     let token = Cell::new(None);
-    let protected = run(&Arc::default(), |call| {
+    let protected = run(&desk(), |call| {
         token.set(Some(call.named_step("a").token()));
         done(String::new())
     });
     assert!(protected.is_ok());
     let token = token.take().unwrap();
-    for (outage, stored) in [(Outage::Throttled, false), (Outage::RepliesLost, true)] {
-        let desk = Arc::new(Desk::default());
-        desk.begin(outage);
+    for (outage, stored) in [(THROTTLED, false), (Fault::ReplyLost, true)] {
+        let desk = desk();
+        desk.set_outage(Some(outage));
         let outcome = run_in(&unprotected(policy::Steps::Keep), &desk, ORDER, |call| {
             let (desk, token) = (&desk, &token);
             async move {
                 assert_eq!(call.named_step("a").token(), *token);
                 call.step("a", || done(1)).await?;
                 assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
-                desk.end();
+                desk.set_outage(None);
                 call.step("b", || done("2".to_owned())).await?;
-                assert_eq!(desk.recorded(), []);
+                assert_eq!(recorded(desk), "");
                 Ok("placed".to_owned())
             }
         });
         assert_eq!(outcome.unwrap().into_response(), "placed");
-        let record = desk.record();
+        let record = record(&desk);
         assert_eq!(record.is_some(), stored, "{outage:?}");
         assert!(record.is_none_or(|record| {
             record.status == Field::Value(Status::Completed) && !record.steps.exists()
@@ -678,8 +584,8 @@ fn after_a_failure_of_the_store_each_step_runs_and_nothing_is_recorded() {
 
 #[test]
 fn after_a_failure_of_the_store_an_operation_without_steps_still_has_none() {
-    let desk = Arc::new(Desk::default());
-    desk.begin(Outage::Throttled);
+    let desk = desk();
+    desk.set_outage(Some(THROTTLED));
     let outcome = run_in(
         &unprotected(policy::Steps::Off),
         &desk,
