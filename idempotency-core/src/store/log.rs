@@ -277,128 +277,66 @@ impl SendLog {
 mod tests {
     use super::*;
 
-    fn throttled() -> Option<StoreError> {
-        Some(StoreError::new(
-            StoreErrorKind::Throttled,
-            "the table asks for fewer requests",
-        ))
-    }
-
-    /// What a store notes.
-    enum Note {
-        Preparing,
-        Reading,
-        Sending,
-        /// The send ended: whether it may have been applied, and whether with the error [`throttled`].
-        Ended(bool, bool),
-    }
-
-    fn noted(notes: &[Note]) -> SendLog {
+    /// Returns the log of a store that noted these words.
+    fn noted(words: &str) -> SendLog {
         let log = SendLog::new();
-        for note in notes {
-            match note {
-                Note::Preparing => log.preparing(),
-                Note::Reading => log.reading(),
-                Note::Sending => log.sending(),
-                Note::Ended(maybe_applied, fails) => {
-                    log.ended(*maybe_applied, throttled().filter(|_| *fails));
+        for word in words.split_whitespace() {
+            match word {
+                "prepares" => log.preparing(),
+                "reads" => log.reading(),
+                "sends" => log.sending(),
+                "ends" => log.ended(false, None),
+                "maybe-applied" => log.ended(true, None),
+                "throttled" => {
+                    let text = "the table asks for fewer requests";
+                    log.ended(
+                        false,
+                        Some(StoreError::new(StoreErrorKind::Throttled, text)),
+                    );
                 }
+                _ => panic!("`{word}` is no note"),
             }
         }
         log
     }
 
+    /// The notes, whether the request may have been applied, and the kind and a part of the text of the error.
+    const TIMED_OUT: &str = "
+        # No notes.
+          | true | Unreachable | the table gave no response
+        # Nothing was sent.
+        prepares | false | Credentials | nothing was sent
+        prepares | false | Credentials | credentials
+        prepares | false | Credentials | rate limit
+        # A send in progress quotes the error of the one before.
+        prepares sends throttled sends | true | Unreachable | fewer requests
+        # A send that may have been applied counts however a later one ends.
+        prepares sends maybe-applied sends throttled | true | Throttled | after 2 sends
+        # A send that never ended counts however the next one ends, and if another request is prepared.
+        prepares sends sends ends | true | Unreachable | the table gave no response
+        prepares sends prepares | true | Unreachable | the table gave no response
+        # A read changes nothing. A write after it can be applied.
+        prepares reads | false | Unreachable | the table gave no response
+        prepares reads prepares sends | true | Unreachable | the table gave no response
+        prepares reads prepares sends throttled | false | Throttled | after 2 sends
+        # A send that ended without an error.
+        prepares sends ends | false | Unreachable | the table gave no response
+    ";
+
     #[test]
     fn the_notes_say_whether_a_request_that_timed_out_was_applied_and_why_it_is_not_done() {
-        use Note::{Ended, Preparing, Reading, Sending};
-        use StoreErrorKind::{Credentials, Throttled, Unreachable};
-        const LATE: &str = "the table gave no response";
-        for (name, notes, maybe_applied, kind, text) in [
-            ("no notes", &[][..], true, Unreachable, LATE),
-            (
-                "never sent",
-                &[Preparing],
-                false,
-                Credentials,
-                "nothing was sent",
-            ),
-            (
-                "never sent",
-                &[Preparing],
-                false,
-                Credentials,
-                "credentials",
-            ),
-            ("never sent", &[Preparing], false, Credentials, "rate limit"),
-            (
-                "a send in progress quotes the error of the one before",
-                &[Preparing, Sending, Ended(false, true), Sending],
-                true,
-                Unreachable,
-                "fewer requests",
-            ),
-            (
-                "a send that may have been applied counts however a later one ends",
-                &[
-                    Preparing,
-                    Sending,
-                    Ended(true, false),
-                    Sending,
-                    Ended(false, true),
-                ],
-                true,
-                Throttled,
-                "after 2 sends",
-            ),
-            (
-                "a send that never ended counts however the next one ends",
-                &[Preparing, Sending, Sending, Ended(false, false)],
-                true,
-                Unreachable,
-                LATE,
-            ),
-            (
-                "a send that never ended counts if another request is prepared",
-                &[Preparing, Sending, Preparing],
-                true,
-                Unreachable,
-                LATE,
-            ),
-            (
-                "a read changes nothing",
-                &[Preparing, Reading],
-                false,
-                Unreachable,
-                LATE,
-            ),
-            (
-                "a write after a read can be applied",
-                &[Preparing, Reading, Preparing, Sending],
-                true,
-                Unreachable,
-                LATE,
-            ),
-            (
-                "a write after a read ended",
-                &[Preparing, Reading, Preparing, Sending, Ended(false, true)],
-                false,
-                Throttled,
-                "after 2 sends",
-            ),
-            (
-                "a send that ended without an error",
-                &[Preparing, Sending, Ended(false, false)],
-                false,
-                Unreachable,
-                LATE,
-            ),
-        ] {
+        for row in TIMED_OUT.lines().filter(|line| line.contains(" | ")) {
+            let columns: Vec<_> = row.split(" | ").map(str::trim).collect();
+            let [notes, maybe_applied, kind, text] = columns[..] else {
+                panic!("{row}");
+            };
             let log = noted(notes);
-            assert_eq!(log.maybe_applied(), maybe_applied, "{name}");
+            assert_eq!(log.maybe_applied().to_string(), maybe_applied, "{row}");
             for _second in [false, true] {
                 let (applied, error) = log.timed_out("the table");
-                assert_eq!((applied, error.kind()), (maybe_applied, kind), "{name}");
-                assert!(error.to_string().contains(text), "{name}: {error}");
+                let found = (applied.to_string(), format!("{:?}", error.kind()));
+                assert_eq!(found, (maybe_applied.to_owned(), kind.to_owned()), "{row}");
+                assert!(error.to_string().contains(text), "{row}: {error}");
             }
         }
     }
