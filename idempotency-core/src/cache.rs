@@ -226,82 +226,61 @@ mod tests {
         assert_eq!(kept(&cache), [1, 3]);
     }
 
-    #[test]
-    fn a_cleared_cache_is_empty() {
-        let cache = cache_of_two();
-        cache.clear();
-        assert!(kept(&cache).is_empty());
+    /// Returns a cache with a limit in bytes, after inserts of these numbers and lengths.
+    fn filled(bytes: usize, inserts: &[(usize, usize)]) -> LocalCache {
+        let cache = LocalCache::new();
+        for &(number, length) in inserts {
+            cache.insert(OPERATION, limits(9, bytes), id(number), response(length));
+        }
+        cache
     }
 
     #[test]
-    fn a_cleared_cache_can_use_all_its_bytes_again() {
-        let cache = LocalCache::new();
-        let one = limits(9, weight(&id(1), &response(100)));
-        cache.insert(OPERATION, one, id(1), response(100));
+    fn a_cleared_cache_is_empty_and_can_use_all_its_bytes_again() {
+        let one = weight(&id(1), &response(100));
+        let cache = filled(one, &[(1, 100)]);
         cache.clear();
-        cache.insert(OPERATION, one, id(2), response(100));
+        assert!(kept(&cache).is_empty());
+        cache.insert(OPERATION, limits(9, one), id(2), response(100));
         assert_eq!(kept(&cache), [2]);
         let (counted, weighed) = weights(&cache);
         assert_eq!(counted, weighed);
     }
 
     #[test]
-    fn records_that_fill_the_limit_exactly_are_kept_and_one_more_byte_drops_the_oldest() {
-        let exactly = 2 * weight(&id(1), &response(1_000));
-        let cache = LocalCache::new();
-        cache.insert(OPERATION, limits(9, exactly), id(1), response(1_000));
-        cache.insert(OPERATION, limits(9, exactly), id(2), response(1_000));
-        assert_eq!(kept(&cache), [1, 2]);
-
-        let cache = LocalCache::new();
-        cache.insert(OPERATION, limits(9, exactly), id(1), response(1_000));
-        cache.insert(OPERATION, limits(9, exactly), id(2), response(1_001));
-        assert_eq!(kept(&cache), [2]);
-    }
-
-    #[test]
-    fn a_record_one_byte_larger_than_the_limit_is_not_kept_and_drops_no_other() {
-        let exactly = weight(&id(2), &response(1_000));
-        let cache = LocalCache::new();
-        cache.insert(OPERATION, limits(9, exactly), id(1), response(10));
-        cache.insert(OPERATION, limits(9, exactly - 1), id(2), response(1_000));
-        assert_eq!(kept(&cache), [1]);
-        cache.insert(OPERATION, limits(9, exactly), id(2), response(1_000));
-        assert_eq!(kept(&cache), [2]);
-    }
-
-    #[test]
-    fn a_large_record_drops_as_many_small_ones_as_it_needs() {
-        let small = weight(&id(1), &response(0));
-        let cache = LocalCache::new();
-        for number in 1..=4 {
-            cache.insert(OPERATION, limits(9, 4 * small), id(number), response(0));
-        }
-        cache.insert(OPERATION, limits(9, 4 * small), id(5), response(small + 1));
-        assert_eq!(kept(&cache), [4, 5]);
-    }
-
-    #[test]
-    fn a_record_that_replaces_another_of_its_key_frees_its_bytes() {
-        let room = weight(&id(1), &response(1_000)) + weight(&id(2), &response(10));
-        let cache = LocalCache::new();
-        cache.insert(OPERATION, limits(9, room), id(1), response(1_000));
-        cache.insert(OPERATION, limits(9, room), id(2), response(10));
-        for length in [900, 1_000, 0, 1_000] {
-            cache.insert(OPERATION, limits(9, room), id(1), response(length));
-            assert_eq!(kept(&cache), [1, 2]);
+    fn the_oldest_records_are_dropped_until_the_bytes_of_the_next_fit() {
+        let (one, small) = (
+            weight(&id(1), &response(1_000)),
+            weight(&id(1), &response(0)),
+        );
+        let small_ones = [(1, 0), (2, 0), (3, 0), (4, 0), (5, small + 1)];
+        for (bytes, inserts, expected) in [
+            (2 * one, &[(1, 1_000), (2, 1_000)][..], &[1, 2][..]),
+            (2 * one, &[(1, 1_000), (2, 1_001)], &[2]),
+            // A record one byte larger than the limit is not kept, and drops no other.
+            (one - 1, &[(1, 10), (2, 1_000)], &[1]),
+            (one, &[(1, 10), (2, 1_000)], &[2]),
+            (4 * small, &small_ones, &[4, 5]),
+            // It drops the older one of its key.
+            (1_000, &[(1, 1), (1, 1_000)], &[]),
+        ] {
+            let cache = filled(bytes, inserts);
+            assert_eq!(kept(&cache), expected, "{inserts:?}");
             let (counted, weighed) = weights(&cache);
             assert_eq!(counted, weighed);
         }
     }
 
     #[test]
-    fn a_record_that_is_too_large_drops_the_older_one_of_its_key() {
-        let cache = LocalCache::new();
-        cache.insert(OPERATION, limits(9, 1_000), id(1), response(1));
-        cache.insert(OPERATION, limits(9, 1_000), id(1), response(1_000));
-        assert!(kept(&cache).is_empty());
-        assert_eq!(weights(&cache), (0, 0));
+    fn a_record_that_replaces_another_of_its_key_frees_its_bytes() {
+        let room = weight(&id(1), &response(1_000)) + weight(&id(2), &response(10));
+        let cache = filled(room, &[(1, 1_000), (2, 10)]);
+        for length in [900, 1_000, 0, 1_000] {
+            cache.insert(OPERATION, limits(9, room), id(1), response(length));
+            assert_eq!(kept(&cache), [1, 2]);
+            let (counted, weighed) = weights(&cache);
+            assert_eq!(counted, weighed);
+        }
     }
 
     #[test]

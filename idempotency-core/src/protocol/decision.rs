@@ -362,6 +362,11 @@ mod tests {
         }
     }
 
+    /// Returns the decision about a record, whose ending is due.
+    fn decided(ending: Ending, record: &Record) -> Decided {
+        decision(ending).about(record, NOW, false).unwrap()
+    }
+
     /// Returns the record after the decision, of a store that has `present`. `None` if the write was refused.
     fn after(decided: &Decided, present: Record) -> Option<Record> {
         let (store, id) = (MemoryStore::new(), RecordId::new("charge#1"));
@@ -373,9 +378,7 @@ mod tests {
 
     #[test]
     fn a_completion_leaves_this_record() {
-        let decided = decision(responds("{\"id\":1}"))
-            .about(&held(), NOW, false)
-            .unwrap();
+        let decided = decided(responds("{\"id\":1}"), &held());
         let trace = r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"seen at the provider"}"#;
         let expected = Record {
             status: Field::Value(Status::Completed),
@@ -392,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_freed_key_leaves_this_record_which_every_policy_can_claim() {
-        let decided = decision(Ending::Rerun).about(&held(), NOW, false).unwrap();
+        let decided = decided(Ending::Rerun, &held());
         let trace =
             r#"{"at":1700000000500,"by":"ana","decided":"rerun","reason":"seen at the provider"}"#;
         let expected = Record {
@@ -418,10 +421,7 @@ mod tests {
                 steps: Field::Value(steps),
                 ..held()
             };
-            let decide = |ending| {
-                let decided = decision(ending).about(&held, NOW, false).unwrap();
-                after(&decided, held.clone()).unwrap().steps
-            };
+            let decide = |ending| after(&decided(ending, &held), held.clone()).unwrap().steps;
             assert_eq!(decide(responds("1")), Field::Absent);
             assert_eq!(decide(Ending::Rerun), held.steps);
         }
@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn a_late_owner_can_write_nothing_after_a_decision() {
         for ending in [responds("1"), Ending::Rerun] {
-            let decided = decision(ending).about(&held(), NOW, false).unwrap();
+            let decided = decided(ending, &held());
             let found = after(&decided, held()).unwrap();
             assert!(held_by(&me()).holds(Some(&held())));
             assert!(!held_by(&me()).holds(Some(&found)));
@@ -453,7 +453,7 @@ mod tests {
             },
         ];
         for ending in [responds("1"), Ending::Rerun] {
-            let decided = decision(ending).about(&held(), NOW, false).unwrap();
+            let decided = decided(ending, &held());
             assert!(after(&decided, held()).is_some());
             for changed in &changed {
                 assert_eq!(after(&decided, changed.clone()), None, "{changed:?}");
@@ -509,7 +509,7 @@ mod tests {
         assert_eq!(about(&failed, Ending::Rerun), Undecided::Free);
         assert_eq!(about(&held(), responds("{")), Undecided::NotJson);
         // A recorded failure can be wrong: the effect happened all the same.
-        let decided = decision(responds("1")).about(&failed, NOW, false).unwrap();
+        let decided = decided(responds("1"), &failed);
         let found = after(&decided, failed).unwrap();
         assert_eq!(
             (found.failure, found.status),
@@ -534,7 +534,7 @@ mod tests {
                 response: Data::new("1"),
                 expiration: Some(seconds(3_600)),
             };
-            let decided = decision(ending).about(&record, NOW, false).unwrap();
+            let decided = decided(ending, &record);
             let found = after(&decided, record).unwrap();
             assert_eq!(found.expiration, Field::Value(seconds(3_600)));
         }
