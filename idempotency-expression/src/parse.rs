@@ -399,13 +399,11 @@ impl<'a, L, R: Clone> Parser<'a, L, R> {
 
     /// Parses the arguments of a call. As in the reference, no comma is needed between arguments.
     fn call(&mut self, called: Ast<L, R>) -> Result<Ast<L, R>> {
-        let Ast::Field(name) = called else {
-            return Err(self.refused_before());
+        let name = match &called {
+            Ast::Field(name) => name.as_str(),
+            _ => None,
         };
-        let Some(name) = name.as_str() else {
-            return Err(self.refused_before());
-        };
-        let [.., before, bracket] = &self.tokens[..self.at] else {
+        let (Some(name), [.., before, bracket]) = (name, &self.tokens[..self.at]) else {
             return Err(self.refused_before());
         };
         let offset = match before.kind {

@@ -144,7 +144,7 @@ pub(super) fn write_digits(room: &mut Room, number: u64, least: usize) -> usize 
     at
 }
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
+pub(super) const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Writes a string of these characters, which are the bytes of a [`Text`].
 pub(super) fn write_characters(out: &mut impl Sink, characters: &[u8]) {

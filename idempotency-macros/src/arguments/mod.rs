@@ -4,7 +4,7 @@
 
 mod suggest;
 
-use idempotency_expression::{SETTINGS, Scope, SettingRow};
+use idempotency_expression::{Scope, SettingRow};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
@@ -14,19 +14,9 @@ use syn::{Error, Expr, Ident, LitStr, Token, parse_quote_spanned, token};
 #[cfg(test)]
 pub(crate) use suggest::variable;
 
-/// Returns the names of the settings that every function has, and whose values are constants.
-pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().map(|row| row.name)
-}
-
-/// Returns the names of the settings of the shape `http`.
-pub(crate) fn of_http() -> impl Iterator<Item = &'static str> {
-    SettingRow::of(Scope::Http).map(|row| row.name)
-}
-
-/// Returns the names of the settings of the shapes of batches.
-pub(crate) fn of_batch() -> impl Iterator<Item = &'static str> {
-    SettingRow::of(Scope::Batch).map(|row| row.name)
+/// Returns the names of the settings of the shape `http`, or of those of batches.
+pub(crate) fn names(scope: Scope) -> impl Iterator<Item = &'static str> {
+    SettingRow::of(scope).map(|row| row.name)
 }
 
 /// One setting as it was written.

@@ -384,19 +384,19 @@ fn index_of(value: &Json, index: i64) -> Cow<'_, Json> {
     let Json::Array(elements) = value else {
         return NULL;
     };
-    let from_end = || {
-        usize::try_from(index.unsigned_abs())
-            .ok()
-            .and_then(|back| elements.len().checked_sub(back))
-    };
-    let place = if index < 0 {
-        from_end()
-    } else {
-        usize::try_from(index).ok()
-    };
-    place
+    place(index, elements.len())
         .and_then(|place| elements.get(place))
         .map_or(NULL, Cow::Borrowed)
+}
+
+/// Returns the place of an index in an array of this length, which can be behind its end. `None` if it is before its beginning.
+pub(super) fn place(index: i64, length: usize) -> Option<usize> {
+    let distance = usize::try_from(index.unsigned_abs()).ok()?;
+    if index < 0 {
+        length.checked_sub(distance)
+    } else {
+        Some(distance)
+    }
 }
 
 /// Returns about how many steps it takes to read a value, without the contents of its elements and members.
