@@ -227,10 +227,7 @@ impl From<Exhausted> for JsonErrorKind {
 
 #[cfg(test)]
 mod tests {
-    use super::JsonErrorKind::{
-        ExpectedColon, ExpectedComma, ExpectedName, ExpectedValue, NumberTooLong, TooDeep,
-        TooLarge, TrailingText,
-    };
+    use super::JsonErrorKind::{NumberTooLong, TooDeep, TooLarge};
     use super::*;
 
     fn canonical(text: &str) -> String {
@@ -293,29 +290,13 @@ mod tests {
         let rows = include_str!("parse/refused.json");
         let mut rows: Vec<(String, String, usize, usize)> = serde_json::from_str(rows).unwrap();
         let long = format!("[1, {}]", "9".repeat(4301));
-        rows.push((long, "NumberTooLong".to_owned(), 1, 5));
-        for (text, kind, line, column) in rows {
+        rows.push((long, NumberTooLong.to_string(), 1, 5));
+        for (text, reason, line, column) in rows {
             let error = Json::parse(&text).unwrap_err();
-            let place = (error.line(), error.column());
-            assert_eq!(
-                (format!("{:?}", error.kind()), place),
-                (kind, (line, column)),
-                "{text}"
-            );
-            let message = format!(
-                "invalid JSON: {} at line {line}, column {column}",
-                error.kind()
-            );
+            assert_eq!(error.kind().to_string(), reason, "{text}");
+            assert_eq!((error.line(), error.column()), (line, column), "{text}");
+            let message = format!("invalid JSON: {reason} at line {line}, column {column}");
             assert_eq!(error.to_string(), message);
-        }
-        for (kind, message) in [
-            (ExpectedValue, "expected a value"),
-            (ExpectedName, "expected a member's name in double quotes"),
-            (ExpectedColon, "expected ':'"),
-            (ExpectedComma, "expected ',' or the closing bracket"),
-            (TrailingText, "text after the value"),
-        ] {
-            assert_eq!(kind.to_string(), message);
         }
     }
 
