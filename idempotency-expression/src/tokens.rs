@@ -60,31 +60,24 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
                 delimited(&text[offset..at], offset, first)?
             }
             other => {
-                let symbol = SYMBOLS
-                    .into_iter()
-                    .find(|symbol| text[at..].starts_with(symbol));
-                match symbol {
-                    Some("=") => {
-                        return Err(SyntaxError::new(
-                            offset,
-                            "a single `=` compares nothing; write `==`",
-                        ));
-                    }
-                    Some("-") => {
-                        return Err(SyntaxError::new(offset, lone_hyphen(text, offset)));
-                    }
+                let mut symbols = SYMBOLS.into_iter();
+                let message = match symbols.find(|symbol| text[at..].starts_with(symbol)) {
+                    Some("=") => "a single `=` compares nothing; write `==`".to_owned(),
+                    Some("-") => lone_hyphen(text, offset),
                     Some(symbol) => {
                         at += symbol.len();
-                        Kind::Symbol(symbol)
+                        tokens.push(Token {
+                            kind: Kind::Symbol(symbol),
+                            offset,
+                        });
+                        continue;
                     }
-                    None => {
-                        let message = format!(
-                            "unexpected character {other:?}; put names with other characters than letters, digits and \
-                             underscores in double quotes"
-                        );
-                        return Err(SyntaxError::new(offset, message));
-                    }
-                }
+                    None => format!(
+                        "unexpected character {other:?}; put names with other characters than letters, digits and \
+                         underscores in double quotes"
+                    ),
+                };
+                return Err(SyntaxError::new(offset, message));
             }
         };
         tokens.push(Token { kind, offset });

@@ -2,6 +2,7 @@
 //! payload lacks.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use idempotency_expression::Comparator;
 
@@ -186,12 +187,12 @@ impl Walk<'_> {
             Comparator::Equal => equal(&left, &right, &mut steps),
             Comparator::NotEqual => !equal(&left, &right, &mut steps),
             _ if !is_ordered(&left) || !is_ordered(&right) => return Ok(NULL),
-            Comparator::Less => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_lt),
-            Comparator::LessOrEqual => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_le),
-            Comparator::Greater => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_gt),
-            Comparator::GreaterOrEqual => {
-                order(&left, &right)?.is_some_and(std::cmp::Ordering::is_ge)
-            }
+            _ => order(&left, &right)?.is_some_and(match comparator {
+                Comparator::Less => Ordering::is_lt,
+                Comparator::LessOrEqual => Ordering::is_le,
+                Comparator::Greater => Ordering::is_gt,
+                _ => Ordering::is_ge,
+            }),
         };
         // Counted after the comparison: it takes no more steps than the payload has bytes.
         self.work(steps)?;
