@@ -204,16 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_written_with_all_their_digits() {
-        let integers = "0 7 -1 10 9223372036854775807 -9223372036854775808 9223372036854775808";
-        for text in integers.split(' ') {
-            assert_eq!(Json::parse(text).unwrap().to_canonical(), text);
-        }
-    }
-
-    #[test]
     fn numbers_with_a_fraction_keep_their_digits_or_have_those_of_python() {
-        for line in include_str!("canonical/numbers.txt").lines().skip(1) {
+        let lines = include_str!("canonical/numbers.txt").lines();
+        for line in lines.filter(|line| !line.starts_with('#')) {
             let mut texts = line.split_whitespace();
             let (text, own) = (texts.next().unwrap(), texts.next().unwrap());
             let json = Json::parse(text).unwrap();
@@ -241,18 +234,6 @@ mod tests {
         for (layout, text) in [(CANONICAL, canonical), (COMPACT, compact)] {
             assert_eq!(json.to_text(layout), text);
             assert_eq!(json.text_length(layout), text.len());
-        }
-    }
-
-    #[test]
-    fn a_character_beyond_16_bits_is_written_as_its_surrogates() {
-        for (character, text) in [
-            ("\u{10000}", r#""\ud800\udc00""#),
-            ("\u{103ff}", r#""\ud800\udfff""#),
-            ("\u{10400}", r#""\ud801\udc00""#),
-            ("\u{10ffff}", r#""\udbff\udfff""#),
-        ] {
-            assert_eq!(Json::Str(character.into()).to_canonical(), text);
         }
     }
 }
