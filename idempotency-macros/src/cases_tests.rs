@@ -18,7 +18,8 @@ pub(crate) fn cases(text: &str) -> Vec<Case<'_>> {
     let mut function = "";
     let mut cases: Vec<Case<'_>> = Vec::new();
     for line in text.lines() {
-        if let Some((arguments, item)) = line.strip_prefix("#[idempotent(").and_then(split) {
+        let attribute = line.strip_prefix("#[idempotent(");
+        if let Some((arguments, item)) = attribute.and_then(|rest| rest.split_once(")]")) {
             cases.push(Case {
                 line,
                 arguments,
@@ -33,10 +34,6 @@ pub(crate) fn cases(text: &str) -> Vec<Case<'_>> {
     }
     assert!(!cases.is_empty());
     cases
-}
-
-fn split(attribute: &str) -> Option<(&str, &str)> {
-    attribute.split_once(")]")
 }
 
 /// Returns what is validated, or the errors.

@@ -19,36 +19,26 @@ const HANDLER: &str = "pub async fn handler(event: LambdaEvent<A>) -> Result<A, 
 /// The size of rustc's stack, if `RUST_MIN_STACK` is not set.
 const STACK: usize = 8 * 1024 * 1024;
 
-/// What the attribute returned: the texts of the errors, and the items beside them.
-struct Expansion {
-    errors: Vec<String>,
-    items: Vec<Item>,
-}
-
-/// Expands the attribute and parses the result.
-fn expansion(arguments: &str, item: &str) -> Expansion {
+/// Expands the attribute and parses the result. Returns the texts of the errors, and the items beside them.
+fn expansion(arguments: &str, item: &str) -> (Vec<String>, Vec<Item>) {
     let tokens = |text: &str| -> TokenStream { text.parse().expect("these are tokens") };
     let back = attribute(tokens(arguments), tokens(item));
     let file: File = match syn::parse2(back.clone()) {
         Ok(file) => file,
         Err(error) => panic!("the expansion is not Rust: {error}\n{back}"),
     };
-    let mut expansion = Expansion {
-        errors: Vec::new(),
-        items: Vec::new(),
-    };
+    let (mut errors, mut items) = (Vec::new(), Vec::new());
     for item in file.items {
         match item {
             Item::Macro(call)
                 if call.mac.path.segments.last().unwrap().ident == "compile_error" =>
             {
-                let text: syn::LitStr = call.mac.parse_body().unwrap();
-                expansion.errors.push(text.value());
+                errors.push(call.mac.parse_body::<LitStr>().unwrap().value());
             }
-            other => expansion.items.push(other),
+            other => items.push(other),
         }
     }
-    expansion
+    (errors, items)
 }
 
 /// Settings of a function that is right, with a place for a mistake before, between and after them.
@@ -92,27 +82,18 @@ fn one_mistake_among_the_settings_is_one_error_and_the_function_stays() {
     for (at, mistake) in mistakes().into_iter().enumerate() {
         let (before, after) = AROUND[at % AROUND.len()];
         let arguments = format!("{before}{mistake}{after}");
-        let expansion = expansion(&arguments, HANDLER);
-        assert_eq!(
-            expansion.errors.len(),
-            1,
-            "{arguments}: {:?}",
-            expansion.errors
-        );
-        assert_eq!(
-            expansion.items,
-            std::slice::from_ref(&handler),
-            "{arguments}"
-        );
+        let (errors, items) = expansion(&arguments, HANDLER);
+        assert_eq!(errors.len(), 1, "{arguments}: {errors:?}");
+        assert_eq!(items, std::slice::from_ref(&handler), "{arguments}");
     }
 }
 
 #[test]
 fn an_item_that_cannot_be_protected_is_an_error_and_stays() {
     for item in include_str!("properties_tests/items.txt").lines() {
-        let expansion = expansion("lease = \"1m\"", item);
-        assert!(!expansion.errors.is_empty(), "{item}");
-        assert_eq!(expansion.items, [syn::parse_str(item).unwrap()], "{item}");
+        let (errors, items) = expansion("lease = \"1m\"", item);
+        assert!(!errors.is_empty(), "{item}");
+        assert_eq!(items, [syn::parse_str(item).unwrap()], "{item}");
     }
 }
 
@@ -145,12 +126,9 @@ fn a_name_with_one_spelling_mistake_leads_to_the_right_name() {
             if known_name || syn::parse_str::<syn::Ident>(&misspelt).is_err() {
                 continue;
             }
-            let expansion = expansion(
-                &format!("{misspelt} = 1"),
-                "async fn f(a: A) -> Result<A, E> {}",
-            );
+            let (errors, _) = expansion(&format!("{misspelt} = 1"), HANDLER);
             let message = format!("unknown setting `{misspelt}`: did you mean `{known}`?");
-            assert_eq!(expansion.errors, [message]);
+            assert_eq!(errors, [message]);
         }
     }
 }
@@ -208,13 +186,8 @@ fn a_deep_type_is_an_error_and_a_deep_body_is_left_to_the_compiler() {
         }
     }
     let body = format!("{}a{}", "(".repeat(2_000), ")".repeat(2_000));
-    assert_eq!(
-        on_rustcs_stack(
-            String::new(),
-            HANDLER.replace("{ a }", &format!("{{ {body} }}"))
-        ),
-        (false, true)
-    );
+    let item = HANDLER.replace("{ a }", &format!("{{ {body} }}"));
+    assert_eq!(on_rustcs_stack(String::new(), item), (false, true));
 }
 
 /// Returns true if the attribute accepts this text as the value of a setting.

@@ -130,9 +130,6 @@ fn a_warning_of_the_compiler_is_found() {
 fn the_attribute_adds_no_warning_to_a_program() {
     for case in files(&folder("src/pass"), "rs") {
         let name = case.file_name().unwrap();
-        if name == "mod.rs" {
-            continue;
-        }
         let compiled = compile(&case);
         assert!(compiled.success, "{}", compiled.rendered());
         // A newer compiler may have a new warning about the case itself. Only the attribute's warnings count.
