@@ -65,8 +65,8 @@ fn program(cases: &str) -> String {
 fn check_failing(cases: &Path, texts: &Texts) -> Result<(), String> {
     let name = cases.file_name().unwrap().to_string_lossy();
     let source = fs::read_to_string(cases).unwrap();
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let path = path.join(name.replace(".cases", ".rs"));
+    let program_name = format!("fail_{}", name.replace(".cases", ".rs"));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program_name);
     fs::write(&path, program(&source)).unwrap();
     let compiled = compile(&path);
     if compiled.success {
