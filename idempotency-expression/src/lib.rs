@@ -43,7 +43,7 @@ mod tokens;
 pub use ast::{Ast, Comparator, Literal, Part};
 pub use caller::refuse_caller;
 pub use error::SyntaxError;
-pub use function::Function;
+pub use function::{Function, is_token};
 pub use json::{JsonError, JsonErrorKind, MAX_DEPTH, Scanner};
 pub use parse::{parse, parse_with};
 pub use settings::{Check, SETTINGS, Scope, SettingRow};

@@ -399,13 +399,11 @@ impl<'a, L, R: Clone> Parser<'a, L, R> {
 
     /// Parses the arguments of a call. As in the reference, no comma is needed between arguments.
     fn call(&mut self, called: Ast<L, R>) -> Result<Ast<L, R>> {
-        let Ast::Field(name) = called else {
-            return Err(self.refused_before());
+        let name = match &called {
+            Ast::Field(name) => name.as_str(),
+            _ => None,
         };
-        let Some(name) = name.as_str() else {
-            return Err(self.refused_before());
-        };
-        let [.., before, bracket] = &self.tokens[..self.at] else {
+        let (Some(name), [.., before, bracket]) = (name, &self.tokens[..self.at]) else {
             return Err(self.refused_before());
         };
         let offset = match before.kind {
@@ -525,70 +523,17 @@ mod tests {
         }
     }
 
-    /// Checks lines of `expression => accepted` or `expression => place: message`.
-    fn check(lines: &str) {
-        for line in lines.lines().filter(|line| line.contains(" => ")) {
-            let (text, expected) = line.trim().split_once(" => ").unwrap();
+    #[test]
+    fn an_expression_is_accepted_or_refused_at_its_place() {
+        let rows = include_str!("parse/checked.txt").lines();
+        for row in rows.filter(|row| !row.starts_with('#')) {
+            let (text, expected) = row.split_once(" => ").unwrap();
             let found = match parse(text) {
                 Ok(_) => "accepted".to_owned(),
                 Err(error) => format!("{}: {}", error.offset, error.message),
             };
             assert_eq!(found, expected, "{text}");
         }
-    }
-
-    #[test]
-    fn the_arguments_of_header_are_checked() {
-        let by_example = "0: `header` takes the name of a header as text in single quotes, as in `header(@, 'Idempotency-Key')`";
-        check(
-            &r#"
-            header(@, 'Idempotency-Key') => accepted
-            header(event, ('x_1')) => accepted
-            [header(@, 'a'), b] => accepted
-            header(@, `1`) => EXAMPLE
-            header(@, a.b) => EXAMPLE
-            header(@, name) => 0: `header` takes the name of a header as text: write it in single quotes, `header(@, 'name')`
-            header(@, "x-y") => 0: `header` takes the name of a header as text: write it in single quotes, `header(@, 'x-y')`
-            header(@, '') => 0: this is not the name of a header: write letters, digits and `-` only
-            header(@, 'Idempotency Key') => 0: this is not the name of a header: write letters, digits and `-` only
-            header('Idempotency-Key', 'a') => 0: argument 1 of `header` is the event: write `@`
-            header('Idempotency-Key') => 0: `header` takes 2 arguments, not 1
-            headr(@, 'a') => 0: unknown function `headr`; did you mean `header`?
-            "#
-            .replace("EXAMPLE", by_example),
-        );
-    }
-
-    #[test]
-    fn what_the_reference_accepts_is_accepted_and_what_it_refuses_is_refused_at_its_place() {
-        check(
-            r#"
-            length(a,) => accepted
-            not_null(a b) => accepted
-            {a: b c: d} => accepted
-            a[-0] => accepted
-            a[99999999999] => accepted
-            a[:0 1] => accepted
-            `foo` => accepted
-            `` => accepted
-            (length)(a) => accepted
-            body. => 5: the expression ends here, but is not complete
-            [a b] => 3: expected `,` or `]`
-            [ ] => 2: the list is empty; name what to select
-            [a,] => 3: `]` is not allowed here
-            a.&b => 2: `&` is not allowed after a dot
-            a[::0] => 4: the step of a slice cannot be 0
-            a[::0].b => 4: the step of a slice cannot be 0
-            a b => 2: `b` is not allowed here
-            "length"(a) => 8: `(` is not allowed here
-            &a => 0: `&` is only allowed before an argument that `map`, `sort_by`, `min_by` or `max_by` evaluates
-            length(&a) => 7: `length` takes a value here; remove the `&`
-            a ? b => 2: unexpected character '?'; put names with other characters than letters, digits and underscores in double quotes
-            nums[?a > 1] => 10: a number can only be an index; write it between backticks
-            map(a, b) => 0: argument 1 of `map` must be an expression; write `&` before it
-            not_null() => 0: `not_null` takes at least 1 argument, not 0
-            "#,
-        );
         let empty = SyntaxError::new(0, "the expression is empty");
         assert_eq!((parse(""), parse("  ")), (Err(empty.clone()), Err(empty)));
     }

@@ -49,41 +49,20 @@ fn after_the_others(function: Function, arguments: &TokenStream, runtime: &Runti
     }
 }
 
+/// <https://doc.rust-lang.org/reference/attributes.html#built-in-attributes-index>, those of functions.
+const BUILT_IN: &str = "allow automatically_derived cfg cfg_attr cold coverage deny deprecated doc expect export_name forbid inline \
+    link_section must_use no_mangle target_feature track_caller unsafe warn";
+/// The tools whose attributes no macro expands.
+const TOOLS: &str = "clippy diagnostic miri rust_analyzer rustfmt";
+
 /// Returns true if a macro expands the attribute: it is neither built in nor an attribute of a tool.
 fn is_expanded(attribute: &Attribute) -> bool {
     let path = attribute.path();
-    let first = path.segments.first().map(|first| first.ident.to_string());
-    let first = first.unwrap_or_default();
-    let is_known = match path.get_ident() {
-        // <https://doc.rust-lang.org/reference/attributes.html#built-in-attributes-index>, those of functions.
-        Some(_) => matches!(
-            &*first,
-            "allow"
-                | "automatically_derived"
-                | "cfg"
-                | "cfg_attr"
-                | "cold"
-                | "coverage"
-                | "deny"
-                | "deprecated"
-                | "doc"
-                | "expect"
-                | "export_name"
-                | "forbid"
-                | "inline"
-                | "link_section"
-                | "must_use"
-                | "no_mangle"
-                | "target_feature"
-                | "track_caller"
-                | "unsafe"
-                | "warn"
-        ),
-        // Those of tools.
-        None => matches!(
-            &*first,
-            "clippy" | "diagnostic" | "miri" | "rust_analyzer" | "rustfmt"
-        ),
+    let known = if path.get_ident().is_some() {
+        BUILT_IN
+    } else {
+        TOOLS
     };
-    !is_known
+    let first = path.segments.first();
+    !first.is_some_and(|first| known.split(' ').any(|name| first.ident == name))
 }

@@ -23,6 +23,8 @@
 mod arguments;
 mod attribute;
 mod bounds;
+#[cfg(test)]
+mod cases_tests;
 mod expand;
 mod parameters;
 mod parse;

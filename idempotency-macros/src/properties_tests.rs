@@ -19,36 +19,26 @@ const HANDLER: &str = "pub async fn handler(event: LambdaEvent<A>) -> Result<A, 
 /// The size of rustc's stack, if `RUST_MIN_STACK` is not set.
 const STACK: usize = 8 * 1024 * 1024;
 
-/// What the attribute returned: the texts of the errors, and the items beside them.
-struct Expansion {
-    errors: Vec<String>,
-    items: Vec<Item>,
-}
-
-/// Expands the attribute and parses the result.
-fn expansion(arguments: &str, item: &str) -> Expansion {
+/// Expands the attribute and parses the result. Returns the texts of the errors, and the items beside them.
+fn expansion(arguments: &str, item: &str) -> (Vec<String>, Vec<Item>) {
     let tokens = |text: &str| -> TokenStream { text.parse().expect("these are tokens") };
     let back = attribute(tokens(arguments), tokens(item));
     let file: File = match syn::parse2(back.clone()) {
         Ok(file) => file,
         Err(error) => panic!("the expansion is not Rust: {error}\n{back}"),
     };
-    let mut expansion = Expansion {
-        errors: Vec::new(),
-        items: Vec::new(),
-    };
+    let (mut errors, mut items) = (Vec::new(), Vec::new());
     for item in file.items {
         match item {
             Item::Macro(call)
                 if call.mac.path.segments.last().unwrap().ident == "compile_error" =>
             {
-                let text: syn::LitStr = call.mac.parse_body().unwrap();
-                expansion.errors.push(text.value());
+                errors.push(call.mac.parse_body::<LitStr>().unwrap().value());
             }
-            other => expansion.items.push(other),
+            other => items.push(other),
         }
     }
-    expansion
+    (errors, items)
 }
 
 /// Settings of a function that is right, with a place for a mistake before, between and after them.
@@ -58,137 +48,28 @@ const AROUND: [(&str, &str); 3] = [
     ("lease = \"1m\", expires_after = WINDOW, ", ""),
 ];
 
-/// Returns values of another kind, or out of range.
-fn wrong_values(check: Check) -> &'static [&'static str] {
-    match check {
-        Check::Expression(_) => &[
-            "3",
-            "true",
-            "body.id",
-            "f(a, b)",
-            "b\"a\"",
-            "c\"a\"",
-            "'a'",
-            "\"a\"x",
-            "\"\"",
-            "\" \"",
-            "-a",
-            "|a, b| a",
-            "concat!(\"a\", \"b\")",
-            "\"a\".to_owned()",
-            "&\"a\"",
-            "\"a.\"",
-            "\"a b\"",
-            "\"lenght(a)\"",
-            "\"a\" + \"b\"",
-            "1e400",
-            "(\"a\")",
-        ],
-        Check::KeyRequired => &[
-            "\"true\"", "1", "yes", "!true", "True", "(true)", "all", "\"any\"",
-        ],
-        Check::Truth => &["\"true\"", "1", "yes", "!true", "True", "(true)"],
-        Check::Prefix => &[
-            "\"\"",
-            "\"a#tenant=b\"",
-            "shop.orders",
-            "3",
-            "b\"a\"",
-            "concat!(\"a\")",
-        ],
-        Check::Time(_) => &[
-            "30",
-            "\"30\"",
-            "\"soon\"",
-            "\"0s\"",
-            "\"\"",
-            "\"-1s\"",
-            "\"99999999999999999999s\"",
-            "\"1\u{660}s\"",
-            "Duration::from_secs(1)",
-            "1.5",
-            "\"1ns\"",
-            "b\"1h\"",
-            "30s",
-            "\"18446744073709551615years\"",
-        ],
-        Check::Number(_) => &[
-            "\"5\"",
-            "-1",
-            "1.5",
-            "5u8",
-            "99999999999999999999",
-            "true",
-            "1 + 1",
-            "5i32",
-            "0xfffffffffffffffff",
-            "'5'",
-        ],
-        Check::Choice(..) => &[
-            "\"\"",
-            "3",
-            "true",
-            "hold",
-            "\"crc32\"",
-            "b\"md5\"",
-            "\" md5\"",
-        ],
-        Check::Replay => &[
-            "\"hook\"", "3", "hook()", "a.b", "{ hook }", "(hook)", "&hook", "hook!()",
-        ],
-        Check::Context => &["\"context\"", "3", "true", "'a'", "b\"a\""],
-        Check::Store => &["\"dynamodb\"", "3", "true", "'a'", "1.5"],
-        _ => &[
-            "\"order\"",
-            "()",
-            "[]",
-            "3",
-            "true",
-            "(a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a)",
-            "b\"a\"",
-        ],
-    }
-}
-
-/// Returns what a setting of this name can have after it instead of a value, and texts that are no setting.
+/// Returns settings with a mistake each.
 fn mistakes() -> Vec<String> {
-    let mut all: Vec<String> = [
-        "\"order_id\"",
-        "3",
-        "= 3",
-        "..",
-        "(a, b)",
-        "a.b",
-        "a::key",
-        "'a",
-        "#[a]",
-        "-",
-        "colour = 3",
-    ]
-    .map(str::to_owned)
-    .into();
+    let of = |kind: &str| -> Vec<&str> {
+        let rows = include_str!("properties_tests/mistakes.txt").lines();
+        let rows = rows.filter_map(|row| row.strip_prefix(kind)?.strip_prefix(" |"));
+        rows.collect()
+    };
+    let mut all: Vec<String> = of("without a name")
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
     all.extend(
         ["(", "[", "{a:", "!", "a.", "a[?", "sort(", "a|"]
             .map(|part| format!("key = {:?}", part.repeat(900))),
     );
     for SettingRow { name, check, .. } in SettingRow::of(Scope::Every) {
-        all.extend(
-            wrong_values(*check)
-                .iter()
-                .map(|value| format!("{name} = {value}")),
-        );
-        let valueless = [
-            "",
-            "=",
-            "(\"a\", b)",
-            "{}",
-            "[a = b, c]",
-            ": \"a\"",
-            "== 3",
-            "=> a",
-            "\"a\"",
-        ];
-        all.extend(valueless.map(|after| format!("{name} {after}")));
+        let check = format!("{check:?}");
+        let wrong = of(check.split('(').next().unwrap());
+        assert!(!wrong.is_empty(), "{check}");
+        all.extend(wrong.iter().map(|value| format!("{name} = {value}")));
+        let valueless = of("without a value");
+        all.extend(valueless.iter().map(|after| format!("{name} {after}")));
     }
     all.retain(|text| !text.starts_with("lease") && !text.starts_with("expires_after"));
     all.extend(["lease = \"2m\"", "expires_after = LATER"].map(str::to_owned));
@@ -201,57 +82,18 @@ fn one_mistake_among_the_settings_is_one_error_and_the_function_stays() {
     for (at, mistake) in mistakes().into_iter().enumerate() {
         let (before, after) = AROUND[at % AROUND.len()];
         let arguments = format!("{before}{mistake}{after}");
-        let expansion = expansion(&arguments, HANDLER);
-        assert_eq!(
-            expansion.errors.len(),
-            1,
-            "{arguments}: {:?}",
-            expansion.errors
-        );
-        assert_eq!(
-            expansion.items,
-            std::slice::from_ref(&handler),
-            "{arguments}"
-        );
+        let (errors, items) = expansion(&arguments, HANDLER);
+        assert_eq!(errors.len(), 1, "{arguments}: {errors:?}");
+        assert_eq!(items, std::slice::from_ref(&handler), "{arguments}");
     }
 }
 
 #[test]
 fn an_item_that_cannot_be_protected_is_an_error_and_stays() {
-    for item in [
-        "fn f(a: LambdaEvent<A>) -> Result<A, E> { a }",
-        "async fn f(a: LambdaEvent<A>) {}",
-        "async fn f(a: LambdaEvent<A>) -> Option<A> {}",
-        "async fn f(a: LambdaEvent<A>) -> impl A {}",
-        "async fn f(a: LambdaEvent<A>) -> Result<impl A, E> {}",
-        "fn f() -> Pin<Box<dyn Future<Output = A>>> {}",
-        "#[idempotent] async fn f(a: LambdaEvent<A>) -> Result<A, E> {}",
-        "pub struct S { a: A }",
-        "struct S;",
-        "enum E { A }",
-        "union U { a: A }",
-        "trait T { fn f(); }",
-        "impl S { async fn f() {} }",
-        "unsafe impl S {}",
-        "unsafe trait T {}",
-        "auto trait T {}",
-        "mod m { fn f() {} }",
-        "mod m;",
-        "const A: u8 = 1;",
-        "const _: () = ();",
-        "static A: u8 = 1;",
-        "type A = B;",
-        "use a::{b, c};",
-        "extern crate a;",
-        "extern \"C\" { fn f(); }",
-        "macro_rules! m { () => {} }",
-        "m! { a b c }",
-        "macro m() {}",
-        "const fn f() {}",
-    ] {
-        let expansion = expansion("lease = \"1m\"", item);
-        assert!(!expansion.errors.is_empty(), "{item}");
-        assert_eq!(expansion.items, [syn::parse_str(item).unwrap()], "{item}");
+    for item in include_str!("properties_tests/items.txt").lines() {
+        let (errors, items) = expansion("lease = \"1m\"", item);
+        assert!(!errors.is_empty(), "{item}");
+        assert_eq!(items, [syn::parse_str(item).unwrap()], "{item}");
     }
 }
 
@@ -284,12 +126,9 @@ fn a_name_with_one_spelling_mistake_leads_to_the_right_name() {
             if known_name || syn::parse_str::<syn::Ident>(&misspelt).is_err() {
                 continue;
             }
-            let expansion = expansion(
-                &format!("{misspelt} = 1"),
-                "async fn f(a: A) -> Result<A, E> {}",
-            );
+            let (errors, _) = expansion(&format!("{misspelt} = 1"), HANDLER);
             let message = format!("unknown setting `{misspelt}`: did you mean `{known}`?");
-            assert_eq!(expansion.errors, [message]);
+            assert_eq!(errors, [message]);
         }
     }
 }
@@ -314,44 +153,8 @@ fn on_rustcs_stack(arguments: String, item: String) -> (bool, bool) {
 
 #[test]
 fn deep_or_long_arguments_do_not_exhaust_the_stack() {
-    let pieces = [
-        ("(", ")"),
-        ("[", "]"),
-        ("{", "}"),
-        ("!", ""),
-        ("& ", ""),
-        ("a = ", ""),
-        ("|| ", ""),
-        ("|a, b| ", ""),
-        ("if a {", "}"),
-        ("if ", ""),
-        ("a::<b, ", ">"),
-        ("a + ", ""),
-        ("a.", ""),
-        ("return ", ""),
-        ("a as ", ""),
-        ("a as &", ""),
-        ("a as dyn A<", ">"),
-        ("a as fn() -> ", ""),
-        ("< ", ""),
-        ("a(b, ", ")"),
-        ("m!{", "}"),
-        ("a, ", ""),
-        ("key = \"a\", ", ""),
-        ("kee = 1, ", ""),
-        ("key = , ", ""),
-        ("= ", ""),
-        (", ", ""),
-        ("#[a] ", ""),
-        ("-", ""),
-        ("match a { _ => ", "}"),
-        ("async { ", "}"),
-        ("'a: loop { ", "}"),
-        ("..", ""),
-        ("a..", ""),
-        ("\"a\" ", ""),
-    ];
-    for (open, close) in pieces {
+    for line in include_str!("properties_tests/nesting.txt").lines() {
+        let (open, close) = line.split_once('…').unwrap();
         for times in [42, 63, 126, 1_000, 4_000] {
             for name in ["payload = ", "on_replay = |a, b| ", "key = ", ""] {
                 let arguments = format!("{name}{}a{}", open.repeat(times), close.repeat(times));
@@ -383,13 +186,8 @@ fn a_deep_type_is_an_error_and_a_deep_body_is_left_to_the_compiler() {
         }
     }
     let body = format!("{}a{}", "(".repeat(2_000), ")".repeat(2_000));
-    assert_eq!(
-        on_rustcs_stack(
-            String::new(),
-            HANDLER.replace("{ a }", &format!("{{ {body} }}"))
-        ),
-        (false, true)
-    );
+    let item = HANDLER.replace("{ a }", &format!("{{ {body} }}"));
+    assert_eq!(on_rustcs_stack(String::new(), item), (false, true));
 }
 
 /// Returns true if the attribute accepts this text as the value of a setting.

@@ -118,41 +118,24 @@ mod tests {
             idempotency-lambda = "1"
             protected = { package = "idempotency-lambda", version = "1" }
         "#;
-        let renamed = Some("protected");
-        for (manifest, name) in [
-            ("[dependencies]\nidempotency-lambda = '1'", Some(PACKAGE)),
-            (
-                "[dependencies]\nidempotency-lambda = { workspace = true }",
-                Some(PACKAGE),
-            ),
-            (
-                "[dependencies]\nprotected = { package = 'idempotency-lambda' }",
-                renamed,
-            ),
-            (
-                "[dependencies]\nother = '1'\nprotected.package = 'idempotency-lambda'",
-                renamed,
-            ),
-            (
-                "[dependencies.protected]\nversion = '1'\npackage = 'idempotency-lambda'",
-                renamed,
-            ),
-            (
-                "[dev-dependencies]\nprotected = { package = 'idempotency-lambda' }",
-                renamed,
-            ),
-            (
-                "[target.'cfg(unix)'.dependencies]\nprotected.package = 'idempotency-lambda'",
-                renamed,
-            ),
-            ("[dependencies]\nprotected.workspace = true", renamed),
-            ("[dependencies]\nprotected = '1'", None),
-            ("[dependencies]\nother.package = 'other-lambda'", None),
-            ("[package]\nname = 'idempotency-lambda'", None),
-            ("not a manifest", None),
-        ] {
-            let found = name_in(manifest, || Some(workspace.to_owned()));
-            assert_eq!(found.as_deref(), name, "{manifest}");
+        // A manifest, with `;` between its lines, and the name in it.
+        let manifests = "
+            [dependencies]; idempotency-lambda = '1' => idempotency-lambda
+            [dependencies]; idempotency-lambda = { workspace = true } => idempotency-lambda
+            [dependencies]; protected = { package = 'idempotency-lambda' } => protected
+            [dependencies]; other = '1'; protected.package = 'idempotency-lambda' => protected
+            [dependencies.protected]; version = '1'; package = 'idempotency-lambda' => protected
+            [dev-dependencies]; protected = { package = 'idempotency-lambda' } => protected
+            [target.'cfg(unix)'.dependencies]; protected.package = 'idempotency-lambda' => protected
+            [dependencies]; protected.workspace = true => protected
+            [dependencies]; protected = '1' => none
+            [dependencies]; other.package = 'other-lambda' => none
+            [package]; name = 'idempotency-lambda' => none
+            not a manifest => none";
+        for line in manifests.lines().skip(1) {
+            let (manifest, name) = line.split_once(" => ").unwrap();
+            let found = name_in(&manifest.replace(';', "\n"), || Some(workspace.to_owned()));
+            assert_eq!(found.as_deref().unwrap_or("none"), name, "{manifest}");
         }
     }
 }

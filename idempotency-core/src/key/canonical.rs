@@ -144,7 +144,7 @@ pub(super) fn write_digits(room: &mut Room, number: u64, least: usize) -> usize 
     at
 }
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
+pub(super) const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Writes a string of these characters, which are the bytes of a [`Text`].
 pub(super) fn write_characters(out: &mut impl Sink, characters: &[u8]) {
@@ -204,41 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_written_with_all_their_digits() {
-        let integers = "0 7 -1 10 9223372036854775807 -9223372036854775808 9223372036854775808";
-        for text in integers.split(' ') {
-            assert_eq!(Json::parse(text).unwrap().to_canonical(), text);
-        }
-    }
-
-    #[test]
     fn numbers_with_a_fraction_keep_their_digits_or_have_those_of_python() {
-        // The number, its canonical text, and that of Python if it is another one.
-        let numbers = "
-            0.0                      0.0
-            -0e5                     -0.0
-            1.10                     1.1
-            1e2                      100.0
-            0.00001                  1e-05
-            12345678901234568e-1     1234567890123456.8
-            0.1000000000000000000    0.1
-            5e-324                   5e-324
-            1.7976931348623157e308   1.7976931348623157e+308
-            1700000000.1234567891    1700000000.1234567891    1700000000.1234567
-            1700000000.1234567892    1700000000.1234567892    1700000000.1234567
-            12345678901234567.89     1.234567890123456789e+16 1.2345678901234568e+16
-            -0.012345678901234567890E+1 -0.1234567890123456789 -0.12345678901234568
-            0.10000000000000001      0.10000000000000001      0.1
-            1627975231114949.25      1627975231114949.25      1627975231114949.2
-            99999999999999999.0      9.9999999999999999e+16   1e+17
-            4e-324                   4e-324                   5e-324
-            1e400                    1e+400                   Infinity
-            -12.0e399                -1.2e+400                -Infinity
-            0.01e-400                1e-402                   0.0
-            1e9223372036854775807    1e+9223372036854775807   Infinity
-            1e9223372036854775808    Infinity
-            10e9223372036854775807   Infinity";
-        for line in numbers.lines().skip(1) {
+        let lines = include_str!("canonical/numbers.txt").lines();
+        for line in lines.filter(|line| !line.starts_with('#')) {
             let mut texts = line.split_whitespace();
             let (text, own) = (texts.next().unwrap(), texts.next().unwrap());
             let json = Json::parse(text).unwrap();
@@ -266,18 +234,6 @@ mod tests {
         for (layout, text) in [(CANONICAL, canonical), (COMPACT, compact)] {
             assert_eq!(json.to_text(layout), text);
             assert_eq!(json.text_length(layout), text.len());
-        }
-    }
-
-    #[test]
-    fn a_character_beyond_16_bits_is_written_as_its_surrogates() {
-        for (character, text) in [
-            ("\u{10000}", r#""\ud800\udc00""#),
-            ("\u{103ff}", r#""\ud800\udfff""#),
-            ("\u{10400}", r#""\ud801\udc00""#),
-            ("\u{10ffff}", r#""\udbff\udfff""#),
-        ] {
-            assert_eq!(Json::Str(character.into()).to_canonical(), text);
         }
     }
 }

@@ -226,42 +226,9 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    // Literals exactly halfway between two texts are intended.
-    #[allow(clippy::excessive_precision)]
-    #[test]
-    fn floats_are_written_as_in_python() {
-        for (float, text) in [
-            (1.0, "1.0"),
-            (-0.0, "-0.0"),
-            (0.0001, "0.0001"),
-            (0.00001, "1e-05"),
-            (1e15, "1000000000000000.0"),
-            (1e16, "1e+16"),
-            (1.5e300, "1.5e+300"),
-            (5e-324, "5e-324"),
-            (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
-            (0.1 + 0.2, "0.30000000000000004"),
-            (-0.012, "-0.012"),
-            (9_999_999_999_999_998.0, "9999999999999998.0"),
-            (147_121_842_227_151.125, "147121842227151.12"),
-            (1_627_975_231_114_949.25, "1627975231114949.2"),
-            (1_627_975_231_114_949.75, "1627975231114949.8"),
-            (f64::NEG_INFINITY, "-Infinity"),
-        ] {
-            assert_eq!(written(float), text);
-        }
-    }
-
+    /// `canonical/numbers.txt` has other floats.
     #[test]
     fn a_power_of_two_is_written_with_digits_that_parse_to_itself() {
-        for (exponent, text) in [
-            (-1017, "7.120236347223045e-307"),
-            (-662, "5.225680706521042e-200"),
-            (-44, "5.684341886080802e-14"),
-            (-24, "5.960464477539063e-08"),
-        ] {
-            assert_eq!(written(2.0_f64.powi(exponent)), text);
-        }
         for bits in 0..2047_u64 {
             let float = f64::from_bits(bits << 52);
             assert_eq!(written(float).parse(), Ok(float));

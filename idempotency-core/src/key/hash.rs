@@ -7,7 +7,7 @@ use md5::Md5;
 use sha2::digest::Output;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-use super::canonical::{self, CANONICAL, Layout, Sink};
+use super::canonical::{self, CANONICAL, DIGITS, Layout, Sink};
 use super::tape::{self, Tape};
 use super::{Budget, Json};
 
@@ -185,7 +185,6 @@ impl<D: Digest> Sink for Blocks<D> {
 }
 
 fn hex(digest: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(2 * digest.len());
     for byte in digest {
         text.push(char::from(DIGITS[usize::from(byte >> 4)]));

@@ -424,19 +424,6 @@ mod tests {
     }
 
     #[test]
-    fn a_number_has_its_float_if_floats_reach_so_far() {
-        let (far, beyond) = (format!("1{}", "0".repeat(308)), "9".repeat(309));
-        for (text, float) in [
-            ("-3", Some(-3.0)),
-            ("100000000000000000000", Some(1e20)),
-            (&far, Some(1e308)),
-            (&beyond, None),
-        ] {
-            assert_eq!(int(text).to_f64(), float, "{text}");
-        }
-    }
-
-    #[test]
     fn a_whole_float_has_its_integer_and_other_floats_have_none() {
         for float in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
             assert_eq!(Integer::from_whole_f64(float), None);

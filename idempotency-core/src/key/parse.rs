@@ -227,10 +227,7 @@ impl From<Exhausted> for JsonErrorKind {
 
 #[cfg(test)]
 mod tests {
-    use super::JsonErrorKind::{
-        ByteOrderMark, ControlCharacter, ExpectedColon, ExpectedComma, ExpectedName, ExpectedValue,
-        InvalidEscape, NumberTooLong, TooDeep, TooLarge, TrailingText, UnclosedString,
-    };
+    use super::JsonErrorKind::{NumberTooLong, TooDeep, TooLarge};
     use super::*;
 
     fn canonical(text: &str) -> String {
@@ -243,35 +240,10 @@ mod tests {
 
     #[test]
     fn what_is_read_is_written() {
-        for same in [
-            "0",
-            "-12",
-            "10",
-            "0.5",
-            "-0.0",
-            "123456789012345678901234567890",
-            "[null, true, false]",
-            "[NaN, Infinity, -Infinity]",
-            r#""\ud83d\ude00""#,
-            r#""\ud83d\ud83d\ude00""#,
-            r#""\ude00x""#,
-        ] {
-            assert_eq!(canonical(same), same);
-        }
-        for (text, written) in [
-            ("-0", "0"),
-            ("1e2", "100.0"),
-            ("1E+2", "100.0"),
-            ("-1.5e-1", "-0.15"),
-            (r#""\ud800\u0041""#, r#""\ud800A""#),
-            (" [ Infinity ] ", "[Infinity]"),
-            (" { } ", "{}"),
-            (
-                "\t{ \"b\" : [ ] , \"a\" : { \"c\" : 1 } }\r\n",
-                r#"{"a": {"c": 1}, "b": []}"#,
-            ),
-        ] {
-            assert_eq!(canonical(text), written, "{text}");
+        let rows: Vec<[String; 2]> =
+            serde_json::from_str(include_str!("parse/written.json")).unwrap();
+        for [text, written] in rows {
+            assert_eq!(canonical(&text), written, "{text}");
         }
         for digits in ["9".repeat(4300), format!("-{}", "9".repeat(4300))] {
             assert_eq!(canonical(&digits), digits);
@@ -315,68 +287,16 @@ mod tests {
 
     #[test]
     fn a_text_that_is_not_json_is_refused_where_it_stops_being_json() {
+        let rows = include_str!("parse/refused.json");
+        let mut rows: Vec<(String, String, usize, usize)> = serde_json::from_str(rows).unwrap();
         let long = format!("[1, {}]", "9".repeat(4301));
-        for (text, kind, line, column) in [
-            ("", ExpectedValue, 1, 1),
-            ("x", ExpectedValue, 1, 1),
-            ("-", ExpectedValue, 1, 1),
-            ("[-]", ExpectedValue, 1, 2),
-            ("[1,]", ExpectedValue, 1, 4),
-            ("nul", ExpectedValue, 1, 1),
-            ("tru", ExpectedValue, 1, 1),
-            ("fals", ExpectedValue, 1, 1),
-            ("Na", ExpectedValue, 1, 1),
-            ("Infinit", ExpectedValue, 1, 1),
-            ("-Infinit", ExpectedValue, 1, 1),
-            ("[1,\n2,\n x]", ExpectedValue, 3, 2),
-            ("[\"é😀\", x]", ExpectedValue, 1, 8),
-            ("[1,\n \"é\", secret]", ExpectedValue, 2, 7),
-            ("{\"a\":\n 1,}", ExpectedName, 2, 4),
-            ("{a:1}", ExpectedName, 1, 2),
-            ("{\"a\" 1}", ExpectedColon, 1, 6),
-            ("[1 2]", ExpectedComma, 1, 4),
-            ("[1, 2 3]", ExpectedComma, 1, 7),
-            ("1 2", TrailingText, 1, 3),
-            ("\r\n\t 1 x", TrailingText, 2, 5),
-            ("00", TrailingText, 1, 2),
-            ("-01", TrailingText, 1, 3),
-            ("0x1", TrailingText, 1, 2),
-            ("1.", TrailingText, 1, 2),
-            ("1.e5", TrailingText, 1, 2),
-            ("1e", TrailingText, 1, 2),
-            ("1e+", TrailingText, 1, 2),
-            ("1e+x", TrailingText, 1, 2),
-            ("1.2.3", TrailingText, 1, 4),
-            ("\u{feff}{}", ByteOrderMark, 1, 1),
-            ("\"a", UnclosedString, 1, 1),
-            ("[\"a]", UnclosedString, 1, 2),
-            ("\"a\nb\"", ControlCharacter, 1, 3),
-            ("[\"a\tb\"]", ControlCharacter, 1, 4),
-            ("[\"\\x\"]", InvalidEscape, 1, 4),
-            ("\"\\u12\"", InvalidEscape, 1, 4),
-            ("[\"\\u12g4\"]", InvalidEscape, 1, 5),
-            ("\"\\ud800\\u00\"", InvalidEscape, 1, 10),
-            ("\"\\", InvalidEscape, 1, 3),
-            ("[\"\\", InvalidEscape, 1, 4),
-            (&long, NumberTooLong, 1, 5),
-        ] {
-            let error = Json::parse(text).unwrap_err();
-            assert_eq!(
-                (error.kind(), error.line(), error.column()),
-                (kind, line, column),
-                "{text}"
-            );
-            let message = format!("invalid JSON: {kind} at line {line}, column {column}");
+        rows.push((long, NumberTooLong.to_string(), 1, 5));
+        for (text, reason, line, column) in rows {
+            let error = Json::parse(&text).unwrap_err();
+            assert_eq!(error.kind().to_string(), reason, "{text}");
+            assert_eq!((error.line(), error.column()), (line, column), "{text}");
+            let message = format!("invalid JSON: {reason} at line {line}, column {column}");
             assert_eq!(error.to_string(), message);
-        }
-        for (kind, message) in [
-            (ExpectedValue, "expected a value"),
-            (ExpectedName, "expected a member's name in double quotes"),
-            (ExpectedColon, "expected ':'"),
-            (ExpectedComma, "expected ',' or the closing bracket"),
-            (TrailingText, "text after the value"),
-        ] {
-            assert_eq!(kind.to_string(), message);
         }
     }
 

@@ -4,7 +4,7 @@
 
 mod suggest;
 
-use idempotency_expression::{SETTINGS, Scope, SettingRow};
+use idempotency_expression::{Scope, SettingRow};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
@@ -14,19 +14,9 @@ use syn::{Error, Expr, Ident, LitStr, Token, parse_quote_spanned, token};
 #[cfg(test)]
 pub(crate) use suggest::variable;
 
-/// Returns the names of the settings that every function has, and whose values are constants.
-pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
-    SETTINGS.iter().map(|row| row.name)
-}
-
-/// Returns the names of the settings of the shape `http`.
-pub(crate) fn of_http() -> impl Iterator<Item = &'static str> {
-    SettingRow::of(Scope::Http).map(|row| row.name)
-}
-
-/// Returns the names of the settings of the shapes of batches.
-pub(crate) fn of_batch() -> impl Iterator<Item = &'static str> {
-    SettingRow::of(Scope::Batch).map(|row| row.name)
+/// Returns the names of the settings of the shape `http`, or of those of batches.
+pub(crate) fn names(scope: Scope) -> impl Iterator<Item = &'static str> {
+    SettingRow::of(scope).map(|row| row.name)
 }
 
 /// One setting as it was written.
@@ -291,4 +281,35 @@ fn starts_setting(input: ParseStream<'_>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_page_names_every_setting_and_no_other() {
+        let page = include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../docs/reference/configuration.md"
+        ));
+        // Each setting has a section of its name. The sections of HTTP and of batches are tables.
+        let (sections, _) = page.split_once("\n## HTTP").unwrap();
+        let headings = sections
+            .lines()
+            .filter_map(|line| line.strip_prefix("### "));
+        let mut on_page: Vec<_> = headings
+            .flat_map(|line| line.split('`').skip(1).step_by(2))
+            .collect();
+        let mut known: Vec<_> = SettingRow::of(Scope::Every).map(|row| row.name).collect();
+        on_page.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(on_page, known);
+    }
+
+    #[test]
+    fn each_setting_is_documented() {
+        let documentation = include_str!("../idempotent.md");
+        for SettingRow { name, .. } in SettingRow::of(Scope::Every) {
+            let row = format!("\n| `{name}` | ");
+            assert_eq!(documentation.matches(&row).count(), 1, "{name}");
+        }
+    }
+}

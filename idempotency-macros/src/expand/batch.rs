@@ -2,13 +2,14 @@
 //!
 //! The other parameters stay parameters of the handler. The closure borrows them, so that each record sees the same state.
 
+use idempotency_expression::Scope;
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
+use quote::quote_spanned;
 use syn::FnArg;
 
 use super::types::{self, SpanRange};
 use super::{operation, store};
-use crate::arguments::{Shape, Source, of_batch};
+use crate::arguments::{Shape, Source, names};
 use crate::parse::Function;
 use crate::validate::{PayloadSource, ValidatedFn};
 use crate::values;
@@ -95,26 +96,11 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
 fn settings(validated: &ValidatedFn) -> TokenStream {
     let site = Span::mixed_site();
     let private = validated.runtime.private(site);
-    let calls = of_batch().filter_map(|name| {
+    let enums = quote_spanned!(site=> #private::batch);
+    let calls = names(Scope::Batch).filter_map(|name| {
         let method = values::field(name);
-        let value = setting(name, validated, &private)?;
+        let value = operation::setting(name, validated, &enums)?;
         Some(quote_spanned!(site=> .#method(#value)))
     });
     calls.collect()
-}
-
-fn setting(name: &str, validated: &ValidatedFn, private: &TokenStream) -> Option<TokenStream> {
-    let mut constants = validated.constants.iter();
-    if let Some((_, value)) = constants.find(|(written, _)| written == name) {
-        return Some(match value {
-            values::Constant::Choice(kind, variant) => {
-                let (kind, variant) = (values::field(kind), values::field(variant));
-                quote_spanned!(Span::mixed_site()=> #private::batch::#kind::#variant)
-            }
-            other => operation::constant(other, private),
-        });
-    }
-    let mut paths = validated.paths.iter();
-    let (_, path) = paths.find(|(written, _)| written == name)?;
-    Some(path.to_token_stream())
 }

@@ -126,129 +126,28 @@ fn response(validated: &ValidatedFn) -> TokenStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::Arguments;
-    use crate::validate::validate;
+    use crate::cases_tests::{cases, validated};
 
     fn expanded(arguments: &str, item: &str) -> String {
-        let function = syn::parse_str(item).unwrap();
-        let arguments = Arguments::parse(arguments.parse().unwrap());
-        let validated = validate(&function, arguments).ok().unwrap();
-        expand(&function, &validated).to_string()
-    }
-
-    const HANDLER: &str =
-        "#[doc = \"x\"] pub async fn f(event: LambdaEvent<u8>) -> Result<u8, E> { body(event) }";
-
-    #[test]
-    fn the_attributes_the_signature_and_the_body_are_kept() {
-        let code = expanded("", HANDLER);
-        let signature =
-            "# [doc = \"x\"] pub async fn f (event : LambdaEvent < u8 >) -> Result < u8 , E > {";
-        assert!(code.starts_with(signature), "{code}");
-        assert!(code.contains("if false {"), "{code}");
-        assert!(code.contains("} body (event) }"), "{code}");
+        let (function, validated) = validated(arguments, item).ok().unwrap();
+        let code = expand(&function, &validated).to_string();
+        code.replace(":: core :: option :: Option :: ", "")
+            .replace(":: idempotency_lambda :: __private", "__private")
     }
 
     #[test]
-    fn a_setting_that_is_not_written_is_none() {
-        let code = expanded("lease = \"1500ms\", hash = \"md5\"", HANDLER);
-        let private = ":: idempotency_lambda :: __private ::";
-        for set in [
-            format!(
-                "lease : :: core :: option :: Option :: Some ({private} Duration :: new (1u64 , 500000000u32))"
-            ),
-            format!("hash : :: core :: option :: Option :: Some ({private} HashAlgorithm :: Md5)"),
-        ] {
-            assert!(code.contains(&set), "{code}");
+    fn each_function_has_the_code_of_its_settings() {
+        for case in cases(include_str!("expanded.txt")) {
+            let code = expanded(case.arguments, case.item);
+            for part in case.expected {
+                assert!(code.contains(part), "{}: no {part} in {code}", case.line);
+            }
+            assert_eq!(
+                code.contains("with_http"),
+                case.arguments.starts_with("http")
+            );
+            let runtime = code.contains("facade");
+            assert!(!runtime || !code.contains("idempotency_lambda"), "{code}");
         }
-        assert!(
-            code.contains("expires_after : :: core :: option :: Option :: None"),
-            "{code}"
-        );
-    }
-
-    #[test]
-    fn the_name_of_a_constant_is_used_as_the_value() {
-        let arguments =
-            "expires_after = WINDOW, key = crate::keys::of_orders, on_timeout = OnTimeout::Hold";
-        let code = expanded(arguments, HANDLER);
-        let key =
-            ":: idempotency_lambda :: __private :: Cow :: Borrowed (crate :: keys :: of_orders)";
-        for (field, path) in [
-            ("expires_after", "WINDOW"),
-            ("key", key),
-            ("on_timeout", "OnTimeout :: Hold"),
-        ] {
-            let set = format!("{field} : :: core :: option :: Option :: Some ({path})");
-            assert!(code.contains(&set), "{code}");
-        }
-    }
-
-    #[test]
-    fn a_constant_for_key_required_may_be_a_bool() {
-        let code = expanded("key_required = REQUIRED", HANDLER);
-        let set = ":: idempotency_lambda :: __private :: Required (REQUIRED) . key_required ()";
-        assert!(code.contains(set), "{code}");
-    }
-
-    #[test]
-    fn the_runtime_is_found_at_the_path_in_the_attribute() {
-        let code = expanded("crate = facade::lambda", HANDLER);
-        assert!(
-            code.contains("facade :: lambda :: __private :: run"),
-            "{code}"
-        );
-        assert!(!code.contains("idempotency_lambda"), "{code}");
-    }
-
-    #[test]
-    fn a_raw_name_stays_raw() {
-        let code = expanded("", &HANDLER.replace("event:", "r#type:"));
-        assert!(code.contains("& r#type"), "{code}");
-    }
-
-    #[test]
-    fn a_pattern_is_matched_before_the_body() {
-        let code = expanded(
-            "",
-            &HANDLER.replace("event:", "LambdaEvent { payload, .. }:"),
-        );
-        assert!(
-            code.contains("let LambdaEvent { payload , .. } = __event ; body"),
-            "{code}"
-        );
-    }
-
-    #[test]
-    fn the_hook_and_the_store_are_the_users_expressions() {
-        let code = expanded("on_replay = |r, _| r, store = self::store()", HANDLER);
-        assert!(
-            code.contains(". on_replay (| r , _ | r) . into_response ()"),
-            "{code}"
-        );
-        assert!(
-            code.contains("__private :: store (self :: store ())"),
-            "{code}"
-        );
-    }
-
-    #[test]
-    fn a_handler_of_http_events_has_functions_of_its_own() {
-        let code = expanded("http, caller = \"a.b\", lease = \"1m\"", HANDLER);
-        let private = ":: idempotency_lambda :: __private ::";
-        for part in [
-            "prepare_http (__operation , & event)",
-            "http_response ::",
-            "run_http (",
-            "key_header : :: core :: option :: Option :: None",
-            "shared_by_all_callers : :: core :: option :: Option :: None",
-        ] {
-            assert!(code.contains(part), "{part}: {code}");
-        }
-        let caller = format!(
-            "caller : :: core :: option :: Option :: Some ({private} Cow :: Borrowed (\"a.b\"))"
-        );
-        assert!(code.contains(&caller), "{code}");
-        assert!(!expanded("", HANDLER).contains("with_http"));
     }
 }

@@ -1,10 +1,11 @@
 //! The operation of a function: a static with its settings, which registers itself.
 
+use idempotency_expression::{SETTINGS, Scope};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
 use super::SpanRange;
-use crate::arguments::{self, Shape};
+use crate::arguments::{Shape, names};
 use crate::parse::Function;
 use crate::validate::ValidatedFn;
 use crate::values::{self, Constant};
@@ -17,9 +18,9 @@ pub(super) fn operation(function: &Function, validated: &ValidatedFn) -> TokenSt
     let name = function.name();
     let private = validated.runtime.private(site);
     // All fields are written out, so that a new one cannot be forgotten.
-    let settings = arguments::constants().map(|name| field(name, validated));
+    let settings = SETTINGS.iter().map(|row| field(row.name, validated));
     let http = (validated.shape == Some(Shape::Http)).then(|| {
-        let settings = arguments::of_http().map(|name| field(name, validated));
+        let settings = names(Scope::Http).map(|name| field(name, validated));
         let rules = quote_spanned! {site=>
             static __IDEMPOTENT_HTTP: #private::RegisteredHttp =
                 #private::RegisteredHttp::new(#private::HttpSettings { #(#settings)* });
@@ -53,19 +54,23 @@ pub(super) fn operation(function: &Function, validated: &ValidatedFn) -> TokenSt
 fn field(name: &str, validated: &ValidatedFn) -> TokenStream {
     let site = Span::mixed_site();
     let field = values::field(name);
-    let value = match setting(name, validated) {
+    let value = match setting(name, validated, &validated.runtime.private(site)) {
         Some(value) => quote_spanned!(site=> ::core::option::Option::Some(#value)),
         None => quote_spanned!(site=> ::core::option::Option::None),
     };
     quote_spanned!(site=> #field: #value,)
 }
 
-/// Returns the value of a setting, or `None` if the attribute does not have it.
-fn setting(name: &str, validated: &ValidatedFn) -> Option<TokenStream> {
+/// Returns the value of a setting, or `None` if the attribute does not have it. `enums` is the module of the setting's enum.
+pub(super) fn setting(
+    name: &str,
+    validated: &ValidatedFn,
+    enums: &TokenStream,
+) -> Option<TokenStream> {
     let runtime = &validated.runtime;
     let mut constants = validated.constants.iter();
     if let Some((_, value)) = constants.find(|(written, _)| written == name) {
-        return Some(constant(value, &runtime.private(Span::mixed_site())));
+        return Some(constant(value, &runtime.private(Span::mixed_site()), enums));
     }
     let mut paths = validated.paths.iter();
     let (_, path) = paths.find(|(written, _)| written == name)?;
@@ -86,7 +91,7 @@ fn setting(name: &str, validated: &ValidatedFn) -> Option<TokenStream> {
 }
 
 /// Returns a value that is known at compile time, as an expression.
-pub(super) fn constant(value: &Constant, private: &TokenStream) -> TokenStream {
+fn constant(value: &Constant, private: &TokenStream, enums: &TokenStream) -> TokenStream {
     let site = Span::mixed_site();
     match value {
         Constant::Text(text) => quote_spanned!(site=> #private::Cow::Borrowed(#text)),
@@ -98,7 +103,7 @@ pub(super) fn constant(value: &Constant, private: &TokenStream) -> TokenStream {
         }
         Constant::Choice(kind, variant) => {
             let (kind, variant) = (values::field(kind), values::field(variant));
-            quote_spanned!(site=> #private::#kind::#variant)
+            quote_spanned!(site=> #enums::#kind::#variant)
         }
     }
 }

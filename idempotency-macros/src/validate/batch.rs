@@ -1,15 +1,16 @@
 //! Checks of `#[idempotent(sqs, ..)]`, `kinesis` and `dynamodb_stream`: the settings, and the record.
 
+use idempotency_expression::Scope;
 use syn::{Error, FnArg, Signature, Type};
 
 use super::{PayloadSource, type_name};
-use crate::arguments::{Arguments, Shape, Source, of_batch};
+use crate::arguments::{Arguments, Shape, Source, names};
 
 /// Returns the errors of settings that do not fit a batch, and of a batch's settings on another function.
 pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
     let shape = arguments.shape.as_ref().map(|shaped| shaped.shape);
     let Some(shape @ Shape::Batch(source)) = shape else {
-        return arguments.refused(of_batch(), |name| {
+        return arguments.refused(names(Scope::Batch), |name| {
             format!("`{name}` is a setting of batches: write `#[idempotent(sqs, {name} = ..)]`, `kinesis` or `dynamodb_stream`")
         });
     };

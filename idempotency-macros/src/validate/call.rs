@@ -141,92 +141,23 @@ impl VisitMut for Search {
 mod tests {
     use super::*;
 
-    /// Returns the signature that is left and the parameter that was taken, or the error.
-    fn taken(parameters: &str, payload: Option<&str>) -> Result<(String, Option<String>), String> {
-        let item = format!("async fn f({parameters})");
-        let mut signature: Signature = syn::parse_str(&item).unwrap();
-        let payload = payload.map(|text| syn::parse_str::<Expr>(text).unwrap());
-        let mut errors = Vec::new();
-        let taken = take(&mut signature, payload.as_ref(), &mut errors);
-        if let [error] = &errors[..] {
-            assert!(
-                !signature
-                    .inputs
-                    .to_token_stream()
-                    .to_string()
-                    .contains("Call")
-            );
-            return Err(error.to_string());
-        }
-        assert!(errors.is_empty(), "one mistake is one error");
-        let pattern = taken.map(|call| call.pattern.to_token_stream().to_string());
-        Ok((signature.inputs.to_token_stream().to_string(), pattern))
-    }
-
+    /// `tests/ui/fail/call.cases` has what is refused.
     #[test]
-    fn a_call_after_the_event_leaves_the_signature() {
-        for of in ["Call", "idempotency_lambda::Call", "(crate::Call)"] {
-            let parameters = format!("event: LambdaEvent<A>, mut call: {of}");
-            let (left, pattern) = taken(&parameters, None).unwrap();
-            assert_eq!(left, "event : LambdaEvent < A >", "{of}");
-            assert_eq!(pattern.as_deref(), Some("mut call"), "{of}");
+    fn the_call_leaves_the_signature_and_a_type_of_the_program_stays() {
+        for line in include_str!("call.txt").lines().skip(1) {
+            let mut columns = line.split('|').map(str::trim);
+            let mut column = || columns.next().unwrap_or_default();
+            let (parameters, payload, taken, left) = (column(), column(), column(), column());
+            let item = format!("async fn f({parameters})");
+            let mut signature: Signature = syn::parse_str(&item).unwrap();
+            let payload = syn::parse_str::<Expr>(payload).ok();
+            let mut errors = Vec::new();
+            let call = take(&mut signature, payload.as_ref(), &mut errors);
+            assert!(errors.is_empty(), "{line}");
+            let pattern = call.map(|call| call.pattern.to_token_stream().to_string());
+            assert_eq!(pattern.unwrap_or_default(), taken, "{line}");
+            let inputs = signature.inputs.to_token_stream().to_string();
+            assert!(taken.is_empty() || inputs == left, "{line}: {inputs}");
         }
-        let (left, pattern) = taken("&self, event: E, _: Call", None).unwrap();
-        assert_eq!(
-            (left.as_str(), pattern.as_deref()),
-            ("& self , event : E", Some("_"))
-        );
-    }
-
-    #[test]
-    fn beside_a_payload_a_call_can_stand_anywhere() {
-        for parameters in ["call: Call, order: &Order", "order: &Order, call: Call,"] {
-            let (left, pattern) = taken(parameters, Some("order.id")).unwrap();
-            assert_eq!(left, "order : & Order", "{parameters}");
-            assert_eq!(pattern.as_deref(), Some("call"), "{parameters}");
-        }
-    }
-
-    #[test]
-    fn a_parameter_that_is_the_payload_is_a_type_of_the_program() {
-        for payload in [
-            "call",
-            "call.id",
-            "(id, &call.id)",
-            "json!({ \"id\": call.id })",
-        ] {
-            for parameters in ["id: u8, call: Call", "id: u8, call: &Call"] {
-                let (_, pattern) = taken(parameters, Some(payload)).unwrap();
-                assert_eq!(pattern, None, "{payload}");
-            }
-        }
-        // A field of this name is not the parameter.
-        let (_, pattern) = taken("&self, call: Call", Some("self.call")).unwrap();
-        assert_eq!(pattern.as_deref(), Some("call"));
-    }
-
-    #[test]
-    fn an_event_or_a_record_of_this_name_stays() {
-        for parameters in ["call: Call", "&self, call: Call", "app: &App, call: Call"] {
-            assert_eq!(taken(parameters, None).unwrap().1, None, "{parameters}");
-        }
-        for of in ["Call<A>", "&'a str", "<A as B>::Call", "[Call; 2]"] {
-            let parameters = format!("event: E, call: {of}");
-            assert_eq!(taken(&parameters, None).unwrap().1, None, "{of}");
-        }
-    }
-
-    #[test]
-    fn a_wrong_use_is_an_error_that_says_what_to_write() {
-        for (parameters, message) in [
-            ("event: E, call: &Call", "write `call: Call`"),
-            ("call: Call, event: E", "comes last, after the event"),
-            ("event: E, #[cfg(test)] call: Call", "under `cfg`"),
-        ] {
-            let error = taken(parameters, None).unwrap_err();
-            assert!(error.contains(message), "{parameters}: {error}");
-        }
-        let error = taken("id: u8, one: Call, two: Call", Some("id")).unwrap_err();
-        assert!(error.contains("leave this one out"), "{error}");
     }
 }

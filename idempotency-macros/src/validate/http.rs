@@ -1,14 +1,15 @@
 //! Checks of the settings of `#[idempotent(http, ..)]`.
 
+use idempotency_expression::Scope;
 use syn::{Error, Expr, ExprLit, Lit};
 
-use crate::arguments::{Arguments, Shape, of_http};
+use crate::arguments::{Arguments, Shape, names};
 
 /// Returns the errors of settings that do not fit the function's shape, and of a missing or doubtful caller.
 pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
     let http = arguments.shape.as_ref();
     let Some(http) = http.filter(|shaped| shaped.shape == Shape::Http) else {
-        return arguments.refused(of_http(), |name| {
+        return arguments.refused(names(Scope::Http), |name| {
             format!("`{name}` is a setting of handlers of HTTP events: write `#[idempotent(http, {name} = ..)]`")
         });
     };

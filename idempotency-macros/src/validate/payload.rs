@@ -102,15 +102,17 @@ pub(super) fn returned(signature: &Signature) -> syn::Result<Returned> {
         ));
     }
     if is_not_a_result(whole) {
-        let written = whole
-            .to_token_stream()
-            .to_string()
-            .replace(" ,", ",")
-            .replace(" <", "<");
-        let written = written
-            .replace("< ", "<")
-            .replace(" >", ">")
-            .replace("& ", "&");
+        let spaces = [
+            (" ,", ","),
+            (" <", "<"),
+            ("< ", "<"),
+            (" >", ">"),
+            ("& ", "&"),
+        ];
+        let written = whole.to_token_stream().to_string();
+        let written = spaces
+            .iter()
+            .fold(written, |text, (from, to)| text.replace(from, to));
         return Err(Error::new_spanned(
             whole,
             format!(

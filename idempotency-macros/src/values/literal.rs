@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use idempotency_expression::SettingRow;
+use idempotency_expression::{SettingRow, is_token};
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, Lit};
 
@@ -132,12 +132,6 @@ fn list(
     text_without(name, value, |text| {
         (!text.split(',').map(str::trim).all(is_name)).then_some(wrong)
     })
-}
-
-/// Returns true if HTTP allows the name for a header.
-fn is_token(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(allowed)
 }
 
 /// Checks a value that is one of some names, without regard to case.

@@ -3,7 +3,9 @@
 //! | files | what is tested |
 //! |---|---|
 //! | `src/pass/*.rs` | the functions compile and run as part of this program, and the attribute adds no warning |
-//! | `fail/*.rs` | the program does not compile; `fail/*.expected` has the messages and the places of its errors |
+//! | `fail/*.cases` | the program does not compile; `fail/*.expected` has the messages and the places of its errors |
+//!
+//! Each case is a line of Rust. A line that is an attribute alone stands on the function behind the last `// on: `.
 //!
 //! Only the words of this project are compared: the messages of the macro, and the texts of `#[diagnostic::on_unimplemented]`.
 //! The words of rustc may change with each release. They are left out: of an error in its words, the place and the code are compared.
@@ -44,15 +46,34 @@ fn files(folder: &Path, extension: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Compiles a case that must fail, and compares its errors with the expected ones.
-fn check_failing(case: &Path, texts: &Texts) -> Result<(), String> {
-    let name = case.file_name().unwrap().to_string_lossy();
-    let compiled = compile(case);
+/// Returns the program of these cases, in which each case has its line and its columns.
+fn program(cases: &str) -> String {
+    let mut function = "";
+    let lines = cases.lines().enumerate().map(|(at, line)| {
+        function = line.strip_prefix("// on: ").unwrap_or(function);
+        if line.starts_with("#[") && line.ends_with(']') {
+            let named = function.replace("fn f(", &format!("fn on_line_{}(", at + 1));
+            format!("{line} {named}\n")
+        } else {
+            format!("{line}\n")
+        }
+    });
+    lines.collect::<String>() + "fn main() {}\n"
+}
+
+/// Compiles cases that must fail, and compares their errors with the expected ones.
+fn check_failing(cases: &Path, texts: &Texts) -> Result<(), String> {
+    let name = cases.file_name().unwrap().to_string_lossy();
+    let source = fs::read_to_string(cases).unwrap();
+    let program_name = format!("fail_{}", name.replace(".cases", ".rs"));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program_name);
+    fs::write(&path, program(&source)).unwrap();
+    let compiled = compile(&path);
     if compiled.success {
         return Err(format!("{name} compiles, but must not"));
     }
-    let found = report(case, &compiled.errors(), texts);
-    let path = case.with_extension("expected");
+    let found = report(&path, &source, &compiled.errors(), texts);
+    let path = cases.with_extension("expected");
     if std::env::var_os("UI").is_some_and(|value| value == "overwrite") {
         fs::write(&path, &found).unwrap();
         return Ok(());
@@ -70,7 +91,7 @@ fn check_failing(case: &Path, texts: &Texts) -> Result<(), String> {
 fn each_mistake_has_its_message_at_its_place() {
     let folder = folder("fail");
     let texts = Texts::of_the_runtime();
-    let cases = files(&folder, "rs");
+    let cases = files(&folder, "cases");
     let failures: Vec<_> = cases
         .iter()
         .filter_map(|case| check_failing(case, &texts).err())
@@ -83,17 +104,18 @@ fn each_mistake_has_its_message_at_its_place() {
         .collect();
     assert_eq!(
         expected, of_cases,
-        "each case has an `.expected` file, and each `.expected` file a case"
+        "each `.cases` file has an `.expected` file, and each `.expected` file its cases"
     );
 }
 
 #[test]
 fn a_case_that_compiles_is_a_failure() {
-    let program = folder("src/pass/functions.rs");
-    let failure = check_failing(&program, &Texts::of_the_runtime());
+    let cases = Path::new(env!("CARGO_TARGET_TMPDIR")).join("right.cases");
+    fs::write(&cases, "// on: fn f() {}\n#[inline]\n#[inline]\n").unwrap();
+    let failure = check_failing(&cases, &Texts::of_the_runtime());
     assert_eq!(
         failure,
-        Err("functions.rs compiles, but must not".to_owned())
+        Err("right.cases compiles, but must not".to_owned())
     );
 }
 
@@ -108,9 +130,6 @@ fn a_warning_of_the_compiler_is_found() {
 fn the_attribute_adds_no_warning_to_a_program() {
     for case in files(&folder("src/pass"), "rs") {
         let name = case.file_name().unwrap();
-        if name == "mod.rs" {
-            continue;
-        }
         let compiled = compile(&case);
         assert!(compiled.success, "{}", compiled.rendered());
         // A newer compiler may have a new warning about the case itself. Only the attribute's warnings count.

@@ -11,9 +11,14 @@ use crate::folder;
 /// The message of an error in the words of rustc.
 const OF_RUSTC: &str = "in the words of rustc";
 
-/// Returns the errors of a program in the order of their places, with this project's words only.
-pub(crate) fn report(program: &Path, errors: &[&Diagnostic], texts: &Texts) -> String {
-    let source = fs::read_to_string(program).unwrap();
+/// Returns the errors of a program in the order of their places, with this project's words only. `source` has the lines as they are
+/// shown.
+pub(crate) fn report(
+    program: &Path,
+    source: &str,
+    errors: &[&Diagnostic],
+    texts: &Texts,
+) -> String {
     let mut errors = errors.to_vec();
     errors.sort_by_key(|error| {
         let place = error.places().next();
@@ -21,7 +26,7 @@ pub(crate) fn report(program: &Path, errors: &[&Diagnostic], texts: &Texts) -> S
     });
     let errors = errors
         .iter()
-        .map(|error| one(program, &source, error, texts));
+        .map(|error| one(program, source, error, texts));
     errors.collect::<Vec<_>>().join("\n")
 }
 

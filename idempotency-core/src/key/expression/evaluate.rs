@@ -2,6 +2,7 @@
 //! payload lacks.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use idempotency_expression::Comparator;
 
@@ -186,12 +187,12 @@ impl Walk<'_> {
             Comparator::Equal => equal(&left, &right, &mut steps),
             Comparator::NotEqual => !equal(&left, &right, &mut steps),
             _ if !is_ordered(&left) || !is_ordered(&right) => return Ok(NULL),
-            Comparator::Less => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_lt),
-            Comparator::LessOrEqual => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_le),
-            Comparator::Greater => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_gt),
-            Comparator::GreaterOrEqual => {
-                order(&left, &right)?.is_some_and(std::cmp::Ordering::is_ge)
-            }
+            _ => order(&left, &right)?.is_some_and(match comparator {
+                Comparator::Less => Ordering::is_lt,
+                Comparator::LessOrEqual => Ordering::is_le,
+                Comparator::Greater => Ordering::is_gt,
+                _ => Ordering::is_ge,
+            }),
         };
         // Counted after the comparison: it takes no more steps than the payload has bytes.
         self.work(steps)?;
@@ -384,19 +385,19 @@ fn index_of(value: &Json, index: i64) -> Cow<'_, Json> {
     let Json::Array(elements) = value else {
         return NULL;
     };
-    let from_end = || {
-        usize::try_from(index.unsigned_abs())
-            .ok()
-            .and_then(|back| elements.len().checked_sub(back))
-    };
-    let place = if index < 0 {
-        from_end()
-    } else {
-        usize::try_from(index).ok()
-    };
-    place
+    place(index, elements.len())
         .and_then(|place| elements.get(place))
         .map_or(NULL, Cow::Borrowed)
+}
+
+/// Returns the place of an index in an array of this length, which can be behind its end. `None` if it is before its beginning.
+pub(super) fn place(index: i64, length: usize) -> Option<usize> {
+    let distance = usize::try_from(index.unsigned_abs()).ok()?;
+    if index < 0 {
+        length.checked_sub(distance)
+    } else {
+        Some(distance)
+    }
 }
 
 /// Returns about how many steps it takes to read a value, without the contents of its elements and members.

@@ -67,35 +67,13 @@ fn integer(text: &str) -> Option<Json> {
 mod tests {
     use super::*;
 
+    /// `tests/values.txt` has shorter numbers.
     #[test]
-    fn text_is_parsed_as_in_python() {
+    fn an_integer_of_too_many_digits_is_a_float() {
         let (most, more) = ("9".repeat(4300), "9".repeat(4301));
-        for (text, number) in [
-            (" 12\n", Some("12")),
-            ("-12", Some("-12")),
-            ("\u{2000}+1_000", Some("1000")),
-            ("１２", Some("12")),
-            ("\u{661}.\u{662}", Some("1.2")),
-            (".5", Some("0.5")),
-            ("5.", Some("5.0")),
-            ("1_0.5e1_0", Some("105000000000.0")),
-            ("-Infinity", Some("-Infinity")),
-            ("+nan", Some("NaN")),
-            ("0_1", Some("1")),
-            ("1e999", Some("1e+999")),
-            ("12345678901234567.89", Some("1.234567890123456789e+16")),
-            (&most, Some(&most)),
-            // An integer with too many digits is a float.
-            (&more, Some("Infinity")),
-        ] {
+        for (text, number) in [(&*most, &*most), (&more, "Infinity")] {
             let read = read(&text.into()).map(|json| json.to_canonical());
-            assert_eq!(read.as_deref(), number, "{text}");
-        }
-        for text in [
-            "", " ", "-", "0x10", "1__0", "_1", "1_", "1._5", "1_.2", "a_1", "1_a", "\u{1c}12",
-            "1\0", "abc", "+-1", "1 2", "1a", ".",
-        ] {
-            assert_eq!(read(&text.into()), None, "{text}");
+            assert_eq!(read.as_deref(), Some(number));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Functions beside constants whose names are those of ordinary variables: a `let` of such a name in generated code would be a pattern.
 #![warn(missing_docs, clippy::all)]
-#![allow(clippy::missing_errors_doc, non_upper_case_globals)]
+#![allow(clippy::missing_errors_doc, dead_code, non_upper_case_globals)]
 #![forbid(unsafe_code)]
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
@@ -24,22 +24,7 @@ const supplied: u8 = 14;
 
 #[idempotent(payload = payload, key_prefix = "constants.value")]
 async fn value(payload: u8, _: &Context, _: Call) -> Result<u8, BoxError> {
-    Ok(payload
-        + batch
-        + call
-        + codec
-        + convert
-        + error
-        + event
-        + found
-        + operation
-        + outcome
-        + prepared
-        + private
-        + reader
-        + result
-        + store
-        + supplied)
+    Ok(payload)
 }
 
 #[idempotent]

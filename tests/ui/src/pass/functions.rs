@@ -139,18 +139,6 @@ impl Greets for Shop {
     }
 }
 
-/// Names that the generated code uses too.
-#[idempotent(payload = (operation, prepared, store, codec))]
-async fn same_names(operation: u8, prepared: u8, store: u8, codec: u8) -> Result<u8, BoxError> {
-    #[allow(non_upper_case_globals, clippy::items_after_statements)]
-    const OPERATION: u8 = 1;
-    let convert = operation + prepared;
-    let result = store + codec;
-    let outcome = convert + result;
-    let event = outcome + OPERATION;
-    Ok(event)
-}
-
 fn sends<T: Send>(_: T) {}
 
 fn order() -> Order {
@@ -171,7 +159,6 @@ pub fn main() {
     sends(patterns((1, 2), [3, 4, 5]));
     sends(generic::<u8, u64x::Wrapped, 1>(&1, [2], "label"));
     sends(recursive(3));
-    sends(same_names(1, 2, 3, 4));
     let mut shop = Shop("corner".to_owned());
     sends(shop.name());
     sends(shop.rename("market".to_owned()));

@@ -49,15 +49,9 @@ async fn with_anyhow(event: LambdaEvent<Order>) -> anyhow::Result<u64> {
 
 #[idempotent]
 async fn own_error(event: LambdaEvent<Order>) -> Result<Order, ShopError> {
-    Err(if event.payload.id == 0 {
-        ShopError::Closed
-    } else {
-        own_error_of(event).await.err().unwrap_or(ShopError::Closed)
-    })
-}
-
-#[allow(clippy::unused_async)]
-async fn own_error_of(event: LambdaEvent<Order>) -> Result<Order, ShopError> {
+    if event.payload.id == 0 {
+        return Err(ShopError::Closed);
+    }
     Ok(event.payload)
 }
 
@@ -86,16 +80,6 @@ async fn ignored(_: LambdaEvent<Order>) -> Reply<()> {
 async fn mutable(mut event: LambdaEvent<Order>) -> Reply<Order> {
     event.payload.id += 1;
     Ok(event.payload)
-}
-
-#[idempotent]
-async fn taken_apart(event: LambdaEvent<Order>) -> Reply<String> {
-    let LambdaEvent {
-        payload: Order { amount, .. },
-        context,
-    } = event;
-    let _ = context.request_id;
-    Ok(amount)
 }
 
 /// Every setting at once.
@@ -196,7 +180,6 @@ pub fn main() {
     sends(mutable_parts(event()));
     sends(ignored(event()));
     sends(mutable(event()));
-    sends(taken_apart(event()));
     sends(every_setting(event()));
     sends(with_closure(event()));
     sends(nested::outer(event()));

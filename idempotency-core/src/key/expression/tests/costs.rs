@@ -4,7 +4,7 @@
 //! The tables are exact. A function that charges too little lets a hostile event use more than its limit.
 
 use super::super::*;
-use super::{each, evaluate, lines};
+use super::{cases, each, evaluate};
 use crate::key::budget::heap;
 
 /// Returns the bytes and the steps that an evaluation is charged.
@@ -18,65 +18,9 @@ fn cost(expression: &str, payload: &str) -> (usize, usize) {
 
 #[test]
 fn each_expression_is_charged_for_its_blocks_and_steps() {
-    let payload = r#"{"s": "aé😀bcdefgh", "n": [3, 1, 2], "big": 9223372036854775808,
-        "o": {"x": "text", "y": [1, "ab"]}, "t": ["b", "aa", "c"], "f": 1e300,
-        "mix": [9223372036854775808, 1e19, 2.5]}"#;
-    // The bytes and the steps of each.
-    let table = r#"
-        s; big => 32 5
-        n => 80 11
-        o => 336 43
-        o.x; not_null(none, s) => 32 7
-        [s, n] => 176 17
-        {a: s, b: n} => 320 19
-        n[*]; reverse(n) => 80 5
-        o.* => 384 39
-        n[] => 160 9
-        n[1:] => 128 8
-        n[::-1] => 160 10
-        n[?@ == `1`] => 32 12
-        s || n; abs(big); to_string(s); type(s) => 32 6
-        none || n => 80 13
-        !s => 0 2
-        s == s => 0 17
-        n == n => 0 6
-        o == o; sum(n); sum(mix); avg(n); max(n) => 0 5
-        contains([o], o) => 368 49
-        n[0] < n[1] => 0 7
-        big < f; big == f; f != big => 0 22
-        ceil(f) => 320 42
-        avg([big, big]) => 128 196
-        max(t) => 32 13
-        max(mix) => 0 43
-        min(mix) => 0 62
-        sort(n) => 112 11
-        sort(t) => 208 31
-        sort(mix) => 144 129
-        sort_by(t, &length(@)) => 288 33
-        max_by(t, &@) => 208 28
-        length(s) => 0 16
-        reverse(s) => 32 16
-        contains(s, 'b'); to_number('12_3') => 0 18
-        contains(t, 'c') => 0 9
-        contains(mix, `2.5`) => 0 25
-        starts_with(s, 'a'); ends_with(s, 'h') => 0 4
-        join('--', t); powertools_base64('eyJhIjogMX0=') => 32 14
-        keys(o) => 128 4
-        values(o) => 192 20
-        to_array(s) => 64 6
-        to_array(n) => 80 12
-        to_string(o) => 48 27
-        to_number('9223372036854775808') => 32 82
-        map(&[@], n) => 176 8
-        merge(o, o) => 896 91
-        merge(o, `["pq"]`) => 688 56
-        powertools_json('{"a": [1, 2]}') => 192 15
-    "#;
-    for (expressions, charged) in lines(table) {
-        for expression in each(expressions) {
-            let (bytes, steps) = cost(expression, payload);
-            assert_eq!(format!("{bytes} {steps}"), charged, "{expression}");
-        }
+    for (expression, payload, charged) in cases(include_str!("costs.txt")) {
+        let (bytes, steps) = cost(expression, payload);
+        assert_eq!(format!("{bytes} {steps}"), charged, "{expression}");
     }
 }
 
@@ -142,45 +86,15 @@ fn grow_in_proportion(expressions: &str, payload: &dyn Fn(usize) -> String) {
 
 #[test]
 fn twice_the_payload_takes_about_twice_the_steps() {
-    let longest = "9".repeat(4300);
-    let (as_long_as_floats, ones) = (format!("1{}1", "0".repeat(307)), "1".repeat(309));
-    // An array of one first element, and of another one many times.
-    for (first, part, expressions) in [
-        (&*longest, "0", "sum(@); max(@); min(@); sort(@)"),
-        (&longest, "0.5", "max(@); min(@); sort(@); contains(@, [0])"),
-        (
-            &longest,
-            "10000000000000000000,-10000000000000000000",
-            "sum(@)",
-        ),
-        (&as_long_as_floats, "1", "avg(@)"),
-        (
-            &as_long_as_floats,
-            "1e308",
-            "min(@); contains(@[1:], [0]); [1:][?@ == `1`]",
-        ),
-        (&ones, "1e308", "max(@)"),
-        (
-            "100000000000000000001",
-            "1000000000000e8",
-            "sort(@); avg(@)",
-        ),
-        (
-            "1e308",
-            "100000000000000000000,1e20",
-            "sum(@); sort(@); max(@)",
-        ),
-        ("1.5", "1e308", "map(&ceil(@), @); max_by(@, &floor(@))"),
-        ("[1]", "[1]", "map(&avg(@), @)"),
-        ("[1]", "[9007199254740993]", "map(&avg(@), @)"),
-        ("\"ab\"", "\"a\"", "join([0], @); sort(@)"),
-        ("\"1\"", "\"1_1\"", "map(&to_number(@), @)"),
-        (
-            "0",
-            "0",
-            "contains(@, `[]`); [?@ == `1`]; map(&to_string(@), @); [*].[@]; @[::-1]; [@, @][]",
-        ),
-    ] {
+    let rows = include_str!("growth.txt").lines();
+    for row in rows.filter(|row| !row.starts_with('#')) {
+        let row = row
+            .replace("LONGEST", &"9".repeat(4300))
+            .replace("TEN^308", &format!("1{}1", "0".repeat(307)))
+            .replace("ONES", &"1".repeat(309));
+        let mut columns = row.splitn(3, " | ");
+        let mut column = || columns.next().unwrap();
+        let (first, part, expressions) = (column(), column(), column());
         grow_in_proportion(expressions, &|parts| array(first, part, parts));
     }
     let expressions =
