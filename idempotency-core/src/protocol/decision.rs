@@ -330,11 +330,12 @@ impl std::error::Error for Undecided {}
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
-    use super::super::fixtures::{NOW, call, claim_of, completed, me, now_plus, seconds};
+    use super::super::fixtures::{NOW, call, me, seconds};
+    use super::super::script::{check_each, number, record, show_changes};
     use super::super::{RecordState, classify};
     use super::*;
     use crate::example::ready;
-    use crate::record::{RecordId, RecordedSteps};
+    use crate::record::RecordId;
     use crate::store::{MemoryStore, SendLog, Store, StoreReply, StoreRequest};
 
     fn decision(ending: Ending) -> Decision {
@@ -345,26 +346,17 @@ mod tests {
         }
     }
 
-    fn responds(text: &str) -> Ending {
+    fn responds(text: &str, expiration: Option<EpochSeconds>) -> Ending {
+        let response = Data::new(text);
         Ending::Completed {
-            response: Data::new(text),
-            expiration: None,
+            response,
+            expiration,
         }
     }
 
     /// Returns a claim whose lease ended one millisecond ago, as a call under `hold` makes it.
     fn held() -> Record {
-        Record {
-            expiration: Field::Value(seconds(300_000_000)),
-            validation: Field::Value("v".to_owned()),
-            operation: Field::Value("shop::charge".to_owned()),
-            ..claim_of(me(), now_plus(-1))
-        }
-    }
-
-    /// Returns the decision about a record, whose ending is due.
-    fn decided(ending: Ending, record: &Record) -> Decided {
-        decision(ending).about(record, NOW, false).unwrap()
+        record("held").unwrap()
     }
 
     /// Returns the record after the decision, of a store that has `present`. `None` if the write was refused.
@@ -376,167 +368,73 @@ mod tests {
         matches!(applied, StoreReply::Applied { .. }).then(|| store.record(&id))?
     }
 
-    #[test]
-    fn a_completion_leaves_this_record() {
-        let decided = decided(responds("{\"id\":1}"), &held());
-        let trace = r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"seen at the provider"}"#;
-        let expected = Record {
-            status: Field::Value(Status::Completed),
-            data: Field::Value(Data::new("{\"id\":1}")),
-            owner: Field::Absent,
-            decision: Field::Value(trace.to_owned()),
-            ..held()
-        };
-        let found = after(&decided, held()).unwrap();
-        assert_eq!(found, expected);
-        assert!(decided.is_in(&found) && !decided.is_in(&held()));
-        assert_eq!(classify(&found, NOW, &call()), RecordState::Replay);
-    }
-
-    #[test]
-    fn a_freed_key_leaves_this_record_which_every_policy_can_claim() {
-        let decided = decided(Ending::Rerun, &held());
-        let trace =
-            r#"{"at":1700000000500,"by":"ana","decided":"rerun","reason":"seen at the provider"}"#;
-        let expected = Record {
-            failure: Field::Value("ResolvedByOperator".to_owned()),
-            owner: Field::Absent,
-            decision: Field::Value(trace.to_owned()),
-            ..held()
-        };
-        let found = after(&decided, held()).unwrap();
-        assert_eq!(found, expected);
-        for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
-            assert!(claimable(NOW, on_timeout).holds(Some(&found)));
+    /// Returns the ending that a row describes, and whether it allows a live claim.
+    fn ending(text: &str) -> (Ending, bool) {
+        let (text, response) = text.split_once("responds ").unwrap_or((text, ""));
+        let (mut is_live, mut expiration) = (false, None);
+        for word in text.split_whitespace() {
+            match word.strip_prefix("until=") {
+                Some(time) => expiration = Some(seconds(number(time))),
+                None if word == "frees" => return (Ending::Rerun, is_live),
+                None => is_live |= word == "live",
+            }
         }
+        (responds(response, expiration), is_live)
     }
 
     #[test]
-    fn a_completion_deletes_the_steps_and_a_freed_key_keeps_them() {
-        let steps: RecordedSteps = [("reserve".to_owned(), Data::new("7"))]
-            .into_iter()
-            .collect();
-        for steps in [steps, RecordedSteps::default()] {
-            let held = Record {
-                steps: Field::Value(steps),
-                ..held()
+    fn a_decision_ends_the_claim_that_was_read_or_is_refused_with_the_reason() {
+        check_each(include_str!("tables/decision.txt"), |row| {
+            let (text, ending) = row.split_once(", ").expect("a record and an ending");
+            let (read, (ending, is_live)) = (record(text).unwrap(), self::ending(ending));
+            let decided = match decision(ending.clone()).about(&read, NOW, is_live) {
+                Ok(decided) => decided,
+                Err(why) => return format!("{why:?}"),
             };
-            let decide = |ending| after(&decided(ending, &held), held.clone()).unwrap().steps;
-            assert_eq!(decide(responds("1")), Field::Absent);
-            assert_eq!(decide(Ending::Rerun), held.steps);
-        }
+            let found = after(&decided, read.clone()).unwrap();
+            assert!(decided.is_in(&found) && !decided.is_in(&read));
+            assert!(!decided.condition.holds(None));
+            // A late owner can write nothing.
+            assert_eq!(held_by(&me()).holds(Some(&read)), read.owner.exists());
+            assert!(!held_by(&me()).holds(Some(&found)) && !found.owner.exists());
+            let verdict = match ending {
+                Ending::Completed { .. } => {
+                    assert_eq!(classify(&found, NOW, &call()), RecordState::Replay);
+                    Verdict::Completed
+                }
+                Ending::Rerun => {
+                    for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
+                        assert!(claimable(NOW, on_timeout).holds(Some(&found)));
+                    }
+                    Verdict::Rerun
+                }
+            };
+            let changes = show_changes(&found, &read).join(" ");
+            changes.replace(&decided.trace, verdict.as_str())
+        });
     }
 
     #[test]
-    fn a_late_owner_can_write_nothing_after_a_decision() {
-        for ending in [responds("1"), Ending::Rerun] {
-            let decided = decided(ending, &held());
-            let found = after(&decided, held()).unwrap();
-            assert!(held_by(&me()).holds(Some(&held())));
-            assert!(!held_by(&me()).holds(Some(&found)));
-            assert!(!found.owner.exists());
-        }
+    fn a_decision_leaves_this_trace() {
+        let trace = |ending| decision(ending).about(&held(), NOW, false).unwrap().trace;
+        assert_eq!(
+            trace(responds("1", None)),
+            r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"seen at the provider"}"#
+        );
+        assert_eq!(
+            trace(Ending::Rerun),
+            r#"{"at":1700000000500,"by":"ana","decided":"rerun","reason":"seen at the provider"}"#
+        );
     }
 
     #[test]
     fn only_the_record_that_was_shown_is_decided() {
-        let changed = [
-            completed("7"),
-            claim_of(me(), now_plus(30_000)),
-            Record {
-                owner: Field::Absent,
-                ..held()
-            },
-            Record {
-                failure: Field::Value("Timeout".to_owned()),
-                ..held()
-            },
-        ];
-        for ending in [responds("1"), Ending::Rerun] {
-            let decided = decided(ending, &held());
+        for ending in [responds("1", None), Ending::Rerun] {
+            let decided = decision(ending).about(&held(), NOW, false).unwrap();
             assert!(after(&decided, held()).is_some());
-            for changed in &changed {
-                assert_eq!(after(&decided, changed.clone()), None, "{changed:?}");
+            for changed in ["done", "mine", "held[owner=-]", "held[failure=Timeout]"] {
+                assert_eq!(after(&decided, record(changed).unwrap()), None, "{changed}");
             }
-            assert!(!decided.condition.holds(None));
-        }
-    }
-
-    #[test]
-    fn a_live_claim_is_decided_only_on_request_and_then_its_lease_ends() {
-        for lease_end in [NOW, now_plus(60_000)] {
-            let live = claim_of(me(), lease_end);
-            let decision = decision(Ending::Rerun);
-            assert_eq!(decision.about(&live, NOW, false), Err(Undecided::Live));
-            let decided = decision.about(&live, NOW, true).unwrap();
-            let found = after(&decided, live).unwrap();
-            assert_eq!(found.in_progress_expiration, Field::Value(now_plus(-1)));
-            for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
-                assert!(claimable(NOW, on_timeout).holds(Some(&found)));
-            }
-        }
-        let without_lease = Record {
-            in_progress_expiration: Field::Absent,
-            ..claim_of(me(), NOW)
-        };
-        let completed = decision(responds("1"));
-        assert_eq!(
-            completed.about(&without_lease, NOW, false),
-            Err(Undecided::Live)
-        );
-        assert!(completed.about(&without_lease, NOW, true).is_ok());
-    }
-
-    #[test]
-    fn what_needs_no_decision_is_refused_with_the_reason() {
-        let failed = Record {
-            failure: Field::Value("Timeout".to_owned()),
-            owner: Field::Absent,
-            ..held()
-        };
-        let unknown = Record {
-            status: Field::Value(Status::Other("PAUSED".to_owned())),
-            ..held()
-        };
-        let about = |record: &Record, ending: Ending| {
-            decision(ending).about(record, NOW, true).unwrap_err()
-        };
-        for ending in [Ending::Rerun, responds("1")] {
-            assert_eq!(about(&completed("7"), ending.clone()), Undecided::Completed);
-            assert_eq!(about(&unknown, ending.clone()), Undecided::Unreadable);
-            assert_eq!(about(&Record::default(), ending), Undecided::Unreadable);
-        }
-        assert_eq!(about(&failed, Ending::Rerun), Undecided::Free);
-        assert_eq!(about(&held(), responds("{")), Undecided::NotJson);
-        // A recorded failure can be wrong: the effect happened all the same.
-        let decided = decided(responds("1"), &failed);
-        let found = after(&decided, failed).unwrap();
-        assert_eq!(
-            (found.failure, found.status),
-            (Field::Absent, Field::Value(Status::Completed))
-        );
-    }
-
-    #[test]
-    fn a_response_that_would_never_be_replayed_is_refused() {
-        let expired = Record {
-            expiration: Field::Value(seconds(-1)),
-            ..held()
-        };
-        let unreadable = Record {
-            expiration: Field::Unreadable,
-            ..held()
-        };
-        for record in [expired, unreadable] {
-            let refused = decision(responds("1")).about(&record, NOW, false);
-            assert_eq!(refused, Err(Undecided::WindowExpired));
-            let ending = Ending::Completed {
-                response: Data::new("1"),
-                expiration: Some(seconds(3_600)),
-            };
-            let decided = decided(ending, &record);
-            let found = after(&decided, record).unwrap();
-            assert_eq!(found.expiration, Field::Value(seconds(3_600)));
         }
     }
 
@@ -583,32 +481,27 @@ mod tests {
 
     #[test]
     fn the_response_is_not_in_the_debug_output_of_a_decision() {
-        let decision = decision(responds("\"s3cr3t\""));
+        let decision = decision(responds("\"s3cr3t\"", None));
         let decided = decision.about(&held(), NOW, false).unwrap();
         assert!(!format!("{decision:?}{decided:?}").contains("s3cr3t"));
     }
 
     #[test]
     fn only_a_claim_under_hold_without_an_end_is_held() {
-        let kept = |seconds_after: i64, lease: i64| Record {
-            expiration: Field::Value(seconds(315_360_000 + seconds_after)),
-            ..claim_of(me(), now_plus(lease))
-        };
-        let failed = Record {
-            failure: Field::Value("Timeout".to_owned()),
-            ..kept(1, -500)
-        };
         // `NOW` is half a second after a full second.
-        for (record, expected) in [
-            (kept(0, -500), true),
-            (kept(-1, -500), false),
-            (kept(10, 0), false),
-            (kept(10, 60_000), false),
-            (failed, false),
-            (completed("7"), false),
-            (Record::default(), false),
+        for (text, expected) in [
+            ("mine[expiration=315360000 lease=-500]", true),
+            ("mine[expiration=315359999 lease=-500]", false),
+            ("mine[expiration=315360010 lease=0]", false),
+            ("mine[expiration=315360010 lease=60000]", false),
+            (
+                "mine[expiration=315360001 lease=-500 failure=Timeout]",
+                false,
+            ),
+            ("done", false),
+            ("blank", false),
         ] {
-            assert_eq!(is_held(&record, NOW), expected, "{record:?}");
+            assert_eq!(is_held(&record(text).unwrap(), NOW), expected, "{text}");
         }
     }
 }

@@ -14,7 +14,7 @@
 //! - [`policy`]: what the user decides. [`Attempt::time_limit`]: how long one request may take.
 //!
 //! The rules, with their reasons, are in `docs/reference/protocol.md`. [`Attempt`] has the example of a whole call, and the tables in
-//! `step/tests` show each decision.
+//! `step/tests` and `tables` show each decision.
 
 mod breaker;
 mod classify;
@@ -30,6 +30,8 @@ mod plain;
 pub mod policy;
 mod requests;
 mod run;
+#[cfg(test)]
+pub(crate) mod script;
 mod step;
 mod steps;
 

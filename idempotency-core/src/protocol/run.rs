@@ -84,82 +84,13 @@ fn is_reported(failure: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::call;
+    use super::super::script::{check_records, show_run};
     use super::*;
 
-    fn claim() -> Record {
-        Record {
-            status: Field::Value(Status::InProgress),
-            in_progress_expiration: Field::Value(EpochMillis::new(7)),
-            ..Record::default()
-        }
-    }
-
     #[test]
-    fn a_run_on_no_record_or_on_a_result_is_the_first() {
-        let completed = Record {
-            status: Field::Value(Status::Completed),
-            ..claim()
-        };
-        let failed = Record {
-            failure: Field::Value("Timeout".to_owned()),
-            ..claim()
-        };
-        for replaced in [None, Some(&completed), Some(&failed)] {
-            assert_eq!(
-                Run::replacing(replaced, &call()),
-                Run::First,
-                "{replaced:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_run_on_a_claim_without_a_result_is_a_rerun() {
-        let rerun = |at| Run::Rerun { lease_ended: at };
-        let run = Run::replacing(Some(&claim()), &call());
-        assert_eq!(run, rerun(Some(EpochMillis::new(7))));
-        for lease in [Field::Absent, Field::Unreadable] {
-            let of_another_language = Record {
-                in_progress_expiration: lease,
-                ..claim()
-            };
-            let run = Run::replacing(Some(&of_another_language), &call());
-            assert_eq!(run, rerun(None));
-        }
-    }
-
-    #[test]
-    fn a_run_after_a_failure_is_the_first_only_if_no_earlier_effect_is_unreported() {
-        for (failure, run) in [
-            ("unreported", Run::Unknown),
-            ("unreported: shop::Timeout", Run::Unknown),
-            ("ResolvedByOperator", Run::Unknown),
-            ("shop::Unreported", Run::First),
-            ("not started", Run::First),
-            ("not run", Run::Unknown),
-            ("step not recorded: Timeout", Run::Unknown),
-        ] {
-            let failed = Record {
-                failure: Field::Value(failure.to_owned()),
-                ..claim()
-            };
-            assert_eq!(Run::replacing(Some(&failed), &call()), run, "{failure}");
-        }
-        let unreadable = Record {
-            failure: Field::Unreadable,
-            ..claim()
-        };
-        let run = Run::replacing(Some(&unreadable), &call());
-        assert_eq!(run, Run::Unknown);
-    }
-
-    #[test]
-    fn a_claim_that_replaced_its_own_earlier_send_does_not_know_what_that_one_replaced() {
-        let own = Record {
-            owner: Field::Value(call().owner),
-            ..claim()
-        };
-        assert_eq!(Run::replacing(Some(&own), &call()), Run::Unknown);
+    fn a_run_is_the_first_only_if_no_earlier_effect_is_unreported() {
+        check_records(include_str!("tables/run.txt"), |replaced, call| {
+            show_run(Run::replacing(replaced, call))
+        });
     }
 }

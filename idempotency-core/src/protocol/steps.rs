@@ -314,122 +314,67 @@ impl Default for StepRetry {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Input;
     use super::super::condition::held_by;
-    use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus};
+    use super::super::fixtures::{NOW, call, me, now_plus};
+    use super::super::script::{check_rows, input, play, time};
     use super::*;
 
+    /// Returns a ledger with these recorded steps.
     fn ledger(recorded: &[(&str, &str)]) -> StepLedger {
         let recorded = recorded.iter();
         let recorded = recorded.map(|(name, result)| ((*name).to_owned(), Data::new(*result)));
         StepLedger::new(recorded.collect(), now_plus(30_000))
     }
 
-    fn refused(refusal: StepRefusal) -> StepStart {
-        StepStart::Refused(refusal)
+    fn end(name: &str) -> StepEnd {
+        let ends = [
+            StepEnd::Recorded,
+            StepEnd::TooLarge,
+            StepEnd::NotRecorded,
+            StepEnd::ClaimLost,
+        ];
+        let found = ends.into_iter().find(|end| format!("{end:?}") == name);
+        found.unwrap_or_else(|| panic!("`{name}` is no end of a step"))
     }
 
     #[test]
-    fn a_recorded_step_gives_its_result_and_any_other_runs() {
-        let mut ledger = ledger(&[("a", "1")]);
-        assert_eq!(ledger.start(NOW, "a"), StepStart::Recorded(Data::new("1")));
-        assert_eq!(ledger.start(NOW, "b"), StepStart::Run);
-    }
-
-    #[test]
-    fn a_name_is_used_once_in_a_run() {
-        let mut ledger = ledger(&[("a", "1")]);
-        ledger.start(NOW, "a");
-        assert_eq!(ledger.start(NOW, "a"), refused(StepRefusal::SameName));
-        ledger.start(NOW, "b");
-        ledger.failed();
-        assert_eq!(ledger.start(NOW, "b"), refused(StepRefusal::SameName));
+    fn the_ledger_knows_which_step_runs_and_how_the_steps_ended() {
+        check_rows(include_str!("tables/ledger.txt"), |row| {
+            let (recorded, script) = row.split_once(" | ").unwrap_or(("", row));
+            let recorded = recorded.split('+').map(|name| (name, "1"));
+            let (mut ledger, mut now) = (ledger(&recorded.collect::<Vec<_>>()), NOW);
+            play(script, |input| {
+                let (word, about) = input.split_once(' ').unwrap_or((input, ""));
+                match word {
+                    "start" => match ledger.start(now, about) {
+                        StepStart::Recorded(result) => {
+                            assert_eq!(result, Data::new("1"));
+                            return "recorded".to_owned();
+                        }
+                        StepStart::Run => return "run".to_owned(),
+                        StepStart::Refused(why) => return format!("{why:?}"),
+                    },
+                    "end?" => return format!("{:?}", ledger.end()),
+                    "refusal?" => return format!("{:?}", ledger.refusal(now)),
+                    "unused?" => return format!("{:?}", ledger.unused().collect::<Vec<_>>()),
+                    "failed" => ledger.failed(),
+                    "recorded" => ledger.recorded(end(about)),
+                    "close" => ledger.close(),
+                    at => now = time(at.trim_start_matches('@')),
+                }
+                String::new()
+            })
+        });
     }
 
     #[test]
     fn a_name_has_at_least_one_byte_and_at_most_128() {
+        let refused = StepStart::Refused(StepRefusal::NameLength);
         let mut ledger = ledger(&[]);
-        assert_eq!(ledger.start(NOW, ""), refused(StepRefusal::NameLength));
+        assert_eq!(ledger.start(NOW, ""), refused);
         assert_eq!(ledger.start(NOW, &"n".repeat(128)), StepStart::Run);
-        let too_long = "n".repeat(129);
-        assert_eq!(
-            ledger.start(NOW, &too_long),
-            refused(StepRefusal::NameLength)
-        );
-    }
-
-    #[test]
-    fn no_step_runs_on_an_expired_lease_but_a_recorded_one_is_used() {
-        let mut ledger = ledger(&[("a", "1")]);
-        assert_eq!(ledger.start(now_plus(30_000), "b"), StepStart::Run);
-        let late = now_plus(30_001);
-        assert_eq!(ledger.start(late, "c"), refused(StepRefusal::LeaseExpired));
-        assert_eq!(ledger.start(late, "a"), StepStart::Recorded(Data::new("1")));
-    }
-
-    #[test]
-    fn no_step_runs_after_one_that_found_its_claim_gone() {
-        let mut ledger = ledger(&[]);
-        ledger.start(NOW, "a");
-        ledger.recorded(StepEnd::ClaimLost);
-        assert_eq!(ledger.start(NOW, "b"), refused(StepRefusal::ClaimLost));
-        assert_eq!(ledger.end(), Some(StepEnd::ClaimLost));
-    }
-
-    #[test]
-    fn no_step_starts_after_the_end_of_the_handler() {
-        let mut ledger = ledger(&[("a", "1")]);
-        assert_eq!(ledger.start(NOW, "b"), StepStart::Run);
-        ledger.failed();
-        ledger.close();
-        for name in ["a", "b", "c"] {
-            let start = ledger.start(NOW, name);
-            assert_eq!(start, refused(StepRefusal::HandlerEnded));
-        }
-        assert_eq!(ledger.end(), None, "what the call decided stays true");
-    }
-
-    #[test]
-    fn a_step_is_tried_again_only_while_the_run_may_begin_an_effect() {
-        let mut ledger = ledger(&[]);
-        ledger.start(NOW, "a");
-        ledger.start(NOW, "b");
-        assert_eq!(ledger.refusal(now_plus(30_000)), None);
-        let late = ledger.refusal(now_plus(30_001));
-        assert_eq!(late, Some(StepRefusal::LeaseExpired));
-        ledger.recorded(StepEnd::ClaimLost);
-        assert_eq!(ledger.refusal(NOW), Some(StepRefusal::ClaimLost));
-        ledger.close();
-        assert_eq!(ledger.refusal(NOW), Some(StepRefusal::HandlerEnded));
-    }
-
-    #[test]
-    fn the_end_of_a_run_is_that_of_its_worst_step() {
-        let mut ledger = ledger(&[("z", "1")]);
-        assert_eq!(ledger.end(), None);
-        ledger.start(NOW, "z");
-        assert_eq!(ledger.end(), None, "no step ran");
-        ledger.start(NOW, "a");
-        assert_eq!(ledger.end(), Some(StepEnd::NotRecorded), "it is running");
-        ledger.failed();
-        assert_eq!(ledger.end(), None, "it has no result");
-        ledger.start(NOW, "b");
-        ledger.recorded(StepEnd::Recorded);
-        assert_eq!(ledger.end(), Some(StepEnd::Recorded));
-        for end in [StepEnd::TooLarge, StepEnd::NotRecorded] {
-            let mut ledger = ledger.clone();
-            ledger.start(NOW, "c");
-            ledger.recorded(end);
-            ledger.start(NOW, "d");
-            ledger.recorded(StepEnd::Recorded);
-            assert_eq!(ledger.end(), Some(end));
-        }
-    }
-
-    #[test]
-    fn steps_that_a_run_does_not_ask_for_are_known() {
-        let mut ledger = ledger(&[("a", "1"), ("b", "2"), ("c", "3")]);
-        ledger.start(NOW, "b");
-        assert!(ledger.unused().eq(["a", "c"]));
+        assert_eq!(ledger.start(NOW, &"n".repeat(129)), refused);
     }
 
     #[test]
@@ -446,24 +391,6 @@ mod tests {
         StepWrite::begin(&call(), now_plus(30_000), "reserve", &Data::new("7"))
     }
 
-    fn failed(maybe_applied: bool, kind: WriteErrorKind) -> WriteResult {
-        WriteResult::Failed {
-            maybe_applied,
-            kind,
-        }
-    }
-
-    fn condition_failed(existing: Option<crate::record::Record>) -> WriteResult {
-        WriteResult::ConditionFailed {
-            existing,
-            maybe_applied: false,
-        }
-    }
-
-    fn end_of(result: WriteResult) -> ControlFlow<StepEnd, Duration> {
-        begin().step(NOW, result)
-    }
-
     #[test]
     fn a_result_is_written_under_the_fence() {
         let step = Write::Step {
@@ -472,54 +399,29 @@ mod tests {
         };
         assert_eq!(begin().write(), &step);
         assert_eq!(begin().condition(), held_by(&me()));
-        let recorded = end_of(WriteResult::APPLIED);
-        assert_eq!(recorded, ControlFlow::Break(StepEnd::Recorded));
     }
 
     #[test]
-    fn a_refused_result_means_that_the_claim_is_gone() {
-        let lost = ControlFlow::Break(StepEnd::ClaimLost);
-        let taken_over = claim_of(another(), now_plus(60_000));
-        for existing in [None, Some(taken_over), Some(completed("1"))] {
-            assert_eq!(end_of(condition_failed(existing)), lost);
-        }
-        // The condition holds for this record, and yet it failed.
-        let own = claim_of(me(), now_plus(30_000));
-        let unknown = ControlFlow::Break(StepEnd::NotRecorded);
-        assert_eq!(end_of(condition_failed(Some(own))), unknown);
-    }
-
-    #[test]
-    fn a_result_is_written_four_times_at_most() {
-        let mut write = begin();
-        for _ in 0..3 {
-            let lost = failed(true, WriteErrorKind::Transient);
-            assert!(write.step(NOW, lost).is_continue());
-            assert_eq!(write.write(), begin().write(), "the same write");
-        }
-        let end = write.step(NOW, failed(true, WriteErrorKind::Transient));
-        assert_eq!(end, ControlFlow::Break(StepEnd::NotRecorded));
-    }
-
-    #[test]
-    fn a_result_is_written_again_only_if_the_pause_leaves_more_than_the_reply_reserve() {
-        let lost_at = |milliseconds| {
-            let lost = failed(true, WriteErrorKind::Transient);
-            begin().step(now_plus(milliseconds), lost)
-        };
-        assert!(lost_at(29_774).is_continue());
-        assert_eq!(lost_at(29_775), ControlFlow::Break(StepEnd::NotRecorded));
-    }
-
-    #[test]
-    fn a_result_that_the_store_will_never_accept_is_not_written_again() {
-        let too_large = end_of(failed(false, WriteErrorKind::TooLarge));
-        assert_eq!(too_large, ControlFlow::Break(StepEnd::TooLarge));
-        let permanent = end_of(failed(false, WriteErrorKind::Permanent));
-        assert_eq!(permanent, ControlFlow::Break(StepEnd::NotRecorded));
-        // Its condition does not hold, and the record that refused it could not be read.
-        let refused = end_of(failed(false, WriteErrorKind::Refused));
-        assert_eq!(refused, ControlFlow::Break(StepEnd::ClaimLost));
+    fn the_write_of_a_result_ends_as_its_replies_say() {
+        check_rows(include_str!("tables/step_write.txt"), |script| {
+            let (mut write, mut now) = (begin(), NOW);
+            play(script, |text| {
+                if let Some(at) = text.strip_prefix('@') {
+                    now = time(at);
+                    return String::new();
+                }
+                let Input::Written(result) = input(text, false) else {
+                    panic!("`{text}` is no reply");
+                };
+                match write.step(now, result) {
+                    ControlFlow::Break(end) => format!("{end:?}"),
+                    ControlFlow::Continue(pause) => {
+                        assert_eq!(write.write(), begin().write(), "the same write");
+                        format!("pause {}", pause.as_millis())
+                    }
+                }
+            })
+        });
     }
 
     #[test]
@@ -532,27 +434,25 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_tried_as_often_as_its_policy_says() {
-        assert_eq!(StepRetry::default().pause(1, None), None);
-        assert_eq!(StepRetry::tries(0), StepRetry::tries(1));
-        let retry = StepRetry::tries(3);
-        assert_eq!(retry.pause(1, None), Some(millis(100)));
-        assert_eq!(retry.pause(2, None), Some(millis(200)));
-        assert_eq!(retry.pause(3, None), None);
-    }
-
-    #[test]
-    fn a_pause_doubles_up_to_five_seconds() {
-        let retry = StepRetry::tries(u32::MAX).first_pause(millis(1_500));
-        assert_eq!(retry.pause(2, None), Some(millis(3_000)));
-        assert_eq!(retry.pause(3, None), Some(millis(5_000)));
-        assert_eq!(retry.pause(u32::MAX - 1, None), Some(millis(5_000)));
-    }
-
-    #[test]
-    fn a_step_is_tried_again_only_if_the_pause_and_the_reply_reserve_are_left() {
-        let retry = StepRetry::tries(2);
-        assert_eq!(retry.pause(1, Some(millis(301))), Some(millis(100)));
-        assert_eq!(retry.pause(1, Some(millis(300))), None);
+    fn a_step_is_tried_as_often_as_its_policy_says_while_the_pause_and_the_reply_reserve_are_left()
+    {
+        let three = StepRetry::tries(3);
+        let long = StepRetry::tries(u32::MAX).first_pause(millis(1_500));
+        for (retry, tried, left, pause) in [
+            (StepRetry::default(), 1, None, None),
+            (StepRetry::tries(0), 1, None, None),
+            (three, 1, None, Some(100)),
+            (three, 2, None, Some(200)),
+            (three, 3, None, None),
+            (three, 1, Some(301), Some(100)),
+            (three, 1, Some(300), None),
+            // A pause doubles up to five seconds.
+            (long, 2, None, Some(3_000)),
+            (long, 3, None, Some(5_000)),
+            (long, u32::MAX - 1, None, Some(5_000)),
+        ] {
+            let found = retry.pause(tried, left.map(millis));
+            assert_eq!(found, pause.map(millis), "{retry:?} {tried} {left:?}");
+        }
     }
 }

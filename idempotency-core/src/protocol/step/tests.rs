@@ -1,14 +1,12 @@
 //! The tests of the state machine: tables of scripts, and what a script cannot say.
 
-mod script;
-
 use super::super::condition::{Condition, takeover};
 use super::super::fixtures::{NOW, another, call, claim_of, me, now_plus};
 use super::super::policy::OnTimeout;
-use super::super::{Change, HandlerResult, Write};
+use super::super::script::{check, check_records};
+use super::super::{Change, HandlerResult, Write, classify};
 use super::*;
 use crate::record::{Data, Field, Record};
-use script::{check, check_records};
 
 #[test]
 fn a_call_claims_its_key() {
@@ -67,7 +65,10 @@ fn staged_writes_and_the_completion_are_one_transaction() {
 
 #[test]
 fn a_record_means_to_a_call_what_the_policies_say() {
-    check_records(include_str!("tests/records.txt"));
+    check_records(include_str!("tests/records.txt"), |record, call| {
+        let record = record.expect("a row has a record");
+        format!("{:?}", classify(record, NOW, call))
+    });
 }
 
 const MISS: Input = Input::Local(None);

@@ -9,7 +9,7 @@
 //! - Times are milliseconds after [`NOW`], and seconds after its whole second for the end of a window. `@9000` sets the time of the
 //!   inputs that follow it.
 //! - `300x(a & b)` repeats inputs.
-//! - A record is one of `mine`, `other`, `done` and `blank` (see [`base`]) with changes: `done[data=42 owner=-]`. `-` is an absent
+//! - A record is one of `mine`, `other`, `done`, `held` and `blank` (see [`base`]) with changes: `done[data=42 owner=-]`. `-` is an absent
 //!   attribute, and `?` one of a wrong type.
 //! - A reply to a write is `applied`, `met` with the record that failed the condition, `rejected`, or `fails` with a kind. `applied` says
 //!   that a claim replaced nothing; `applied-blind` does not say it. `met-late`, `rejected-late` and `lost` are the same after a send that
@@ -20,38 +20,55 @@
 
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use super::super::super::classify::classify;
-use super::super::super::condition::{Condition, Operand, claimable, held_by, replaceable};
-use super::super::super::fixtures::{
-    NOW, another, call, claim_of, completed, me, now_plus, seconds,
-};
-use super::super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
-use super::super::super::{
-    Admission, CallEnd, Change, Consistency, HandlerEnd, HandlerResult, Refusal, RefusalDetail,
-    Resolution, Stage, StepEnd, Write, WriteErrorKind, WriteResult,
-};
-use super::super::*;
-use crate::record::{Attribute, Data, Field, OwnerToken, Record, Status, StoredEvent};
+use super::condition::{Condition, Operand, claimable, held_by, replaceable};
+use super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
+use super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
+use super::*;
+use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 
-/// Plays each row of the table, and panics with the rows that do not hold.
+/// Plays each row of the table with a call, and panics with the rows that do not hold.
 pub(super) fn check(table: &str) {
-    check_rows(table, play);
-}
-
-/// Checks what each record of the table means to its call, and panics with the rows that do not hold.
-pub(super) fn check_records(table: &str) {
     check_rows(table, |row| {
-        let (words, row) = row.split_once(" | ").unwrap_or(("", row));
-        let (text, expected) = row.split_once(" -> ").expect("a row has a state");
-        let record = record(text).expect("a row has a record");
-        let found = format!("{:?}", classify(&record, NOW, &terms(words)));
-        let differs = || format!("expected `{expected}`, found `{found}`");
-        (found == expected).then_some(()).ok_or_else(differs)
+        let (words, script) = with_terms(row);
+        let (attempt, mut effect) = Attempt::begin(terms(words));
+        let (mut attempt, mut now) = (Some(attempt), NOW);
+        play(script, |text| {
+            let (first, about) = text.split_once(' ').unwrap_or((text, ""));
+            if let Some(at) = text.strip_prefix('@') {
+                now = time(at);
+            } else if let Some(question) = first.strip_suffix('?') {
+                return ask(attempt.as_ref().expect("it plays"), now, question, about);
+            } else {
+                let claims = matches!(effect, Effect::Write(Write::Put(_), _));
+                let before = attempt.take().expect("it plays");
+                let (after, next) = before.step(now, input(text, claims));
+                (attempt, effect) = (Some(after), next);
+            }
+            show(&effect, now)
+        })
     });
 }
 
-fn check_rows(table: &str, check: impl Fn(&str) -> Result<(), String>) {
+/// Checks what each record of the table means to its call, and panics with the rows that do not hold.
+pub(super) fn check_records(table: &str, of: impl Fn(Option<&Record>, &CallTerms) -> String) {
+    check_each(table, |row| {
+        let (words, record) = with_terms(row);
+        of(self::record(record).as_ref(), &terms(words))
+    });
+}
+
+/// Checks that each row is `input -> shown`, and panics with the rows that do not hold.
+pub(super) fn check_each(table: &str, shown: impl Fn(&str) -> String) {
+    check_rows(table, |row| {
+        let (input, expected) = row.split_once(" -> ").expect("a row has a result");
+        same(&shown(input), expected)
+    });
+}
+
+/// Checks each row of the table, and panics with the rows that do not hold.
+pub(crate) fn check_rows(table: &str, check: impl Fn(&str) -> Result<(), String>) {
     let mut failures = String::new();
     let mut name = String::new();
     let mut played = 0;
@@ -86,33 +103,26 @@ fn rows(table: &str) -> Vec<String> {
     rows
 }
 
-/// Plays one row. Returns the first part that does not hold.
-fn play(row: &str) -> Result<(), String> {
-    let (words, script) = row.split_once(" | ").unwrap_or(("", row));
-    let (mut attempt, mut effect) = Attempt::begin(terms(words));
-    let mut now = NOW;
+/// Plays one script: `take` takes an input, and returns what a part that ends with it must show. Returns the first part that does not
+/// hold.
+pub(crate) fn play(script: &str, mut take: impl FnMut(&str) -> String) -> Result<(), String> {
     for part in script.split("; ") {
         let (inputs, expected) = part.split_once(" -> ").expect("a part has an effect");
-        let mut answer = None;
-        for text in inputs.split(", ").flat_map(repeated) {
-            let (first, about) = text.split_once(' ').unwrap_or((text, ""));
-            if let Some(time) = text.strip_prefix('@') {
-                now = now_plus(number(time));
-            } else if let Some(question) = first.strip_suffix('?') {
-                answer = Some(ask(&attempt, now, question, about));
-            } else {
-                let claims = matches!(effect, Effect::Write(Write::Put(_), _));
-                (attempt, effect) = attempt.step(now, input(text, claims));
-            }
-        }
-        let found = answer.unwrap_or_else(|| show(&effect, now));
-        if found != expected {
-            return Err(format!(
-                "after `{inputs}` expected `{expected}`, found `{found}`"
-            ));
-        }
+        let shown = inputs.split(", ").flat_map(repeated).map(&mut take).last();
+        same(&shown.unwrap_or_default(), expected)
+            .map_err(|differs| format!("after `{inputs}` {differs}"))?;
     }
     Ok(())
+}
+
+fn same(found: &str, expected: &str) -> Result<(), String> {
+    let differs = || format!("expected `{expected}`, found `{found}`");
+    (found == expected).then_some(()).ok_or_else(differs)
+}
+
+/// Returns the terms of a row, and the rest of it.
+fn with_terms(row: &str) -> (&str, &str) {
+    row.split_once(" | ").unwrap_or(("", row))
 }
 
 fn repeated(text: &str) -> Vec<&str> {
@@ -128,9 +138,14 @@ fn repeated(text: &str) -> Vec<&str> {
     }
 }
 
-fn number(text: &str) -> i64 {
+pub(super) fn number(text: &str) -> i64 {
     text.parse()
         .unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+/// Returns the time that is this many milliseconds after [`NOW`].
+pub(crate) fn time(text: &str) -> EpochMillis {
+    now_plus(number(text))
 }
 
 /// Returns the value that this text stands for: a space in it is written as `_`.
@@ -157,7 +172,7 @@ fn terms(words: &str) -> CallTerms {
             "window" => policy.expires_after = millis(),
             "lease" => policy.lease = millis(),
             "store-timeout" => policy.store_timeout = millis(),
-            "deadline" => call.deadline = (value != "-").then(|| now_plus(number(value))),
+            "deadline" => call.deadline = (value != "-").then(|| time(value)),
             "validation" => call.validation = Some(value.to_owned()),
             "operation" => call.operation = Some(value.to_owned()),
             "event" => call.event = StoredEvent::all(value),
@@ -168,7 +183,7 @@ fn terms(words: &str) -> CallTerms {
 }
 
 /// Returns the input with this text. `claims` says that it answers a claim.
-fn input(text: &str, claims: bool) -> Input {
+pub(super) fn input(text: &str, claims: bool) -> Input {
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let applied = |replaced, maybe_again| WriteResult::Applied {
         replaced,
@@ -200,7 +215,7 @@ fn input(text: &str, claims: bool) -> Input {
         "leader-done" => return Input::LeaderDone(record(rest)),
         "admitted" => return Input::Circuit(Admission::Admitted),
         "open" => {
-            let until = now_plus(number(rest));
+            let until = time(rest);
             return Input::Circuit(Admission::Open { until });
         }
         "reads" => return Input::Read(record(rest)),
@@ -257,7 +272,7 @@ fn handler(end: &str, staged: bool) -> Input {
 }
 
 /// Returns the progress of a leader: `running 20000`, or `waiting round 1 for 60000 20000`.
-fn in_flight(text: &str) -> InFlight {
+pub(crate) fn in_flight(text: &str) -> InFlight {
     let (stage, until) = text.rsplit_once(' ').expect("a stage and its end");
     let words: Vec<&str> = stage.split(' ').collect();
     let stage = match words[..] {
@@ -265,12 +280,12 @@ fn in_flight(text: &str) -> InFlight {
         ["running"] => Stage::Running,
         ["storing"] => Stage::Storing,
         ["waiting", "round", round, "for", until] => Stage::Waiting {
-            until: Some(now_plus(number(until))),
+            until: Some(time(until)),
             round: round.parse().expect("a round"),
         },
         _ => panic!("`{text}` is no progress"),
     };
-    let until = now_plus(number(until));
+    let until = time(until);
     InFlight { stage, until }
 }
 
@@ -280,12 +295,16 @@ fn base(name: &str) -> Record {
         "mine" => claim_of(me(), now_plus(30_000)),
         "other" => claim_of(another(), now_plus(-1)),
         "done" => completed("7"),
+        "held" => {
+            let held = "mine[expiration=300000000 lease=-1 validation=v operation=shop::charge]";
+            record(held).expect("it is a record")
+        }
         "blank" => Record::default(),
         _ => panic!("`{name}` is no record"),
     }
 }
 
-fn record(text: &str) -> Option<Record> {
+pub(super) fn record(text: &str) -> Option<Record> {
     if matches!(text, "" | "none") {
         return None;
     }
@@ -296,9 +315,7 @@ fn record(text: &str) -> Option<Record> {
         let (attribute, value) = change.split_once('=').expect("attribute=value");
         match attribute {
             "expiration" => record.expiration = field(value, |value| seconds(number(value))),
-            "lease" => {
-                record.in_progress_expiration = field(value, |value| now_plus(number(value)))
-            }
+            "lease" => record.in_progress_expiration = field(value, |value| time(value)),
             "status" => {
                 record.status = field(value, |value| match value {
                     "completed" => Status::Completed,
@@ -340,22 +357,24 @@ fn ask(attempt: &Attempt, now: EpochMillis, question: &str, about: &str) -> Stri
     match question {
         "limit" => attempt.time_limit(now).as_millis().to_string(),
         "progress" => attempt.in_flight().map_or("none".to_owned(), progress),
-        "run" => match attempt.run() {
-            Some(Run::Rerun { lease_ended }) => {
-                format!(
-                    "rerun after {}",
-                    lease_ended.map_or("none".to_owned(), millis)
-                )
-            }
-            run => format!("{run:?}"),
-        },
+        "run" => attempt.run().map_or("none".to_owned(), show_run),
         "steps" => attempt.steps().map_or("none".to_owned(), steps),
         "store" => format!("{:?}", attempt.store_reply(&input(about, false))),
         _ => panic!("`{question}` is no question"),
     }
 }
 
-fn progress(progress: InFlight) -> String {
+pub(super) fn show_run(run: Run) -> String {
+    match run {
+        Run::Rerun { lease_ended } => {
+            let ended = lease_ended.map_or("none".to_owned(), millis);
+            format!("rerun after {ended}")
+        }
+        run => format!("{run:?}"),
+    }
+}
+
+pub(crate) fn progress(progress: InFlight) -> String {
     let until = millis(progress.until);
     match progress.stage {
         Stage::Claiming => format!("claiming {until}"),
@@ -368,7 +387,7 @@ fn progress(progress: InFlight) -> String {
     }
 }
 
-fn millis(time: EpochMillis) -> String {
+pub(super) fn millis(time: EpochMillis) -> String {
     (time.get() - NOW.get()).to_string()
 }
 
@@ -528,7 +547,7 @@ fn show_record(record: &Record) -> String {
 }
 
 /// Shows each attribute that differs.
-fn show_changes(record: &Record, base: &Record) -> Vec<String> {
+pub(super) fn show_changes(record: &Record, base: &Record) -> Vec<String> {
     let (shown, base) = (attributes(record), attributes(base));
     let differs = shown
         .into_iter()
