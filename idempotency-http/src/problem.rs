@@ -352,25 +352,17 @@ mod tests {
 
     #[test]
     fn a_rejection_is_a_refusal_of_the_request_only_if_every_reason_is_a_condition() {
-        let (condition, text) = (
-            RejectedWrite::CONDITION,
-            ErrorKind::TransactionRejected.client_message(),
-        );
+        let text = ErrorKind::TransactionRejected.client_message();
         assert!(!text.contains("condition") && text.contains("nothing was changed"));
-        for (codes, reason, detail) in [
-            (
-                &[condition][..],
-                Reason::Rejected,
-                "a condition on the data",
-            ),
-            (
-                &[condition, condition],
-                Reason::Rejected,
-                "a condition on the data",
-            ),
-            (&["ValidationError"], Reason::Misconfigured, text),
-            (&[condition, "AccessDenied"], Reason::Misconfigured, text),
-            (&[], Reason::Misconfigured, text),
+        let condition = RejectedWrite::CONDITION;
+        let refused = (Reason::Rejected, "a condition on the data");
+        let misconfigured = (Reason::Misconfigured, text);
+        for (codes, (reason, detail)) in [
+            (&[condition][..], refused),
+            (&[condition, condition], refused),
+            (&["ValidationError"], misconfigured),
+            (&[condition, "AccessDenied"], misconfigured),
+            (&[], misconfigured),
         ] {
             let writes = codes.iter().map(|code| RejectedWrite::new(0, "put", *code));
             let rejection = Rejection::new(2, writes.collect());
