@@ -7,6 +7,7 @@ mod bodies;
 mod errors;
 mod events;
 mod keys;
+mod requests;
 mod stack;
 
 use std::convert::Infallible;
@@ -29,11 +30,18 @@ use idempotency_core::store::{MemoryStore, Store};
 use idempotency_core::system::SystemRandom;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_http::{
-    Call, ClientReply, Host, HttpIdempotencyLayer, HttpOperation, HttpOperationBuilder, Place,
-    ReceivedRequest, ResponseBody, Variables, ViewError,
+    Host, HttpIdempotencyLayer, HttpOperation, HttpOperationBuilder, Place, ReceivedRequest,
+    ResponseBody, Unstorable, Variables,
 };
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// Every rule for a response that cannot be stored.
+pub(crate) const RULES: [Unstorable; 3] = [
+    Unstorable::Complete,
+    Unstorable::Release,
+    Unstorable::Refuse,
+];
 
 /// A clock that stands still at [`NOW`], unless the test moves it.
 #[derive(Default)]
@@ -279,20 +287,6 @@ pub(crate) fn start(app: &App) -> impl Future + use<> {
     let mut context = Context::from_waker(Waker::noop());
     assert!(running.as_mut().poll(&mut context).is_pending());
     running
-}
-
-/// Runs a handler for a request in memory with an empty object.
-pub(crate) async fn run_in_memory<R, E, F: Future<Output = Result<R, E>>>(
-    operation: &HttpOperation,
-    store: &Arc<MemoryStore>,
-    head: Builder,
-    handler: impl FnOnce(Call) -> F,
-    view: impl FnOnce(&R) -> Result<Response<Bytes>, ViewError>,
-) -> Result<ClientReply<R>, E> {
-    let (parts, _) = of(head, "").into_parts();
-    let request = ReceivedRequest::new(&parts, b"{}");
-    let call = operation.call(Ok(place(backend_over(store))), &request);
-    call.run(handler, view).await
 }
 
 /// Returns a response of this status with this text.
