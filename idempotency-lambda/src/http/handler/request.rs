@@ -305,7 +305,7 @@ mod tests {
     fn key_by_caller(caller: &str, event: &impl HttpEvent) -> Option<String> {
         let operation = HttpOperation::builder("shop::pay")
             .variables(Variables::default())
-            .key("requestContext.stage")
+            .key("body")
             .caller(caller)
             .build()
             .unwrap();
@@ -332,6 +332,29 @@ mod tests {
             assert_eq!(of_typed.is_some(), is_in_typed, "{caller}");
             assert!(!is_in_raw || !is_in_typed || of_raw == of_typed, "{caller}");
         }
+    }
+
+    #[test]
+    fn a_user_of_an_identity_pool_is_one_caller_through_an_http_api_and_a_rest_api() {
+        let arn = "arn:aws:sts::123456789012:assumed-role/PoolUser/CognitoIdentityCredentials";
+        let key = |id: Option<&str>| {
+            let pool = id.map(|id| json!({ "amr": [], "identityId": id, "identityPoolId": "p" }));
+            let iam = json!({ "userArn": arn, "cognitoIdentity": pool });
+            let (mut http, mut rest) = (v2(), v1());
+            http["requestContext"]["authorizer"] = json!({ "iam": iam });
+            let identity = json!({ "userArn": arn, "cognitoIdentityId": id });
+            rest["requestContext"]["identity"] = identity;
+            let http: ApiGatewayV2httpRequest = serde_json::from_value(http).unwrap();
+            let rest: ApiGatewayProxyRequest = serde_json::from_value(rest).unwrap();
+            let key = key_by_caller("iam_caller(@)", &http);
+            assert_eq!(key, key_by_caller("iam_caller(@)", &rest), "{id:?}");
+            key
+        };
+        let ann = key(Some("eu-central-1:ann"));
+        assert!(ann.is_some());
+        assert_ne!(key(Some("eu-central-1:bob")), ann);
+        // The ARN alone is that of all users of the pool.
+        assert_eq!(key(None), None);
     }
 
     #[test]
