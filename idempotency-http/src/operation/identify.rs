@@ -140,9 +140,7 @@ impl HttpOperation {
     ) -> Result<Option<String>, Box<Problem>> {
         key::of_header(&parts.headers, name).map_err(|malformed| {
             let text = format!("the header `{name}` cannot be used: {}", malformed.text());
-            let error = self
-                .error(ErrorKind::InvalidPayload)
-                .with_detail(text.as_str());
+            let error = self.error_with(ErrorKind::InvalidPayload, text.as_str());
             Box::new(Problem::of_request(Reason::KeyMalformed, text, error))
         })
     }
@@ -161,20 +159,15 @@ impl HttpOperation {
                 complete(&selected).then(|| selected.value.to_canonical())
             }
         };
-        match caller {
-            Some(caller) => Ok(format!(r#","caller":{caller}"#)),
-            None => {
-                let detail = format!("the caller is not known: {}", self.0.caller.place());
-                let error = self.error(ErrorKind::KeyMissing).with_detail(detail);
-                let text = "the client that sends the request is not known, and the request was not processed: \
-                            authenticate, and send it again under the same key";
-                Err(Box::new(Problem::of_request(
-                    Reason::CallerUnknown,
-                    text,
-                    error,
-                )))
-            }
-        }
+        let Some(caller) = caller else {
+            let detail = format!("the caller is not known: {}", self.0.caller.place());
+            let error = self.error_with(ErrorKind::KeyMissing, detail);
+            let text = "the client that sends the request is not known, and the request was not processed: \
+                        authenticate, and send it again under the same key";
+            let problem = Problem::of_request(Reason::CallerUnknown, text, error);
+            return Err(Box::new(problem));
+        };
+        Ok(format!(r#","caller":{caller}"#))
     }
 
     /// Returns the problem of a request without a key.
@@ -191,8 +184,17 @@ impl HttpOperation {
         }
     }
 
+    fn problem(&self, kind: ErrorKind, detail: String) -> Box<Problem> {
+        Box::new(Problem::of_error(self.error_with(kind, detail)))
+    }
+
     pub(crate) fn error(&self, kind: ErrorKind) -> Error {
         Error::new(kind, self.0.operation.key_prefix())
+    }
+
+    /// Returns an error with a text for the operator.
+    pub(crate) fn error_with(&self, kind: ErrorKind, detail: impl Into<String>) -> Error {
+        self.error(kind).with_detail(detail)
     }
 }
 
@@ -216,10 +218,8 @@ impl<'a> Event<'a> {
             Some(payload) => payload,
             none => {
                 let payload = operation.event_of(self.request).map_err(|error| {
-                    let error = operation
-                        .error(ErrorKind::InvalidPayload)
-                        .with_detail(format!("the request as an event: {error}"));
-                    Box::new(Problem::of_error(error))
+                    let detail = format!("the request as an event: {error}");
+                    operation.problem(ErrorKind::InvalidPayload, detail)
                 })?;
                 none.insert(payload)
             }
@@ -232,10 +232,7 @@ impl<'a> Event<'a> {
                 ),
                 error => format!("`{setting}`: {error}"),
             };
-            let error = operation
-                .error(ErrorKind::ExpressionFailed)
-                .with_detail(detail);
-            Box::new(Problem::of_error(error))
+            operation.problem(ErrorKind::ExpressionFailed, detail)
         })
     }
 
@@ -250,18 +247,10 @@ impl<'a> Event<'a> {
             return Ok(None);
         }
         if !complete(&selected) {
-            let missing: Vec<_> = selected
-                .missing
-                .iter()
-                .map(|part| format!("`{part}`"))
-                .collect();
-            let detail = format!(
-                "the `{setting}` `{expression}` lacks {}",
-                missing.join(", ")
-            );
-            let error = self.operation.error(ErrorKind::KeyMissing);
-            let error = error.with_detail(detail);
-            return Err(Box::new(Problem::of_error(error)));
+            let missing = selected.missing.iter().map(|part| format!("`{part}`"));
+            let missing = missing.collect::<Vec<_>>().join(", ");
+            let detail = format!("the `{setting}` `{expression}` lacks {missing}");
+            return Err(self.operation.problem(ErrorKind::KeyMissing, detail));
         }
         Ok(Some(selected.value.to_canonical()))
     }

@@ -76,7 +76,11 @@ where
             let response = inner.call(Request::from_parts(parts, body)).await?;
             return Ok(ClientReply::Own(response.map(ResponseBody::passed)));
         }
-        Err(error) => return Ok(ClientReply::Made(operation.no_place(error))),
+        Err(error) => {
+            return Ok(ClientReply::Made(
+                operation.refuse(&Problem::of_error(error)),
+            ));
+        }
     };
     let context = || host.request_context(&parts);
     let head = ReceivedRequest::new(&parts, b"").with_request_context(&context);
@@ -210,8 +214,7 @@ fn too_large(operation: &HttpOperation) -> Response<Bytes> {
         "the body of the request has more than {limit} bytes, and the request was not processed: send less"
     );
     let detail = format!("the body has more than `max_request_body`, {limit} bytes");
-    let error = operation.error(ErrorKind::InvalidPayload);
-    let error = error.with_detail(detail);
+    let error = operation.error_with(ErrorKind::InvalidPayload, detail);
     operation.refuse(&Problem::of_request(Reason::BodyTooLarge, text, error))
 }
 
@@ -232,8 +235,7 @@ fn unreadable<E: Into<BoxError>>(operation: &HttpOperation, error: Option<E>) ->
         (Reason::RequestUnreadable, text)
     };
     let detail = "the body of the request could not be read to its end";
-    let error = operation.error(ErrorKind::InvalidPayload);
-    let error = error.with_detail(detail);
+    let error = operation.error_with(ErrorKind::InvalidPayload, detail);
     operation.refuse(&Problem::of_request(reason, text, error))
 }
 
