@@ -34,7 +34,7 @@ use idempotency_http::{
     ResponseBody, Unstorable, Variables,
 };
 use tower::util::BoxCloneSyncService;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
 /// Every rule for a response that cannot be stored.
 pub(crate) const RULES: [Unstorable; 3] = [
@@ -136,49 +136,38 @@ pub(crate) fn request() -> Request<Body> {
     of(post(), "{}")
 }
 
-/// A service that a client can send requests to: an [`App`] or an axum `Router`.
-pub(crate) trait Serves:
-    Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone
-{
-}
-
-impl<S> Serves for S where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone
-{
-}
-
 /// Sends a request, and returns the response with its whole body.
-pub(crate) async fn send(service: &impl Serves, request: Request<Body>) -> Response<Bytes> {
-    let response = service.clone().oneshot(request).await.unwrap();
+pub(crate) async fn send(app: &App, request: Request<Body>) -> Response<Bytes> {
+    let response = app.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
     Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
 }
 
 /// Sends the request of [`request`].
-pub(crate) async fn pay(service: &impl Serves) -> Response<Bytes> {
-    send(service, request()).await
+pub(crate) async fn pay(app: &App) -> Response<Bytes> {
+    send(app, request()).await
 }
 
 /// Sends a request, and returns what the client sees.
-pub(crate) async fn answer(service: &impl Serves, request: Request<Body>) -> String {
-    seen(&send(service, request).await)
+pub(crate) async fn answer(app: &App, request: Request<Body>) -> String {
+    seen(&send(app, request).await)
 }
 
 /// Sends requests one after the other, and returns what their clients see.
 pub(crate) async fn answers(
-    service: &impl Serves,
+    app: &App,
     requests: impl IntoIterator<Item = Request<Body>>,
 ) -> Vec<String> {
     let mut answers = Vec::new();
     for request in requests {
-        answers.push(answer(service, request).await);
+        answers.push(answer(app, request).await);
     }
     answers
 }
 
 /// Sends the request of [`request`] two times, and returns what its client sees.
-pub(crate) async fn twice(service: &impl Serves) -> Vec<String> {
-    answers(service, [request(), request()]).await
+pub(crate) async fn twice(app: &App) -> Vec<String> {
+    answers(app, [request(), request()]).await
 }
 
 /// Returns what a client sees of a response, such as `201 paid, replayed`, or `409 in-progress, retry after 1` for a problem.

@@ -3,7 +3,6 @@
 //! Routers, routes and other services that take the layer, and what they make of paths.
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::Request as AxumRequest;
 use axum::extract::rejection::BytesRejection;
 use axum::http::request::Parts;
@@ -87,91 +86,63 @@ pub(crate) fn app(position: &str) -> Router {
     }
 }
 
-fn accepts_gzip() -> Request<Body> {
-    of(post().header("accept-encoding", "gzip"), "{}")
-}
-
-/// A route with a response that is long enough to be compressed.
-fn long_response() -> Router {
-    let pay = async || "x".repeat(100);
-    Router::new().route("/payments", on_post(pay))
-}
-
 #[tokio::test]
-async fn compression_outside_compresses_each_response_for_its_client() {
-    let app = long_response()
-        .layer(layer())
-        .layer(CompressionLayer::new());
-    let first = send(&app, accepts_gzip()).await;
-    assert_eq!(first.headers()["content-encoding"], "gzip");
-    let plain = pay(&app).await;
-    let expected = format!("200 {}, replayed", "x".repeat(100));
-    assert_eq!(seen(&plain), expected);
-    assert!(!plain.headers().contains_key("content-encoding"));
-}
-
-#[tokio::test]
-async fn compression_inside_hides_the_length_so_duplicates_get_an_error() {
-    let app = long_response()
-        .layer(CompressionLayer::new())
-        .layer(layer());
-    let first = send(&app, accepts_gzip()).await;
-    assert_eq!(first.headers()["content-encoding"], "gzip");
-    let second = answer(&app, accepts_gzip()).await;
-    assert_eq!(second, "500 response-unavailable");
-}
-
-#[tokio::test]
-async fn compression_inside_with_collected_streams_replays_gzip_to_every_client() {
-    let collecting = with(|builder| builder.collect_streams(true));
-    let app = long_response()
-        .layer(CompressionLayer::new())
-        .layer(collecting.layer(backend()));
-    let first = send(&app, accepts_gzip()).await;
-    // The client does not accept gzip.
-    let plain = pay(&app).await;
-    assert_eq!(plain.headers()["content-encoding"], "gzip");
-    assert!(seen(&plain).ends_with(", replayed"));
-    assert_eq!(plain.body(), first.body());
-}
-
-fn cors() -> CorsLayer {
-    CorsLayer::new()
-        .allow_origin("https://shop.example".parse::<HeaderValue>().unwrap())
-        .allow_methods([Method::POST])
+async fn compression_outside_serves_each_client_and_inside_it_hides_the_length_or_is_replayed() {
+    // A response that is long enough to be compressed.
+    let route = || Router::new().route("/payments", on_post(async || "x".repeat(100)));
+    let compressed = || route().layer(CompressionLayer::new());
+    let collecting = with(|builder| builder.collect_streams(true)).layer(backend());
+    let outside = route().layer(layer()).layer(CompressionLayer::new());
+    // The last is a mistake: the client does not accept gzip.
+    for (app, duplicate, is_gzip) in [
+        (outside, "xxx, replayed", false),
+        (
+            compressed().layer(layer()),
+            "500 response-unavailable",
+            false,
+        ),
+        (compressed().layer(collecting), ", replayed", true),
+    ] {
+        let app = App::new(app);
+        let first = send(&app, of(post().header("accept-encoding", "gzip"), "{}")).await;
+        assert_eq!(first.headers()["content-encoding"], "gzip");
+        let plain = pay(&app).await;
+        assert!(seen(&plain).ends_with(duplicate), "{duplicate}");
+        let encoding = plain.headers().get("content-encoding");
+        assert_eq!(encoding.is_some(), is_gzip, "{duplicate}");
+        assert_eq!(plain.body() == first.body(), is_gzip, "{duplicate}");
+    }
 }
 
 const ALLOW_ORIGIN: &str = "access-control-allow-origin";
 
 #[tokio::test]
 async fn cors_outside_marks_refusals_and_replays_and_inside_lets_browsers_refuse_errors() {
+    let shop = "https://shop.example";
+    let cors = CorsLayer::new()
+        .allow_origin(HeaderValue::from_static(shop))
+        .allow_methods([Method::POST]);
     for (app, marks_refusals) in [
-        (payments().layer(layer()).layer(cors()), true),
-        (payments().layer(cors()).layer(layer()), false),
+        (payments().layer(layer()).layer(cors.clone()), true),
+        (payments().layer(cors).layer(layer()), false),
     ] {
+        let app = App::new(app);
+        let preflight = Request::options("/payments").header("origin", shop);
+        let preflight = preflight.header("access-control-request-method", "POST");
+        let preflight = send(&app, of(preflight, "")).await;
+        assert_eq!(preflight.status(), 200);
+        assert_eq!(preflight.headers()["access-control-allow-methods"], "POST");
         for (body, expected, is_marked) in [
             ("{}", "200 1", true),
             ("{}", "200 1, replayed", true),
             ("other", "422 key-reused", marks_refusals),
         ] {
-            let from_browser = post().header("origin", "https://shop.example");
-            let response = send(&app, of(from_browser, body)).await;
+            let response = send(&app, of(post().header("origin", shop), body)).await;
             assert_eq!(seen(&response), expected);
             let found = response.headers().contains_key(ALLOW_ORIGIN);
             assert_eq!(found, is_marked, "{expected}");
         }
     }
-}
-
-#[tokio::test]
-async fn a_preflight_passes() {
-    let app = payments().layer(layer()).layer(cors());
-    let preflight = Request::options("/payments")
-        .header("origin", "https://shop.example")
-        .header("access-control-request-method", "POST");
-    let preflight = send(&app, of(preflight, "")).await;
-    assert_eq!(preflight.status(), 200);
-    assert_eq!(preflight.headers()["access-control-allow-methods"], "POST");
 }
 
 /// The headers with which a service answers CORS itself.
@@ -191,9 +162,8 @@ async fn a_service_that_answers_cors_itself_adds_its_headers_to_replays_and_erro
         builder.methods([Method::POST, Method::HEAD])
     });
     let pay = async |headers: HeaderMap| (own_cors(&headers), "paid");
-    let app = Router::new()
-        .route("/payments", axum::routing::any(pay))
-        .layer(operation.layer(backend()));
+    let route = Router::new().route("/payments", axum::routing::any(pay));
+    let app = App::new(route.layer(operation.layer(backend())));
     let (shop, admin) = ("https://shop.example", "https://admin.example");
     let anonymous = || Request::post("/payments").header("idempotency-key", "k-1");
     let head = post().method(Method::HEAD);
@@ -230,6 +200,7 @@ async fn a_router_a_route_and_a_handler_take_the_layer() {
         Router::new().route("/payments", on_post(handler).layer(layer())),
         routed().layer(traced),
     ] {
+        let app = App::new(app);
         for expected in ["200 paid", "200 paid, replayed"] {
             let response = pay(&app).await;
             assert_eq!(seen(&response), expected);
