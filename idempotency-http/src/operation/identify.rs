@@ -28,22 +28,18 @@ pub(crate) enum Head {
 }
 
 /// The event of a request, read when the first expression needs it.
-struct Event<'a> {
+pub(crate) struct Event<'a> {
     operation: &'a HttpOperation,
     request: &'a ReceivedRequest<'a>,
     payload: Option<ParsedPayload>,
 }
 
 impl HttpOperation {
-    /// Returns what the head of a request says about its call. The body of `request` is not looked at.
+    /// Returns what the head of a request says about its call. The body of the request is not looked at.
     ///
     /// A request that runs unprotected is not read into memory. A request with a wrong key, or of an unknown caller, is refused before
     /// its body is read.
-    pub(crate) fn head(&self, request: &ReceivedRequest<'_>) -> Result<Head, Box<Problem>> {
-        self.head_of(&mut Event::new(self, request))
-    }
-
-    fn head_of(&self, event: &mut Event<'_>) -> Result<Head, Box<Problem>> {
+    pub(crate) fn head(&self, event: &mut Event<'_>) -> Result<Head, Box<Problem>> {
         if self.0.operation.is_disabled() {
             return self.without_key().map(Head::Unprotected);
         }
@@ -81,21 +77,12 @@ impl HttpOperation {
         tenant: Option<&str>,
     ) -> Result<Identity, Box<Problem>> {
         let mut event = Event::new(self, request);
-        let head = self.head_of(&mut event)?;
+        let head = self.head(&mut event)?;
         self.identity_of(head, &mut event, tenant)
     }
 
     /// Returns the identity of a request with this head.
-    pub(crate) fn identity_after(
-        &self,
-        head: Head,
-        request: &ReceivedRequest<'_>,
-        tenant: Option<&str>,
-    ) -> Result<Identity, Box<Problem>> {
-        self.identity_of(head, &mut Event::new(self, request), tenant)
-    }
-
-    fn identity_of(
+    pub(crate) fn identity_of(
         &self,
         head: Head,
         event: &mut Event<'_>,
@@ -199,7 +186,7 @@ impl HttpOperation {
 }
 
 impl<'a> Event<'a> {
-    fn new(operation: &'a HttpOperation, request: &'a ReceivedRequest<'a>) -> Self {
+    pub(crate) fn new(operation: &'a HttpOperation, request: &'a ReceivedRequest<'a>) -> Self {
         Self {
             operation,
             request,

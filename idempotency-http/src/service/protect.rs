@@ -15,7 +15,7 @@ use tower_service::Service;
 use super::BoxError;
 use crate::body::{End, ResponseBody, collect};
 use crate::host::{Host, backend};
-use crate::operation::{Head, HttpOperation, TOO_LARGE, unprotected};
+use crate::operation::{Event, Head, HttpOperation, TOO_LARGE, unprotected};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
 use crate::reply::{ClientReply, Failure, FailureReport, Keep, Replied, Reply};
@@ -84,7 +84,7 @@ where
     };
     let context = || host.request_context(&parts);
     let head = ReceivedRequest::new(&parts, b"").with_request_context(&context);
-    let head = match operation.head(&head) {
+    let head = match operation.head(&mut Event::new(operation, &head)) {
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
             let handler = async |call: Call| {
@@ -105,7 +105,8 @@ where
         (body, End::Failed) => return Ok(ClientReply::Made(unreadable(operation, body.error))),
     };
     let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
-    let identity = match operation.identity_after(head, &received, place.tenant.as_deref()) {
+    let mut event = Event::new(operation, &received);
+    let identity = match operation.identity_of(head, &mut event, place.tenant.as_deref()) {
         Ok(identity) => identity,
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
     };
