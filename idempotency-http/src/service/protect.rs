@@ -3,8 +3,7 @@
 use std::error::Error as StdError;
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::{Extensions, Method, Request, Response};
+use http::{Extensions, Request, Response};
 use http_body::Body;
 use http_body_util::LengthLimitError;
 use idempotency_core::error::ErrorKind;
@@ -21,37 +20,8 @@ use crate::received::ReceivedRequest;
 use crate::reply::{ClientReply, Failure, FailureReport, Keep, Replied, Reply};
 use crate::rules::Verdict;
 
-/// Runs `inner` for one request.
-pub(super) async fn protect<S, H, B, R>(
-    operation: HttpOperation,
-    host: H,
-    inner: S,
-    request: Request<B>,
-) -> Result<Response<ResponseBody<R>>, S::Error>
-where
-    H: Host,
-    S: Service<Request<B>, Response = Response<R>>,
-    B: Body<Data = Bytes> + From<String> + From<Vec<u8>> + 'static,
-    B::Error: Into<BoxError>,
-    R: Body<Data = Bytes>,
-{
-    let made_for = operation.made_for(request.headers());
-    let is_head = request.method() == Method::HEAD;
-    Ok(match respond(&operation, host, inner, request).await? {
-        ClientReply::Own(response) => response,
-        ClientReply::Made(mut response) => {
-            if is_head {
-                // The body that a response to HEAD leaves out has another length.
-                response.headers_mut().remove(CONTENT_LENGTH);
-            }
-            made_for.complete(response.headers_mut());
-            response.map(ResponseBody::whole)
-        }
-    })
-}
-
 /// Runs `inner` for one request, or returns the response of an earlier request or of this framework.
-async fn respond<S, H, B, R>(
+pub(super) async fn protect<S, H, B, R>(
     operation: &HttpOperation,
     host: H,
     mut inner: S,
