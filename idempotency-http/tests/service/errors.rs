@@ -194,10 +194,8 @@ async fn a_refusal_names_the_header_of_the_key_and_links_to_the_documentation() 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn holding(on_timeout: OnTimeout) -> HttpOperation {
-    let settings = Settings {
-        on_timeout: Some(on_timeout),
-        ..Settings::new()
-    };
+    let mut settings = Settings::new();
+    settings.on_timeout = Some(on_timeout);
     with(|builder| builder.settings(settings).collect_streams(true))
 }
 
@@ -241,8 +239,7 @@ fn reported(mut response: Response<Body>) -> Response<Body> {
 }
 
 fn broken() -> Response<Body> {
-    let chunks = [Ok("pa"), Err("connection reset")];
-    Response::new(Body::from_stream(stream::iter(chunks)))
+    Response::new(stream_of([Ok("pa"), Err("connection reset")]))
 }
 
 fn hanging_body() -> Response<Body> {

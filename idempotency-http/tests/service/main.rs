@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
+use futures_util::stream;
 use http::request::Builder;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -276,6 +277,11 @@ pub(crate) fn start(app: &App) -> impl Future + use<> {
     let mut context = Context::from_waker(Waker::noop());
     assert!(running.as_mut().poll(&mut context).is_pending());
     running
+}
+
+/// Returns a body of these pieces. It does not announce its length.
+pub(crate) fn stream_of<const N: usize>(pieces: [Result<&'static str, &'static str>; N]) -> Body {
+    Body::from_stream(stream::iter(pieces))
 }
 
 /// Returns a response of this status with this text.
