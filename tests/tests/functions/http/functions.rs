@@ -35,6 +35,9 @@ pub(crate) const BINARY: &[u8] = &[0, 159, 146, 150, 255, 10];
 const CALLER: &str = "requestContext.authorizer.jwt.claims.sub || requestContext.authorizer.claims.sub || \
      iam_caller(@) || header(@, 'x-amzn-oidc-identity')";
 
+/// The caller of an HTTP API with a JWT authorizer.
+pub(crate) const SUB: &str = "requestContext.authorizer.jwt.claims.sub";
+
 /// A response of the business function.
 struct Paid {
     status: StatusCode,
@@ -117,12 +120,7 @@ fn router() -> Result<Router, BoxError> {
     Ok(Router::new().fallback(any(route)).layer(layer()?))
 }
 
-#[idempotent(
-    http,
-    caller = "requestContext.authorizer.jwt.claims.sub",
-    key_prefix = "pay",
-    shared_key_prefix = true
-)]
+#[idempotent(http, caller = SUB, key_prefix = "pay", shared_key_prefix = true)]
 async fn v2(
     event: LambdaEvent<ApiGatewayV2httpRequest>,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
@@ -204,7 +202,7 @@ fn sent(body: Vec<u8>) -> (Option<Body>, bool) {
     }
 }
 
-#[idempotent(http, caller = "requestContext.authorizer.jwt.claims.sub")]
+#[idempotent(http, caller = SUB)]
 async fn canary(
     _event: LambdaEvent<ApiGatewayV2httpRequest>,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {

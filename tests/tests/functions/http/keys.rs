@@ -11,6 +11,8 @@ use idempotency_testkit::events;
 use idempotency_tests::Harness;
 use serde::de::DeserializeOwned;
 
+use super::functions::SUB;
+
 type Request = LambdaEvent<ApiGatewayV2httpRequest>;
 type RawRequest = LambdaEvent<Raw<ApiGatewayV2httpRequest>>;
 
@@ -20,23 +22,13 @@ fn paid() -> ApiGatewayV2httpResponse {
     response
 }
 
-#[idempotent(
-    http,
-    caller = "requestContext.authorizer.jwt.claims.sub",
-    key_prefix = "keys",
-    shared_key_prefix = true
-)]
+#[idempotent(http, caller = SUB, key_prefix = "keys", shared_key_prefix = true)]
 async fn typed(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
     Ok(paid())
 }
 
 /// Its error is of a type that cannot hold ours: with `http` none is needed.
-#[idempotent(
-    http,
-    caller = "requestContext.authorizer.jwt.claims.sub",
-    key_prefix = "keys",
-    shared_key_prefix = true
-)]
+#[idempotent(http, caller = SUB, key_prefix = "keys", shared_key_prefix = true)]
 async fn raw(_event: RawRequest) -> Result<ApiGatewayV2httpResponse, std::fmt::Error> {
     Ok(paid())
 }
@@ -84,7 +76,7 @@ fn cors(request: &HeaderMap) -> HeaderMap {
 
 #[idempotent(
     http,
-    caller = "requestContext.authorizer.jwt.claims.sub",
+    caller = SUB,
     key_prefix = "keys.cors",
     add_headers = cors,
     stored_headers = "x-receipt",
