@@ -220,13 +220,14 @@ mod tests {
 
     #[test]
     fn each_kind_of_event_has_its_path_its_query_its_body_and_every_value_of_a_header() {
+        type Read = fn(Value) -> Request<Vec<u8>>;
         let rows = include_str!("requests.txt").lines();
         for row in rows.filter(|row| !row.is_empty() && !row.starts_with('#')) {
             let cells: Vec<_> = row.split(" | ").collect();
             let [kind, members, line, keys, body] = cells[..] else {
                 panic!("not five cells: {row}");
             };
-            let (kind, request): (_, fn(Value) -> Request<Vec<u8>>) = match kind {
+            let (kind, request): (_, Read) = match kind {
                 "url" => ("v2", request::<LambdaFunctionUrlRequest>),
                 "v2" => (kind, request::<ApiGatewayV2httpRequest>),
                 "v1" => (kind, request::<ApiGatewayProxyRequest>),
