@@ -201,24 +201,26 @@ impl Pieces {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
-    use http::HeaderValue;
+    use futures_util::stream;
+    use http_body_util::combinators::UnsyncBoxBody;
+    use http_body_util::{BodyExt, Full, StreamBody};
     use idempotency_core::example::ready;
 
+    use super::End::{Failed, TooLarge, Trailers, Whole};
     use super::*;
 
-    /// A body of these frames. `exact` is the length that it announces.
-    struct Frames {
-        frames: VecDeque<Result<Frame<Bytes>, &'static str>>,
-        hint: SizeHint,
+    type Frames = UnsyncBoxBody<Bytes, &'static str>;
+
+    /// Returns a body of these frames. It does not announce its length.
+    fn frames<const N: usize>(frames: [Result<Frame<Bytes>, &'static str>; N]) -> Frames {
+        StreamBody::new(stream::iter(frames)).boxed_unsync()
     }
 
-    fn frames(frames: impl IntoIterator<Item = Result<Frame<Bytes>, &'static str>>) -> Frames {
-        Frames {
-            frames: frames.into_iter().collect(),
-            hint: SizeHint::new(),
-        }
+    /// Returns a body that announces its length.
+    fn announced(text: &'static str) -> Frames {
+        Full::from(text)
+            .map_err(|never| match never {})
+            .boxed_unsync()
     }
 
     fn data(text: &'static str) -> Result<Frame<Bytes>, &'static str> {
@@ -226,119 +228,61 @@ mod tests {
     }
 
     fn trailers() -> Result<Frame<Bytes>, &'static str> {
-        let mut trailers = HeaderMap::new();
-        trailers.insert("grpc-status", HeaderValue::from_static("14"));
-        Ok(Frame::trailers(trailers))
+        Ok(Frame::trailers(HeaderMap::new()))
     }
 
-    impl Body for Frames {
-        type Data = Bytes;
-        type Error = &'static str;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
-            Poll::Ready(self.frames.pop_front())
-        }
-
-        fn size_hint(&self) -> SizeHint {
-            self.hint
-        }
-    }
-
-    /// Returns everything that a body gives: `(data, trailers, error)`.
-    fn drained(body: ResponseBody<Frames>) -> (String, bool, Option<&'static str>) {
-        ready(async {
-            let mut body = Box::pin(body);
-            let (mut text, mut has_trailers) = (String::new(), false);
-            loop {
-                match poll_fn(|context| body.as_mut().poll_frame(context)).await {
-                    None => return (text, has_trailers, None),
-                    Some(Err(error)) => return (text, has_trailers, Some(error)),
-                    Some(Ok(frame)) if frame.is_trailers() => has_trailers = true,
-                    Some(Ok(frame)) => {
-                        text += std::str::from_utf8(&frame.into_data().unwrap()).unwrap();
-                    }
-                }
+    /// Returns everything that a body gives, such as `ok, trailers` or `ab, reset`.
+    fn drained(mut body: ResponseBody<Frames>) -> String {
+        let mut all = String::new();
+        while let Some(frame) = ready(body.frame()) {
+            match frame.map(Frame::into_data) {
+                Ok(Ok(data)) => all += std::str::from_utf8(&data).unwrap(),
+                Ok(Err(_)) => all += ", trailers",
+                Err(error) => return all + ", " + error,
             }
-        })
+        }
+        all
     }
 
     #[test]
     fn a_body_is_read_up_to_the_limit_and_loses_nothing() {
-        let announced = |length, all| Frames {
-            hint: SizeHint::with_exact(length),
-            ..frames(all)
-        };
-        let failed = ("ab", false, Some("reset"));
+        let pieces = [data("a"), data(""), data("bc"), data("d")];
+        let ok = [data("ok"), trailers()];
+        let long = [data("abc"), data("de"), data("f"), trailers()];
+        let broken = [data("a"), data("b"), Err("reset"), data("c")];
         // What the body is, how its reading ends, what was read, and all that it gives.
         for (body, end, read, all) in [
-            (frames([]), End::Whole, "", ("", false, None)),
-            (frames([data("")]), End::Whole, "", ("", false, None)),
-            (
-                frames([data("abcd")]),
-                End::Whole,
-                "abcd",
-                ("abcd", false, None),
-            ),
-            (
-                frames([data("a"), data(""), data("bc"), data("d")]),
-                End::Whole,
-                "abcd",
-                ("abcd", false, None),
-            ),
-            (
-                frames([data("ok"), trailers()]),
-                End::Trailers,
-                "ok",
-                ("ok", true, None),
-            ),
-            (
-                frames([data("abc"), data("de"), data("f"), trailers()]),
-                End::TooLarge,
-                "abcde",
-                ("abcdef", true, None),
-            ),
-            (
-                announced(5, [data("abcde")]),
-                End::TooLarge,
-                "",
-                ("abcde", false, None),
-            ),
-            (
-                frames([data("a"), data("b"), Err("reset"), data("c")]),
-                End::Failed,
-                "ab",
-                failed,
-            ),
+            (frames([]), Whole, "", ""),
+            (frames([data("")]), Whole, "", ""),
+            (frames([data("abcd")]), Whole, "abcd", "abcd"),
+            (frames(pieces), Whole, "abcd", "abcd"),
+            (frames(ok), Trailers, "ok", "ok, trailers"),
+            (frames(long), TooLarge, "abcde", "abcdef, trailers"),
+            (announced("abcde"), TooLarge, "", "abcde"),
+            (frames(broken), Failed, "ab", "ab, reset"),
         ] {
             let (body, ended) = ready(collect(body, 4));
             let found = body.read.as_deref().unwrap_or_default();
-            assert_eq!((ended, found), (end, read.as_bytes()), "{all:?}");
-            assert_eq!(body.is_end_stream(), all == ("", false, None), "{all:?}");
-            let (text, has_trailers, error) = drained(body);
-            assert_eq!((&text[..], has_trailers, error), all);
+            assert_eq!((ended, found), (end, read.as_bytes()), "{all}");
+            assert_eq!(body.is_end_stream(), all.is_empty(), "{all}");
+            assert_eq!(drained(body), all);
         }
     }
 
     #[test]
     fn a_body_knows_its_length_and_its_end() {
-        let exact = |body: &ResponseBody<Frames>| body.size_hint().exact();
-        let whole = ResponseBody::whole(Bytes::from("four"));
-        assert_eq!((exact(&whole), whole.is_end_stream()), (Some(4), false));
-        assert_eq!(format!("{whole:?}"), "ResponseBody { .. }");
-        assert_eq!(drained(whole), ("four".to_owned(), false, None));
-        let empty = ResponseBody::whole(Bytes::new());
-        assert_eq!((exact(&empty), empty.is_end_stream()), (Some(0), true));
-        let announced = |length| Frames {
-            hint: SizeHint::with_exact(length),
-            ..frames([data("abcde")])
-        };
-        assert_eq!(exact(&ResponseBody::passed(announced(5))), Some(5));
-        // Above the limit nothing is read, or a part.
-        let (unread, _) = ready(collect(announced(5), 4));
-        assert_eq!(exact(&unread), Some(5));
+        let (unread, _) = ready(collect(announced("abcde"), 4));
+        for (body, given) in [
+            (ResponseBody::whole(Bytes::from("four")), "four"),
+            (ResponseBody::whole(Bytes::new()), ""),
+            (ResponseBody::passed(announced("abcde")), "abcde"),
+            (unread, "abcde"),
+        ] {
+            assert_eq!(body.size_hint().exact(), Some(given.len() as u64));
+            assert_eq!(body.is_end_stream(), given.is_empty(), "{given}");
+            assert_eq!(format!("{body:?}"), "ResponseBody { .. }");
+            assert_eq!(drained(body), given);
+        }
         let (part, _) = ready(collect(frames([data("abcde"), data("f")]), 4));
         let hint = part.size_hint();
         assert_eq!((hint.lower(), hint.upper()), (5, None));

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use idempotency_core::engine::{Codec, Errors, Written};
 use idempotency_core::error::Error;
 
+use crate::rules::Unstorable;
 use crate::stored::StoredResponse;
 
 /// What is sent to the client.
@@ -66,12 +67,8 @@ pub(crate) enum Keep {
     Nothing,
     /// The response is none that a client can get, so the run failed.
     Failed(&'static str),
-    /// The response cannot be stored, and the policy is to release the claim.
-    Released(&'static str),
-    /// The response cannot be stored, and the policy is to complete the key.
-    Completed(&'static str),
-    /// The response cannot be stored, and the policy is that no client gets it.
-    Refused(&'static str),
+    /// The response cannot be stored. The policy decides on the claim and on what the client gets.
+    Unstorable(Unstorable, &'static str),
 }
 
 /// Why an end of the inner service is no report of the handler. `None` if it is one.
@@ -130,8 +127,10 @@ fn write<R>(reply: &Reply<R>) -> Written {
         },
         Reply::Own(_, Keep::Nothing) => Written::Release,
         Reply::Own(_, Keep::Failed(why)) => Written::Failed(why),
-        Reply::Own(_, Keep::Released(why)) => Written::ReleaseWithWarning(why),
-        Reply::Own(_, Keep::Completed(why) | Keep::Refused(why)) => Written::OwnCallerOnly(why),
+        Reply::Own(_, Keep::Unstorable(Unstorable::Release, why)) => {
+            Written::ReleaseWithWarning(why)
+        }
+        Reply::Own(_, Keep::Unstorable(_, why)) => Written::OwnCallerOnly(why),
     }
 }
 

@@ -57,7 +57,7 @@ impl HttpOperation {
     /// gets its response from [`HttpCall::run`], which then drops the handler without calling it.
     pub fn call(&self, place: Result<Place, Error>, request: &ReceivedRequest<'_>) -> HttpCall<'_> {
         let state = match place {
-            Err(error) => Err(self.no_place(error)),
+            Err(error) => Err(self.refuse(&Problem::of_error(error))),
             Ok(place) => match self.identity(request, place.tenant.as_deref()) {
                 Ok(identity) => Ok((place, identity)),
                 Err(problem) => Err(self.refuse(&problem)),
@@ -68,11 +68,6 @@ impl HttpOperation {
             state: state.map_err(Box::new),
             made_for: self.made_for(&request.parts.headers),
         }
-    }
-
-    /// Returns the response for a request whose place is not known.
-    pub(crate) fn no_place(&self, error: Error) -> http::Response<Bytes> {
-        self.refuse(&Problem::of_error(error))
     }
 
     /// Runs the handler under the protocol.
@@ -115,31 +110,29 @@ impl HttpOperation {
                 return Ok(ClientReply::Made(self.failed(place, error)));
             }
         };
-        let (key, stored) = match outcome.kind() {
-            OutcomeKind::Executed { key, stored } => (Some(key.clone()), *stored),
-            _ => (None, true),
+        let (key, is_lost) = match outcome.kind() {
+            OutcomeKind::Executed { key, stored } => (Some(key.clone()), !stored),
+            _ => (None, false),
         };
         let is_unprotected = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
-        let reply = match outcome.into_response() {
-            Reply::Own(response, Keep::Stored(_)) if !stored && self.0.refuses_unstored => {
-                Reply::Own(response, Keep::Refused(NOT_KEPT))
+        let (own, refused) = match outcome.into_response() {
+            Reply::Replayed(stored) => return Ok(ClientReply::Made(self.replayed(stored))),
+            Reply::Own(own, Keep::Unstorable(Unstorable::Refuse, why)) => (own, Some(why)),
+            Reply::Own(own, Keep::Stored(_)) if is_lost && self.0.refuses_unstored => {
+                (own, Some(NOT_KEPT))
             }
-            reply => reply,
+            Reply::Own(own, _) => (own, None),
         };
-        Ok(match reply {
-            // The store failed, and the user chose to go on without it.
-            Reply::Own(response, Keep::Refused(_)) if is_unprotected => ClientReply::Own(response),
-            Reply::Own(_, Keep::Refused(why)) => {
-                let mut error = self.error(ErrorKind::ResponseUnavailable);
-                if let Some(key) = key {
-                    error = error.with_key(key, backend.store().name());
-                }
-                let error = error.with_handler_ran(true).with_detail(why);
-                ClientReply::Made(self.refuse(&Problem::of_run(Reason::ResponseUnavailable, error)))
-            }
-            Reply::Own(response, _) => ClientReply::Own(response),
-            Reply::Replayed(stored) => ClientReply::Made(self.replayed(stored)),
-        })
+        // Unprotected: the store failed, and the user chose to go on without it.
+        let Some(why) = refused.filter(|_| !is_unprotected) else {
+            return Ok(ClientReply::Own(own));
+        };
+        let mut error = self.error_with(ErrorKind::ResponseUnavailable, why);
+        if let Some(key) = key {
+            error = error.with_key(key, backend.store().name());
+        }
+        let problem = Problem::of_run(Reason::ResponseUnavailable, error.with_handler_ran(true));
+        Ok(ClientReply::Made(self.refuse(&problem)))
     }
 
     fn failed(&self, place: &Place, error: Error) -> http::Response<Bytes> {
@@ -160,11 +153,7 @@ impl HttpOperation {
 
     /// Returns what is kept of a response that cannot be stored.
     pub(crate) fn unstorable(&self, why: &'static str) -> Keep {
-        match self.0.rules.on_unstorable {
-            Unstorable::Complete => Keep::Completed(why),
-            Unstorable::Release => Keep::Released(why),
-            Unstorable::Refuse => Keep::Refused(why),
-        }
+        Keep::Unstorable(self.0.rules.on_unstorable, why)
     }
 
     /// Returns the reply of a response whose body is in memory. The handler itself returned it.

@@ -99,47 +99,34 @@ mod tests {
 
     const LIMIT: usize = 32 * 1024 * 1024;
 
-    fn parts(method: &str, uri: &str, content_type: &str) -> Parts {
-        let request = Request::builder().method(method).uri(uri);
-        let request = request.header(CONTENT_TYPE, content_type);
+    fn parts(content_type: &str) -> Parts {
+        let request = Request::post("/pay").header(CONTENT_TYPE, content_type);
         request.body(()).unwrap().into_parts().0
-    }
-
-    /// Returns the fingerprint of a request whose body has this type.
-    fn typed(content_type: &str, body: &[u8]) -> String {
-        of_request(&parts("POST", "/pay", content_type), body, LIMIT)
-    }
-
-    fn json(body: &str) -> String {
-        typed("application/json", body.as_bytes())
     }
 
     #[test]
     fn json_is_compared_by_its_value_and_other_bodies_by_their_bytes() {
-        for (one, other, are_equal) in [
-            (r#"{"a":1,"b":[2]}"#, "{ \"b\": [2], \"a\": 1 }", true),
-            (r#"{"a":1}"#, r#"{"a":2}"#, false),
-            (r#"{"a":1}"#, r#"{"a":1.0}"#, false),
-            // Every digit counts.
-            ("12345678901234567890123", "12345678901234567890124", false),
-            ("[12345678901234567.89]", "[12345678901234567.90]", false),
-            // It cannot be read.
-            ("{\"a\":", "{\"a\":", true),
-            ("{\"a\":", "{\"a\": ", false),
+        let of = |content_type: &str, body: &[u8]| of_request(&parts(content_type), body, LIMIT);
+        let json = |body: &str| of("application/json", body.as_bytes());
+        assert_eq!(json(r#"{"a":1,"b":[2]}"#), json(r#"{ "b": [2], "a": 1 }"#));
+        // Every digit counts. What cannot be read is compared by its bytes.
+        for (one, other) in [
+            (r#"{"a":1}"#, r#"{"a":2}"#),
+            (r#"{"a":1}"#, r#"{"a":1.0}"#),
+            ("12345678901234567890123", "12345678901234567890124"),
+            ("[12345678901234567.89]", "[12345678901234567.90]"),
+            ("{\"a\":", "{\"a\": "),
         ] {
-            assert_eq!(json(one) == json(other), are_equal, "{one} {other}");
+            assert_eq!(json(one), json(one), "{one}");
+            assert_ne!(json(one), json(other), "{one} {other}");
         }
         for (content_type, one, other) in [
-            (
-                "text/plain",
-                &br#"{"a":1,"b":2}"#[..],
-                &br#"{"b":2,"a":1}"#[..],
-            ),
+            ("text/plain", &b"[1, 2]"[..], &b"[1,2]"[..]),
             ("image/png", b"\xff\x00", b"\xff\x01"),
             ("application/json", b"\xff", b"\xfe"),
         ] {
-            assert_eq!(typed(content_type, one), typed(content_type, one));
-            assert_ne!(typed(content_type, one), typed(content_type, other));
+            assert_eq!(of(content_type, one), of(content_type, one));
+            assert_ne!(of(content_type, one), of(content_type, other));
         }
     }
 
@@ -154,36 +141,20 @@ mod tests {
             ("application/jsonl", false),
             ("application/x-www-form-urlencoded", false),
         ] {
-            let parts = parts("POST", "/", content_type);
-            assert_eq!(is_json(&parts), is, "{content_type}");
+            assert_eq!(is_json(&parts(content_type)), is, "{content_type}");
         }
         assert!(!is_json(&Request::new(()).into_parts().0));
     }
 
     #[test]
     fn json_that_takes_too_much_memory_is_compared_by_its_bytes() {
-        let parts = parts("POST", "/pay", "application/json");
+        let parts = parts("application/json");
         let large = format!("[{}1]", "1,".repeat(10_000));
         let spaced = large.replace(',', ", ");
         let of_limit = |body: &str, limit| of_request(&parts, body.as_bytes(), limit);
         assert_eq!(of_limit(&large, LIMIT), of_limit(&spaced, LIMIT));
         assert_ne!(of_limit(&large, 1024), of_limit(&spaced, 1024));
         assert_eq!(of_limit(&large, 1024), of_limit(&large, 1024));
-    }
-
-    #[test]
-    fn method_path_and_query_are_part_of_it() {
-        let of = |method, uri| of_request(&parts(method, uri, "application/json"), b"{}", LIMIT);
-        let post = of("POST", "/pay?a=1&b=2");
-        for (method, uri) in [
-            ("PATCH", "/pay?a=1&b=2"),
-            ("POST", "/refund?a=1&b=2"),
-            ("POST", "/pay?a=1&b=3"),
-            ("POST", "/pay"),
-        ] {
-            assert_ne!(of(method, uri), post, "{method} {uri}");
-        }
-        assert_eq!(of("POST", "/pay"), of("POST", "https://shop.example/pay"));
     }
 
     #[test]
@@ -200,9 +171,10 @@ mod tests {
 
     #[test]
     fn it_has_a_digest_of_the_body_and_not_the_body() {
-        let fingerprint = json(r#"{"card":"4242"}"#);
+        let of = |body: &[u8]| of_request(&parts("application/json"), body, LIMIT);
+        let fingerprint = of(br#"{"card":"4242"}"#);
         assert!(!fingerprint.contains("4242") && fingerprint.len() < 120);
         let empty = r#"["POST","/pay","","bytes","e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"]"#;
-        assert_eq!(json(""), empty);
+        assert_eq!(of(b""), empty);
     }
 }

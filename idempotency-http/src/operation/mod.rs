@@ -37,7 +37,7 @@ use crate::service::HttpIdempotencyLayer;
 pub use builder::{HttpOperationBuilder, HttpTarget};
 pub use call::HttpCall;
 pub(crate) use call::{TOO_LARGE, unprotected};
-pub(crate) use identify::Head;
+pub(crate) use identify::{Event, Head};
 
 pub use event::RequestEvent;
 

@@ -1,9 +1,4 @@
-//! The tower layer and its service.
-//!
-//! | file | what it holds |
-//! |---|---|
-//! | `mod` | the layer, the service and the future of a response |
-//! | `protect` | one protected request |
+//! The tower layer, its service and the future of a response.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -12,7 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request, Response};
 use http_body::Body;
 use idempotency_core::engine::Backend;
 use pin_project_lite::pin_project;
@@ -23,6 +19,7 @@ use tracing::instrument::{Instrument, WithSubscriber};
 use crate::body::ResponseBody;
 use crate::host::Host;
 use crate::operation::HttpOperation;
+use crate::reply::ClientReply;
 
 mod protect;
 
@@ -151,7 +148,23 @@ where
         // The clone is not ready; the service that was polled is.
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
-        let protected = protect::protect(operation.clone(), host.clone(), ready, request);
+        let (operation, host) = (operation.clone(), host.clone());
+        let protected = async move {
+            let made_for = operation.made_for(request.headers());
+            let is_head = request.method() == Method::HEAD;
+            let reply = protect::protect(&operation, host, ready, request).await?;
+            Ok(match reply {
+                ClientReply::Own(response) => response,
+                ClientReply::Made(mut response) => {
+                    if is_head {
+                        // The body that a response to HEAD leaves out has another length.
+                        response.headers_mut().remove(CONTENT_LENGTH);
+                    }
+                    made_for.complete(response.headers_mut());
+                    response.map(ResponseBody::whole)
+                }
+            })
+        };
         let future: Protected<_, _> = if *runs_to_end {
             Box::pin(to_end(protected))
         } else {

@@ -3,8 +3,7 @@
 use std::error::Error as StdError;
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::{Extensions, Method, Request, Response};
+use http::{Extensions, Request, Response};
 use http_body::Body;
 use http_body_util::LengthLimitError;
 use idempotency_core::error::ErrorKind;
@@ -15,43 +14,14 @@ use tower_service::Service;
 use super::BoxError;
 use crate::body::{End, ResponseBody, collect};
 use crate::host::{Host, backend};
-use crate::operation::{Head, HttpOperation, TOO_LARGE, unprotected};
+use crate::operation::{Event, Head, HttpOperation, TOO_LARGE, unprotected};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
 use crate::reply::{ClientReply, Failure, FailureReport, Keep, Replied, Reply};
 use crate::rules::Verdict;
 
-/// Runs `inner` for one request.
-pub(super) async fn protect<S, H, B, R>(
-    operation: HttpOperation,
-    host: H,
-    inner: S,
-    request: Request<B>,
-) -> Result<Response<ResponseBody<R>>, S::Error>
-where
-    H: Host,
-    S: Service<Request<B>, Response = Response<R>>,
-    B: Body<Data = Bytes> + From<String> + From<Vec<u8>> + 'static,
-    B::Error: Into<BoxError>,
-    R: Body<Data = Bytes>,
-{
-    let made_for = operation.made_for(request.headers());
-    let is_head = request.method() == Method::HEAD;
-    Ok(match respond(&operation, host, inner, request).await? {
-        ClientReply::Own(response) => response,
-        ClientReply::Made(mut response) => {
-            if is_head {
-                // The body that a response to HEAD leaves out has another length.
-                response.headers_mut().remove(CONTENT_LENGTH);
-            }
-            made_for.complete(response.headers_mut());
-            response.map(ResponseBody::whole)
-        }
-    })
-}
-
 /// Runs `inner` for one request, or returns the response of an earlier request or of this framework.
-async fn respond<S, H, B, R>(
+pub(super) async fn protect<S, H, B, R>(
     operation: &HttpOperation,
     host: H,
     mut inner: S,
@@ -76,11 +46,15 @@ where
             let response = inner.call(Request::from_parts(parts, body)).await?;
             return Ok(ClientReply::Own(response.map(ResponseBody::passed)));
         }
-        Err(error) => return Ok(ClientReply::Made(operation.no_place(error))),
+        Err(error) => {
+            return Ok(ClientReply::Made(
+                operation.refuse(&Problem::of_error(error)),
+            ));
+        }
     };
     let context = || host.request_context(&parts);
     let head = ReceivedRequest::new(&parts, b"").with_request_context(&context);
-    let head = match operation.head(&head) {
+    let head = match operation.head(&mut Event::new(operation, &head)) {
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
             let handler = async |call: Call| {
@@ -101,7 +75,8 @@ where
         (body, End::Failed) => return Ok(ClientReply::Made(unreadable(operation, body.error))),
     };
     let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
-    let identity = match operation.identity_after(head, &received, place.tenant.as_deref()) {
+    let mut event = Event::new(operation, &received);
+    let identity = match operation.identity_of(head, &mut event, place.tenant.as_deref()) {
         Ok(identity) => identity,
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
     };
@@ -210,8 +185,7 @@ fn too_large(operation: &HttpOperation) -> Response<Bytes> {
         "the body of the request has more than {limit} bytes, and the request was not processed: send less"
     );
     let detail = format!("the body has more than `max_request_body`, {limit} bytes");
-    let error = operation.error(ErrorKind::InvalidPayload);
-    let error = error.with_detail(detail);
+    let error = operation.error_with(ErrorKind::InvalidPayload, detail);
     operation.refuse(&Problem::of_request(Reason::BodyTooLarge, text, error))
 }
 
@@ -232,8 +206,7 @@ fn unreadable<E: Into<BoxError>>(operation: &HttpOperation, error: Option<E>) ->
         (Reason::RequestUnreadable, text)
     };
     let detail = "the body of the request could not be read to its end";
-    let error = operation.error(ErrorKind::InvalidPayload);
-    let error = error.with_detail(detail);
+    let error = operation.error_with(ErrorKind::InvalidPayload, detail);
     operation.refuse(&Problem::of_request(reason, text, error))
 }
 

@@ -7,6 +7,7 @@ mod bodies;
 mod errors;
 mod events;
 mod keys;
+mod requests;
 mod stack;
 
 use std::convert::Infallible;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
+use futures_util::stream;
 use http::request::Builder;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -29,11 +31,18 @@ use idempotency_core::store::{MemoryStore, Store};
 use idempotency_core::system::SystemRandom;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_http::{
-    Call, ClientReply, Host, HttpIdempotencyLayer, HttpOperation, HttpOperationBuilder, Place,
-    ReceivedRequest, ResponseBody, Variables, ViewError,
+    Host, HttpIdempotencyLayer, HttpOperation, HttpOperationBuilder, Place, ReceivedRequest,
+    ResponseBody, Unstorable, Variables,
 };
 use tower::util::BoxCloneSyncService;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
+
+/// Every rule for a response that cannot be stored.
+pub(crate) const RULES: [Unstorable; 3] = [
+    Unstorable::Complete,
+    Unstorable::Release,
+    Unstorable::Refuse,
+];
 
 /// A clock that stands still at [`NOW`], unless the test moves it.
 #[derive(Default)]
@@ -128,49 +137,38 @@ pub(crate) fn request() -> Request<Body> {
     of(post(), "{}")
 }
 
-/// A service that a client can send requests to: an [`App`] or an axum `Router`.
-pub(crate) trait Serves:
-    Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone
-{
-}
-
-impl<S> Serves for S where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone
-{
-}
-
 /// Sends a request, and returns the response with its whole body.
-pub(crate) async fn send(service: &impl Serves, request: Request<Body>) -> Response<Bytes> {
-    let response = service.clone().oneshot(request).await.unwrap();
+pub(crate) async fn send(app: &App, request: Request<Body>) -> Response<Bytes> {
+    let response = app.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
     Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
 }
 
 /// Sends the request of [`request`].
-pub(crate) async fn pay(service: &impl Serves) -> Response<Bytes> {
-    send(service, request()).await
+pub(crate) async fn pay(app: &App) -> Response<Bytes> {
+    send(app, request()).await
 }
 
 /// Sends a request, and returns what the client sees.
-pub(crate) async fn answer(service: &impl Serves, request: Request<Body>) -> String {
-    seen(&send(service, request).await)
+pub(crate) async fn answer(app: &App, request: Request<Body>) -> String {
+    seen(&send(app, request).await)
 }
 
 /// Sends requests one after the other, and returns what their clients see.
 pub(crate) async fn answers(
-    service: &impl Serves,
+    app: &App,
     requests: impl IntoIterator<Item = Request<Body>>,
 ) -> Vec<String> {
     let mut answers = Vec::new();
     for request in requests {
-        answers.push(answer(service, request).await);
+        answers.push(answer(app, request).await);
     }
     answers
 }
 
 /// Sends the request of [`request`] two times, and returns what its client sees.
-pub(crate) async fn twice(service: &impl Serves) -> Vec<String> {
-    answers(service, [request(), request()]).await
+pub(crate) async fn twice(app: &App) -> Vec<String> {
+    answers(app, [request(), request()]).await
 }
 
 /// Returns what a client sees of a response, such as `201 paid, replayed`, or `409 in-progress, retry after 1` for a problem.
@@ -281,18 +279,9 @@ pub(crate) fn start(app: &App) -> impl Future + use<> {
     running
 }
 
-/// Runs a handler for a request in memory with an empty object.
-pub(crate) async fn run_in_memory<R, E, F: Future<Output = Result<R, E>>>(
-    operation: &HttpOperation,
-    store: &Arc<MemoryStore>,
-    head: Builder,
-    handler: impl FnOnce(Call) -> F,
-    view: impl FnOnce(&R) -> Result<Response<Bytes>, ViewError>,
-) -> Result<ClientReply<R>, E> {
-    let (parts, _) = of(head, "").into_parts();
-    let request = ReceivedRequest::new(&parts, b"{}");
-    let call = operation.call(Ok(place(backend_over(store))), &request);
-    call.run(handler, view).await
+/// Returns a body of these pieces. It does not announce its length.
+pub(crate) fn stream_of<const N: usize>(pieces: [Result<&'static str, &'static str>; N]) -> Body {
+    Body::from_stream(stream::iter(pieces))
 }
 
 /// Returns a response of this status with this text.

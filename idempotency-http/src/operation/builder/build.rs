@@ -45,13 +45,10 @@ impl HttpTarget for () {
 
     fn build(builder: HttpOperationBuilder<Self>) -> Result<HttpOperation, Error> {
         let path = builder.path().to_owned();
-        let compile = |path: &str,
-                       settings: &Settings,
-                       variables: &Variables|
-         -> Result<_, ConfigurationError> {
+        let operation = builder.build_with(|path, settings, variables| {
             CompiledOperation::new(path, settings, variables).map(Arc::new)
-        };
-        builder.build_with(compile).map_err(|error| {
+        });
+        operation.map_err(|error| {
             Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
         })
     }
@@ -158,7 +155,10 @@ impl HttpOperationBuilder {
             }
         };
         // A key that lacks a part is refused in each case.
-        let key_required = settings.key_required(&variables)? != KeyRequired::No;
+        let key_required = match settings.key_required(&variables)? {
+            KeyRequired::No => KeyRequired::No,
+            _ => KeyRequired::All,
+        };
         // What this crate hands to the operation: `{"caller": .., "idempotency_key": .., "fingerprint": ..}`.
         settings.key = Some(Cow::Borrowed(match caller {
             CallerRule::Shared => "idempotency_key",
@@ -173,11 +173,7 @@ impl HttpOperationBuilder {
         }
         // The variable does not count either.
         settings.store_event = Some(Cow::Borrowed("off"));
-        settings.key_required = Some(if key_required {
-            KeyRequired::All
-        } else {
-            KeyRequired::No
-        });
+        settings.key_required = Some(key_required);
         let mut rules = written.stored;
         for name in &written.stored_headers {
             rules.more_headers.push(storable_header(name)?);
@@ -220,7 +216,7 @@ impl HttpOperationBuilder {
             error_response: written.error_response,
             added_headers: written.added_headers,
             has_warned: AtomicBool::new(false),
-            key_required,
+            key_required: key_required == KeyRequired::All,
             documentation: documentation.transpose()?,
             memory_limit: Settings::memory_limit(&variables),
             operation: compile(&written.path, &settings, &variables)?,

@@ -10,6 +10,11 @@ fn builder() -> HttpOperationBuilder {
     HttpOperation::builder("shop::pay").variables(Variables::default())
 }
 
+/// Returns a builder with a rule for the caller.
+fn scoped() -> HttpOperationBuilder {
+    builder().caller_header("x-user-id")
+}
+
 #[track_caller]
 fn refused(builder: HttpOperationBuilder) -> String {
     let error = builder.build().unwrap_err();
@@ -19,99 +24,74 @@ fn refused(builder: HttpOperationBuilder) -> String {
     detail.to_owned()
 }
 
+/// Checks that the text says first what is wrong.
+#[track_caller]
+fn is_refused(builder: HttpOperationBuilder, text: &str) {
+    let refused = refused(builder);
+    assert!(refused.starts_with(text), "{refused}");
+}
+
 #[test]
-fn an_operation_without_a_caller_is_refused_with_the_attack() {
-    let text = refused(builder());
+fn an_operation_needs_one_rule_for_the_caller() {
+    let attack = refused(builder());
     for part in [
         "client B can send the key of client A and read A's response",
         "caller_header",
         "caller_from",
         "shared_by_all_callers()",
     ] {
-        assert!(text.contains(part), "{text}");
+        assert!(attack.contains(part), "{attack}");
     }
     assert!(builder().shared_by_all_callers().build().is_ok());
-}
-
-#[test]
-fn two_rules_for_the_caller_are_refused() {
-    for builder in [
-        builder().caller_header("x-user-id").shared_by_all_callers(),
-        builder().caller("a").caller("b"),
-        builder().caller_from(|_| None).caller_header("x-user-id"),
-    ] {
-        assert!(refused(builder).starts_with("the caller is set twice"));
-    }
+    let twice = "the caller is set twice";
+    is_refused(scoped().shared_by_all_callers(), twice);
+    is_refused(builder().caller("a").caller("b"), twice);
+    is_refused(scoped().caller_from(|_| None), twice);
 }
 
 #[test]
 fn a_wrong_setting_is_named_with_what_to_write() {
-    let scoped = || builder().caller_header("x-user-id");
+    for (setting, builder) in [
+        ("caller", builder().caller("[a")),
+        ("key", scoped().key("[a")),
+        ("fingerprint", scoped().fingerprint("[a")),
+    ] {
+        is_refused(builder, &format!("`{setting}`: invalid JMESPath"));
+    }
+    for (setting, builder) in [
+        ("caller_header", builder().caller_header("a b")),
+        ("key_header", scoped().key_header("a b")),
+        ("stored_headers", scoped().stored_headers(["x-a", "a b"])),
+        ("replayed_header", scoped().replayed_header("a b")),
+    ] {
+        let text = format!("{setting} is `a b`: write the name of a header");
+        is_refused(builder, &text);
+    }
+    for (name, remedy) in [
+        ("Set-Cookie", "a cookie"),
+        ("Connection", "it belongs to one connection"),
+        ("content-length", "it belongs to one connection"),
+    ] {
+        let text = format!("stored_headers is `{name}`: leave it out: {remedy}");
+        is_refused(scoped().stored_headers([name]), &text);
+    }
+    for url in ["a b", "a>b", ""] {
+        let text = format!("documentation is `{url}`: write an address");
+        is_refused(scoped().documentation(url), &text);
+    }
+    let cookie = scoped().replayed_header("set-cookie");
+    is_refused(cookie, "replayed_header is `set-cookie`");
+    is_refused(builder().caller(" "), "caller is ` `: leave it out");
+    is_refused(scoped().key(""), "key is ``: leave it out");
+    is_refused(scoped().methods([]), "`methods` is empty");
+    is_refused(scoped().key_prefix(""), "key_prefix is ``");
+    is_refused(scoped().lease(Duration::ZERO), "lease is `0ns`");
     let with_steps = Settings {
         steps: Some(Steps::Keep),
         ..Settings::new()
     };
-    for (builder, text) in [
-        (builder().caller("[a"), "`caller`: invalid JMESPath"),
-        (builder().caller(" "), "caller is ` `: leave it out"),
-        (
-            builder().caller_header("x user"),
-            "caller_header is `x user`: write the name of a header",
-        ),
-        (scoped().key("[a"), "`key`: invalid JMESPath"),
-        (scoped().key(""), "key is ``: leave it out"),
-        (
-            scoped().fingerprint("[a"),
-            "`fingerprint`: invalid JMESPath",
-        ),
-        (
-            scoped().key_header(""),
-            "key_header is ``: write the name of a header",
-        ),
-        (
-            scoped().stored_headers(["a b"]),
-            "stored_headers is `a b`: write the name of a header",
-        ),
-        (
-            scoped().stored_headers(["Set-Cookie"]),
-            "stored_headers is `Set-Cookie`: leave it out: a cookie",
-        ),
-        (
-            scoped().stored_headers(["x-a", "Connection"]),
-            "stored_headers is `Connection`: leave it out: it belongs to one connection",
-        ),
-        (
-            scoped().stored_headers(["content-length"]),
-            "stored_headers is `content-length`: leave it out",
-        ),
-        (scoped().replayed_header("a b"), "replayed_header is `a b`"),
-        (
-            scoped().replayed_header("set-cookie"),
-            "replayed_header is `set-cookie`",
-        ),
-        (
-            scoped().documentation("a b"),
-            "documentation is `a b`: write an address",
-        ),
-        (
-            scoped().documentation("a>b"),
-            "documentation is `a>b`: write an address",
-        ),
-        (
-            scoped().documentation(""),
-            "documentation is ``: write an address",
-        ),
-        (scoped().methods([]), "`methods` is empty"),
-        (scoped().key_prefix(""), "key_prefix is ``"),
-        (
-            scoped().settings(with_steps).without_fingerprint(),
-            "`steps` need a fingerprint",
-        ),
-        (scoped().lease(Duration::ZERO), "lease is `0ns`"),
-    ] {
-        let refused = refused(builder);
-        assert!(refused.starts_with(text), "{refused}");
-    }
+    let with_steps = scoped().settings(with_steps).without_fingerprint();
+    is_refused(with_steps, "`steps` need a fingerprint");
 }
 
 #[test]
@@ -121,8 +101,8 @@ fn the_settings_of_an_operation_are_those_of_http() {
         validate: Some("[a".into()),
         ..Settings::new()
     };
-    let scoped = || builder().shared_by_all_callers().settings(settings.clone());
-    assert!(refused(scoped()).starts_with("`fingerprint`: invalid"));
+    let scoped = || scoped().settings(settings.clone());
+    is_refused(scoped(), "`fingerprint`: invalid");
     let operation = scoped().fingerprint("body").build().unwrap();
     assert!(format!("{operation:?}").contains("x-order"));
     let operation = scoped().fingerprint("body").key_header("order");
@@ -131,51 +111,29 @@ fn the_settings_of_an_operation_are_those_of_http() {
 
 #[test]
 fn variables_stand_for_settings_that_are_missing() {
-    let prefix_of = |variables: &[(&str, &str)]| {
-        let variables = variables.iter();
-        let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let builder = HttpOperation::builder("shop::pay").variables(variables.collect());
-        let operation = builder.shared_by_all_callers().build();
-        operation.map(|operation| operation.compiled().key_prefix().to_owned())
+    let with = |name: &str, value: &str| {
+        let variable = (name.to_owned(), value.to_owned());
+        scoped().variables(Variables::from_iter([variable]))
     };
-    assert_eq!(prefix_of(&[]).unwrap(), "local.shop.pay");
-    let named = prefix_of(&[("IDEMPOTENCY_KEY_PREFIX", "eu")]);
-    assert_eq!(named.unwrap(), "eu.shop.pay");
-    let wrong = prefix_of(&[("IDEMPOTENCY_KEY_REQUIRED", "perhaps")]);
-    assert!(
-        wrong
-            .unwrap_err()
-            .to_string()
-            .contains("IDEMPOTENCY_KEY_REQUIRED is `perhaps`")
-    );
+    let named = with("IDEMPOTENCY_KEY_PREFIX", "eu").build().unwrap();
+    assert_eq!(named.compiled().key_prefix(), "eu.shop.pay");
+    let wrong = with("IDEMPOTENCY_KEY_REQUIRED", "perhaps");
+    is_refused(wrong, "IDEMPOTENCY_KEY_REQUIRED is `perhaps`");
 }
 
 #[test]
 fn the_program_can_compile_the_settings_itself() {
-    let mut seen = None;
-    let operation = builder()
-        .caller_header("x")
-        .expires_after(Duration::from_secs(60));
+    let minute = Duration::from_secs(60);
+    let operation = scoped().expires_after(minute);
     let operation = operation.build_with(|path, settings, variables| {
-        seen = Some((path.to_owned(), settings.clone()));
-        CompiledOperation::new(path, settings, variables).map(Arc::new)
+        assert_eq!(path, "shop::pay");
+        assert_eq!(settings.expires_after, Some(minute));
+        assert_eq!(settings.key_required, Some(KeyRequired::All));
+        CompiledOperation::new("shop::refund", settings, variables).map(Arc::new)
     });
-    let (path, settings) = seen.unwrap();
-    assert_eq!(path, "shop::pay");
-    assert_eq!(settings.expires_after, Some(Duration::from_secs(60)));
-    assert_eq!(settings.key_required, Some(KeyRequired::All));
-    assert_eq!(
-        operation
-            .unwrap()
-            .compiled()
-            .policy()
-            .expires_after
-            .as_secs(),
-        60
-    );
-    let refused = builder()
-        .caller_header("x")
-        .build_with(|_, _, _| Err(ConfigurationError::new("no")));
+    let operation = operation.unwrap();
+    assert_eq!(operation.compiled().key_prefix(), "local.shop.refund");
+    let refused = scoped().build_with(|_, _, _| Err(ConfigurationError::new("no")));
     assert_eq!(refused.unwrap_err().to_string(), "no");
 }
 

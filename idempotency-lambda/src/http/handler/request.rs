@@ -205,99 +205,44 @@ mod tests {
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
+    /// Returns an event of `events.json` with these members instead of its own.
+    fn event(name: &str, members: Value) -> Value {
+        let mut events: Value = serde_json::from_str(include_str!("events.json")).unwrap();
+        let mut event = events[name].take();
+        let own = event.as_object_mut().unwrap();
+        own.extend(members.as_object().unwrap().clone());
+        event
+    }
+
     fn request<T: HttpEvent + DeserializeOwned>(event: Value) -> Request<Vec<u8>> {
         serde_json::from_value::<T>(event).unwrap().request()
     }
 
-    /// Returns method, URI, all values of the key's header, and body.
-    fn seen<T: HttpEvent + DeserializeOwned>(event: Value) -> String {
-        let request = request::<T>(event);
-        let values = request.headers().get_all("idempotency-key").iter();
-        let keys: Vec<_> = values.map(|value| value.to_str().unwrap()).collect();
-        let body = String::from_utf8_lossy(request.body());
-        format!("{} {} {keys:?} {body}", request.method(), request.uri())
-    }
-
-    /// Returns an event with these members instead of its own.
-    fn with(mut event: Value, members: Value) -> Value {
-        let changed = event.as_object_mut().unwrap();
-        changed.extend(members.as_object().unwrap().clone());
-        event
-    }
-
-    fn v2() -> Value {
-        json!({
-            "version": "2.0", "routeKey": "POST /payments", "rawPath": "/payments", "rawQueryString": "b=2&a=1",
-            "headers": { "idempotency-key": "k-1" }, "isBase64Encoded": false, "body": "{}",
-            "requestContext": { "accountId": "1", "apiId": "a", "timeEpoch": 1, "stage": "$default",
-                "http": { "method": "POST", "path": "/payments", "protocol": "HTTP/1.1", "sourceIp": "1.1.1.1", "userAgent": "t" } }
-        })
-    }
-
-    fn v1() -> Value {
-        json!({
-            "httpMethod": "POST", "path": "/payments", "resource": "/payments", "isBase64Encoded": false, "body": "{}",
-            "headers": { "Idempotency-Key": "b", "Host": "h" },
-            "multiValueHeaders": { "Idempotency-Key": ["a", "b"], "Host": ["h"] },
-            "queryStringParameters": { "b": "3", "a": "x y" },
-            "multiValueQueryStringParameters": { "b": ["2", "3"], "a": ["x y"] },
-            "requestContext": { "httpMethod": "POST", "stage": "prod" }
-        })
-    }
-
-    fn load_balancer(members: Value) -> Value {
-        let context = json!({ "elb": { "targetGroupArn": "arn" } });
-        let event = json!({ "httpMethod": "POST", "path": "/p", "body": "", "isBase64Encoded": false, "requestContext": context });
-        with(event, members)
-    }
-
     #[test]
-    fn each_kind_of_event_has_its_path_its_query_and_every_value_of_a_header() {
-        let of_v2 = r#"POST /payments?b=2&a=1 ["k-1"] {}"#;
-        assert_eq!(seen::<ApiGatewayV2httpRequest>(v2()), of_v2);
-        assert_eq!(seen::<LambdaFunctionUrlRequest>(v2()), of_v2);
-        let of_v1 = r#"POST /payments?a=x%20y&b=2&b=3 ["a", "b"] {}"#;
-        assert_eq!(seen::<ApiGatewayProxyRequest>(v1()), of_v1);
-        // A load balancer sends either single or multiple values.
-        for (members, expected) in [
-            (
-                json!({ "headers": { "idempotency-key": "b" }, "queryStringParameters": { "q": "%20" } }),
-                r#"POST /p?q=%20 ["b"] "#,
-            ),
-            (
-                json!({ "multiValueHeaders": { "idempotency-key": ["a", "b"] }, "multiValueQueryStringParameters": { "q": ["1", "2"] } }),
-                r#"POST /p?q=1&q=2 ["a", "b"] "#,
-            ),
-        ] {
-            let event = load_balancer(members);
-            assert_eq!(seen::<AlbTargetGroupRequest>(event), expected);
-        }
-    }
-
-    #[test]
-    fn parameters_that_api_gateway_has_decoded_stay_apart() {
-        for (parameters, query) in [
-            (json!({ "a": ["1&b=2"] }), "a=1%26b%3D2"),
-            (json!({ "a": ["1"], "b": ["2"] }), "a=1&b=2"),
-            (json!({ "a": ["%26"] }), "a=%2526"),
-            (json!({ "a": ["&"] }), "a=%26"),
-            (json!({ "a": ["+"] }), "a=%2B"),
-            (json!({ "a": [" "] }), "a=%20"),
-        ] {
-            let event = with(
-                v1(),
-                json!({ "multiValueQueryStringParameters": parameters }),
+    fn each_kind_of_event_has_its_path_its_query_its_body_and_every_value_of_a_header() {
+        type Read = fn(Value) -> Request<Vec<u8>>;
+        let rows = include_str!("requests.txt").lines();
+        for row in rows.filter(|row| !row.is_empty() && !row.starts_with('#')) {
+            let cells: Vec<_> = row.split(" | ").collect();
+            let [kind, members, line, keys, body] = cells[..] else {
+                panic!("not five cells: {row}");
+            };
+            let (kind, request): (_, Read) = match kind {
+                "url" => ("v2", request::<LambdaFunctionUrlRequest>),
+                "v2" => (kind, request::<ApiGatewayV2httpRequest>),
+                "v1" => (kind, request::<ApiGatewayProxyRequest>),
+                _ => (kind, request::<AlbTargetGroupRequest>),
+            };
+            let request = request(event(kind, serde_json::from_str(members).unwrap()));
+            assert_eq!(
+                format!("{} {}", request.method(), request.uri()),
+                line,
+                "{row}"
             );
-            let request = request::<ApiGatewayProxyRequest>(event);
-            assert_eq!(request.uri().query(), Some(query));
-        }
-    }
-
-    #[test]
-    fn a_binary_body_is_decoded_and_a_broken_one_is_taken_as_it_is() {
-        for (text, bytes) in [("AP8=", [0, 255].as_slice()), ("?", b"?")] {
-            let event = with(v2(), json!({ "body": text, "isBase64Encoded": true }));
-            assert_eq!(request::<ApiGatewayV2httpRequest>(event).body(), bytes);
+            let values = request.headers().get_all("idempotency-key").iter();
+            let values: Vec<_> = values.map(|value| value.to_str().unwrap()).collect();
+            assert_eq!(format!("{values:?}"), keys, "{row}");
+            assert_eq!(request.body().escape_ascii().to_string(), body, "{row}");
         }
     }
 
@@ -305,7 +250,7 @@ mod tests {
     fn key_by_caller(caller: &str, event: &impl HttpEvent) -> Option<String> {
         let operation = HttpOperation::builder("shop::pay")
             .variables(Variables::default())
-            .key("requestContext.stage")
+            .key("body")
             .caller(caller)
             .build()
             .unwrap();
@@ -318,7 +263,8 @@ mod tests {
 
     #[test]
     fn a_raw_event_gives_expressions_the_text_that_was_sent() {
-        let raw = Raw::<ApiGatewayProxyRequest>::from_json(v1().to_string()).unwrap();
+        let sent = event("v1", json!({})).to_string();
+        let raw = Raw::<ApiGatewayProxyRequest>::from_json(sent).unwrap();
         assert_eq!(raw.request().method(), Method::POST);
         let typed = raw.clone().into_inner();
         // The type writes the names of headers in lower case. `header(@, ..)` finds both.
@@ -335,21 +281,26 @@ mod tests {
     }
 
     #[test]
-    fn a_path_and_a_query_are_kept_and_bytes_that_a_uri_cannot_have_are_encoded() {
-        for (path, query, expected) in [
-            (
-                "/orders/7%2F8;a=(b)",
-                "a=1&b=%20x+y",
-                "/orders/7%2F8;a=(b)?a=1&b=%20x+y",
-            ),
-            ("/a b/ü?#", "c=\"d\" e", "/a%20b/%C3%BC%3F%23?c=%22d%22%20e"),
-            ("", "", "/"),
-            // Two paths never become one.
-            ("/a?b", "", "/a%3Fb"),
-            ("/a", "b", "/a?b"),
-        ] {
-            assert_eq!(uri(path, query), expected);
-        }
+    fn a_user_of_an_identity_pool_is_one_caller_through_an_http_api_and_a_rest_api() {
+        let arn = "arn:aws:sts::123456789012:assumed-role/PoolUser/CognitoIdentityCredentials";
+        let key = |id: Option<&str>| {
+            let pool = id.map(|id| json!({ "amr": [], "identityId": id, "identityPoolId": "p" }));
+            let iam = json!({ "iam": { "userArn": arn, "cognitoIdentity": pool } });
+            let identity = json!({ "userArn": arn, "cognitoIdentityId": id });
+            let (mut http, mut rest) = (event("v2", json!({})), event("v1", json!({})));
+            http["requestContext"]["authorizer"] = iam;
+            rest["requestContext"]["identity"] = identity;
+            let http: ApiGatewayV2httpRequest = serde_json::from_value(http).unwrap();
+            let rest: ApiGatewayProxyRequest = serde_json::from_value(rest).unwrap();
+            let key = key_by_caller("iam_caller(@)", &http);
+            assert_eq!(key, key_by_caller("iam_caller(@)", &rest), "{id:?}");
+            key
+        };
+        let ann = key(Some("eu-central-1:ann"));
+        assert!(ann.is_some());
+        assert_ne!(key(Some("eu-central-1:bob")), ann);
+        // The ARN alone is that of all users of the pool.
+        assert_eq!(key(None), None);
     }
 
     fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {

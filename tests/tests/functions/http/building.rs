@@ -1,21 +1,39 @@
-//! The settings of a layer: prefixes, variables, other stores.
+//! The settings of a layer: prefixes, variables, other stores. What its handler gets.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use axum::body::{Bytes, HttpBody};
+use http_body_util::BodyExt;
+use idempotency_lambda::http::HttpLayerBuilder;
 use idempotency_lambda::{BoxError, Error, ErrorKind, MemoryStore, Operation, Variables};
 use idempotency_tests::Harness;
 use lambda_http::{Body, Request, Response, http, service_fn};
+use lambda_runtime::Service;
 use lambda_runtime::tower::{Layer, ServiceExt};
 
-fn request() -> Request {
-    let request = http::Request::post("/payments").header("idempotency-key", "k-1");
-    request.header("x-user", "u-1").body(Body::Empty).unwrap()
+fn request(key: &str, body: impl Into<Body>) -> Request {
+    let request = http::Request::post("/payments").header("idempotency-key", key);
+    request.header("x-user", "u-1").body(body.into()).unwrap()
+}
+
+/// Sends a request, and returns the status and the body of the response, such as `200 1`.
+async fn answer<B>(
+    app: &(impl Service<Request, Response = Response<B>, Error = BoxError> + Clone),
+    request: Request,
+) -> String
+where
+    B: HttpBody<Data = Bytes, Error: Debug>,
+{
+    let response = app.clone().oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    format!("{status} {}", String::from_utf8_lossy(&body))
 }
 
 /// Returns a service that counts its runs.
-fn counting()
--> impl lambda_runtime::Service<Request, Response = Response<Body>, Error = BoxError, Future: Send>
+fn counting() -> impl Service<Request, Response = Response<Body>, Error = BoxError, Future: Send>
 + Clone
 + Send
 + 'static {
@@ -26,6 +44,13 @@ fn counting()
     })
 }
 
+/// Returns the rules of an operation over this store.
+fn pay(prefix: &'static str, store: &Arc<MemoryStore>) -> HttpLayerBuilder {
+    let operation = Operation::builder("shop::pay").key_prefix(prefix);
+    let http = operation.store(store.clone()).http();
+    http.caller_header("x-user")
+}
+
 fn is_about_the_prefix(built: Result<impl Sized, Error>, prefix: &str) {
     let error = built.map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
@@ -34,49 +59,31 @@ fn is_about_the_prefix(built: Result<impl Sized, Error>, prefix: &str) {
 }
 
 #[test]
-fn two_operations_with_one_prefix_are_refused_in_either_order() {
-    let plain = |prefix: &str| Operation::builder("shop::refund").key_prefix(prefix);
-    let http = |prefix: &str| {
-        let http = Operation::builder("shop::pay").key_prefix(prefix).http();
-        http.caller_header("x-user").build()
-    };
-    assert!(http("built.1").is_ok());
-    is_about_the_prefix(plain("built.1").build(), "built.1");
-    assert!(plain("built.2").build().is_ok());
-    is_about_the_prefix(http("built.2"), "built.2");
-}
-
-#[test]
 fn an_operation_may_be_built_again_with_the_same_rules_alone() {
-    let pay = || Operation::builder("shop::pay").key_prefix("built.3").http();
-    assert!(pay().caller_header("x-user").build().is_ok());
-    assert!(pay().caller_header("x-user").build().is_ok());
-    is_about_the_prefix(pay().caller_header("x-team").build(), "built.3");
-    is_about_the_prefix(
-        pay().caller_header("x-user").key_header("x-id").build(),
-        "built.3",
-    );
+    let plain = |prefix: &str| Operation::builder("shop::refund").key_prefix(prefix);
+    let pay = |prefix| pay(prefix, &Arc::default());
+    for _ in 0..2 {
+        assert!(pay("built.1").build().is_ok());
+    }
+    is_about_the_prefix(plain("built.1").build(), "built.1");
+    is_about_the_prefix(pay("built.1").key_header("x-id").build(), "built.1");
+    let http = Operation::builder("shop::pay").key_prefix("built.1").http();
+    is_about_the_prefix(http.caller_header("x-team").build(), "built.1");
+    assert!(plain("built.2").build().is_ok());
+    is_about_the_prefix(pay("built.2").build(), "built.2");
 }
 
 #[tokio::test]
 async fn a_layer_has_a_store_of_its_own_and_a_test_has_another() {
-    let own = Arc::new(MemoryStore::new());
-    let idempotent = Operation::builder("shop::pay")
-        .key_prefix("built.5")
-        .store(own.clone())
-        .http()
-        .caller_header("x-user")
-        .build()
-        .unwrap();
-    let app = idempotent.layer(counting());
-    let run = async || {
-        let response = app.clone().oneshot(request()).await.unwrap();
-        body_of(response).await
-    };
-    assert_eq!((run().await, run().await), ("1".to_owned(), "1".to_owned()));
+    let own = Arc::default();
+    let app = pay("built.5", &own).build().unwrap().layer(counting());
+    for _ in 0..2 {
+        assert_eq!(answer(&app, request("k-1", "")).await, "200 1");
+    }
     assert_eq!(own.len(), 1);
     let harness = Harness::default();
-    assert_eq!(harness.within(run()).await, "2");
+    let of_test = harness.within(answer(&app, request("k-1", ""))).await;
+    assert_eq!(of_test, "200 2");
     assert_eq!((own.len(), harness.store.inner().len()), (1, 1));
 }
 
@@ -87,59 +94,53 @@ async fn a_layer_reads_the_variables_that_it_is_given() {
         ("IDEMPOTENCY_KEY_PREFIX", "shop"),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let idempotent = Operation::builder("pay")
-        .variables(Variables::from_iter(variables))
-        .store(Arc::new(MemoryStore::new()))
-        .http()
-        .caller_header("x-user")
-        .build()
-        .unwrap();
-    assert_eq!(idempotent.key_prefix(), "shop.pay");
-    let app = idempotent.layer(counting());
-    for run in ["1", "2"] {
-        let response = app.clone().oneshot(request()).await.unwrap();
-        assert_eq!(body_of(response).await, run);
+    let operation = Operation::builder("pay").variables(Variables::from_iter(variables));
+    let http = operation.http().caller_header("x-user").build().unwrap();
+    assert_eq!(http.key_prefix(), "shop.pay");
+    let app = http.layer(counting());
+    for expected in ["200 1", "200 2"] {
+        assert_eq!(answer(&app, request("k-1", "")).await, expected);
     }
 }
 
 #[tokio::test]
 async fn the_key_may_stand_before_http_and_the_rules_of_http_follow_it() {
-    let idempotent = Operation::builder("shop::pay")
-        .key_prefix("built.7")
+    let operation = Operation::builder("shop::pay").key_prefix("built.7");
+    let http = operation
         .key("powertools_json(body).order")
         .store(Arc::new(MemoryStore::new()))
         .http()
         .caller_header("x-user")
         .fingerprint("powertools_json(body).amount")
-        .key_required(false)
-        .documentation("https://shop.example/idempotency")
-        .build()
-        .unwrap();
-    let app = idempotent.layer(counting());
-    for (body, run) in [
-        (r#"{"order":1,"amount":1,"at":1}"#, "1"),
-        (r#"{"order":1,"amount":1,"at":2}"#, "1"),
-        (r#"{"amount":1}"#, "2"),
-        (r#"{"amount":1}"#, "3"),
+        .key_required(false);
+    let app = http.build().unwrap().layer(counting());
+    for (body, expected) in [
+        (r#"{"order":1,"amount":1,"at":1}"#, "200 1"),
+        (r#"{"order":1,"amount":1,"at":2}"#, "200 1"),
+        (r#"{"amount":1}"#, "200 2"),
+        (r#"{"amount":1}"#, "200 3"),
+        (r#"{"order":1,"amount":2}"#, "422 "),
     ] {
-        let request = request().map(|_| Body::from(body));
-        let response = app.clone().oneshot(request).await.unwrap();
-        assert_eq!(body_of(response).await, run, "{body}");
+        let seen = answer(&app, request("k-1", body)).await;
+        assert!(seen.starts_with(expected), "{body}: {seen}");
     }
-    let other = request().map(|_| Body::from(r#"{"order":1,"amount":2}"#));
-    let refused = app.oneshot(other).await.unwrap();
-    assert_eq!(refused.status(), 422);
-    let link = "<https://shop.example/idempotency>; rel=\"describedby\"";
-    assert_eq!(refused.headers()["link"], link);
 }
 
-/// Returns the body of a response as text.
-async fn body_of<B>(response: Response<B>) -> String
-where
-    B: axum::body::HttpBody<Data = axum::body::Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    let body = axum::body::Body::new(response.into_body());
-    let bytes = axum::body::to_bytes(body, 1_000).await.unwrap();
-    String::from_utf8(bytes.to_vec()).unwrap()
+#[tokio::test]
+async fn a_handler_gets_text_as_text_and_bytes_as_bytes() {
+    let kind = service_fn(async |request: Request| {
+        Ok::<_, BoxError>(Response::new(Body::from(match request.body() {
+            Body::Text(_) => "text",
+            Body::Binary(_) => "binary",
+            _ => "empty",
+        })))
+    });
+    let app = pay("built.8", &Arc::default()).build().unwrap().layer(kind);
+    for (key, body, expected) in [
+        ("k-1", Body::from("{}"), "200 text"),
+        ("k-2", Body::from(b"{}".to_vec()), "200 binary"),
+        ("k-3", Body::from(b"\xff".to_vec()), "200 binary"),
+    ] {
+        assert_eq!(answer(&app, request(key, body)).await, expected);
+    }
 }

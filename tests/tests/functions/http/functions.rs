@@ -18,6 +18,8 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use axum::Router;
 use axum::response::IntoResponse;
 use axum::routing::{any, post};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_lambda::{BoxError, LambdaEvent, Operation, Raw, http, idempotent, init};
 use lambda_http::http::{HeaderMap, HeaderValue, StatusCode};
@@ -32,6 +34,9 @@ pub(crate) const BINARY: &[u8] = &[0, 159, 146, 150, 255, 10];
 /// The caller, wherever the source of a request writes it. A client cannot write `requestContext`.
 const CALLER: &str = "requestContext.authorizer.jwt.claims.sub || requestContext.authorizer.claims.sub || \
      iam_caller(@) || header(@, 'x-amzn-oidc-identity')";
+
+/// The caller of an HTTP API with a JWT authorizer.
+pub(crate) const SUB: &str = "requestContext.authorizer.jwt.claims.sub";
 
 /// A response of the business function.
 struct Paid {
@@ -74,6 +79,14 @@ async fn pay(path: &str, body: &[u8]) -> Result<Paid, BoxError> {
     Ok(paid)
 }
 
+async fn pay_event(path: Option<String>, body: Option<String>) -> Result<Paid, BoxError> {
+    pay(
+        &path.unwrap_or_default(),
+        body.unwrap_or_default().as_bytes(),
+    )
+    .await
+}
+
 async fn route(request: axum::extract::Request) -> axum::response::Response {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 1_000_000).await.unwrap();
@@ -103,19 +116,16 @@ fn layer() -> Result<http::HttpLayer, BoxError> {
         .build()?)
 }
 
-#[idempotent(
-    http,
-    caller = "requestContext.authorizer.jwt.claims.sub",
-    key_prefix = "pay",
-    shared_key_prefix = true
-)]
+fn router() -> Result<Router, BoxError> {
+    Ok(Router::new().fallback(any(route)).layer(layer()?))
+}
+
+#[idempotent(http, caller = SUB, key_prefix = "pay", shared_key_prefix = true)]
 async fn v2(
     event: LambdaEvent<ApiGatewayV2httpRequest>,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
     let event = event.payload;
-    let path = event.raw_path.unwrap_or_default();
-    let body = event.body.unwrap_or_default();
-    let mut paid = pay(&path, body.as_bytes()).await?;
+    let mut paid = pay_event(event.raw_path, event.body).await?;
     let mut response = ApiGatewayV2httpResponse::default();
     response.cookies = vec!["session=s3cr3t".to_owned()];
     paid.headers.remove("set-cookie");
@@ -135,8 +145,7 @@ async fn v1(
     event: LambdaEvent<Raw<ApiGatewayProxyRequest>>,
 ) -> Result<ApiGatewayProxyResponse, BoxError> {
     let event = event.payload.into_inner();
-    let body = event.body.unwrap_or_default();
-    let paid = pay(&event.path.unwrap_or_default(), body.as_bytes()).await?;
+    let paid = pay_event(event.path, event.body).await?;
     let mut response = ApiGatewayProxyResponse::default();
     response.status_code = i64::from(paid.status.as_u16());
     response.multi_value_headers = paid.headers;
@@ -153,9 +162,7 @@ async fn v1(
 async fn alb(
     event: LambdaEvent<AlbTargetGroupRequest>,
 ) -> Result<AlbTargetGroupResponse, BoxError> {
-    let event = event.payload;
-    let body = event.body.unwrap_or_default();
-    let paid = pay(&event.path.unwrap_or_default(), body.as_bytes()).await?;
+    let paid = pay_event(event.payload.path, event.payload.body).await?;
     let mut response = AlbTargetGroupResponse::default();
     response.status_code = i64::from(paid.status.as_u16());
     response.status_description = Some(paid.status.to_string());
@@ -174,19 +181,15 @@ async fn alb(
 async fn url(
     LambdaEvent { payload, .. }: LambdaEvent<LambdaFunctionUrlRequest>,
 ) -> Result<LambdaFunctionUrlResponse, BoxError> {
-    let body = payload.body.unwrap_or_default();
-    let mut paid = pay(&payload.raw_path.unwrap_or_default(), body.as_bytes()).await?;
+    let mut paid = pay_event(payload.raw_path, payload.body).await?;
     let mut response = LambdaFunctionUrlResponse::default();
     response.cookies = vec!["session=s3cr3t".to_owned()];
     paid.headers.remove("set-cookie");
     response.status_code = i64::from(paid.status.as_u16());
     response.headers = paid.headers;
-    (response.body, response.is_base64_encoded) = match sent(paid.body) {
-        (Some(Body::Text(text)), _) => (Some(text), false),
-        (body, is_base64) => {
-            let text = serde_json::to_value(body)?;
-            (text.as_str().map(str::to_owned), is_base64)
-        }
+    (response.body, response.is_base64_encoded) = match String::from_utf8(paid.body) {
+        Ok(text) => (Some(text), false),
+        Err(binary) => (Some(STANDARD.encode(binary.as_bytes())), true),
     };
     Ok(response)
 }
@@ -199,7 +202,7 @@ fn sent(body: Vec<u8>) -> (Option<Body>, bool) {
     }
 }
 
-#[idempotent(http, caller = "requestContext.authorizer.jwt.claims.sub")]
+#[idempotent(http, caller = SUB)]
 async fn canary(
     _event: LambdaEvent<ApiGatewayV2httpRequest>,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
@@ -258,24 +261,20 @@ async fn large(policy: http::Unstorable) -> Result<(), BoxError> {
 /// The `main` function of each role.
 pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
     match role {
-        "router" => http::run(Router::new().fallback(any(route)).layer(layer()?)).await,
+        "router" => http::run(router()?).await,
         "route" => {
             let protected = post(route).layer(layer()?);
             http::run(Router::new().route("/payments", protected)).await
         }
         "service_fn" => http::run(layer()?.layer(service_fn(of_lambda_http))).await,
-        "concurrent" => {
-            let app = Router::new().fallback(any(route)).layer(layer()?);
-            http::run_concurrent(app).await
-        }
+        "concurrent" => http::run_concurrent(router()?).await,
         "lambda_http" => {
             init().await?;
-            lambda_http::run(Router::new().fallback(any(route)).layer(layer()?)).await
+            lambda_http::run(router()?).await
         }
         "lambda_http, streaming" => {
             init().await?;
-            let app = Router::new().fallback(any(route)).layer(layer()?);
-            lambda_http::run_with_streaming_response(app).await
+            lambda_http::run_with_streaming_response(router()?).await
         }
         "own runtime" => {
             init().await?;
