@@ -284,10 +284,11 @@ impl Shop {
 /// The marks behind an order in a text.
 pub(crate) const MARKS: [char; 4] = ['!', '*', '~', '+'];
 
-/// Starts an operation that reads no variable.
+/// Starts an operation that reads no variable. The operations of a test's rows share its name.
 pub(crate) fn builder(name: &str) -> OperationBuilder {
     Operation::builder(name)
         .key_prefix(name)
+        .shared_key_prefix(true)
         .variables(Variables::default())
 }
 

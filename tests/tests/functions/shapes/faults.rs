@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
-use idempotency_testkit::events::{self, AwsRecord};
 use idempotency_testkit::lambda::{InvokeError, LocalLambda, Reply};
 use idempotency_tests::process::{end_leases, start};
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::function::{Card, Order, SHAPES, Shape};
@@ -326,32 +324,5 @@ async fn after_a_process_ends_in_the_middle_of_a_batch_only_what_was_not_done_ru
         let effects = ["o-1", "o-2", "o-3"].map(|id| function.effects(id));
         assert_eq!(effects, [1, 2, 1], "{shape:?}");
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_record_without_its_key_or_with_another_body_does_not_stop_other_groups()
--> Result<(), BoxError> {
-    let function = Function::start(Shape::Fifo).await?;
-    let good = |id: &str, group: &str| AwsRecord::json(&order(id, Card::Good)).group(group);
-    let batch = events::sqs("orders.fifo").records([
-        AwsRecord::new("no order").group("a"),
-        good("o-1", "a"),
-        AwsRecord::json(&json!({ "card": "Good" })).group("b"),
-        good("o-2", "c"),
-        AwsRecord::json(&order("o-3", Card::Declined)).group("c"),
-        good("o-4", "c"),
-        good("o-2", "d"),
-    ]);
-    let ids = batch.ids();
-    let reply = function.lambda.invoke(batch).await?;
-    assert_eq!(
-        failures(&reply),
-        [0, 1, 2, 4, 5].map(|index: usize| ids[index].clone())
-    );
-    let effects = ["o-1", "o-2", "o-3", "o-4"].map(|id| function.effects(id));
-    assert_eq!(effects, [0, 1, 1, 0]);
-    let response: Value = reply.json()?;
-    assert_eq!(response.as_object().unwrap().len(), 1, "{response}");
     Ok(())
 }
