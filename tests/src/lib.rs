@@ -10,14 +10,12 @@ pub use end::{End, end};
 pub use table::TableFactory;
 pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use idempotency_core::config::Variables;
 use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{MemoryStore, Write};
@@ -317,10 +315,5 @@ fn kind_of(result: Result<Outcome<usize>, BoxError>) -> ErrorKind {
 ///
 /// The panic's payload.
 pub async fn unless_it_panics<T>(future: impl Future<Output = T>) -> std::thread::Result<T> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-        polled.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
-    })
-    .await
+    AssertUnwindSafe(future).catch_unwind().await
 }

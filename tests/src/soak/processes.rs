@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
@@ -10,9 +10,9 @@ use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda};
 use tokio::sync::Notify;
 
-use super::Plan;
 use super::faults::Chance;
 use super::function::{FOLDER, ROLE, SLOWNESS};
+use super::{Plan, lock};
 
 /// The factors by which the processes are slower.
 const SLOWNESSES: [u64; 3] = [1, 2, 5];
@@ -200,8 +200,4 @@ fn signal(signal: &str, process_id: u32) {
 fn about(every: Duration, chance: &mut Chance) -> Duration {
     let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(every / 2 + chance.below(every))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

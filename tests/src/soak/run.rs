@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
 use tokio::task::JoinSet;
 
-use super::Plan;
 use super::client::{Counter, Delivery, DeliveryResult};
 use super::faults::{Faults, Struck};
 use super::function::{Began, micros};
 use super::processes::{Processes, Side};
+use super::{Plan, lock};
 
 /// How long a key may stay in progress after the faults have ended: more than the longest deadline.
 const CALM: Duration = Duration::from_secs(20);
@@ -140,8 +140,4 @@ fn runs(plan: &Plan) -> Result<Vec<Began>, BoxError> {
         }
     }
     Ok(runs)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
