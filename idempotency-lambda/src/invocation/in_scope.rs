@@ -320,17 +320,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_spawned_task_leaves_the_scope_unless_it_is_wrapped() {
-        let (left, kept) = with_end(7, async {
-            let left = tokio::spawn(async { current_deadline() });
-            let kept = tokio::spawn(in_current_invocation(async { current_deadline() }));
-            (left.await.unwrap(), kept.await.unwrap())
-        })
-        .await;
-        assert_eq!((left, kept), (None, Some(7)));
-    }
-
-    #[tokio::test]
     async fn a_future_that_is_wrapped_outside_of_any_scope_opens_no_scope() {
         let look = async || (current_deadline(), Scope::surrounding().is_none());
         assert_eq!(in_current_invocation(look()).await, (None, true));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_lambda_events::dynamodb::Event;
 use aws_lambda_events::kinesis::KinesisEvent;
 use futures_util::FutureExt as _;
-use idempotency_lambda::batch::{Batch, DataRecord, ItemChange, KeyFrom, RawBody, RecordOrder};
+use idempotency_lambda::batch::{Batch, ItemChange, KeyFrom, RawBody, RecordOrder};
 use idempotency_lambda::{BoxError, OnInProgress, with_backend};
 use idempotency_testkit::events::{self, AwsBatch, AwsRecord};
 use serde_json::{Value, json};
@@ -74,20 +74,6 @@ async fn a_key_over_the_record_sees_the_partition_key_and_the_data_as_json_text_
     for data in ["a1", "o-1,100", "/wA="] {
         shop.harness.record(&operation, &json!(["a", data]));
     }
-}
-
-#[tokio::test]
-async fn a_handler_can_take_the_whole_record() {
-    let shop = Shop::new();
-    let operation = shop.operation("batch.kinesis.whole");
-    let event = shop.parsed::<KinesisEvent>(&stream(&["a1"]));
-    let batch = Batch::new(&operation).run(event, async |data: DataRecord<Order>| {
-        Ok::<_, BoxError>(data.record.kinesis.partition_key)
-    });
-    let response = shop.harness.within(batch).await.unwrap();
-    assert!(named(&response).is_empty());
-    let record = shop.harness.record(&operation, &json!("a1"));
-    assert_eq!(record.data.value().map(|data| data.as_str()), Some("\"a\""));
 }
 
 /// A run of `a1` is killed 10 s after its start, and 50 s before its lease ends. Lambda delivers the rest of the shard again at once.
