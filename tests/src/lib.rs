@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use idempotency_core::config::Variables;
 use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
-use idempotency_core::store::{MemoryStore, Write};
+use idempotency_core::store::{MemoryStore, Store, Write};
 use idempotency_core::time::{Clock, EpochMillis, EpochSeconds};
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, Operation, OperationBuilder, Outcome, with_backend,
@@ -62,11 +62,7 @@ impl Harness {
     /// Returns a harness with this clock.
     pub fn with_clock(clock: ManualClock) -> Self {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-        let backend = Backend::new(
-            store.clone(),
-            Arc::new(clock.clone()),
-            Arc::new(SeededRandom::new(7)),
-        );
+        let backend = backend(store.clone(), &clock, 7);
         Self {
             clock,
             store,
@@ -82,11 +78,8 @@ impl Harness {
 
     /// Returns the backend of another process over the same store, with its own cache and its own owner tokens.
     pub fn another_process(&self) -> Backend {
-        Backend::new(
-            self.store.clone(),
-            Arc::new(self.clock.clone()),
-            Arc::new(SeededRandom::new(1_000 + self.runs() as u64)),
-        )
+        let seed = 1_000 + self.runs() as u64;
+        backend(self.store.clone(), &self.clock, seed)
     }
 
     /// Returns a deadline at this distance from now.
@@ -248,6 +241,12 @@ impl Harness {
     pub fn now(&self) -> EpochMillis {
         self.clock.now()
     }
+}
+
+/// Returns the backend of a process, with its own owner tokens.
+fn backend(store: Arc<dyn Store>, clock: &ManualClock, seed: u64) -> Backend {
+    let random = SeededRandom::new(seed);
+    Backend::new(store, Arc::new(clock.clone()), Arc::new(random))
 }
 
 /// Returns the record id of a key, hashed with md5.

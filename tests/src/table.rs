@@ -14,10 +14,10 @@ use idempotency_core::store::{Staged, Store};
 use idempotency_core::time::Clock;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient, sdk_client, transact};
 use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
+use idempotency_testkit::ManualClock;
 use idempotency_testkit::conformance::{ForeignRecord, ForeignValue, StoreFactory};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_testkit::store::StoreOperation;
-use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::Value;
 
 use crate::START;
@@ -102,11 +102,7 @@ impl Table {
         let store = settings(store_on(&database).table(TABLE)).build()?;
         let clock = ManualClock::at(START);
         let store = Arc::new(store);
-        let backend = Backend::new(
-            store.clone(),
-            Arc::new(clock.clone()),
-            Arc::new(SeededRandom::new(7)),
-        );
+        let backend = crate::backend(store.clone(), &clock, 7);
         Ok(Self {
             clock,
             database,
@@ -117,11 +113,7 @@ impl Table {
 
     /// Returns the backend of another process over the same table, with its own owner tokens.
     pub fn another_process(&self, number: u64) -> Backend {
-        Backend::new(
-            self.store.clone(),
-            Arc::new(self.clock.clone()),
-            Arc::new(SeededRandom::new(1_000 + number)),
-        )
+        crate::backend(self.store.clone(), &self.clock, 1_000 + number)
     }
 
     /// Calls `operation` with 30 s left.

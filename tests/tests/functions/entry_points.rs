@@ -1,6 +1,5 @@
 //! Every way to start a function: a nested call knows its deadline and tenant, or is refused.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use idempotency_lambda::{
@@ -15,7 +14,6 @@ use lambda_runtime::tower::{Layer, ServiceBuilder};
 use lambda_runtime::{Runtime, service_fn};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::Barrier;
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Order {
@@ -31,13 +29,6 @@ async fn charge(order: Order) -> Result<u64, BoxError> {
 
 async fn handler(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
     charge(event.payload).await
-}
-
-/// Waits until two invocations are in the handler at once.
-async fn meeting(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
-    static BOTH: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
-    BOTH.wait().await;
-    handler(event).await
 }
 
 async fn spawning(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
@@ -87,10 +78,10 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
         }
         "run_concurrent" => lambda_runtime::run_concurrent(service_fn(handler)).await,
         "run_concurrent, layer" => {
-            lambda_runtime::run_concurrent(layer.layer(service_fn(meeting))).await
+            lambda_runtime::run_concurrent(layer.layer(service_fn(handler))).await
         }
         "run_concurrent, service" => {
-            lambda_runtime::run_concurrent(idempotency_lambda::service(meeting)).await
+            lambda_runtime::run_concurrent(idempotency_lambda::service(handler)).await
         }
         "lambda_http::run" => lambda_http::run(service_fn(http)).await,
         "lambda_http::run, layer" => {
@@ -218,29 +209,6 @@ async fn refuses(role: &'static str) -> String {
     error_type
 }
 
-/// Checks two tenants with one payload at the same time in one process.
-async fn knows_both(role: &'static str) {
-    let harness = Harness::start(role).await;
-    let deadline = now() + 20_000;
-    let start = |tenant: &str, amount| {
-        let invocation = harness.process.invoke(harness.event(amount)).tenant(tenant);
-        invocation.deadline(deadline + amount).start()
-    };
-    let (blue, green) = (start("blue", 1), start("green", 2));
-    assert_eq!(harness.response(blue.await), 1, "{role}");
-    assert_eq!(harness.response(green.await), 2, "{role}");
-    let mut claims = harness.claims();
-    claims.sort_by(|one, other| one.id.cmp(&other.id));
-    assert_eq!(claims.len(), 2, "{role}: {claims:?}");
-    for (claim, (tenant, amount)) in claims.iter().zip([("blue", 1), ("green", 2)]) {
-        assert!(
-            claim.id.contains(&format!("#tenant={tenant}#")),
-            "{role}: {claim:?}"
-        );
-        assert_eq!(claim.lease_ends, deadline + amount, "{role}");
-    }
-}
-
 #[tokio::test]
 async fn our_run_knows_the_invocation() {
     knows("run").await;
@@ -259,9 +227,9 @@ async fn under_lambda_runtime_calls_need_the_layer() {
 }
 
 #[tokio::test]
-async fn concurrent_invocations_are_kept_apart_by_the_layer_or_our_service_and_refused_without() {
-    knows_both("run_concurrent, layer").await;
-    knows_both("run_concurrent, service").await;
+async fn under_run_concurrent_calls_need_the_layer_or_our_service() {
+    knows("run_concurrent, layer").await;
+    knows("run_concurrent, service").await;
     refuses("run_concurrent").await;
 }
 

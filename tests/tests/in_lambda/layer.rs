@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::retry::Policy;
-use tower::util::{BoxCloneSyncService, MapFutureLayer};
+use tower::util::{BoxCloneSyncService as Boxed, MapFutureLayer};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use super::harness;
@@ -73,9 +73,9 @@ enum First {
 const FAILS: First = First::Fails(|| "failed".into());
 
 /// Returns a service that returns the number of its run.
-fn handler(runs: &Runs, first: First) -> BoxCloneSyncService<LambdaEvent<Value>, usize, BoxError> {
+fn handler(runs: &Runs, first: First) -> Boxed<LambdaEvent<Value>, usize, BoxError> {
     let runs = runs.clone();
-    BoxCloneSyncService::new(service_fn(move |_: LambdaEvent<Value>| {
+    Boxed::new(service_fn(move |_: LambdaEvent<Value>| {
         let run = runs.next();
         async move {
             match (run, first) {
@@ -91,11 +91,8 @@ fn handler(runs: &Runs, first: First) -> BoxCloneSyncService<LambdaEvent<Value>,
 /// The status of the order's record, or `None` if there is no record.
 fn status(harness: &Harness) -> Option<Field<Status>> {
     let id = id(&charge(), &json!(7));
-    harness
-        .store
-        .inner()
-        .record(&id)
-        .map(|record| record.status)
+    let record = harness.store.inner().record(&id);
+    record.map(|record| record.status)
 }
 
 async fn call<S>(harness: &Harness, service: &S) -> Result<S::Response, S::Error>
@@ -115,17 +112,12 @@ async fn caught<F: Future<Output = Result<usize, BoxError>>>(future: F) -> Resul
 
 #[tokio::test]
 async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_under_hold() {
-    let plain: fn() -> BoxError = || "declined".into();
-    let reported: fn() -> BoxError = || ServiceError::reported("declined").into();
+    let reported = First::Fails(|| ServiceError::reported("declined").into());
     for (name, first, runs_under_hold) in [
         ("a timeout inside", First::Hangs, 1),
         ("a panic catcher inside", First::Panics, 1),
-        (
-            "an error that can be that of a layer",
-            First::Fails(plain),
-            1,
-        ),
-        ("the handler's own report", First::Fails(reported), 2),
+        ("an error that can be that of a layer", FAILS, 1),
+        ("the handler's own report", reported, 2),
     ] {
         for (on_timeout, expected) in [(OnTimeout::Rerun, 2), (OnTimeout::Hold, runs_under_hold)] {
             let operation = || keyed(|of| of.on_timeout(on_timeout));
@@ -140,8 +132,8 @@ async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_u
                 .layer(IdempotencyLayer::new(operation()).with_call())
                 .map_request(|(event, _): (LambdaEvent<Value>, Call)| event);
             let services = [
-                BoxCloneSyncService::new(IdempotencyLayer::new(operation()).layer(inside(&plain))),
-                BoxCloneSyncService::new(of_call.service(inside(&with_call))),
+                Boxed::new(IdempotencyLayer::new(operation()).layer(inside(&plain))),
+                Boxed::new(of_call.service(inside(&with_call))),
             ];
             for (service, runs) in services.into_iter().zip([plain, with_call]) {
                 let harness = harness();
@@ -210,15 +202,9 @@ async fn a_retry_inside_runs_again_under_the_same_claim_and_one_outside_makes_a_
     let failing = || handler(&Runs::default(), FAILS);
     for (service, requests) in [
         // One claim, one completion.
-        (
-            BoxCloneSyncService::new(inside.service(failing())),
-            [1, 1, 0, 0],
-        ),
+        (Boxed::new(inside.service(failing())), [1, 1, 0, 0]),
         // A claim that is freed with a mark, and a second one.
-        (
-            BoxCloneSyncService::new(outside.service(failing())),
-            [2, 2, 0, 0],
-        ),
+        (Boxed::new(outside.service(failing())), [2, 2, 0, 0]),
     ] {
         let harness = harness();
         assert_eq!(call(&harness, &service).await.unwrap(), 2);
@@ -235,28 +221,22 @@ async fn a_concurrency_limit_on_either_side_lets_the_next_call_in_when_one_has_e
     let inside = inside.layer(layer()).layer(limit());
     let counting = || handler(&Runs::default(), First::Returns);
     for service in [
-        BoxCloneSyncService::new(outside.service(counting())),
-        BoxCloneSyncService::new(inside.service(counting())),
+        Boxed::new(outside.service(counting())),
+        Boxed::new(inside.service(counting())),
     ] {
         let harness = harness();
         let mut first = service.clone();
         let first = first.ready().await.unwrap();
         // A caller that waits holds a place in the queue, so it is dropped.
-        assert!(!is_ready(&mut service.clone()));
+        assert!(service.clone().ready().now_or_never().is_none());
         let response = harness.within(first.call(order(1))).await;
         assert_eq!(response.unwrap(), 1);
         // A replay gives its place back too, although the service inside is not called.
         for _ in 0..3 {
             assert_eq!(call(&harness, &service).await.unwrap(), 1);
         }
-        assert!(is_ready(&mut service.clone()));
+        assert!(service.clone().ready().now_or_never().is_some());
     }
-}
-
-fn is_ready<S: Service<LambdaEvent<Value>>>(service: &mut S) -> bool {
-    let waker = std::task::Waker::noop();
-    let mut context = std::task::Context::from_waker(waker);
-    service.poll_ready(&mut context).is_ready()
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ mod steps;
 use std::time::Duration;
 
 use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
-use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request};
+use idempotency_testkit::lambda::{FunctionProcess, LocalLambda};
 use idempotency_tests::process::{self, end_leases, error_type};
 use idempotency_tests::{has_sdk_client, with_the_sdk_client};
 use serde::Deserialize;
@@ -35,11 +35,6 @@ fn each_test_passes_with_the_sdk_client() {
         "--skip",
         "each_test_passes",
     ]);
-}
-
-/// Returns the function, without a store.
-fn function() -> FunctionSpec {
-    process::function("processes/payment").unwrap()
 }
 
 async fn start() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
@@ -161,7 +156,8 @@ async fn a_claim_that_was_applied_before_an_unprotected_run_refuses_duplicates_a
 #[tokio::test]
 async fn without_a_table_the_function_stops_at_start_and_names_the_variable() -> Result<(), BoxError>
 {
-    let lambda = LocalLambda::start(function().env("AWS_REGION", "eu-central-1")).await?;
+    let function = process::function("processes/payment")?.env("AWS_REGION", "eu-central-1");
+    let lambda = LocalLambda::start(function).await?;
     let error = lambda.invoke(order("good", 1)).await.unwrap_err();
     assert_eq!(error.error_type, "IdempotencyConfiguration");
     assert!(
@@ -173,11 +169,10 @@ async fn without_a_table_the_function_stops_at_start_and_names_the_variable() ->
 
 #[tokio::test]
 async fn a_missing_table_is_reported_at_start_and_at_every_event() -> Result<(), BoxError> {
-    let database = EmbeddedDynamoDb::start().await?;
-    let function = function()
-        .envs(database.environment())
-        .env("IDEMPOTENCY_TABLE", "nowhere");
-    let lambda = LocalLambda::start(function).await?;
+    let (_database, lambda) = process::start_with("processes/payment", |function| {
+        function.env("IDEMPOTENCY_TABLE", "nowhere")
+    })
+    .await?;
     let process = lambda.start_process().await?;
     for _ in 0..2 {
         let error = process.invoke(order("good", 1)).await.unwrap_err();
@@ -206,21 +201,15 @@ async fn events_that_are_not_orders_get_an_error_and_the_next_event_is_served()
 #[tokio::test]
 async fn a_sort_key_setting_for_a_table_without_one_stops_the_function_before_records_collide()
 -> Result<(), BoxError> {
-    let database = EmbeddedDynamoDb::start().await?;
-    database.create_table(TableSpec::new("idempotency")).await?;
     for role in ["processes/payment", "processes/plain"] {
-        let function = process::function(role)?
-            .envs(database.environment())
-            .env("IDEMPOTENCY_TABLE", "idempotency")
-            .env("IDEMPOTENCY_SORT_KEY_ATTR", "sk");
-        let error = LocalLambda::start(function)
-            .await?
-            .invoke(order("good", 1))
-            .await
-            .unwrap_err();
+        let (database, lambda) = process::start_with(role, |function| {
+            function.env("IDEMPOTENCY_SORT_KEY_ATTR", "sk")
+        })
+        .await?;
+        let error = lambda.invoke(order("good", 1)).await.unwrap_err();
         assert!(error.to_string().contains("sort key"), "{role}: {error}");
+        assert!(database.items("idempotency").await?.is_empty());
     }
-    assert!(database.items("idempotency").await?.is_empty());
     Ok(())
 }
 

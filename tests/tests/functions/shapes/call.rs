@@ -33,7 +33,6 @@ const LEASE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Attribute,
-    AttributeOfAnEvent,
     AttributeOfARecord,
     AttributeOfHttp,
     Operation,
@@ -44,9 +43,8 @@ enum Shape {
     Axum,
 }
 
-const SHAPES: [Shape; 10] = [
+const SHAPES: [Shape; 9] = [
     Shape::Attribute,
-    Shape::AttributeOfAnEvent,
     Shape::AttributeOfARecord,
     Shape::AttributeOfHttp,
     Shape::Operation,
@@ -156,23 +154,6 @@ async fn annotated(shop: &Shop, order: &Order, call: Call) -> Result<Reply, BoxE
 }
 
 #[idempotent(
-    payload = event.payload,
-    key = "order_id",
-    key_required = false,
-    validate = "['POST', '/charges', amount]",
-    key_prefix = "shapes.call",
-    shared_key_prefix = true
-)]
-async fn of_an_event(
-    shop: &Shop,
-    event: LambdaEvent<Order>,
-    call: Call,
-) -> Result<Reply, BoxError> {
-    drop(event);
-    shop.charge(call).await
-}
-
-#[idempotent(
     sqs,
     key = "order_id",
     key_required = false,
@@ -260,7 +241,6 @@ async fn call(shape: Shape, shop: &Shop, order: Order) -> Result<Option<Reply>, 
     let of_shop = shop.clone();
     match shape {
         Shape::Attribute => annotated(shop, &order).await.map(Some),
-        Shape::AttributeOfAnEvent => of_an_event(shop, event(order)).await.map(Some),
         Shape::AttributeOfARecord => {
             let messages = events::sqs("orders").json(&order).parse()?;
             let response = of_a_record(shop, event(messages)).await?;

@@ -29,7 +29,7 @@ use Delivery::{Again, Done};
 
 impl Function {
     async fn start(shape: Shape) -> Result<Self, BoxError> {
-        let (database, lambda) = start(format!("shapes/{}", shape.name())).await?;
+        let (database, lambda) = start(shape.role()).await?;
         Ok(Self {
             shape,
             database,
@@ -252,11 +252,9 @@ async fn a_slow_owner_does_not_overwrite_the_call_that_took_over() -> Result<(),
         let function = Function::start(shape).await?;
         let (listener, card) = slow().await?;
         let late = function.lambda.start_process().await?;
-        let pending = late
-            .invoke(function.event(card))
-            .deadline_in(Duration::from_secs(3))
-            .enforce_deadline(false)
-            .start();
+        let pending = late.invoke(function.event(card));
+        let pending = pending.deadline_in(Duration::from_secs(3));
+        let pending = pending.enforce_deadline(false).start();
         let connection = listener.accept().await?;
         end_leases(&function.database).await?;
         assert_eq!(function.deliver(Card::Good).await, Done, "{shape:?}");
@@ -264,11 +262,8 @@ async fn a_slow_owner_does_not_overwrite_the_call_that_took_over() -> Result<(),
         drop(connection);
         // The late owner gets the response of the call that took over.
         assert_eq!(function.outcome(pending.await), Done, "{shape:?}");
-        assert_eq!(
-            function.database.items("idempotency").await?,
-            stored,
-            "{shape:?}"
-        );
+        let left = function.database.items("idempotency").await?;
+        assert_eq!(left, stored, "{shape:?}");
         assert_eq!(function.effects("o-1"), 2, "{shape:?}");
     }
     Ok(())
@@ -301,12 +296,9 @@ async fn after_a_process_ends_in_the_middle_of_a_batch_only_what_was_not_done_ru
             }
             first.kill().await;
         }
-        let end = if is_killed {
-            "Runtime.ExitError"
-        } else {
-            "Sandbox.Timedout"
-        };
-        assert_eq!(pending.await.unwrap_err().error_type, end);
+        let ends = ["Sandbox.Timedout", "Runtime.ExitError"];
+        let error = pending.await.unwrap_err();
+        assert_eq!(error.error_type, ends[usize::from(is_killed)]);
         let again = async || {
             let reply = function.lambda.invoke(event(Card::Good)).await?;
             Ok::<_, BoxError>(failures(&reply))
