@@ -141,12 +141,9 @@ impl Table {
 
     /// Returns the operations that were requested since the last call of this function, each with the status of the reply.
     pub fn requests(&self) -> Vec<(String, Option<u16>)> {
-        let requests = self
-            .database
-            .requests()
-            .into_iter()
-            .map(|request| (request.operation, request.status))
-            .collect();
+        let requests = self.database.requests().into_iter();
+        let requests = requests.map(|request| (request.operation, request.status));
+        let requests = requests.collect();
         self.database.clear_requests();
         requests
     }
@@ -164,16 +161,12 @@ impl Table {
         let mut items = self.database.items(TABLE).await?;
         assert_eq!(items.len(), 1, "one item");
         let item = items.pop().unwrap_or_default();
-        Ok(item
-            .into_iter()
-            .map(|(name, value)| {
-                let text = value
-                    .as_s()
-                    .or_else(|_| value.as_n())
-                    .map_or_else(|_| String::new(), Clone::clone);
-                (name, text)
-            })
-            .collect())
+        let text = |value: AttributeValue| {
+            let text = value.as_s().or_else(|_| value.as_n());
+            text.cloned().unwrap_or_default()
+        };
+        let item = item.into_iter();
+        Ok(item.map(|(name, value)| (name, text(value))).collect())
     }
 }
 

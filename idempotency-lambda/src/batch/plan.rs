@@ -157,18 +157,14 @@ mod tests {
     /// those that are returned.
     fn play(records: &str, steps: &str) -> (String, Vec<usize>, Plan) {
         let name = |letter: char| (letter != '.').then(|| letter.to_string());
-        let places = records.split(' ').map(|record| {
+        let places = records.split_whitespace().map(|record| {
             let mut letters = record.chars();
             Position {
                 lane: letters.next().and_then(name),
                 group: letters.next().and_then(name),
             }
         });
-        let mut plan = Plan::new(if records.is_empty() {
-            Vec::new()
-        } else {
-            places.collect()
-        });
+        let mut plan = Plan::new(places.collect());
         let mut started = Vec::new();
         for step in steps.split(' ') {
             let at = || step[1..].parse().unwrap();

@@ -359,12 +359,4 @@ mod tests {
         let invocation = with_end(7, inside).await;
         assert_eq!(invocation, Invocation::none());
     }
-
-    #[tokio::test]
-    async fn outside_lambda_an_earlier_test_with_a_tenant_refuses_no_later_call() {
-        let invocation = || crate::Deadline::Inherited.invocation("charge").unwrap();
-        let inside = with_end(7, async { invocation() }).await;
-        assert_eq!(inside.tenant.as_deref(), Some("blue"));
-        assert_eq!(invocation(), Invocation::default());
-    }
 }

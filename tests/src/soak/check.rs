@@ -75,10 +75,8 @@ pub fn check(history: &History, claims: bool) -> Vec<Broken> {
 
 /// Returns the number of keys with more than one response, in the run and the sweep.
 pub(super) fn disagreements(history: &History) -> usize {
-    given(history)
-        .values()
-        .filter(|given| given.len() > 1)
-        .count()
+    let given = given(history);
+    given.values().filter(|given| given.len() > 1).count()
 }
 
 fn all(history: &History) -> impl Iterator<Item = &Delivery> {
@@ -107,14 +105,9 @@ fn stored(requests: &[Request]) -> BTreeMap<String, BTreeSet<String>> {
         };
         for part in ["ExpressionAttributeValues", "Item"] {
             let values = request.body.get(part).and_then(Value::as_object);
-            let texts = values
-                .into_iter()
-                .flatten()
-                .filter_map(|(_, value)| value["S"].as_str());
-            stored
-                .entry(id.to_owned())
-                .or_default()
-                .extend(texts.filter_map(run_of));
+            let values = values.into_iter().flatten();
+            let runs = values.filter_map(|(_, value)| run_of(value["S"].as_str()?));
+            stored.entry(id.to_owned()).or_default().extend(runs);
         }
     }
     stored
@@ -161,26 +154,19 @@ fn runs_without_claims(history: &History) -> Vec<(&str, usize)> {
     }
     let mut broken = Vec::new();
     for (key, runs) in runs {
-        let owners: Vec<&Vec<Claim>> = claims
-            .get(id(key).as_str())
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .collect();
-        let fitting: Vec<Vec<usize>> = runs
-            .iter()
-            .map(|run| {
-                // A client that ended with an error does not record its last delivery.
-                let from = delivered
-                    .get(run.request_id.as_str())
-                    .map_or(0, |delivery| delivery.began_us);
-                let fits = |claim: &Claim| {
-                    (from..=run.at_us).contains(&claim.at_us) && claim.lease_end_us > run.at_us
-                };
-                (0..owners.len())
-                    .filter(|owner| owners[*owner].iter().any(fits))
-                    .collect()
-            })
-            .collect();
+        let owners = claims.get(id(key).as_str()).into_iter();
+        let owners: Vec<_> = owners.flat_map(BTreeMap::values).collect();
+        let fitting = runs.iter().map(|run| {
+            // A client that ended with an error does not record its last delivery.
+            let delivery = delivered.get(run.request_id.as_str());
+            let from = delivery.map_or(0, |delivery| delivery.began_us);
+            let fits = |claim: &Claim| {
+                (from..=run.at_us).contains(&claim.at_us) && claim.lease_end_us > run.at_us
+            };
+            let owns = |owner: &usize| owners[*owner].iter().any(fits);
+            (0..owners.len()).filter(owns).collect()
+        });
+        let fitting: Vec<Vec<usize>> = fitting.collect();
         let without = runs.len() - matched(&fitting, owners.len());
         if without > 0 {
             broken.push((key, without));

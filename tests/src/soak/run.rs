@@ -100,11 +100,8 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
 
 /// Delivers every key once more, and returns the keys that get no response.
 async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>, BoxError> {
-    let keys: BTreeSet<_> = deliveries
-        .iter()
-        .map(|delivery| delivery.key.clone())
-        .collect();
-    let keys = Arc::new(Mutex::new(keys));
+    let keys = deliveries.iter().map(|delivery| delivery.key.clone());
+    let keys = Arc::new(Mutex::new(keys.collect::<BTreeSet<_>>()));
     let until = Instant::now() + CALM;
     let mut sweepers = JoinSet::new();
     for _ in 0..4 {
@@ -115,10 +112,8 @@ async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>
                 let Some(key) = lock(&keys).pop_first() else {
                     return Ok::<_, BoxError>(stuck);
                 };
-                if !matches!(
-                    counter.sweep(&key, until).await?,
-                    DeliveryResult::Response(_)
-                ) {
+                let ended = counter.sweep(&key, until).await?;
+                if !matches!(ended, DeliveryResult::Response(_)) {
                     stuck.push(key);
                 }
             }

@@ -63,20 +63,17 @@ impl Source {
             Self::Shard | Self::PartitionKey => {
                 events::kinesis("ledger").records(records.iter().map(with_group))
             }
-            Self::Changes => records.iter().fold(
-                events::dynamodb_stream("orders"),
-                |batch, (group, order)| {
+            Self::Changes => {
+                let stream = events::dynamodb_stream("orders");
+                records.iter().fold(stream, |batch, (group, order)| {
                     let image = match order {
                         Ok(id) => order_of(id),
                         Err(_) => json!({ "order_id": group, "amount": "many" }),
                     };
-                    batch.change(
-                        &json!({ "order_id": image["order_id"] }),
-                        None,
-                        Some(&image),
-                    )
-                },
-            ),
+                    let key = json!({ "order_id": image["order_id"] });
+                    batch.change(&key, None, Some(&image))
+                })
+            }
         }
     }
 }
