@@ -55,168 +55,77 @@ pub fn packed(text: &str) -> String {
     aws_smithy_types::base64::encode(encoder.finish().unwrap_or_default())
 }
 
+/// Returns the events that are arrays of equal parts.
+fn arrays() -> impl Iterator<Item = Hostile> {
+    let rows = include_str!("hostile.txt").lines();
+    let rows = rows.filter(|row| !row.starts_with('#'));
+    rows.map(|row| {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let [name, part, share, key] = cells[..] else {
+            panic!("{row}");
+        };
+        let length = EVENT / share.parse::<usize>().unwrap_or_else(|_| panic!("{row}"));
+        Hostile {
+            name,
+            event: repeated("[", part, "]", length),
+            key: (!key.is_empty()).then_some(key),
+        }
+    })
+}
+
 /// Returns the worst known events.
 pub fn events() -> Vec<Hostile> {
     let zeros = |length| repeated("[", "0", "]", length);
-    let part = |name, event| Hostile {
-        name,
-        event,
-        key: None,
-    };
-    let keyed = |name, event, key| Hostile {
-        name,
-        event,
-        key: Some(key),
-    };
+    let text = |part: &str, times: usize| format!("\"{}\"", part.repeat(times));
     let nested = format!("{}{}", "[".repeat(127), "]".repeat(127));
     let deep = format!("{}0{}", "{\"a\":".repeat(127), "}".repeat(127));
-    vec![
-        part("a wide array", zeros(EVENT)),
-        part("many empty arrays", repeated("[", "[]", "]", EVENT)),
-        part("many empty objects", repeated("[", "{}", "]", EVENT)),
-        part("many small arrays", repeated("[", "[0]", "]", EVENT)),
-        part("many small objects", repeated("[", "{\"a\":0}", "]", EVENT)),
-        part(
-            "many objects of nine members",
-            repeated(
-                "[",
-                &format!(
-                    "{{\"a\":0{}}}",
-                    (0..8).map(|n| format!(",\"{n}\":0")).collect::<String>()
-                ),
-                "]",
-                EVENT,
-            ),
-        ),
-        part("many short strings", repeated("[", "\"a\"", "]", EVENT)),
-        part("many members", many_members(EVENT)),
-        part(
-            "one member, again and again",
-            repeated("{", "\"a\":0", "}", EVENT),
-        ),
-        part(
-            "duplicates of large members",
-            repeated("{", &format!("\"a\":{}", zeros(100_000)), "}", EVENT),
-        ),
-        part("arrays 128 deep", repeated("[", &nested, "]", EVENT)),
-        part("objects 128 deep", repeated("[", &deep, "]", EVENT)),
-        part(
-            "escapes",
-            format!("\"{}\"", "\\u0001".repeat(EVENT / 6 - 1)),
-        ),
-        part("many escapes", repeated("[", "\"\\u0001\"", "]", EVENT)),
-        part(
-            "two-byte characters",
-            format!("\"{}\"", "é".repeat(EVENT / 2 - 1)),
-        ),
-        part(
-            "integers just beyond 64 bits",
-            repeated("[", "10000000000000000000", "]", EVENT),
-        ),
-        part(
-            "the longest integers",
-            repeated("[", &"9".repeat(4300), "]", EVENT),
-        ),
-        part("floats", repeated("[", "1e-7", "]", EVENT)),
-        keyed(
-            "a small part of a wide array",
-            format!("{{\"id\":1,\"x\":{}}}", zeros(EVENT - 20)),
-            "id",
-        ),
-        keyed(
-            "JSON in a string: a wide array",
-            in_body(&zeros(EVENT - 32)),
-            "powertools_json(body)[0]",
-        ),
-        keyed(
-            "JSON in a string: many members",
-            in_body(&many_members(EVENT / 4 * 3)),
-            "powertools_json(body).x",
-        ),
-        keyed(
-            "JSON in base64: a wide array",
-            in_body(&aws_smithy_types::base64::encode(zeros(EVENT / 4 * 3 - 64))),
-            "powertools_json(powertools_base64(body))[0]",
-        ),
-        keyed(
-            "a gzip bomb of 45 MiB",
-            in_body(&packed(&"0".repeat(45 << 20))),
-            "powertools_base64_gzip(body)",
-        ),
-        keyed(
-            "a gzip bomb that just fits",
-            in_body(&packed(&"0".repeat(30 << 20))),
-            "powertools_base64_gzip(body)",
-        ),
-        keyed(
-            "a gzip bomb of JSON",
-            in_body(&packed(&zeros(20 << 20))),
-            "powertools_json(powertools_base64_gzip(body))[0]",
-        ),
-        keyed(
-            "a gzip bomb inside another",
-            in_body(&packed(&packed(&zeros(20 << 20)))),
-            "powertools_json(powertools_base64_gzip(powertools_base64_gzip(body)))[0]",
-        ),
-        keyed("an array that is copied", zeros(EVENT / 8), "sort(@)"),
-        keyed(
-            "an array that is copied twice",
-            zeros(EVENT / 16),
-            "[reverse(@), sort(@)]",
-        ),
-        keyed(
-            "an array of arrays that is made",
-            zeros(EVENT / 8),
-            "[*].[@]",
-        ),
-        keyed(
-            "an array of objects that is made",
-            zeros(EVENT / 8),
-            "[*].{a: @}",
-        ),
-        keyed(
-            "strings that are made of values",
-            zeros(EVENT / 8),
-            "map(&to_string(@), @)",
-        ),
-        keyed("names of types", zeros(EVENT / 8), "map(&type(@), @)"),
-        keyed(
-            "floats that are rounded",
-            repeated("[", "1e308", "]", EVENT / 8),
-            "map(&ceil(@), @)",
-        ),
-        keyed(
-            "an object that is made of pairs",
-            repeated("[", "[\"a\",0]", "]", EVENT / 8),
-            "merge(`{}`, @)",
-        ),
-        keyed(
-            "an object that is made of characters",
-            repeated("[", "\"ab\"", "]", EVENT / 8),
-            "merge(`{}`, @)",
-        ),
-        keyed(
-            "a text that grows",
-            format!("[\"{}\"]", "\u{7f}".repeat(EVENT - 8)),
-            "to_string(@)",
-        ),
-        keyed(
-            "a text that is turned round",
-            format!("\"{}\"", "é".repeat(EVENT / 2 - 2)),
-            "[reverse(@), reverse(@)]",
-        ),
-        keyed(
-            "parts that are joined",
-            repeated("[", "\"a\"", "]", EVENT / 8),
-            "join('xxxxxxxxxxxxxxxx', @)",
-        ),
-        keyed(
-            "a number in a long string",
-            format!("\"{}\"", "1".repeat(EVENT - 2)),
-            "to_number(@)",
-        ),
-        keyed("what doubles at each step", "[1]".to_owned(), DOUBLING),
-    ]
+    let digits = "9".repeat(4300);
+    let large_member = format!("\"a\":{}", zeros(100_000));
+    let bomb = packed(&zeros(20 << 20));
+    let whole = [
+        ("many members", many_members(EVENT)),
+        ("equal members", repeated("{", "\"a\":0", "}", EVENT)),
+        ("large duplicates", repeated("{", &large_member, "}", EVENT)),
+        ("arrays 128 deep", repeated("[", &nested, "]", EVENT)),
+        ("objects 128 deep", repeated("[", &deep, "]", EVENT)),
+        ("escapes", text("\\u0001", EVENT / 6 - 1)),
+        ("two-byte characters", text("é", EVENT / 2 - 1)),
+        ("long integers", repeated("[", &digits, "]", EVENT)),
+    ];
+    let json = "powertools_json(body)[0]";
+    let members = "powertools_json(body).x";
+    let of_base64 = "powertools_json(powertools_base64(body))[0]";
+    let gzip = "powertools_base64_gzip(body)";
+    let of_gzip = "powertools_json(powertools_base64_gzip(body))[0]";
+    let twice = "powertools_json(powertools_base64_gzip(powertools_base64_gzip(body)))[0]";
+    let members_text = many_members(EVENT / 4 * 3);
+    let base64 = aws_smithy_types::base64::encode(zeros(EVENT / 4 * 3 - 64));
+    let bodies = [
+        ("JSON in a string: a wide array", json, zeros(EVENT - 32)),
+        ("JSON in a string: many members", members, members_text),
+        ("JSON in base64: a wide array", of_base64, base64),
+        ("a gzip bomb of 45 MiB", gzip, packed(&"0".repeat(45 << 20))),
+        ("a gzip bomb that fits", gzip, packed(&"0".repeat(30 << 20))),
+        ("a gzip bomb of JSON", of_gzip, bomb.clone()),
+        ("a gzip bomb inside another", twice, packed(&bomb)),
+    ];
+    let bodies = bodies.map(|(name, key, body)| (name, key, in_body(&body)));
+    let wide_part = format!("{{\"id\":1,\"x\":{}}}", zeros(EVENT - 20));
+    let growing = format!("[{}]", text("\u{7f}", EVENT - 8));
+    let (reversed, turned) = ("[reverse(@), reverse(@)]", text("é", EVENT / 2 - 2));
+    let number = text("1", EVENT - 2);
+    let keyed = [
+        ("a small part of a wide array", "id", wide_part),
+        ("a text that grows", "to_string(@)", growing),
+        ("a text that is turned round", reversed, turned),
+        ("a number in a long string", "to_number(@)", number),
+        ("what doubles at each step", DOUBLING, "[1]".to_owned()),
+    ];
+    let hostile = |name, event, key| Hostile { name, event, key };
+    let whole = whole.map(|(name, event)| hostile(name, event, None));
+    let keyed = bodies.into_iter().chain(keyed);
+    let keyed = keyed.map(|(name, key, event)| hostile(name, event, Some(key)));
+    arrays().chain(whole).chain(keyed).collect()
 }
 
 const DOUBLING: &str = "[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]|[@,@]\

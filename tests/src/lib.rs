@@ -10,17 +10,15 @@ pub use end::{End, end};
 pub use table::TableFactory;
 pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use idempotency_core::config::Variables;
 use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
-use idempotency_core::store::{MemoryStore, Write};
+use idempotency_core::store::{MemoryStore, Store, Write};
 use idempotency_core::time::{Clock, EpochMillis, EpochSeconds};
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, Operation, OperationBuilder, Outcome, with_backend,
@@ -64,11 +62,7 @@ impl Harness {
     /// Returns a harness with this clock.
     pub fn with_clock(clock: ManualClock) -> Self {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-        let backend = Backend::new(
-            store.clone(),
-            Arc::new(clock.clone()),
-            Arc::new(SeededRandom::new(7)),
-        );
+        let backend = backend(store.clone(), &clock, 7);
         Self {
             clock,
             store,
@@ -84,11 +78,8 @@ impl Harness {
 
     /// Returns the backend of another process over the same store, with its own cache and its own owner tokens.
     pub fn another_process(&self) -> Backend {
-        Backend::new(
-            self.store.clone(),
-            Arc::new(self.clock.clone()),
-            Arc::new(SeededRandom::new(1_000 + self.runs() as u64)),
-        )
+        let seed = 1_000 + self.runs() as u64;
+        backend(self.store.clone(), &self.clock, seed)
     }
 
     /// Returns a deadline at this distance from now.
@@ -252,6 +243,12 @@ impl Harness {
     }
 }
 
+/// Returns the backend of a process, with its own owner tokens.
+fn backend(store: Arc<dyn Store>, clock: &ManualClock, seed: u64) -> Backend {
+    let random = SeededRandom::new(seed);
+    Backend::new(store, Arc::new(clock.clone()), Arc::new(random))
+}
+
 /// Returns the record id of a key, hashed with md5.
 pub fn id(operation: &Operation, key: &Value) -> RecordId {
     use idempotency_core::key::Json;
@@ -317,10 +314,5 @@ fn kind_of(result: Result<Outcome<usize>, BoxError>) -> ErrorKind {
 ///
 /// The panic's payload.
 pub async fn unless_it_panics<T>(future: impl Future<Output = T>) -> std::thread::Result<T> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-        polled.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
-    })
-    .await
+    AssertUnwindSafe(future).catch_unwind().await
 }

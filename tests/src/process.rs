@@ -153,18 +153,15 @@ pub struct Claim {
 pub fn claims(database: &EmbeddedDynamoDb) -> Vec<Claim> {
     let requests = database.requests().into_iter();
     let claims = requests.filter(|request| request.operation == "PutItem");
-    claims
-        .map(|request| {
-            let lease_ends = &request.body["Item"]["in_progress_expiration"]["N"];
-            Claim {
-                id: request.key("id").unwrap_or_default().to_owned(),
-                lease_ends: lease_ends
-                    .as_str()
-                    .and_then(|text| text.parse().ok())
-                    .unwrap_or_default(),
-            }
-        })
-        .collect()
+    let claims = claims.map(|request| {
+        let lease_ends = request.body["Item"]["in_progress_expiration"]["N"].as_str();
+        let lease_ends = lease_ends.and_then(|text| text.parse().ok());
+        Claim {
+            id: request.key("id").unwrap_or_default().to_owned(),
+            lease_ends: lease_ends.unwrap_or_default(),
+        }
+    });
+    claims.collect()
 }
 
 /// Returns the time in milliseconds since the epoch.

@@ -14,10 +14,10 @@ use idempotency_core::store::{Staged, Store};
 use idempotency_core::time::Clock;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient, sdk_client, transact};
 use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
+use idempotency_testkit::ManualClock;
 use idempotency_testkit::conformance::{ForeignRecord, ForeignValue, StoreFactory};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_testkit::store::StoreOperation;
-use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::Value;
 
 use crate::START;
@@ -102,11 +102,7 @@ impl Table {
         let store = settings(store_on(&database).table(TABLE)).build()?;
         let clock = ManualClock::at(START);
         let store = Arc::new(store);
-        let backend = Backend::new(
-            store.clone(),
-            Arc::new(clock.clone()),
-            Arc::new(SeededRandom::new(7)),
-        );
+        let backend = crate::backend(store.clone(), &clock, 7);
         Ok(Self {
             clock,
             database,
@@ -117,11 +113,7 @@ impl Table {
 
     /// Returns the backend of another process over the same table, with its own owner tokens.
     pub fn another_process(&self, number: u64) -> Backend {
-        Backend::new(
-            self.store.clone(),
-            Arc::new(self.clock.clone()),
-            Arc::new(SeededRandom::new(1_000 + number)),
-        )
+        crate::backend(self.store.clone(), &self.clock, 1_000 + number)
     }
 
     /// Calls `operation` with 30 s left.
@@ -149,12 +141,9 @@ impl Table {
 
     /// Returns the operations that were requested since the last call of this function, each with the status of the reply.
     pub fn requests(&self) -> Vec<(String, Option<u16>)> {
-        let requests = self
-            .database
-            .requests()
-            .into_iter()
-            .map(|request| (request.operation, request.status))
-            .collect();
+        let requests = self.database.requests().into_iter();
+        let requests = requests.map(|request| (request.operation, request.status));
+        let requests = requests.collect();
         self.database.clear_requests();
         requests
     }
@@ -172,16 +161,12 @@ impl Table {
         let mut items = self.database.items(TABLE).await?;
         assert_eq!(items.len(), 1, "one item");
         let item = items.pop().unwrap_or_default();
-        Ok(item
-            .into_iter()
-            .map(|(name, value)| {
-                let text = value
-                    .as_s()
-                    .or_else(|_| value.as_n())
-                    .map_or_else(|_| String::new(), Clone::clone);
-                (name, text)
-            })
-            .collect())
+        let text = |value: AttributeValue| {
+            let text = value.as_s().or_else(|_| value.as_n());
+            text.cloned().unwrap_or_default()
+        };
+        let item = item.into_iter();
+        Ok(item.map(|(name, value)| (name, text(value))).collect())
     }
 }
 

@@ -112,26 +112,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_with_the_payload_of_a_running_one_waits_and_shares_its_end() {
-        for done in [true, false] {
-            let mut duplicates = Duplicates::default();
-            assert_eq!(duplicates.meet(0, "k", 10, "first"), Meet::Run("first"));
-            assert_eq!(duplicates.meet(1, "k", 10, "second"), Meet::Wait);
-            assert_eq!(duplicates.meet(2, "k", 10, "third"), Meet::Wait);
-            assert_eq!(duplicates.end(0, done), (vec![1, 2], None));
-            assert_eq!(duplicates.meet(3, "k", 10, "fourth"), Meet::Share(done));
-        }
-    }
-
-    #[test]
-    fn records_with_other_keys_run_beside_each_other() {
-        let mut duplicates = Duplicates::default();
-        assert_eq!(duplicates.meet(0, "k", 10, ()), Meet::Run(()));
-        assert_eq!(duplicates.meet(1, "l", 10, ()), Meet::Run(()));
-        assert_eq!(duplicates.end(0, true), (vec![], None));
-    }
-
-    #[test]
     fn a_record_with_another_payload_gets_a_call_of_its_own_after_the_first() {
         let mut duplicates = Duplicates::default();
         assert_eq!(duplicates.meet(0, "k", 10, 0), Meet::Run(0));

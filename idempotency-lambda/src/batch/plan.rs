@@ -157,18 +157,14 @@ mod tests {
     /// those that are returned.
     fn play(records: &str, steps: &str) -> (String, Vec<usize>, Plan) {
         let name = |letter: char| (letter != '.').then(|| letter.to_string());
-        let places = records.split(' ').map(|record| {
+        let places = records.split_whitespace().map(|record| {
             let mut letters = record.chars();
             Position {
                 lane: letters.next().and_then(name),
                 group: letters.next().and_then(name),
             }
         });
-        let mut plan = Plan::new(if records.is_empty() {
-            Vec::new()
-        } else {
-            places.collect()
-        });
+        let mut plan = Plan::new(places.collect());
         let mut started = Vec::new();
         for step in steps.split(' ') {
             let at = || step[1..].parse().unwrap();
@@ -187,74 +183,33 @@ mod tests {
         (started.join(" "), plan.returned(), plan)
     }
 
+    /// Records | steps | the records that start | those that are returned | why.
+    const COURSES: &str = "\
+.. .. .. .. | s -2 +0 +3 -1 | 0,1,2,3 | 1 2 | no group
+.a .a .b .a .b | s +2 s +0 s +1 +4 s +3 | 0,2 4 1 3 | | a group runs one record at a time
+.a .b .a .b | s -0 +1 s +3 s | 0,1 3 | 0 2 | after a failure only the rest of the group is returned without a run
+xa xa xa xa | s +0 s -1 s | 0 1 | 1 | the checkpoint of a shard is its first record that is not done
+xa xb xa xc | s1 s1 s1 -3 +0 s1 -1 +2 | 0 1 3 2 | 1 | after a failure a shard starts only records before it
+xa xb xb xc | s -0 -3 +1 s1 | 0,1,3 | 0 | a later failure does not move the checkpoint forward
+xa xb xb xb | s1 -0 s | 0 | 0 | after the checkpoint nothing starts, nor what is behind it
+xs ys xs ys ys | s -0 +1 s -3 s | 0,1 3 | 0 3 | each shard has a checkpoint and groups of its own
+.. .. | s1 ! s +0 | 0 | 1 | after a stop nothing starts
+ | s | | | an empty batch";
+
     #[test]
     fn records_start_in_the_order_of_their_groups_and_lanes_and_the_rest_is_returned() {
-        let alone = ".. .. .. ..";
-        let one_shard = "xa xa xa xa";
-        let (abac, abbc, abbb) = ("xa xb xa xc", "xa xb xb xc", "xa xb xb xb");
-        let two_shards = "xs ys xs ys ys";
-        for (why, records, steps, starts, returned) in [
-            ("no group", alone, "s -2 +0 +3 -1", "0,1,2,3", &[1, 2][..]),
-            (
-                "a group runs one record at a time",
-                ".a .a .b .a .b",
-                "s +2 s +0 s +1 +4 s +3",
-                "0,2 4 1 3",
-                &[],
-            ),
-            (
-                "after a failure only the rest of the group is returned without a run",
-                ".a .b .a .b",
-                "s -0 +1 s +3 s",
-                "0,1 3 ",
-                &[0, 2],
-            ),
-            (
-                "the checkpoint of a shard is its first record that is not done",
-                one_shard,
-                "s +0 s -1 s",
-                "0 1 ",
-                &[1],
-            ),
-            (
-                "after a failure a shard starts only records before it",
-                abac,
-                "s1 s1 s1 -3 +0 s1 -1 +2",
-                "0 1 3 2",
-                &[1],
-            ),
-            (
-                "a later failure does not move the checkpoint forward",
-                abbc,
-                "s -0 -3 +1 s1",
-                "0,1,3 ",
-                &[0],
-            ),
-            (
-                "after the checkpoint nothing starts, nor what is behind it",
-                abbb,
-                "s1 -0 s",
-                "0 ",
-                &[0],
-            ),
-            (
-                "each shard has a checkpoint and groups of its own",
-                two_shards,
-                "s -0 +1 s -3 s",
-                "0,1 3 ",
-                &[0, 3],
-            ),
-            (
-                "after a stop nothing starts",
-                ".. ..",
-                "s1 ! s +0",
-                "0 ",
-                &[1],
-            ),
-            ("an empty batch", "", "s", "", &[]),
-        ] {
+        for course in COURSES.lines() {
+            let cells: Vec<_> = course.split('|').map(str::trim).collect();
+            let [records, steps, starts, returned, _] = cells[..] else {
+                panic!("{course}");
+            };
             let (started, left, _) = play(records, steps);
-            assert_eq!((&started[..], &left[..]), (starts, returned), "{why}");
+            let left: Vec<_> = left.iter().map(usize::to_string).collect();
+            assert_eq!(
+                (started.trim(), &*left.join(" ")),
+                (starts, returned),
+                "{course}"
+            );
         }
     }
 

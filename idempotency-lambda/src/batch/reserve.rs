@@ -147,25 +147,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_reserve_learns_the_longest_time_of_the_records_before() {
-        with_clock(async |set| {
-            let mut reserve = Reserve::new(ends_at(10_000), Some(Duration::ZERO));
-            for (start, end) in [(0, 3_000), (3_000, 3_100)] {
-                set(start);
-                let mut started = reserve.start().unwrap();
-                assert!(started.run());
-                set(end);
-                reserve.learn(&started);
-            }
-            set(6_999);
-            assert!(reserve.start().is_some());
-            set(7_000);
-            assert!(reserve.start().is_none());
-        })
-        .await;
-    }
-
-    #[tokio::test]
     async fn a_handler_does_not_start_after_a_wait_that_took_its_time_and_the_wait_is_not_learned()
     {
         with_clock(async |set| {

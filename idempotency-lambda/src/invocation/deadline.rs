@@ -171,34 +171,17 @@ mod tests {
     /// A point in time that counts as a deadline, and a later one.
     const TIMES: [u64; 2] = [1_600_000_000_000, 1_700_000_000_000];
 
-    #[test]
-    fn a_deadline_before_lambda_existed_counts_as_unknown_and_one_that_has_passed_counts() {
-        for (milliseconds, known) in [(0, None), (600_000, None), (TIMES[0], Some(TIMES[0]))] {
-            let found = Invocation::of(&context(milliseconds, None));
-            let found = found.and_then(|invocation| invocation.deadline);
-            let found = found.map(|end| u64::try_from(end.get()).unwrap());
-            assert_eq!(found, known);
-        }
-    }
-
     #[tokio::test]
     async fn a_call_in_an_invocation_has_its_own_deadline_and_tenant_as_far_as_it_says_them() {
-        let end = |milliseconds: i64| Some(EpochMillis::new(milliseconds));
+        let end = |milliseconds: u64| Some(EpochMillis::new(milliseconds.try_into().unwrap()));
+        assert_eq!(Deadline::from(&Context::default()), Deadline::Inherited);
+        let (own, watch) = (context(TIMES[1], None), context(600_000, None));
         for (deadline, expected, tenant) in [
             // A context that is passed hides the invocation around the call.
-            (
-                Deadline::from(&context(TIMES[1], None)),
-                end(1_700_000_000_000),
-                None,
-            ),
-            (Deadline::from(&context(600_000, None)), None, None),
-            // An empty context inherits it.
-            (
-                Deadline::from(&Context::default()),
-                end(1_600_000_000_000),
-                Some("blue"),
-            ),
-            // A point in time keeps its tenant.
+            (Deadline::from(&own), end(TIMES[1]), None),
+            (Deadline::from(&watch), None, None),
+            // An empty context and a point in time keep its tenant.
+            (Deadline::Inherited, end(TIMES[0]), Some("blue")),
             (Deadline::At(EpochMillis::new(9)), end(9), Some("blue")),
         ] {
             let around = context(TIMES[0], Some("blue"));
@@ -210,22 +193,23 @@ mod tests {
     }
 
     #[test]
-    fn a_context_with_any_content_is_an_invocation_and_an_empty_one_is_not() {
-        let with_request_id = |mut context: Context| {
-            context.request_id = "r-1".to_owned();
-            context
-        };
-        assert_eq!(Invocation::of(&Context::default()), None);
-        // The last one is that of `cargo lambda watch`.
-        for context in [
-            with_request_id(context(0, None)),
-            context(1, None),
-            context(0, Some("blue")),
-            with_request_id(context(600_000, None)),
+    fn a_context_with_any_content_is_an_invocation_whose_deadline_counts_if_lambda_existed_then() {
+        let known = |deadline| Some((true, deadline));
+        let past = EpochMillis::new(1_600_000_000_000);
+        for (request_id, milliseconds, tenant, expected) in [
+            ("", 0, None, None),
+            ("r-1", 0, None, known(None)),
+            ("", 1, None, known(None)),
+            ("", 0, Some("blue"), known(None)),
+            // That of `cargo lambda watch`.
+            ("r-1", 600_000, None, known(None)),
+            ("", TIMES[0], None, known(Some(past))),
         ] {
-            let invocation = Invocation::of(&context).unwrap();
-            assert!(invocation.is_known, "{context:?}");
-            assert_eq!(invocation.deadline, None, "{context:?}");
+            let mut context = context(milliseconds, tenant);
+            context.request_id = request_id.to_owned();
+            let found = Invocation::of(&context);
+            let found = found.map(|found| (found.is_known, found.deadline));
+            assert_eq!(found, expected, "{context:?}");
         }
     }
 }

@@ -320,17 +320,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_spawned_task_leaves_the_scope_unless_it_is_wrapped() {
-        let (left, kept) = with_end(7, async {
-            let left = tokio::spawn(async { current_deadline() });
-            let kept = tokio::spawn(in_current_invocation(async { current_deadline() }));
-            (left.await.unwrap(), kept.await.unwrap())
-        })
-        .await;
-        assert_eq!((left, kept), (None, Some(7)));
-    }
-
-    #[tokio::test]
     async fn a_future_that_is_wrapped_outside_of_any_scope_opens_no_scope() {
         let look = async || (current_deadline(), Scope::surrounding().is_none());
         assert_eq!(in_current_invocation(look()).await, (None, true));
@@ -369,13 +358,5 @@ mod tests {
         let inside = with_invocation(None, async { Scope::current().invocation.clone() });
         let invocation = with_end(7, inside).await;
         assert_eq!(invocation, Invocation::none());
-    }
-
-    #[tokio::test]
-    async fn outside_lambda_an_earlier_test_with_a_tenant_refuses_no_later_call() {
-        let invocation = || crate::Deadline::Inherited.invocation("charge").unwrap();
-        let inside = with_end(7, async { invocation() }).await;
-        assert_eq!(inside.tenant.as_deref(), Some("blue"));
-        assert_eq!(invocation(), Invocation::default());
     }
 }

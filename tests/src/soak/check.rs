@@ -9,85 +9,74 @@ use super::client::{Delivery, DeliveryResult};
 use super::function::{Began, KEY_PREFIX, micros};
 use super::run::History;
 
-/// A promise that did not hold.
+/// A promise that did not hold for a key.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Broken {
-    /// Callers of one key received different responses.
-    Responses {
-        /// The key.
-        key: String,
-        /// The number of different responses.
-        different: usize,
-    },
-    /// Completions with different responses were applied to one key.
-    Completions {
-        /// The key.
-        key: String,
-        /// The number of different responses.
-        different: usize,
-    },
-    /// A caller received a response that was never stored.
-    NotStored {
-        /// The key.
-        key: String,
-    },
-    /// A run started without a claim of its own. The claim must have been applied during the run's delivery, and its lease
-    /// must not have expired.
-    RunWithoutClaim {
-        /// The key.
-        key: String,
-        /// The number of runs without a claim.
-        runs: usize,
-    },
-    /// A key got no response after all leases had expired and the faults had ended.
-    Stuck {
-        /// The key.
-        key: String,
-    },
+pub struct Broken {
+    /// The key.
+    pub key: String,
+    /// The promise.
+    pub promise: Promise,
+    /// How many responses, completions or runs break it.
+    pub times: usize,
+}
+
+/// What the soak promises of each key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Its callers receive one response.
+    OneResponse,
+    /// Completions with one response are applied to it.
+    OneCompletion,
+    /// A response that a caller receives was stored.
+    StoredResponses,
+    /// A run starts with a claim of its own. The claim was applied during the run's delivery, and its lease has not expired.
+    ClaimedRuns,
+    /// It gets a response after all leases have expired and the faults have ended.
+    NeverStuck,
 }
 
 /// Returns each promise that was broken. With `claims`, it also checks that each run has a claim. That needs the owner
 /// attribute, which only our records have.
 pub fn check(history: &History, claims: bool) -> Vec<Broken> {
-    let mut broken: Vec<Broken> = history
-        .stuck
-        .iter()
-        .map(|key| Broken::Stuck { key: key.clone() })
-        .collect();
+    let mut broken = Vec::new();
+    let mut find = |key: &str, promise, times| {
+        let key = key.to_owned();
+        broken.push(Broken {
+            key,
+            promise,
+            times,
+        });
+    };
+    for key in &history.stuck {
+        find(key, Promise::NeverStuck, 1);
+    }
     let stored = stored(&history.requests);
     for (key, given) in given(history) {
         if given.len() > 1 {
-            broken.push(Broken::Responses {
-                key: key.to_owned(),
-                different: given.len(),
-            });
+            find(key, Promise::OneResponse, given.len());
         }
-        let stored = stored.get(&id(key));
-        if !given
-            .iter()
-            .all(|response| stored.is_some_and(|stored| stored.contains(response)))
-        {
-            broken.push(Broken::NotStored {
-                key: key.to_owned(),
-            });
+        let none = BTreeSet::new();
+        let stored = stored.get(&id(key)).unwrap_or(&none);
+        let lost = given.difference(stored).count();
+        if lost > 0 {
+            find(key, Promise::StoredResponses, lost);
         }
-        if let Some(different) = stored.map(BTreeSet::len).filter(|different| *different > 1) {
-            let key = key.to_owned();
-            broken.push(Broken::Completions { key, different });
+        if stored.len() > 1 {
+            find(key, Promise::OneCompletion, stored.len());
         }
     }
     if claims {
-        broken.extend(runs_without_claims(history));
+        for (key, runs) in runs_without_claims(history) {
+            find(key, Promise::ClaimedRuns, runs);
+        }
     }
     broken
 }
 
 /// Returns the number of keys with more than one response, in the run and the sweep.
 pub(super) fn disagreements(history: &History) -> usize {
-    given(history)
-        .values()
-        .filter(|given| given.len() > 1)
-        .count()
+    let given = given(history);
+    given.values().filter(|given| given.len() > 1).count()
 }
 
 fn all(history: &History) -> impl Iterator<Item = &Delivery> {
@@ -116,14 +105,9 @@ fn stored(requests: &[Request]) -> BTreeMap<String, BTreeSet<String>> {
         };
         for part in ["ExpressionAttributeValues", "Item"] {
             let values = request.body.get(part).and_then(Value::as_object);
-            let texts = values
-                .into_iter()
-                .flatten()
-                .filter_map(|(_, value)| value["S"].as_str());
-            stored
-                .entry(id.to_owned())
-                .or_default()
-                .extend(texts.filter_map(run_of));
+            let values = values.into_iter().flatten();
+            let runs = values.filter_map(|(_, value)| run_of(value["S"].as_str()?));
+            stored.entry(id.to_owned()).or_default().extend(runs);
         }
     }
     stored
@@ -151,8 +135,9 @@ struct Claim {
     lease_end_us: u64,
 }
 
-/// Finds runs without a claim of their own. The claim must have been applied after the delivery and before the run started.
-fn runs_without_claims(history: &History) -> Vec<Broken> {
+/// Returns the keys with runs without a claim of their own, and how many. The claim must have been applied after the delivery and before
+/// the run started.
+fn runs_without_claims(history: &History) -> Vec<(&str, usize)> {
     let delivered: BTreeMap<&str, &Delivery> = all(history)
         .map(|delivery| (delivery.request_id.as_str(), delivery))
         .collect();
@@ -169,32 +154,22 @@ fn runs_without_claims(history: &History) -> Vec<Broken> {
     }
     let mut broken = Vec::new();
     for (key, runs) in runs {
-        let owners: Vec<&Vec<Claim>> = claims
-            .get(id(key).as_str())
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .collect();
-        let fitting: Vec<Vec<usize>> = runs
-            .iter()
-            .map(|run| {
-                // A client that ended with an error does not record its last delivery.
-                let from = delivered
-                    .get(run.request_id.as_str())
-                    .map_or(0, |delivery| delivery.began_us);
-                let fits = |claim: &Claim| {
-                    (from..=run.at_us).contains(&claim.at_us) && claim.lease_end_us > run.at_us
-                };
-                (0..owners.len())
-                    .filter(|owner| owners[*owner].iter().any(fits))
-                    .collect()
-            })
-            .collect();
+        let owners = claims.get(id(key).as_str()).into_iter();
+        let owners: Vec<_> = owners.flat_map(BTreeMap::values).collect();
+        let fitting = runs.iter().map(|run| {
+            // A client that ended with an error does not record its last delivery.
+            let delivery = delivered.get(run.request_id.as_str());
+            let from = delivery.map_or(0, |delivery| delivery.began_us);
+            let fits = |claim: &Claim| {
+                (from..=run.at_us).contains(&claim.at_us) && claim.lease_end_us > run.at_us
+            };
+            let owns = |owner: &usize| owners[*owner].iter().any(fits);
+            (0..owners.len()).filter(owns).collect()
+        });
+        let fitting: Vec<Vec<usize>> = fitting.collect();
         let without = runs.len() - matched(&fitting, owners.len());
         if without > 0 {
-            broken.push(Broken::RunWithoutClaim {
-                key: key.to_owned(),
-                runs: without,
-            });
+            broken.push((key, without));
         }
     }
     broken

@@ -1,13 +1,14 @@
 //! One client: it delivers the event of a key, with duplicates, until it receives a response.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_lambda::BoxError;
 
 use super::faults::Chance;
 use super::function::{Event, micros};
+use super::lock;
 use super::processes::Processes;
 
 /// How often a client delivers one event before it gives up.
@@ -52,23 +53,11 @@ pub(super) struct Counter {
     pub(super) overruns: u64,
 }
 
-/// The parameters of one delivery.
-struct Parameters {
-    deadline: Duration,
-    /// True if the process must survive its deadline, which makes it a late owner. Lambda would kill it.
-    overruns: bool,
-}
-
 impl Counter {
     /// Delivers one key as clients do: again after an error, sometimes several times at once, sometimes once more later.
     pub(super) async fn serve(&self, seed: u64, key: u64) -> Result<(), BoxError> {
         let mut chance = Chance::of(seed, ("key", key));
-        let event = Event {
-            key: format!("k{key}"),
-            work_ms: 2 + chance.below(20),
-            extra_ms: 0,
-            fails: false,
-        };
+        let event = Event::new(format!("k{key}"), 2 + chance.below(20));
         let deadline = self.deadline(&mut chance);
         let duplicates = chance.below(3);
         let mut clients = tokio::task::JoinSet::new();
@@ -102,20 +91,16 @@ impl Counter {
         tokio::time::sleep(Duration::from_millis(chance.below(60))).await;
         for number in 0..TRIES {
             let overruns = chance.per_mille(self.overruns);
-            let parameters = Parameters {
-                overruns,
-                deadline: if overruns {
-                    Duration::from_millis(400)
-                } else {
-                    deadline
-                },
+            let deadline = match overruns {
+                true => Duration::from_millis(400),
+                false => deadline,
             };
             let event = Event {
                 fails: chance.per_mille(15),
                 extra_ms: if overruns { 600 } else { 0 },
                 ..event.clone()
             };
-            if let DeliveryResult::Response(_) = self.deliver(&event, parameters).await? {
+            if let DeliveryResult::Response(_) = self.deliver(&event, deadline, overruns).await? {
                 return Ok(());
             }
             let pause = 50_u64 << number.min(5);
@@ -131,18 +116,9 @@ impl Counter {
         key: &str,
         until: Instant,
     ) -> Result<DeliveryResult, BoxError> {
-        let event = Event {
-            key: key.to_owned(),
-            work_ms: 1,
-            extra_ms: 0,
-            fails: false,
-        };
+        let event = Event::new(key, 1);
         loop {
-            let parameters = Parameters {
-                deadline: SWEEP,
-                overruns: false,
-            };
-            let ended = self.deliver(&event, parameters).await?;
+            let ended = self.deliver(&event, SWEEP, false).await?;
             if matches!(ended, DeliveryResult::Response(_)) || Instant::now() > until {
                 return Ok(ended);
             }
@@ -150,10 +126,12 @@ impl Counter {
         }
     }
 
+    /// Delivers one event. If it `overruns`, the process survives its deadline, which makes it a late owner. Lambda would kill it.
     async fn deliver(
         &self,
         event: &Event,
-        parameters: Parameters,
+        deadline: Duration,
+        overruns: bool,
     ) -> Result<DeliveryResult, BoxError> {
         let process = self.processes.take().await;
         let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
@@ -162,8 +140,8 @@ impl Counter {
         let pending = process
             .environment
             .invoke(serde_json::to_string(event)?)
-            .deadline_in(parameters.deadline)
-            .enforce_deadline(!parameters.overruns)
+            .deadline_in(deadline)
+            .enforce_deadline(!overruns)
             .request_id(&request_id)
             .start();
         let ended = match pending.await {
@@ -184,14 +162,10 @@ impl Counter {
             request_id,
             began_us,
             took,
-            overruns: parameters.overruns,
+            overruns,
             ended: ended.clone(),
         };
-        let mut deliveries = self
-            .deliveries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        deliveries.push(delivery);
+        lock(&self.deliveries).push(delivery);
         Ok(ended)
     }
 }

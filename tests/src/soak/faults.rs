@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
 use super::function::micros;
+use super::lock;
 
 /// A fault that was injected into a request, for reports.
 #[derive(Clone, Debug)]
@@ -34,8 +35,7 @@ impl Faults {
             *number += 1;
             let mut chance = Chance::of(seed, (id, &request.operation, *number));
             let (name, fault) = chance.per_mille(per_mille).then(|| choose(&mut chance))?;
-            let struck = &mut struck.lock().unwrap_or_else(PoisonError::into_inner);
-            struck.push(Struck {
+            lock(&struck).push(Struck {
                 at_us: micros(request.at),
                 name,
             });
@@ -44,10 +44,7 @@ impl Faults {
     }
 
     pub(super) fn all(&self) -> Vec<Struck> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.0).clone()
     }
 }
 

@@ -28,6 +28,17 @@ pub(super) struct Event {
     pub(super) fails: bool,
 }
 
+impl Event {
+    pub(super) fn new(key: impl Into<String>, work_ms: u64) -> Self {
+        Self {
+            key: key.into(),
+            work_ms,
+            extra_ms: 0,
+            fails: false,
+        }
+    }
+}
+
 /// The response. `run` differs for each run.
 #[derive(Debug, Deserialize, Serialize)]
 struct Response {
@@ -73,16 +84,13 @@ async fn handler(event: LambdaEvent<Event>) -> Result<Response, BoxError> {
         extra_ms,
         fails,
     } = event.payload;
-    let run = format!(
-        "{}-{}",
-        std::process::id(),
-        RUNS.fetch_add(1, Ordering::Relaxed)
-    );
+    let number = RUNS.fetch_add(1, Ordering::Relaxed);
+    let run = format!("{}-{number}", std::process::id());
     note(&Began {
         key: key.clone(),
         run: run.clone(),
         request_id: event.context.request_id,
-        at_us: now_us(),
+        at_us: micros(SystemTime::now()),
     })?;
     let slowness: u64 = std::env::var(SLOWNESS)?.parse()?;
     tokio::time::sleep(Duration::from_millis(work_ms * slowness + extra_ms)).await;
@@ -101,10 +109,6 @@ fn note(began: &Began) -> Result<(), BoxError> {
     line.push(b'\n');
     file.write_all(&line)?;
     Ok(())
-}
-
-fn now_us() -> u64 {
-    micros(SystemTime::now())
 }
 
 pub(super) fn micros(time: SystemTime) -> u64 {

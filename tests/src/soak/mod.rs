@@ -16,13 +16,14 @@ mod processes;
 mod report;
 mod run;
 
-pub use check::{Broken, check};
+pub use check::{Broken, Promise, check};
 pub use function::{ROLE, serve};
 pub use processes::Side;
 pub use report::Report;
 pub use run::{History, run};
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The parameters of one run.
@@ -72,4 +73,8 @@ impl Plan {
             folder,
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

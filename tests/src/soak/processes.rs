@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
@@ -10,9 +10,9 @@ use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda};
 use tokio::sync::Notify;
 
-use super::Plan;
 use super::faults::Chance;
 use super::function::{FOLDER, ROLE, SLOWNESS};
+use super::{Plan, lock};
 
 /// The factors by which the processes are slower.
 const SLOWNESSES: [u64; 3] = [1, 2, 5];
@@ -139,8 +139,7 @@ impl Processes {
     pub(super) async fn kill(&self, every: Duration, seed: u64) {
         let mut chance = Chance::of(seed, "kill");
         loop {
-            tokio::time::sleep(about(every, &mut chance)).await;
-            if let Some(environment) = self.any(&mut chance) {
+            if let Some(environment) = self.chosen(every, &mut chance).await {
                 environment.kill().await;
             }
         }
@@ -150,26 +149,24 @@ impl Processes {
     pub(super) async fn stop(&self, every: Duration, seed: u64) {
         let mut chance = Chance::of(seed, "stop");
         loop {
-            tokio::time::sleep(about(every, &mut chance)).await;
-            let Some(process_id) = self
-                .any(&mut chance)
-                .and_then(|environment| environment.process_id())
-            else {
-                continue;
-            };
-            let stopped = Stopped::new(process_id);
-            tokio::time::sleep(chance.spread(50, 2_000)).await;
-            drop(stopped);
+            let environment = self.chosen(every, &mut chance).await;
+            if let Some(process_id) = environment.and_then(|chosen| chosen.process_id()) {
+                let stopped = Stopped::new(process_id);
+                tokio::time::sleep(chance.spread(50, 2_000)).await;
+                drop(stopped);
+            }
         }
     }
 
-    fn any(&self, chance: &mut Chance) -> Option<FunctionProcess> {
+    /// Waits about this long. Returns a random process, if it is alive.
+    async fn chosen(&self, every: Duration, chance: &mut Chance) -> Option<FunctionProcess> {
+        let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
+        let pause = Duration::from_millis(every / 2 + chance.below(every));
+        tokio::time::sleep(pause).await;
         let living = lock(&self.living);
-        let chosen = chance.below(living.len() as u64);
-        living
-            .get(usize::try_from(chosen).ok()?)
-            .filter(|environment| environment.is_alive())
-            .cloned()
+        let chosen = usize::try_from(chance.below(living.len() as u64)).ok()?;
+        let chosen = living.get(chosen)?;
+        chosen.is_alive().then(|| chosen.clone())
     }
 }
 
@@ -195,13 +192,4 @@ fn signal(signal: &str, process_id: u32) {
         .args([signal, &process_id.to_string()])
         .stderr(std::process::Stdio::null())
         .status();
-}
-
-fn about(every: Duration, chance: &mut Chance) -> Duration {
-    let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(every / 2 + chance.below(every))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

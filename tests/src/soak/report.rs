@@ -1,6 +1,6 @@
 //! The result of a run, as figures and as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -50,12 +50,8 @@ impl Report {
             }
         }
         self.disagreements += disagreements(history);
-        self.keys += history
-            .deliveries
-            .iter()
-            .map(|delivery| &delivery.key)
-            .collect::<std::collections::BTreeSet<_>>()
-            .len();
+        let keys = history.deliveries.iter().map(|delivery| &delivery.key);
+        self.keys += keys.collect::<BTreeSet<_>>().len();
         self.runs += history.runs.len();
         self.requests += history.requests.len();
         self.struck += history.struck.len();
@@ -149,17 +145,11 @@ fn explain(delivery: &Delivery, history: &History) -> String {
         if !during || request.key("id") != Some(&id) {
             continue;
         }
-        let struck = history
-            .struck
-            .iter()
-            .find(|struck| struck.at_us == at_us)
-            .map_or("", |struck| struck.name);
-        let owner = request
-            .body
-            .pointer("/Item/owner/S")
-            .and_then(|owner| owner.as_str())
-            .and_then(|owner| owner.get(..4))
-            .unwrap_or("");
+        let mut struck = history.struck.iter();
+        let struck = struck.find(|struck| struck.at_us == at_us);
+        let struck = struck.map_or("", |struck| struck.name);
+        let owner = request.body["Item"]["owner"]["S"].as_str();
+        let owner = owner.and_then(|owner| owner.get(..4)).unwrap_or("");
         let status = match (request.status, request.responded_at) {
             (Some(status), Some(at)) => {
                 let later = micros(at).saturating_sub(at_us) / 1_000;

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
 use tokio::task::JoinSet;
 
-use super::Plan;
 use super::client::{Counter, Delivery, DeliveryResult};
 use super::faults::{Faults, Struck};
 use super::function::{Began, micros};
 use super::processes::{Processes, Side};
+use super::{Plan, lock};
 
 /// How long a key may stay in progress after the faults have ended: more than the longest deadline.
 const CALM: Duration = Duration::from_secs(20);
@@ -100,11 +100,8 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
 
 /// Delivers every key once more, and returns the keys that get no response.
 async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>, BoxError> {
-    let keys: BTreeSet<_> = deliveries
-        .iter()
-        .map(|delivery| delivery.key.clone())
-        .collect();
-    let keys = Arc::new(Mutex::new(keys));
+    let keys = deliveries.iter().map(|delivery| delivery.key.clone());
+    let keys = Arc::new(Mutex::new(keys.collect::<BTreeSet<_>>()));
     let until = Instant::now() + CALM;
     let mut sweepers = JoinSet::new();
     for _ in 0..4 {
@@ -115,10 +112,8 @@ async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>
                 let Some(key) = lock(&keys).pop_first() else {
                     return Ok::<_, BoxError>(stuck);
                 };
-                if !matches!(
-                    counter.sweep(&key, until).await?,
-                    DeliveryResult::Response(_)
-                ) {
+                let ended = counter.sweep(&key, until).await?;
+                if !matches!(ended, DeliveryResult::Response(_)) {
                     stuck.push(key);
                 }
             }
@@ -140,8 +135,4 @@ fn runs(plan: &Plan) -> Result<Vec<Began>, BoxError> {
         }
     }
     Ok(runs)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

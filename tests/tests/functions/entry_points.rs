@@ -1,6 +1,5 @@
 //! Every way to start a function: a nested call knows its deadline and tenant, or is refused.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use idempotency_lambda::{
@@ -8,13 +7,13 @@ use idempotency_lambda::{
     with_invocation,
 };
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
+use idempotency_testkit::events;
 use idempotency_testkit::lambda::{FunctionProcess, InvokeError, LocalLambda, Reply};
 use idempotency_tests::process::{self, Claim, now};
 use lambda_runtime::tower::{Layer, ServiceBuilder};
 use lambda_runtime::{Runtime, service_fn};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::Barrier;
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Order {
@@ -30,13 +29,6 @@ async fn charge(order: Order) -> Result<u64, BoxError> {
 
 async fn handler(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
     charge(event.payload).await
-}
-
-/// Waits until two invocations are in the handler at once.
-async fn meeting(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
-    static BOTH: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
-    BOTH.wait().await;
-    handler(event).await
 }
 
 async fn spawning(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
@@ -86,10 +78,10 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
         }
         "run_concurrent" => lambda_runtime::run_concurrent(service_fn(handler)).await,
         "run_concurrent, layer" => {
-            lambda_runtime::run_concurrent(layer.layer(service_fn(meeting))).await
+            lambda_runtime::run_concurrent(layer.layer(service_fn(handler))).await
         }
         "run_concurrent, service" => {
-            lambda_runtime::run_concurrent(idempotency_lambda::service(meeting)).await
+            lambda_runtime::run_concurrent(idempotency_lambda::service(handler)).await
         }
         "lambda_http::run" => lambda_http::run(service_fn(http)).await,
         "lambda_http::run, layer" => {
@@ -148,13 +140,8 @@ impl Harness {
         if !self.role.starts_with("lambda_http") {
             return order.to_string();
         }
-        let context = json!({ "http": { "method": "POST", "path": "/", "protocol": "HTTP/1.1", "sourceIp": "::1",
-                                        "userAgent": "test" },
-                              "accountId": "1", "apiId": "a", "stage": "$default", "requestId": "r", "timeEpoch": 0 });
-        json!({ "version": "2.0", "routeKey": "POST /", "rawPath": "/", "rawQueryString": "", "requestContext": context,
-                "headers": { "content-type": "application/json" }, "isBase64Encoded": false,
-                "body": order.to_string() })
-        .to_string()
+        let request = events::api_gateway_v2("POST", "/");
+        request.json(&order).to_string()
     }
 
     fn response(&self, reply: Result<Reply, InvokeError>) -> u64 {
@@ -200,14 +187,15 @@ async fn knows(role: &'static str) {
     }
 }
 
-/// Checks that the call is refused without a request, and that the error names the remedies.
-async fn refuses(role: &'static str) {
+/// Checks that the call is refused without a request, and that the error names the remedies. Returns the type of the error.
+async fn refuses(role: &'static str) -> String {
     let harness = Harness::start(role).await;
     let invocation = harness.process.invoke(harness.event(1)).tenant("blue");
     let error = match invocation.await {
         Ok(reply) => panic!("{role}: {}", reply.payload),
-        Err(error) => error.to_string(),
+        Err(error) => error,
     };
+    let (error_type, error) = (error.error_type.clone(), error.to_string());
     for remedy in [
         "InvocationLayer",
         "context = event.context",
@@ -218,29 +206,7 @@ async fn refuses(role: &'static str) {
     }
     assert!(error.contains("the handler did not run"), "{role}: {error}");
     assert_eq!(harness.claims(), [], "{role}");
-}
-
-/// Checks two tenants with one payload at the same time in one process.
-async fn knows_both(role: &'static str) {
-    let harness = Harness::start(role).await;
-    let deadline = now() + 20_000;
-    let start = |tenant: &str, amount| {
-        let invocation = harness.process.invoke(harness.event(amount)).tenant(tenant);
-        invocation.deadline(deadline + amount).start()
-    };
-    let (blue, green) = (start("blue", 1), start("green", 2));
-    assert_eq!(harness.response(blue.await), 1, "{role}");
-    assert_eq!(harness.response(green.await), 2, "{role}");
-    let mut claims = harness.claims();
-    claims.sort_by(|one, other| one.id.cmp(&other.id));
-    assert_eq!(claims.len(), 2, "{role}: {claims:?}");
-    for (claim, (tenant, amount)) in claims.iter().zip([("blue", 1), ("green", 2)]) {
-        assert!(
-            claim.id.contains(&format!("#tenant={tenant}#")),
-            "{role}: {claim:?}"
-        );
-        assert_eq!(claim.lease_ends, deadline + amount, "{role}");
-    }
+    error_type
 }
 
 #[tokio::test]
@@ -261,9 +227,9 @@ async fn under_lambda_runtime_calls_need_the_layer() {
 }
 
 #[tokio::test]
-async fn concurrent_invocations_are_kept_apart_by_the_layer_or_our_service_and_refused_without() {
-    knows_both("run_concurrent, layer").await;
-    knows_both("run_concurrent, service").await;
+async fn under_run_concurrent_calls_need_the_layer_or_our_service() {
+    knows("run_concurrent, layer").await;
+    knows("run_concurrent, service").await;
     refuses("run_concurrent").await;
 }
 
@@ -278,7 +244,8 @@ async fn under_lambda_http_calls_need_the_layer_or_a_parameter() {
 #[tokio::test]
 async fn a_spawned_task_must_run_in_the_current_invocation() {
     knows("run, carrying").await;
-    refuses("run, spawning").await;
+    let error_type = refuses("run, spawning").await;
+    assert_eq!(error_type, "IdempotencyUnknownInvocation");
 }
 
 #[tokio::test]
@@ -304,17 +271,4 @@ async fn a_call_before_the_first_invocation_is_refused_unless_it_is_marked_as_ou
     // The function still serves events.
     let invocation = harness.process.invoke(harness.event(7)).tenant("blue");
     assert_eq!(harness.response(invocation.await), 7);
-}
-
-#[tokio::test]
-async fn an_invocation_of_cargo_lambda_watch_has_the_configured_lease() {
-    let before = now();
-    let harness = Harness::start("lambda_runtime::run, layer").await;
-    let invocation = harness.process.invoke(harness.event(1)).deadline(600_000);
-    assert_eq!(
-        harness.response(invocation.enforce_deadline(false).await),
-        1
-    );
-    let lease_ends = harness.claims()[0].lease_ends;
-    assert!(lease_ends >= before + 15 * 60 * 1_000, "{lease_ends}");
 }

@@ -53,16 +53,6 @@ async fn an_unusable_variable_fails_init_and_every_call_even_if_the_attribute_se
     }
 }
 
-/// Returns the variables of a function that keeps events in a table of this database.
-fn keeping_events(database: &EmbeddedDynamoDb, table: &str) -> Vec<(String, String)> {
-    let more = [
-        ("IDEMPOTENCY_TABLE", table),
-        ("IDEMPOTENCY_STORE_EVENT", "all"),
-    ];
-    let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    database.environment().into_iter().chain(more).collect()
-}
-
 #[tokio::test]
 async fn a_start_that_keeps_events_in_a_table_without_encryption_is_refused() {
     if std::env::var_os("IDEMPOTENCY_STORE_EVENT").is_some() {
@@ -86,6 +76,11 @@ async fn a_start_that_keeps_events_in_a_table_without_encryption_is_refused() {
     }
     let test = "init_variables::a_start_that_keeps_events_in_a_table_without_encryption_is_refused";
     for table in ["plain", "encrypted"] {
-        again_with(test, keeping_events(&database, table));
+        let more = [
+            ("IDEMPOTENCY_TABLE", table),
+            ("IDEMPOTENCY_STORE_EVENT", "all"),
+        ];
+        let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        again_with(test, database.environment().into_iter().chain(more));
     }
 }

@@ -84,22 +84,16 @@ async fn lambda_gets_the_stable_names_for_each_error_type_of_the_service() -> Re
     ] {
         let (_database, lambda) = start(format!("layer/{role}")).await?;
         let process = lambda.start_process().await?;
-        assert_eq!(
-            error_type(process.invoke(order("bad", 1)).await),
-            declined,
-            "{role}"
-        );
-        let missing = process.invoke(r#"{"amount": 1}"#).await;
-        assert_eq!(error_type(missing), "IdempotencyKeyMissing", "{role}");
+        let ended = async |event: String| error_type(process.invoke(event).await);
+        assert_eq!(ended(order("bad", 1)).await, declined, "{role}");
+        let missing = ended(r#"{"amount": 1}"#.to_owned()).await;
+        assert_eq!(missing, "IdempotencyKeyMissing", "{role}");
         let first = process.invoke(order("good", 1)).await?.json()?;
         assert_eq!(first["charged"], 1, "{role}");
-        assert_eq!(
-            process.invoke(order("good", 1)).await?.json()?,
-            first,
-            "{role}"
-        );
-        let other = process.invoke(order("good", 2)).await;
-        assert_eq!(error_type(other), "IdempotencyPayloadMismatch", "{role}");
+        let again = process.invoke(order("good", 1)).await?.json()?;
+        assert_eq!(again, first, "{role}");
+        let other = ended(order("good", 2)).await;
+        assert_eq!(other, "IdempotencyPayloadMismatch", "{role}");
     }
     Ok(())
 }

@@ -16,11 +16,7 @@ use lambda_http::{Body, Request, RequestExt, Response, http, service_fn};
 use lambda_runtime::tower::{Layer, ServiceExt};
 use tower_http::timeout::TimeoutLayer;
 
-/// Returns a harness in a process that counts as a Lambda environment.
-fn harness() -> Harness {
-    assert!(idempotency_lambda::__private::assume_lambda());
-    Harness::default()
-}
+use super::harness;
 
 fn context() -> Context {
     let mut context = Context::default();
@@ -140,17 +136,22 @@ async fn a_timeout_inside_of_the_layer_is_held_under_hold() {
 }
 
 /// Responds with the status in the path.
+fn respond(
+    event: &LambdaEvent<ApiGatewayV2httpRequest>,
+) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    let path = event.payload.raw_path.as_deref().unwrap_or_default();
+    let mut response = ApiGatewayV2httpResponse::default();
+    response.status_code = path.trim_start_matches('/').parse()?;
+    Ok(response)
+}
+
 #[idempotent(http, shared_by_all_callers, key_prefix = "in_lambda.5")]
 async fn rerun(
     event: LambdaEvent<ApiGatewayV2httpRequest>,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
-    let status = event.payload.raw_path.unwrap_or_default();
-    let mut response = ApiGatewayV2httpResponse::default();
-    response.status_code = status.trim_start_matches('/').parse()?;
-    Ok(response)
+    respond(&event)
 }
 
-/// Does what [`rerun`] does.
 #[idempotent(
     http,
     shared_by_all_callers,
@@ -160,10 +161,7 @@ async fn rerun(
 async fn hold(
     event: LambdaEvent<ApiGatewayV2httpRequest>,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
-    let status = event.payload.raw_path.unwrap_or_default();
-    let mut response = ApiGatewayV2httpResponse::default();
-    response.status_code = status.trim_start_matches('/').parse()?;
-    Ok(response)
+    respond(&event)
 }
 
 #[tokio::test]

@@ -9,19 +9,16 @@ use idempotency_core::config::Variables;
 use idempotency_core::record::Field;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, idempotent,
-    in_current_invocation, service, time_left, with_backend, with_invocation,
+    BoxError, Context, Deadline, Error, ErrorKind, HasContext, IdempotencyLayer, LambdaEvent,
+    idempotent, in_current_invocation, time_left, with_backend, with_invocation,
 };
 use idempotency_tests::{Harness, START, keyed, operation, ours};
 use lambda_http::http;
-use lambda_runtime::Service;
+use lambda_runtime::service_fn;
 use serde_json::{Value, json};
+use tower::{Layer, ServiceExt};
 
-/// Returns a harness in a process that counts as a Lambda environment.
-fn harness() -> Harness {
-    assert!(idempotency_lambda::__private::assume_lambda());
-    Harness::default()
-}
+use super::harness;
 
 fn context(tenant: &str, seconds: u64) -> Context {
     let mut context = Context::default();
@@ -211,26 +208,30 @@ async fn an_operation_with_only_a_deadline_is_refused_because_its_tenant_is_unkn
     assert!(charge.identify(&1, &context("blue", 20)).is_ok());
 }
 
+/// Returns the context that `cargo lambda watch` sends.
+fn watch() -> Context {
+    let mut context = Context::default();
+    context.request_id = "r-1".to_owned();
+    context.deadline = 600_000;
+    context
+}
+
 #[tokio::test]
-async fn work_outside_of_invocations_has_the_configured_lease_and_no_tenant() {
-    let harness = harness();
-    let call = harness.within(with_invocation(None, without(1)));
-    assert_eq!(call.await.unwrap(), 1);
-    assert_eq!(claimed(&harness), (None, 15 * 60));
+async fn outside_of_invocations_and_under_cargo_lambda_watch_a_call_has_the_configured_lease() {
+    for around in [None, Some(&watch())] {
+        let harness = harness();
+        let call = harness.within(with_invocation(around, without(1)));
+        assert_eq!(call.await.unwrap(), 1);
+        assert_eq!(claimed(&harness), (None, 15 * 60));
+    }
 }
 
 #[tokio::test]
 async fn a_task_in_the_current_invocation_knows_it() {
     let harness = harness();
-    let task = harness.within(async {
-        with_invocation(&context("blue", 20), async {
-            tokio::spawn(in_current_invocation(without(1)))
-                .await
-                .unwrap()
-        })
-        .await
-    });
-    assert_eq!(task.await.unwrap(), 1);
+    let task = async { tokio::spawn(in_current_invocation(without(1))).await };
+    let inside = harness.within(with_invocation(&context("blue", 20), task));
+    assert_eq!(inside.await.unwrap().unwrap(), 1);
     assert_eq!(claimed(&harness), blue(20));
 }
 
@@ -282,9 +283,7 @@ async fn the_time_left_is_read_from_the_clock_of_the_backend() {
     let seen = harness.within(inside).await;
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(seen, (seconds(20), seconds(5), seconds(0)));
-    let mut watch = context("blue", 20);
-    watch.deadline = 600_000;
-    let unknown = with_invocation(&watch, async { time_left() }).await;
+    let unknown = with_invocation(&watch(), async { time_left() }).await;
     assert_eq!(unknown, None);
 }
 
@@ -292,7 +291,7 @@ async fn the_time_left_is_read_from_the_clock_of_the_backend() {
 async fn an_identified_call_owns_its_identity_so_the_handler_can_take_the_payload_on_any_thread() {
     let harness = harness();
     let charge = keyed(|of| of);
-    let event = LambdaEvent::new(serde_json::json!({ "order_id": 1 }), context("blue", 20));
+    let event = LambdaEvent::new(json!({ "order_id": 1 }), context("blue", 20));
     let call = charge.identify(&event.payload, &event.context).unwrap();
     assert!(call.bypass().is_none());
     let key = call.key().unwrap().clone();
@@ -306,18 +305,9 @@ async fn an_identified_call_owns_its_identity_so_the_handler_can_take_the_payloa
     assert_eq!(claimed(&harness), blue(20));
 }
 
-fn context_of(tenant: &str) -> Context {
-    let mut context = Context::default();
-    context.deadline = START as u64 + 30_000;
-    context.tenant_id = Some(tenant.to_owned());
-    context
-}
-
-fn event_of(tenant: &str, amount: u32) -> LambdaEvent<Value> {
-    LambdaEvent::new(
-        json!({ "order_id": 1, "amount": amount }),
-        context_of(tenant),
-    )
+fn order(tenant: &str, amount: u32) -> LambdaEvent<Value> {
+    let payload = json!({ "order_id": 1, "amount": amount });
+    LambdaEvent::new(payload, context(tenant, 30))
 }
 
 #[idempotent(key = "order_id")]
@@ -325,106 +315,40 @@ async fn annotated(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
     Ok(event.payload["amount"].clone())
 }
 
-#[idempotent(payload = order_id, key_prefix = "inner")]
-async fn inner(order_id: u32, amount: Value) -> Result<Value, BoxError> {
-    Ok(amount)
-}
-
-/// A handler that is not annotated.
-async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
-    inner(1, event.payload["amount"].clone()).await
-}
-
-async fn spawning(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
-    let amount = event.payload["amount"].clone();
-    if event.payload["amount"] == 1 {
-        tokio::spawn(in_current_invocation(inner(1, amount))).await?
-    } else {
-        tokio::spawn(inner(1, amount)).await?
-    }
-}
-
-#[tokio::test]
-async fn two_tenants_with_the_same_payload_have_separate_records() {
-    let harness = harness();
-    let call = |tenant, amount| harness.within(annotated(event_of(tenant, amount)));
-    assert_eq!(call("blue", 1).await.unwrap(), 1);
-    assert_eq!(call("green", 2).await.unwrap(), 2);
-    assert_eq!(call("blue", 3).await.unwrap(), 1);
-    let (id, _) = &harness.puts()[0];
-    assert!(id.as_str().contains("#tenant=blue#"), "{id}");
-}
-
 #[idempotent(key = "order_id", key_prefix = "cached", local_cache = 8)]
 async fn cached(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
     Ok(event.payload["amount"].clone())
 }
 
-#[tokio::test]
-async fn two_tenants_with_the_same_payload_have_separate_cache_entries() {
-    let harness = harness();
-    let call = |tenant, amount| harness.within(cached(event_of(tenant, amount)));
-    assert_eq!(call("blue", 1).await.unwrap(), 1);
-    assert_eq!(call("green", 2).await.unwrap(), 2);
-    let asked = harness.requests();
-    assert_eq!(call("blue", 3).await.unwrap(), 1);
-    assert_eq!(
-        harness.requests(),
-        asked,
-        "the response came from the cache"
-    );
-}
-
-#[tokio::test]
-async fn an_operation_takes_the_tenant_from_its_context() {
-    let harness = harness();
+async fn run(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    let LambdaEvent { payload, context } = &event;
     let charge = keyed(|of| of);
-    let call = async |tenant: &str, amount: u32| {
-        let order = json!({ "order_id": 1 });
-        let context = context_of(tenant);
-        let call = charge.run(
-            &order,
-            &context,
-            || async move { Ok::<_, BoxError>(amount) },
-        );
-        harness.within(call).await.unwrap().into_response()
-    };
-    assert_eq!(call("blue", 1).await, 1);
-    assert_eq!(call("green", 2).await, 2);
-    assert_eq!(call("blue", 3).await, 1);
+    let amount = async || Ok::<_, BoxError>(payload["amount"].clone());
+    Ok(charge.run(payload, context, amount).await?.into_response())
+}
+
+async fn layered(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    let amount = service_fn(async |event: LambdaEvent<Value>| {
+        Ok::<_, BoxError>(event.payload["amount"].clone())
+    });
+    let service = IdempotencyLayer::new(keyed(|of| of)).layer(amount);
+    Ok(service.oneshot(event).await?)
 }
 
 #[tokio::test]
-async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant() {
-    let harness = harness();
-    let mut function = service(handler);
-    for (tenant, amount) in [("blue", 1), ("green", 2)] {
-        let call = harness.within(async { function.call(event_of(tenant, amount)).await });
-        assert!(call.await.is_ok());
+async fn two_tenants_with_the_same_payload_have_separate_records_and_cache_entries() {
+    macro_rules! separates {
+        ($($call:ident: $claims:literal),+ $(,)?) => {$(
+            let harness = super::harness();
+            for (tenant, amount, response) in [("blue", 1, 1), ("green", 2, 2), ("blue", 3, 1)] {
+                let call = harness.within($call(order(tenant, amount)));
+                assert_eq!(call.await.unwrap(), response, "{}, {tenant}", stringify!($call));
+            }
+            let claims = harness.puts();
+            assert_eq!(claims.len(), $claims, stringify!($call));
+            assert!(claims[0].0.as_str().contains("#tenant=blue#"), stringify!($call));
+        )+};
     }
-    for (id, record) in harness.puts() {
-        assert!(id.as_str().starts_with("inner#tenant="), "{id}");
-        let lease = Field::Value(EpochMillis::new(START + 30_000));
-        assert_eq!(record.in_progress_expiration, lease);
-    }
-    assert_eq!(harness.store.inner().len(), 2);
-}
-
-#[tokio::test]
-async fn a_spawned_call_outside_its_invocation_is_refused_because_its_tenant_is_unknown() {
-    let harness = harness();
-    let call = |amount| {
-        harness.within(async move {
-            let mut function = service(spawning);
-            function.call(event_of("blue", amount)).await.map(drop)
-        })
-    };
-    assert!(call(1).await.is_ok());
-    let error = call(2).await.unwrap_err();
-    assert_eq!(error.error_type, "IdempotencyUnknownInvocation");
-    assert!(
-        error.error_message.contains("in_current_invocation"),
-        "{}",
-        error.error_message
-    );
+    // The third response comes from the cache, or is that of a refused claim.
+    separates![annotated: 3, cached: 2, run: 3, layered: 3];
 }

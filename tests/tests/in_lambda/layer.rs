@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use idempotency_core::record::{Field, Status};
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Call, Context, Deadline, Error, ErrorKind, IdempotencyLayer, KeyRequired,
+    BoxError, Call, Context, Deadline, ErrorKind, IdempotencyLayer, IdempotencyService,
     LambdaEvent, OnTimeout, Operation, Raw, ServiceError, diagnostic, idempotent,
 };
 use idempotency_tests::{Harness, START, id, keyed, operation};
@@ -22,14 +22,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::retry::Policy;
-use tower::util::{BoxCloneSyncService, MapFutureLayer};
+use tower::util::{BoxCloneSyncService as Boxed, MapFutureLayer};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
-/// Returns a harness in a process that counts as a Lambda environment.
-fn harness() -> Harness {
-    assert!(idempotency_lambda::__private::assume_lambda());
-    Harness::default()
-}
+use super::harness;
 
 fn charge() -> Operation {
     let operation = operation().key("order_id").validate("amount");
@@ -63,77 +59,23 @@ impl Runs {
     fn next(&self) -> usize {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
-
-    /// Returns a service that returns the number of its run.
-    fn service(
-        &self,
-    ) -> impl Service<LambdaEvent<Value>, Response = usize, Error = BoxError, Future: Send>
-    + Clone
-    + Send
-    + Sync
-    + 'static {
-        let runs = self.clone();
-        ServiceBuilder::new().service_fn(move |_: LambdaEvent<Value>| {
-            let run = runs.next();
-            async move { Ok::<_, BoxError>(run) }
-        })
-    }
-}
-
-/// The status of the order's record, or `None` if there is no record.
-fn status(harness: &Harness) -> Option<Field<Status>> {
-    let id = id(&charge(), &json!(7));
-    harness
-        .store
-        .inner()
-        .record(&id)
-        .map(|record| record.status)
-}
-
-async fn call<S>(harness: &Harness, service: &S) -> Result<S::Response, S::Error>
-where
-    S: Service<LambdaEvent<Value>> + Clone,
-{
-    harness.within(service.clone().oneshot(order(1))).await
-}
-
-/// A handler that never ends in its first run.
-fn hanging_once(
-    runs: &Runs,
-) -> impl Service<LambdaEvent<Value>, Response = usize, Error = BoxError, Future: Send>
-+ Clone
-+ Send
-+ 'static {
-    let runs = runs.clone();
-    service_fn(move |_: LambdaEvent<Value>| {
-        let run = runs.next();
-        async move {
-            if run == 1 {
-                pending::<()>().await;
-            }
-            Ok(run)
-        }
-    })
 }
 
 /// What the handler does after its effect, in its first run.
 #[derive(Clone, Copy)]
 enum First {
+    Returns,
     Hangs,
     Panics,
     Fails(fn() -> BoxError),
 }
 
-/// A handler whose effect is counted.
-fn handler(
-    runs: Runs,
-    first: First,
-) -> impl Service<LambdaEvent<Value>, Response = usize, Error = BoxError, Future: Send>
-+ Clone
-+ Send
-+ Sync
-+ 'static {
-    ServiceBuilder::new().service_fn(move |_: LambdaEvent<Value>| {
+const FAILS: First = First::Fails(|| "failed".into());
+
+/// Returns a service that returns the number of its run.
+fn handler(runs: &Runs, first: First) -> Boxed<LambdaEvent<Value>, usize, BoxError> {
+    let runs = runs.clone();
+    Boxed::new(service_fn(move |_: LambdaEvent<Value>| {
         let run = runs.next();
         async move {
             match (run, first) {
@@ -143,7 +85,21 @@ fn handler(
                 _ => Ok(run),
             }
         }
-    })
+    }))
+}
+
+/// The status of the order's record, or `None` if there is no record.
+fn status(harness: &Harness) -> Option<Field<Status>> {
+    let id = id(&charge(), &json!(7));
+    let record = harness.store.inner().record(&id);
+    record.map(|record| record.status)
+}
+
+async fn call<S>(harness: &Harness, service: &S) -> Result<S::Response, S::Error>
+where
+    S: Service<LambdaEvent<Value>> + Clone,
+{
+    harness.within(service.clone().oneshot(order(1))).await
 }
 
 /// Turns a panic inside into an error.
@@ -156,38 +112,28 @@ async fn caught<F: Future<Output = Result<usize, BoxError>>>(future: F) -> Resul
 
 #[tokio::test]
 async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_under_hold() {
-    let plain: fn() -> BoxError = || "declined".into();
-    let reported: fn() -> BoxError = || ServiceError::reported("declined").into();
+    let reported = First::Fails(|| ServiceError::reported("declined").into());
     for (name, first, runs_under_hold) in [
         ("a timeout inside", First::Hangs, 1),
         ("a panic catcher inside", First::Panics, 1),
-        (
-            "an error that can be that of a layer",
-            First::Fails(plain),
-            1,
-        ),
-        ("the handler's own report", First::Fails(reported), 2),
+        ("an error that can be that of a layer", FAILS, 1),
+        ("the handler's own report", reported, 2),
     ] {
         for (on_timeout, expected) in [(OnTimeout::Rerun, 2), (OnTimeout::Hold, runs_under_hold)] {
             let operation = || keyed(|of| of.on_timeout(on_timeout));
             let (plain, with_call) = (Runs::default(), Runs::default());
-            let inside = |runs: Runs| {
+            let inside = |runs: &Runs| {
                 ServiceBuilder::new()
                     .layer(MapFutureLayer::new(caught))
                     .timeout(Duration::ZERO)
                     .service(handler(runs, first))
             };
+            let of_call = ServiceBuilder::new()
+                .layer(IdempotencyLayer::new(operation()).with_call())
+                .map_request(|(event, _): (LambdaEvent<Value>, Call)| event);
             let services = [
-                BoxCloneSyncService::new(
-                    IdempotencyLayer::new(operation()).layer(inside(plain.clone())),
-                ),
-                BoxCloneSyncService::new(
-                    IdempotencyLayer::new(operation()).with_call().layer(
-                        ServiceBuilder::new()
-                            .map_request(|(event, _): (LambdaEvent<Value>, Call)| event)
-                            .service(inside(with_call.clone())),
-                    ),
-                ),
+                Boxed::new(IdempotencyLayer::new(operation()).layer(inside(&plain))),
+                Boxed::new(of_call.service(inside(&with_call))),
             ];
             for (service, runs) in services.into_iter().zip([plain, with_call]) {
                 let harness = harness();
@@ -214,7 +160,7 @@ async fn a_timeout_outside_keeps_the_claim_until_its_lease_ends() {
         .map_err(diagnostic)
         .timeout(Duration::ZERO)
         .layer(layer())
-        .service(hanging_once(&runs));
+        .service(handler(&runs, First::Hangs));
     let error: Diagnostic = call(&harness, &service).await.unwrap_err();
     assert_eq!(error.error_type, "Error");
     assert_eq!(status(&harness), Some(Field::Value(Status::InProgress)));
@@ -248,89 +194,49 @@ impl<E> Policy<LambdaEvent<Value>, usize, E> for Once {
     }
 }
 
-/// A handler that fails in its first run.
-fn failing_once(
-    runs: &Runs,
-) -> impl Service<LambdaEvent<Value>, Response = usize, Error = BoxError, Future: Send>
-+ Clone
-+ Send
-+ 'static {
-    let runs = runs.clone();
-    service_fn(move |_: LambdaEvent<Value>| {
-        let run = runs.next();
-        async move {
-            if run == 1 {
-                Err("failed".into())
-            } else {
-                Ok(run)
-            }
-        }
-    })
-}
-
 #[tokio::test]
-async fn a_retry_inside_runs_the_handler_again_under_the_same_claim() {
-    let (harness, runs) = (harness(), Runs::default());
-    let service = ServiceBuilder::new()
-        .layer(layer())
-        .retry(Once(true))
-        .service(failing_once(&runs));
-    assert_eq!(call(&harness, &service).await.unwrap(), 2);
-    assert_eq!(
-        harness.requests(),
-        [1, 1, 0, 0],
-        "one claim, one completion"
-    );
-    assert_eq!(call(&harness, &service).await.unwrap(), 2);
-}
-
-#[tokio::test]
-async fn a_retry_outside_makes_a_call_of_its_own() {
-    let (harness, runs) = (harness(), Runs::default());
-    let service = ServiceBuilder::new()
-        .retry(Once(true))
-        .layer(layer())
-        .service(failing_once(&runs));
-    assert_eq!(call(&harness, &service).await.unwrap(), 2);
-    assert_eq!(
-        harness.requests(),
-        [2, 2, 0, 0],
-        "a claim that is freed with a mark, and a second one"
-    );
-}
-
-/// Takes the one place of a service and looks at a second caller.
-async fn one_at_a_time<S>(service: S)
-where
-    S: Service<LambdaEvent<Value>, Response = usize, Error = ServiceError> + Clone,
-{
-    let harness = harness();
-    let mut first = service.clone();
-    let first = first.ready().await.unwrap();
-    // A caller that waits holds a place in the queue, so it is dropped.
-    assert!(!is_ready(&mut service.clone()));
-    let response = harness.within(first.call(order(1))).await;
-    assert_eq!(response.unwrap(), 1);
-    // A replay gives its place back too, although the service inside is not called.
-    for _ in 0..3 {
-        assert_eq!(call(&harness, &service).await.unwrap(), 1);
+async fn a_retry_inside_runs_again_under_the_same_claim_and_one_outside_makes_a_call_of_its_own() {
+    let (inside, outside) = (ServiceBuilder::new(), ServiceBuilder::new());
+    let inside = inside.layer(layer()).retry(Once(true));
+    let outside = outside.retry(Once(true)).layer(layer());
+    let failing = || handler(&Runs::default(), FAILS);
+    for (service, requests) in [
+        // One claim, one completion.
+        (Boxed::new(inside.service(failing())), [1, 1, 0, 0]),
+        // A claim that is freed with a mark, and a second one.
+        (Boxed::new(outside.service(failing())), [2, 2, 0, 0]),
+    ] {
+        let harness = harness();
+        assert_eq!(call(&harness, &service).await.unwrap(), 2);
+        assert_eq!(harness.requests(), requests);
+        assert_eq!(call(&harness, &service).await.unwrap(), 2);
     }
-    assert!(is_ready(&mut service.clone()));
 }
 
 #[tokio::test]
 async fn a_concurrency_limit_on_either_side_lets_the_next_call_in_when_one_has_ended() {
     let limit = || ConcurrencyLimitLayer::new(1);
-    let outside = ServiceBuilder::new().layer(limit()).layer(layer());
-    one_at_a_time(outside.service(Runs::default().service())).await;
-    let inside = ServiceBuilder::new().layer(layer()).layer(limit());
-    one_at_a_time(inside.service(Runs::default().service())).await;
-}
-
-fn is_ready<S: Service<LambdaEvent<Value>>>(service: &mut S) -> bool {
-    let waker = std::task::Waker::noop();
-    let mut context = std::task::Context::from_waker(waker);
-    service.poll_ready(&mut context).is_ready()
+    let (outside, inside) = (ServiceBuilder::new(), ServiceBuilder::new());
+    let outside = outside.layer(limit()).layer(layer());
+    let inside = inside.layer(layer()).layer(limit());
+    let counting = || handler(&Runs::default(), First::Returns);
+    for service in [
+        Boxed::new(outside.service(counting())),
+        Boxed::new(inside.service(counting())),
+    ] {
+        let harness = harness();
+        let mut first = service.clone();
+        let first = first.ready().await.unwrap();
+        // A caller that waits holds a place in the queue, so it is dropped.
+        assert!(service.clone().ready().now_or_never().is_none());
+        let response = harness.within(first.call(order(1))).await;
+        assert_eq!(response.unwrap(), 1);
+        // A replay gives its place back too, although the service inside is not called.
+        for _ in 0..3 {
+            assert_eq!(call(&harness, &service).await.unwrap(), 1);
+        }
+        assert!(service.clone().ready().now_or_never().is_some());
+    }
 }
 
 #[tokio::test]
@@ -340,7 +246,7 @@ async fn a_map_of_errors_on_either_side_sees_the_errors_that_pass_it() {
         .map_err(|error: ServiceError| (error.kind(), error.to_string()))
         .layer(layer())
         .map_err(|error: BoxError| BoxError::from(format!("inside: {error}")))
-        .service(failing_once(&Runs::default()));
+        .service(handler(&Runs::default(), FAILS));
     let (kind, text) = call(&harness, &service).await.unwrap_err();
     assert_eq!((kind, &*text), (None, "inside: failed"));
     assert_eq!(call(&harness, &service).await.unwrap(), 2);
@@ -353,13 +259,14 @@ async fn a_map_of_errors_on_either_side_sees_the_errors_that_pass_it() {
 
 #[tokio::test]
 async fn two_layers_are_two_operations() {
-    let (harness, runs) = (harness(), Runs::default());
-    let audit = idempotency_lambda::Operation::builder("shop::audit")
+    let harness = harness();
+    let audit = Operation::builder("shop::audit")
         .key("[order_id, amount]")
         .key_prefix("layer.audit")
         .build()
         .unwrap();
-    let service = IdempotencyLayer::new(audit).layer(layer().layer(runs.service()));
+    let inside = handler(&Runs::default(), First::Returns);
+    let service = IdempotencyLayer::new(audit).layer(layer().layer(inside));
     assert_eq!(call(&harness, &service).await.unwrap(), 1);
     assert_eq!(harness.requests(), [2, 2, 0, 0]);
     let other = harness.within(service.oneshot(order(2)));
@@ -367,22 +274,6 @@ async fn two_layers_are_two_operations() {
         other.await.unwrap_err().kind(),
         Some(ErrorKind::PayloadMismatch)
     );
-}
-
-#[tokio::test]
-async fn a_duplicate_gets_the_first_response_and_another_payload_an_error() {
-    let (harness, runs) = (harness(), Runs::default());
-    let service = layer().layer(runs.service());
-    let call = |event| harness.within(service.clone().oneshot(event));
-    assert_eq!(call(order(1)).await.unwrap(), 1);
-    assert_eq!(call(order(1)).await.unwrap(), 1);
-    let error = call(order(2)).await.unwrap_err();
-    assert_eq!(error.kind(), Some(ErrorKind::PayloadMismatch));
-    assert_eq!(
-        Diagnostic::from(error).error_type,
-        "IdempotencyPayloadMismatch"
-    );
-    assert_eq!(runs.count(), 1);
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -449,86 +340,11 @@ async fn the_layer_makes_the_invocation_known_also_when_protection_is_disabled()
     }
 }
 
-#[tokio::test]
-async fn two_tenants_have_separate_records() {
-    let (harness, runs) = (harness(), Runs::default());
-    let service = layer().layer(runs.service());
-    for (tenant, response) in [("blue", 1), ("green", 2), ("blue", 1)] {
-        let mut order = order(1);
-        order.context.tenant_id = Some(tenant.to_owned());
-        let call = harness.within(service.clone().oneshot(order));
-        assert_eq!(call.await.unwrap(), response, "{tenant}");
-    }
-}
-
-/// An error that knows nothing of this framework.
-#[derive(Debug, thiserror::Error)]
-#[error("the card was declined")]
-struct Declined;
-
-async fn failing<E>(make: impl Fn() -> E + Clone + Send + 'static) -> (Diagnostic, Diagnostic)
-where
-    E: Into<BoxError> + Send + 'static,
-{
-    let harness = harness();
-    let required = operation().key("order_id").key_required(KeyRequired::All);
-    let layer = IdempotencyLayer::new(required.build().unwrap());
-    let service = layer.layer(service_fn(move |_: LambdaEvent<Value>| {
-        let error = make();
-        async move { Err::<u32, E>(error) }
-    }));
-    let call = |event| harness.within(service.clone().oneshot(event));
-    let ours = call(event(json!({}))).await.unwrap_err();
-    let theirs = call(order(1)).await.unwrap_err();
-    (ours.into(), theirs.into())
-}
-
-#[tokio::test]
-async fn each_error_type_of_a_service_keeps_its_name_beside_ours() {
-    let boxed = failing(|| BoxError::from("no")).await;
-    let own = failing(|| Declined).await;
-    let nested = failing(|| BoxError::from(Error::new(ErrorKind::Unresolved, "inner"))).await;
-    let names = [boxed, own, nested].map(|(ours, theirs)| {
-        assert_eq!(ours.error_type, "IdempotencyKeyMissing");
-        theirs.error_type
-    });
-    assert_eq!(names, ["Error", "Declined", "IdempotencyUnresolved"]);
-}
-
-#[tokio::test]
-async fn a_service_whose_error_is_a_diagnostic_keeps_its_name() {
-    let harness = harness();
-    let declined = || Diagnostic {
-        error_type: "CardDeclined".to_owned(),
-        error_message: "the card was declined".to_owned(),
-    };
-    let service = ServiceBuilder::new()
-        .layer(layer())
-        .map_err(ServiceError::from)
-        .service_fn(move |_: LambdaEvent<Value>| async move { Err::<u32, _>(declined()) });
-    let call = harness.within(service.oneshot(order(1)));
-    assert_eq!(Diagnostic::from(call.await.unwrap_err()), declined());
-}
-
-#[tokio::test]
-async fn a_handler_that_failed_runs_again() {
-    let (harness, runs) = (harness(), Runs::default());
-    let counted = runs.clone();
-    let service = layer().layer(service_fn(move |_: LambdaEvent<Value>| {
-        let run = counted.next();
-        async move { if run == 1 { Err(Declined) } else { Ok(run) } }
-    }));
-    let call = || harness.within(service.clone().oneshot(order(1)));
-    assert!(call().await.is_err());
-    assert_eq!(call().await.unwrap(), 2);
-    assert_eq!(call().await.unwrap(), 2);
-}
-
 #[test]
 fn the_service_is_clone_send_and_sync_and_its_future_send() {
     fn demands<T: Clone + Send + Sync + 'static>(_: &T) {}
     fn sends<T: Send + 'static>(_: &T) {}
-    let mut service = layer().layer(Runs::default().service());
+    let mut service = layer().layer(handler(&Runs::default(), First::Returns));
     demands(&layer());
     demands(&service);
     sends(&service.call(order(1)));
@@ -574,15 +390,22 @@ impl Service<LambdaEvent<Value>> for Strict {
     }
 }
 
+/// Returns the future of a call of the service that was ready.
+async fn prepared(
+    harness: &Harness,
+    service: &mut IdempotencyService<Strict>,
+    order: LambdaEvent<Value>,
+) -> impl Future<Output = Result<usize, ServiceError>> + use<> {
+    let ready = ServiceExt::<LambdaEvent<Value>>::ready(service).await;
+    harness.within(ready.unwrap().call(order))
+}
+
 #[tokio::test]
 async fn the_service_that_was_ready_is_the_one_that_is_called() {
     let harness = harness();
     let mut service = layer().layer(Strict::default());
     for (amount, response) in [(1, Some(1)), (1, Some(1)), (2, None)] {
-        let ready = ServiceExt::<LambdaEvent<Value>>::ready(&mut service)
-            .await
-            .unwrap();
-        let call = harness.within(ready.call(order(amount)));
+        let call = prepared(&harness, &mut service, order(amount)).await;
         assert_eq!(call.await.ok(), response);
     }
 }
@@ -591,17 +414,11 @@ async fn the_service_that_was_ready_is_the_one_that_is_called() {
 async fn two_calls_that_are_prepared_before_either_runs_both_have_a_ready_service() {
     let harness = harness();
     let mut service = layer().layer(Strict::default());
-    let mut calls = Vec::new();
-    for order_id in [1, 2] {
-        let mut order = order(1);
-        order.payload["order_id"] = order_id.into();
-        let ready = ServiceExt::<LambdaEvent<Value>>::ready(&mut service)
-            .await
-            .unwrap();
-        calls.push(harness.within(ready.call(order)));
-    }
-    let second = calls.pop().unwrap().await.unwrap();
-    assert_eq!((second, calls.pop().unwrap().await.unwrap()), (1, 2));
+    let first = prepared(&harness, &mut service, order(1)).await;
+    let mut other = order(1);
+    other.payload["order_id"] = 2.into();
+    let second = prepared(&harness, &mut service, other).await;
+    assert_eq!((second.await.unwrap(), first.await.unwrap()), (1, 2));
 }
 
 #[tokio::test]
@@ -639,30 +456,22 @@ async fn annotated(event: LambdaEvent<Unwritable>) -> Result<u32, BoxError> {
 }
 
 #[tokio::test]
-async fn the_attribute_takes_the_key_from_the_value() {
-    let harness = harness();
+async fn the_attribute_and_the_layer_take_the_key_from_the_value() {
+    let (harness, runs) = (harness(), Runs::default());
+    let counted = runs.clone();
+    let layered = IdempotencyLayer::new(keyed(|of| of)).layer(service_fn(
+        move |event: LambdaEvent<Unwritable>| {
+            counted.next();
+            async move { Ok::<_, BoxError>(event.payload.order_id) }
+        },
+    ));
     for _ in 0..2 {
         let response = harness.within(annotated(unwritable())).await;
         assert_eq!(response.unwrap(), 7);
+        let call = layered.clone().oneshot(unwritable());
+        assert_eq!(harness.within(call).await.unwrap(), 7);
     }
-    assert_eq!(harness.store.inner().len(), 1);
-}
-
-#[tokio::test]
-async fn the_layer_takes_the_key_from_the_value() {
-    let (harness, runs) = (harness(), Runs::default());
-    let place = keyed(|of| of);
-    let counted = runs.clone();
-    let service =
-        IdempotencyLayer::new(place).layer(service_fn(move |_: LambdaEvent<Unwritable>| {
-            let run = counted.next();
-            async move { Ok::<_, BoxError>(run) }
-        }));
-    for _ in 0..2 {
-        let call = service.clone().oneshot(unwritable());
-        assert_eq!(harness.within(call).await.unwrap(), 1);
-    }
-    assert_eq!(runs.count(), 1);
+    assert_eq!((harness.store.inner().len(), runs.count()), (2, 1));
 }
 
 #[tokio::test]

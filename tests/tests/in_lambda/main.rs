@@ -6,3 +6,11 @@
 mod http;
 mod invocation;
 mod layer;
+
+use idempotency_tests::Harness;
+
+/// Returns a harness in a process that counts as a Lambda environment.
+fn harness() -> Harness {
+    assert!(idempotency_lambda::__private::assume_lambda());
+    Harness::default()
+}

@@ -4,7 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use idempotency_lambda::{ErrorKind, Run};
 
-use super::schedule::{Event, EventKind, Faults, TIMEOUT};
+use super::schedule::EventKind::{
+    Called, CircuitOpen, Crashed, HandlerError, Panicked, Refused, Responded, RunEnded, RunStarted,
+    StepDone, StepRan,
+};
+use super::schedule::{Event, TIMEOUT};
+use super::world::Faults;
 
 /// How long a call may take after its deadline, in milliseconds, to release its claim.
 const GRACE: i64 = 2_000;
@@ -33,74 +38,90 @@ pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
 
 /// How often each event happened, so that a test can check that its faults occurred.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) ran: usize,
-    pub(crate) second_runs: usize,
-    pub(crate) replayed: usize,
-    pub(crate) shared: usize,
-    pub(crate) late_responses: usize,
-    pub(crate) in_progress: usize,
-    pub(crate) unknown: usize,
-    pub(crate) unresolved: usize,
-    pub(crate) crashed: usize,
-    pub(crate) panicked: usize,
-    pub(crate) unprotected: usize,
-    pub(crate) circuits_open: usize,
-    /// Steps whose result a later run used.
-    pub(crate) resumed: usize,
-    /// Runs after another run that got `First`.
-    pub(crate) first_again: usize,
-}
+pub(crate) struct Counts(BTreeMap<&'static str, usize>);
 
 impl Counts {
+    /// Returns the count of this name.
+    pub(crate) fn of(&self, name: &str) -> usize {
+        self.0[name]
+    }
+
     pub(crate) fn add(&mut self, history: &[Event]) {
-        let count = |matches: &dyn Fn(&Event) -> bool| {
-            history.iter().filter(|event| matches(event)).count()
+        let count = |is: &dyn Fn(&Event) -> bool| history.iter().filter(|event| is(event)).count();
+        let refused = |kind| count(&|event| event.kind == Refused(kind));
+        let is_late = |event: &Event| {
+            let of_another = matches!(event.kind, Responded { run, .. } if run != event.call);
+            of_another && runs(history).any(|run| run.call == event.call)
         };
-        let refused = |kind| move |event: &Event| event.kind == EventKind::Refused(kind);
-        self.ran += runs(history).count();
-        let is_first = |run: &&Event| got(run, Run::First);
-        self.first_again += runs(history).skip(1).filter(is_first).count();
-        self.second_runs += usize::from(no_second_run(history).is_err());
-        self.replayed +=
-            count(&|event| matches!(event.kind, EventKind::Responded { replayed: true, .. }));
-        self.shared +=
-            count(&|event| matches!(event.kind, EventKind::Responded { shared: true, .. }));
-        self.late_responses += count(&|event| {
-            let given_another =
-                matches!(event.kind, EventKind::Responded { run, .. } if run != event.call);
-            given_another && runs(history).any(|run| run.call == event.call)
-        });
-        self.in_progress += count(&refused(ErrorKind::AlreadyInProgress));
-        self.unknown +=
-            count(&refused(ErrorKind::CompletionUnknown)) + count(&refused(ErrorKind::StoreFailed));
-        self.unresolved += count(&refused(ErrorKind::Unresolved));
-        self.crashed += count(&|event| event.kind == EventKind::Crashed);
-        self.panicked += count(&|event| event.kind == EventKind::Panicked);
-        self.unprotected += count(&is_unprotected);
-        self.circuits_open += count(&|event| event.kind == EventKind::CircuitOpen);
-        self.resumed += count(
-            &|event| matches!(event.kind, EventKind::StepDone { by, .. } if by != event.call),
-        );
+        let later_firsts = runs(history).skip(1).filter(|run| got(run, Run::First));
+        for (name, events) in [
+            ("ran", runs(history).count()),
+            // Runs after another run that got `First`.
+            ("first_again", later_firsts.count()),
+            ("second_runs", usize::from(no_second_run(history).is_err())),
+            (
+                "replayed",
+                count(&|event| matches!(event.kind, Responded { replayed: true, .. })),
+            ),
+            (
+                "shared",
+                count(&|event| matches!(event.kind, Responded { shared: true, .. })),
+            ),
+            ("late_responses", count(&is_late)),
+            ("in_progress", refused(ErrorKind::AlreadyInProgress)),
+            (
+                "unknown",
+                refused(ErrorKind::CompletionUnknown) + refused(ErrorKind::StoreFailed),
+            ),
+            ("unresolved", refused(ErrorKind::Unresolved)),
+            ("crashed", count(&|event| event.kind == Crashed)),
+            ("panicked", count(&|event| event.kind == Panicked)),
+            ("unprotected", count(&is_unprotected)),
+            ("circuits_open", count(&|event| event.kind == CircuitOpen)),
+            // Steps whose result a later run used.
+            (
+                "resumed",
+                count(&|event| matches!(event.kind, StepDone { by, .. } if by != event.call)),
+            ),
+        ] {
+            *self.0.entry(name).or_default() += events;
+        }
     }
 }
 
 fn runs(history: &[Event]) -> impl Iterator<Item = &Event> {
-    history
-        .iter()
-        .filter(|event| matches!(event.kind, EventKind::RunStarted { .. }))
+    let is_run = |event: &&Event| matches!(event.kind, RunStarted { .. });
+    history.iter().filter(is_run)
+}
+
+fn is_unprotected(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        Responded {
+            unprotected: true,
+            ..
+        }
+    )
+}
+
+fn got(event: &Event, which: Run) -> bool {
+    matches!(event.kind, RunStarted { run, .. } if run == which)
+}
+
+/// Returns an error if an event is found.
+fn none<'a>(found: impl IntoIterator<Item = &'a Event>, what: &str) -> Result<(), String> {
+    match found.into_iter().next() {
+        Some(event) => Err(format!("call {} {what}", event.call)),
+        None => Ok(()),
+    }
 }
 
 fn agreed_responses(history: &[Event]) -> Result<(), String> {
-    let responses: BTreeSet<_> = history
-        .iter()
+    // The response of a run without a confirmed claim binds no other caller.
+    let protected = history.iter().filter(|event| !is_unprotected(event));
+    let responses: BTreeSet<_> = protected
         .filter_map(|event| match event.kind {
-            // The response of a run without a confirmed claim binds no other caller.
-            EventKind::Responded {
-                run,
-                unprotected: false,
-                ..
-            } => Some(run),
+            Responded { run, .. } => Some(run),
             _ => None,
         })
         .collect();
@@ -112,85 +133,60 @@ fn agreed_responses(history: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-fn is_unprotected(event: &Event) -> bool {
-    matches!(
-        event.kind,
-        EventKind::Responded {
-            unprotected: true,
-            ..
-        }
-    )
-}
-
 /// Checks that a handler runs without a confirmed claim only under the policy that allows it.
 fn no_unprotected_run_unless_it_was_chosen(
     history: &[Event],
     faults: &Faults,
 ) -> Result<(), String> {
-    match history.iter().find(|event| is_unprotected(event)) {
-        Some(event) if !faults.unprotected => Err(format!("call {} ran unprotected", event.call)),
-        _ => Ok(()),
-    }
+    let is_wrong = |event: &&Event| is_unprotected(event) && !faults.unprotected;
+    none(history.iter().filter(is_wrong), "ran unprotected")
 }
 
 fn own_payload(history: &[Event]) -> Result<(), String> {
-    match history.iter().find(
-        |event| matches!(event.kind, EventKind::Responded { amount, .. } if amount != event.amount),
-    ) {
-        Some(event) => Err(format!(
-            "call {} got the response of another payload",
-            event.call
-        )),
-        None => Ok(()),
-    }
+    let is_other =
+        |event: &&Event| matches!(event.kind, Responded { amount, .. } if amount != event.amount);
+    none(
+        history.iter().filter(is_other),
+        "got the response of another payload",
+    )
 }
 
 fn one_run_a_call(history: &[Event]) -> Result<(), String> {
     let mut seen = BTreeSet::new();
-    match runs(history).find(|run| !seen.insert(run.call)) {
-        Some(run) => Err(format!("call {} ran its handler twice", run.call)),
-        None => Ok(()),
-    }
+    let again = runs(history).filter(|run| !seen.insert(run.call));
+    none(again, "ran its handler twice")
 }
 
 fn no_run_without_time(history: &[Event]) -> Result<(), String> {
-    match runs(history)
-        .find(|run| matches!(run.kind, EventKind::RunStarted { left, .. } if left < 0))
-    {
-        Some(run) => Err(format!(
-            "call {} started to run after its deadline",
-            run.call
-        )),
-        None => Ok(()),
-    }
+    let is_late = |run: &&Event| matches!(run.kind, RunStarted { left, .. } if left < 0);
+    none(
+        runs(history).filter(is_late),
+        "started to run after its deadline",
+    )
 }
 
 /// Checks that a call uses the result of each step that another call got before, and does not run that step again.
 fn recorded_steps_do_not_run_again(history: &[Event]) -> Result<(), String> {
     for (at, event) in history.iter().enumerate() {
-        let EventKind::StepDone { name, by } = event.kind else {
+        let StepDone { name, by } = event.kind else {
             continue;
         };
-        let called = |event: &&Event| event.kind == EventKind::Called;
-        let later = history[at..].iter().filter(called);
+        let later = history[at..].iter().filter(|event| event.kind == Called);
         let later: BTreeSet<_> = later.map(|called| called.call).collect();
-        for other in history[at..]
-            .iter()
-            .filter(|other| later.contains(&other.call))
-        {
-            match other.kind {
-                EventKind::StepRan { name: ran } if ran == name => {
-                    return Err(format!("call {} ran the step {name} again", other.call));
-                }
-                EventKind::StepDone { name: of, by: used } if of == name && used != by => {
-                    return Err(format!(
-                        "call {} got another result of the step {name}",
-                        other.call
-                    ));
-                }
-                _ => {}
-            }
-        }
+        let of_later = || {
+            history[at..]
+                .iter()
+                .filter(|other| later.contains(&other.call))
+        };
+        none(
+            of_later().filter(|other| other.kind == StepRan { name }),
+            &format!("ran the step {name} again"),
+        )?;
+        let is_other = |other: &&Event| matches!(other.kind, StepDone { name: of, by: used } if of == name && used != by);
+        none(
+            of_later().filter(is_other),
+            &format!("got another result of the step {name}"),
+        )?;
     }
     Ok(())
 }
@@ -198,77 +194,51 @@ fn recorded_steps_do_not_run_again(history: &[Event]) -> Result<(), String> {
 /// Checks that the effect of each step happened once at most.
 fn every_step_runs_once(history: &[Event]) -> Result<(), String> {
     let mut ran = BTreeSet::new();
-    for event in history {
-        if let EventKind::StepRan { name } = event.kind
-            && !ran.insert(name)
-        {
-            return Err(format!(
-                "call {} ran the step {name} for the second time",
-                event.call
-            ));
-        }
-    }
-    Ok(())
+    let again = |event: &&Event| matches!(event.kind, StepRan { name } if !ran.insert(name));
+    none(
+        history.iter().filter(again),
+        "ran a step for the second time",
+    )
 }
 
 /// Checks that a first call never gets `AlreadyInProgress` before another call starts.
 fn own_write_is_never_in_progress(history: &[Event]) -> Result<(), String> {
-    let first = &history[0];
-    let others = history
+    let alone = history
         .iter()
-        .position(|event| event.call != first.call)
-        .unwrap_or(history.len());
-    let refused = history[..others]
-        .iter()
-        .any(|event| event.kind == EventKind::Refused(ErrorKind::AlreadyInProgress));
-    if refused {
-        Err("a call got `AlreadyInProgress` because of its own write".to_owned())
-    } else {
-        Ok(())
-    }
+        .take_while(|event| event.call == history[0].call);
+    let refused = alone.filter(|event| event.kind == Refused(ErrorKind::AlreadyInProgress));
+    none(refused, "got `AlreadyInProgress` because of its own write")
 }
 
 /// Checks that a call that does not run gets its result shortly after its deadline at the latest.
 fn no_call_waits_beyond_its_deadline(history: &[Event]) -> Result<(), String> {
-    for event in history {
-        let ends = matches!(
-            event.kind,
-            EventKind::Responded { .. } | EventKind::HandlerError | EventKind::Refused(_)
-        );
-        let called = history
-            .iter()
-            .find(|other| other.call == event.call && other.kind == EventKind::Called);
+    let waited = |event: &&Event| {
+        let ends = matches!(event.kind, Responded { .. } | HandlerError | Refused(_));
+        let mut of_call = history.iter().filter(|other| other.call == event.call);
+        let called = of_call.find(|other| other.kind == Called);
         let took = called.map_or(0, |called| event.at - called.at);
         let ran = runs(history).any(|run| run.call == event.call);
-        if ends && !ran && took > TIMEOUT + GRACE {
-            return Err(format!(
-                "call {} got its result after {took} ms",
-                event.call
-            ));
-        }
-    }
-    Ok(())
+        ends && !ran && took > TIMEOUT + GRACE
+    };
+    none(
+        history.iter().filter(waited),
+        "got its result too long after its deadline",
+    )
 }
 
 /// Checks that a call gets `AlreadyInProgress` only if an earlier call had the same payload.
 fn in_progress_needs_an_equal_payload(history: &[Event]) -> Result<(), String> {
-    for (at, event) in history.iter().enumerate() {
-        if event.kind != EventKind::Refused(ErrorKind::AlreadyInProgress) {
-            continue;
-        }
+    let is_wrong = |(at, event): &(usize, &Event)| {
         let like = |other: &Event| {
-            other.kind == EventKind::Called
-                && other.call != event.call
-                && other.amount == event.amount
+            other.kind == Called && other.call != event.call && other.amount == event.amount
         };
-        if !history[..at].iter().any(like) {
-            return Err(format!(
-                "call {} got `AlreadyInProgress` because of another payload",
-                event.call
-            ));
-        }
-    }
-    Ok(())
+        event.kind == Refused(ErrorKind::AlreadyInProgress) && !history[..*at].iter().any(like)
+    };
+    let wrong = history.iter().enumerate().filter(is_wrong);
+    none(
+        wrong.map(|(_, event)| event),
+        "got `AlreadyInProgress` because of another payload",
+    )
 }
 
 /// Checks that the last call of a history gets a response or `PayloadMismatch`: it comes long after every lease.
@@ -277,9 +247,9 @@ fn never_stuck(history: &[Event]) -> Result<(), String> {
         return Ok(());
     };
     match last.kind {
-        EventKind::Responded { .. } | EventKind::HandlerError => Ok(()),
+        Responded { .. } | HandlerError => Ok(()),
         // The network may still fail.
-        EventKind::Refused(
+        Refused(
             ErrorKind::PayloadMismatch
             | ErrorKind::StoreFailed
             | ErrorKind::CompletionUnknown
@@ -295,10 +265,6 @@ fn never_stuck(history: &[Event]) -> Result<(), String> {
     }
 }
 
-fn got(event: &Event, which: Run) -> bool {
-    matches!(event.kind, EventKind::RunStarted { run, .. } if run == which)
-}
-
 /// Checks that a run gets `First` only if each run before it reported that it failed, and has a result of each of its
 /// steps that ran.
 fn the_first_run_follows_no_unreported_effect(history: &[Event]) -> Result<(), String> {
@@ -309,26 +275,26 @@ fn the_first_run_follows_no_unreported_effect(history: &[Event]) -> Result<(), S
     for event in history {
         let call = event.call;
         match event.kind {
-            EventKind::Called => {
+            Called => {
                 before.insert(call, unreported.clone());
             }
-            EventKind::RunStarted { .. } => {
+            RunStarted { run, .. } => {
                 // A run that has reported its failure meanwhile has freed the key for this one.
                 let earlier = before.get(&call);
                 if let Some(earlier) =
                     earlier.and_then(|runs| runs.intersection(&unreported).next())
-                    && got(event, Run::First)
+                    && run == Run::First
                 {
                     return Err(format!("call {call} got First, after call {earlier}"));
                 }
                 // A run without a confirmed claim leaves no trace.
-                if !got(event, Run::Unprotected) {
+                if run != Run::Unprotected {
                     unreported.insert(call);
                 }
             }
-            EventKind::StepRan { .. } => drop(open_steps.insert(call)),
-            EventKind::StepDone { .. } => drop(open_steps.remove(&call)),
-            EventKind::RunEnded { responded: false } if !open_steps.contains(&call) => {
+            StepRan { .. } => drop(open_steps.insert(call)),
+            StepDone { .. } => drop(open_steps.remove(&call)),
+            RunEnded { responded: false } if !open_steps.contains(&call) => {
                 unreported.remove(&call);
             }
             _ => {}
@@ -342,16 +308,15 @@ fn no_second_run(history: &[Event]) -> Result<(), String> {
     let mut unreported: Option<usize> = None;
     for event in history {
         match event.kind {
-            EventKind::RunStarted { .. } => {
-                if let Some(first) = unreported {
+            RunStarted { .. } => {
+                if let Some(first) = unreported.replace(event.call) {
                     return Err(format!(
                         "call {} ran after call {first}, which may have had its effect",
                         event.call
                     ));
                 }
-                unreported = Some(event.call);
             }
-            EventKind::RunEnded { responded: false } => unreported = None,
+            RunEnded { responded: false } => unreported = None,
             _ => {}
         }
     }

@@ -60,13 +60,7 @@ impl Time {
         let until = self.now() + i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2);
         self.sleepers.lock().unwrap().push(until);
         let time = self.clone();
-        Box::pin(poll_fn(move |_| {
-            if time.now() >= until {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        }))
+        Box::pin(poll_fn(move |_| ready_if(time.now() >= until)))
     }
 
     /// Advances to the time at which the next sleeper wakes. Returns false if no task sleeps.
@@ -102,13 +96,15 @@ impl Clock for SkewedClock {
 /// Returns to the executor once, so that another task can run.
 pub(crate) fn yield_now() -> impl Future<Output = ()> {
     let yielded = Cell::new(false);
-    poll_fn(move |_| {
-        if yielded.replace(true) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
+    poll_fn(move |_| ready_if(yielded.replace(true)))
+}
+
+fn ready_if(is_ready: bool) -> Poll<()> {
+    if is_ready {
+        Poll::Ready(())
+    } else {
+        Poll::Pending
+    }
 }
 
 /// A call in progress.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
@@ -12,7 +13,7 @@ use idempotency_core::store::{
 };
 
 use super::executor::{Dice, Time, yield_now};
-use super::schedule::Faults;
+use super::world::Faults;
 
 /// How many of the last states of the record an eventual read may return.
 const STALEST: u64 = 4;
@@ -71,16 +72,11 @@ impl Network {
 
     fn apply(&self, sent: &WriteInTransit) -> StoreReply {
         let always = Condition::All(Vec::new());
-        let fence = |condition| {
-            if self.faults.fences {
-                condition
-            } else {
+        let condition = match &sent.write {
+            Write::Update(_) | Write::Delete | Write::Step { .. } if self.faults.unfenced => {
                 &always
             }
-        };
-        let condition = match &sent.write {
-            Write::Put(_) => &sent.condition,
-            Write::Update(_) | Write::Delete | Write::Step { .. } => fence(&sent.condition),
+            _ => &sent.condition,
         };
         let record = RecordWrite {
             id: &sent.id,
@@ -157,9 +153,7 @@ impl Network {
             maybe_applied: lost,
         }
     }
-}
 
-impl Network {
     async fn read(
         &self,
         request: StoreRequest<'_>,
@@ -180,12 +174,8 @@ impl Network {
 }
 
 /// Returns the output of a future of the memory store, which never waits.
-fn ready<T>(mut future: BoxFuture<'_, T>) -> T {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(output) => output,
-        std::task::Poll::Pending => unreachable!("the memory store never waits"),
-    }
+fn ready<T>(future: BoxFuture<'_, T>) -> T {
+    future.now_or_never().unwrap()
 }
 
 impl Store for Network {

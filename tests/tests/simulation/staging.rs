@@ -1,24 +1,21 @@
 //! Schedules of calls whose handlers stage writes: the ledger must agree with the record and with what the callers got.
 
 use std::cell::RefCell;
-use std::panic::resume_unwind;
 use std::rc::Rc;
-use std::time::Duration;
 
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::{Backend, Codec, Errors};
+use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::Status;
 use idempotency_core::store::{LedgerEntry, MemoryWrites};
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{BoxError, Error, ErrorKind};
-use idempotency_tests::{START, unless_it_panics};
 use serde_json::json;
 
-use super::executor::{Dice, SkewedClock, Task, Time, run, yield_now};
-use super::network::Network;
-use super::schedule::{Faults, OnPurpose, TIMEOUT, process};
+use super::executor::{Task, yield_now};
+use super::schedule::TIMEOUT;
+use super::world::{Faults, Process, World, unless_on_purpose};
 
 /// What the callers of one schedule got.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +25,6 @@ pub(crate) struct Ends {
     /// The calls that were rejected. A call and its run have one number.
     pub(crate) rejected: Vec<usize>,
     pub(crate) unknown: usize,
-    pub(crate) crashed: usize,
     /// True if the writes were applied.
     pub(crate) applied: bool,
 }
@@ -39,44 +35,28 @@ pub(crate) struct Ends {
 ///
 /// If the books do not agree.
 pub(crate) fn play(seed: u64, faults: &Faults) -> Result<Ends, String> {
-    let dice = Dice::new(seed);
-    let time = Time::starting_at(START);
-    let network = Network::new(Dice::new(seed ^ 0x5eed), time.clone(), faults.clone());
+    let world = World::new(seed, faults);
+    let (network, dice) = (&world.network, &world.dice);
     network.table.set_balance("alice", 1);
     let ends: Rc<RefCell<Ends>> = Rc::default();
     let operation = Rc::new(transfer(faults));
-    let processes: Vec<_> = (0..3)
-        .map(|number| process(number, seed, &dice, &time, &network, faults))
-        .collect();
-    let mut calls = 0;
-    for _round in 0..3 {
-        let mut tasks: Vec<(usize, Task)> = (0..=dice.below(3))
-            .map(|_| {
-                calls += 1;
-                let (backend, clock) = processes[usize::try_from(dice.below(3)).unwrap()].clone();
-                let delivery = Delivery {
-                    number: calls,
-                    clock,
-                    dice: dice.clone(),
-                    ends: Rc::clone(&ends),
-                };
-                let task = delivery.play(Rc::clone(&operation), backend, faults.clone());
-                (calls, task)
-            })
-            .collect();
-        run(&mut tasks, &dice, &time, |_| {
-            network.deliver_sometimes();
-            // Another program takes the money, or brings some.
-            if dice.percent(2) {
-                let left = network.table.balance("alice");
-                network.table.set_balance("alice", i64::from(left == 0));
-            }
-            let dies = dice.percent(faults.crash) && dice.percent(30);
-            ends.borrow_mut().crashed += usize::from(dies);
-            dies
-        });
-        time.advance(i64::try_from(dice.below(2 * 3_000)).unwrap());
-    }
+    let deliver = |number, process| {
+        let ends = Rc::clone(&ends);
+        let delivery = Delivery {
+            number,
+            process,
+            ends,
+        };
+        delivery.play(Rc::clone(&operation), faults.clone())
+    };
+    let between = || {
+        // Another program takes the money, or brings some.
+        if dice.percent(2) {
+            let left = network.table.balance("alice");
+            network.table.set_balance("alice", i64::from(left == 0));
+        }
+    };
+    let (_, calls) = world.play(faults, 3, deliver, between, |_| {});
     network.deliver_all();
     let mut ends = ends.take();
     let balance = |account: String| network.table.balance(&account);
@@ -87,20 +67,13 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Result<Ends, String> {
             "the writes of one key were applied {applied} times"
         ));
     }
-    if let Some(run) = ends
-        .responses
-        .iter()
-        .find(|run| balance(format!("run-{run}")) != 1)
-    {
+    let has = |run: &usize, applied| balance(format!("run-{run}")) == applied;
+    if let Some(run) = ends.responses.iter().find(|run| !has(run, 1)) {
         return Err(format!(
             "a caller got the response of run {run}, which was not applied"
         ));
     }
-    if let Some(run) = ends
-        .rejected
-        .iter()
-        .find(|run| balance(format!("run-{run}")) != 0)
-    {
+    if let Some(run) = ends.rejected.iter().find(|run| !has(run, 0)) {
         return Err(format!(
             "call {run} was rejected, and its writes were applied"
         ));
@@ -127,11 +100,7 @@ fn transfer(faults: &Faults) -> CompiledOperation {
     let settings = Settings {
         key: Some("transfer".into()),
         key_prefix: Some("bank".into()),
-        on_timeout: Some(if faults.hold {
-            OnTimeout::Hold
-        } else {
-            OnTimeout::Rerun
-        }),
+        on_timeout: faults.hold.then_some(OnTimeout::Hold),
         ..Settings::default()
     };
     CompiledOperation::new("bank::transfer", &settings, &Variables::default()).unwrap()
@@ -139,23 +108,18 @@ fn transfer(faults: &Faults) -> CompiledOperation {
 
 struct Delivery {
     number: usize,
-    clock: SkewedClock,
-    dice: Dice,
+    process: Process,
     ends: Rc<RefCell<Ends>>,
 }
 
 impl Delivery {
     /// Plays one delivery. The response names the run.
-    fn play(self, operation: Rc<CompiledOperation>, backend: Backend, faults: Faults) -> Task {
+    fn play(self, operation: Rc<CompiledOperation>, faults: Faults) -> Task {
         Box::pin(async move {
-            if self.dice.percent(50) {
-                let pause = Duration::from_millis(self.dice.below(5_000));
-                self.clock.sleep(pause).await;
-            }
-            let deadline = EpochMillis::new(self.clock.now().get() + TIMEOUT);
+            let (this, process, faults) = (&self, &self.process, &faults);
+            process.sleep_sometimes(50, 5_000).await;
+            let deadline = EpochMillis::new(process.clock.now().get() + TIMEOUT);
             let identity = operation.identify(&payload().to_string(), None).unwrap();
-            let this = &self;
-            let faults = &faults;
             let handler = |call: Call| async move {
                 let entries = [
                     LedgerEntry::add("alice", -1).at_least(0),
@@ -169,31 +133,24 @@ impl Delivery {
                     })?;
                     yield_now().await;
                 }
-                if this.dice.percent(30) {
-                    // A slow owner sometimes outlives its lease.
-                    let pause = Duration::from_millis(this.dice.below(4_500));
-                    this.clock.sleep(pause).await;
-                }
-                if this.dice.percent(faults.handler_panics) {
-                    resume_unwind(Box::new(OnPurpose));
-                }
-                if this.dice.percent(faults.handler_fails) {
+                // A slow owner sometimes outlives its lease.
+                process.sleep_sometimes(30, 4_500).await;
+                process.panic_sometimes(faults.handler_panics);
+                if process.dice.percent(faults.handler_fails) {
                     return Err(BoxError::from("declined"));
                 }
                 Ok(this.number)
             };
             let call = operation.run(
-                &backend,
+                &process.backend,
                 &identity,
                 Some(deadline),
                 Codec::json(),
                 Errors::new(BoxError::from),
                 handler,
             );
-            let ended = match unless_it_panics(call).await {
-                Ok(ended) => ended,
-                Err(panic) if panic.is::<OnPurpose>() => return,
-                Err(panic) => resume_unwind(panic),
+            let Some(ended) = unless_on_purpose(call).await else {
+                return;
             };
             let mut ends = this.ends.borrow_mut();
             match ended {

@@ -1,10 +1,4 @@
 //! The sources of batches. Each says how a record is named, ordered and read; it decides nothing.
-//!
-//! | file | source |
-//! |---|---|
-//! | `sqs` | SQS, standard and FIFO |
-//! | `kinesis` | Kinesis data streams |
-//! | `dynamodb` | DynamoDB streams |
 
 mod dynamodb;
 mod kinesis;

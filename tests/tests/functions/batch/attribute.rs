@@ -67,8 +67,9 @@ async fn with_owned_state(app: Arc<App>, Order { amount, .. }: Order) -> Result<
     reserve = "2s"
 )]
 async fn whole_message(message: Message<Order>) -> Result<String, BoxError> {
-    if message.id().is_empty() {
-        return Err("never".into());
+    let queue = message.record.event_source_arn.as_deref();
+    if message.id() != "m-a" || !queue.is_some_and(|queue| queue.ends_with(":orders")) {
+        return Err("this is not the record".into());
     }
     Ok(message.body.order_id)
 }
@@ -80,6 +81,13 @@ async fn whole_message(message: Message<Order>) -> Result<String, BoxError> {
     concurrency = 4
 )]
 async fn post(shop: &Shop, data: DataRecord<Order>) -> Result<String, BoxError> {
+    if !data
+        .body
+        .order_id
+        .starts_with(&data.record.kinesis.partition_key)
+    {
+        return Err("this is not the record".into());
+    }
     shop.handle(data.body.order_id).await
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::SqsEvent;
-use idempotency_lambda::batch::{Batch, Body, ItemChange, KeyFrom, RecordOrder, Undecodable};
+use idempotency_lambda::batch::{Batch, Body, ItemChange, KeyFrom, Undecodable};
 use idempotency_testkit::events::{self, AwsRecord};
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::shop::{Does, MINUTE, Shop, Source, builder, named, order_of};
@@ -43,37 +43,21 @@ async fn a_body_that_makes_the_code_of_its_type_panic_is_returned_alone() {
     assert_eq!(shop.ran(), ["a", "b"]);
 }
 
-#[derive(Serialize, Deserialize)]
-struct Entry {
-    id: String,
-    amount: u32,
-    entry: String,
-}
-
 #[tokio::test]
 async fn a_record_that_waited_for_its_key_does_not_start_after_the_checkpoint() {
     let shop = Shop::new();
-    let operation = builder("batch.hostile.checkpoint")
-        .key("id")
-        .validate("amount")
-        .build()
-        .unwrap();
-    let record = |entry: &str, amount| {
-        AwsRecord::json(&json!({ "id": "k", "amount": amount, "entry": entry })).group(entry)
-    };
+    let operation = builder("batch.hostile.checkpoint").key("order_id");
+    let operation = operation.validate("amount").build().unwrap();
     // Both have the key `k`. The second waits for the first, and the first fails.
-    let event = events::kinesis("ledger").records([record("a", 1), record("b", 2)]);
-    shop.set("a", Does::Fail);
-    let batch = Batch::new(&operation)
-        .order(RecordOrder::PartitionKey)
-        .concurrency(2);
-    let batch = batch.run(shop.parsed::<KinesisEvent>(&event), |entry: Entry| {
-        shop.handle(entry.entry)
+    let records = [("a", 1), ("b", 2)].map(|(group, amount)| {
+        AwsRecord::json(&json!({ "order_id": "k", "amount": amount })).group(group)
     });
-    let response = shop.harness.within(batch).await;
-    let numbers = event.ids();
-    assert_eq!(named(&response.unwrap()), [numbers[0].as_str()]);
-    assert_eq!(shop.ran(), ["a"]);
+    let event = events::kinesis("ledger").records(records);
+    shop.set("k", Does::Fail);
+    let batch = Batch::new(&operation).concurrency(2);
+    let returned = shop.deliver(Source::PartitionKey, &batch, &event, MINUTE);
+    assert_eq!(returned.await.unwrap(), event.ids()[..1]);
+    assert_eq!(shop.ran(), ["k"]);
 }
 
 /// Returns a stream's event with one change for each key, with or without its image. They are as DynamoDB writes them.
@@ -95,25 +79,23 @@ fn changes_of(keys: &[Value], has_images: bool) -> DynamoDbEvent {
 #[tokio::test]
 async fn items_whose_keys_differ_in_binary_or_in_the_last_of_many_digits_are_not_one() {
     let keys = [
-        json!({ "pk": { "B": "AAE=" } }),
-        json!({ "pk": { "B": "AAI=" } }),
-        json!({ "pk": { "N": "123456789012345678901234567890" } }),
-        json!({ "pk": { "N": "123456789012345678901234567891" } }),
-        json!({ "pk": { "N": "1700000000.1234567891" } }),
-        json!({ "pk": { "N": "1700000000.1234567892" } }),
+        ("B", "AAE="),
+        ("B", "AAI="),
+        ("N", "123456789012345678901234567890"),
+        ("N", "123456789012345678901234567891"),
+        ("N", "1700000000.1234567891"),
+        ("N", "1700000000.1234567892"),
     ];
-    for (name, key, key_from, has_images) in [
-        ("batch.hostile.keys", "pk", KeyFrom::Body, false),
-        ("batch.hostile.images", "pk", KeyFrom::Body, true),
-        (
-            "batch.hostile.record",
-            "dynamodb.Keys.pk",
-            KeyFrom::Record,
-            false,
-        ),
+    let keys = keys.map(|(of_type, value)| json!({ "pk": { of_type: value } }));
+    for (key, key_from, has_images) in [
+        ("pk", KeyFrom::Body, false),
+        ("pk", KeyFrom::Body, true),
+        ("dynamodb.Keys.pk", KeyFrom::Record, false),
     ] {
+        let name = format!("{key}, images: {has_images}");
         let shop = Shop::new();
-        let operation = builder(name).key(key).key_required(true).build().unwrap();
+        let operation = builder("batch.hostile.keys").key(key).key_required(true);
+        let operation = operation.build().unwrap();
         for ran in [6, 0] {
             let event = shop.event(changes_of(&keys, has_images), MINUTE);
             let batch = Batch::new(&operation).key_from(key_from);

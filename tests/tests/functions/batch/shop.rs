@@ -12,9 +12,8 @@ use idempotency_lambda::batch::{Batch, ItemChange, RecordOrder};
 use idempotency_lambda::{
     BoxError, Context, Error, LambdaEvent, Operation, OperationBuilder, Variables,
 };
-use idempotency_testkit::ManualClock;
 use idempotency_testkit::events::{self, AwsBatch, AwsRecord};
-use idempotency_tests::{Harness, START};
+use idempotency_tests::Harness;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -64,20 +63,17 @@ impl Source {
             Self::Shard | Self::PartitionKey => {
                 events::kinesis("ledger").records(records.iter().map(with_group))
             }
-            Self::Changes => records.iter().fold(
-                events::dynamodb_stream("orders"),
-                |batch, (group, order)| {
+            Self::Changes => {
+                let stream = events::dynamodb_stream("orders");
+                records.iter().fold(stream, |batch, (group, order)| {
                     let image = match order {
                         Ok(id) => order_of(id),
                         Err(_) => json!({ "order_id": group, "amount": "many" }),
                     };
-                    batch.change(
-                        &json!({ "order_id": image["order_id"] }),
-                        None,
-                        Some(&image),
-                    )
-                },
-            ),
+                    let key = json!({ "order_id": image["order_id"] });
+                    batch.change(&key, None, Some(&image))
+                })
+            }
         }
     }
 }
@@ -106,6 +102,7 @@ pub(crate) enum Does {
 }
 
 /// A handler that does what the script says, and notes which orders it ran.
+#[derive(Default)]
 pub(crate) struct Shop {
     pub(crate) harness: Harness,
     script: Mutex<BTreeMap<String, Does>>,
@@ -115,20 +112,14 @@ pub(crate) struct Shop {
 
 impl Shop {
     pub(crate) fn new() -> Self {
-        Self::over(Harness::default())
+        Self::default()
     }
 
     /// Returns a shop whose clock moves when a call waits.
     pub(crate) fn with_passing_time() -> Self {
-        Self::over(Harness::with_clock(ManualClock::auto_advancing(START)))
-    }
-
-    fn over(harness: Harness) -> Self {
         Self {
-            harness,
-            script: Mutex::default(),
-            runs: Mutex::default(),
-            inside: Mutex::default(),
+            harness: Harness::advancing(),
+            ..Self::default()
         }
     }
 
@@ -146,28 +137,21 @@ impl Shop {
             inside.0 += 1;
             inside.1 = inside.1.max(inside.0);
         }
-        let result = match does.unwrap_or(Does::Succeed) {
-            Does::Succeed => Ok(order),
-            Does::Fail => Err(format!("s3cr3t {order}").into()),
+        let does = does.unwrap_or(Does::Succeed);
+        match does {
+            Does::Succeed | Does::Fail => {}
             Does::Panic => {
                 lock(&self.inside).0 -= 1;
                 panic!("the handler of {order} panics")
             }
-            Does::Take(time) => {
-                self.harness.clock.advance(time);
-                Ok(order)
-            }
-            Does::TakeAndFail(time) => {
-                self.harness.clock.advance(time);
-                Err(format!("s3cr3t {order}").into())
-            }
-            Does::Yield => {
-                tokio::task::yield_now().await;
-                Ok(order)
-            }
-        };
+            Does::Take(time) | Does::TakeAndFail(time) => self.harness.clock.advance(time),
+            Does::Yield => tokio::task::yield_now().await,
+        }
         lock(&self.inside).0 -= 1;
-        result
+        match does {
+            Does::Fail | Does::TakeAndFail(_) => Err(format!("s3cr3t {order}").into()),
+            _ => Ok(order),
+        }
     }
 
     /// Returns the orders that ran since the last call, in order.
@@ -203,28 +187,23 @@ impl Shop {
         left: Duration,
     ) -> Result<Vec<String>, Error> {
         let (batch, handler) = (batch.clone(), |order: Order| self.handle(order.order_id));
+        macro_rules! run {
+            ($batch:expr, $event:ty, $handler:expr) => {{
+                let event = self.event(event.parse::<$event>().unwrap(), left);
+                let response = self.harness.within($batch.run(event, $handler)).await?;
+                serde_json::to_value(response)
+            }};
+        }
         let response = match source {
-            Source::Standard | Source::Fifo => {
-                let event = self.event(event.parse::<SqsEvent>().unwrap(), left);
-                let response = self.harness.within(batch.run(event, handler)).await?;
-                serde_json::to_value(response)
+            Source::Standard | Source::Fifo => run!(batch, SqsEvent, handler),
+            Source::Shard => run!(batch, KinesisEvent, handler),
+            Source::PartitionKey => {
+                let batch = batch.order(RecordOrder::PartitionKey);
+                run!(batch, KinesisEvent, handler)
             }
-            Source::Shard | Source::PartitionKey => {
-                let batch = match source {
-                    Source::PartitionKey => batch.order(RecordOrder::PartitionKey),
-                    _ => batch,
-                };
-                let event = self.event(event.parse::<KinesisEvent>().unwrap(), left);
-                let response = self.harness.within(batch.run(event, handler)).await?;
-                serde_json::to_value(response)
-            }
-            Source::Changes => {
-                let event = self.event(event.parse::<DynamoDbEvent>().unwrap(), left);
-                let batch = batch.run(event, |change: ItemChange<Order>| {
-                    self.handle(change.new.unwrap().order_id)
-                });
-                serde_json::to_value(self.harness.within(batch).await?)
-            }
+            Source::Changes => run!(batch, DynamoDbEvent, |change: ItemChange<Order>| {
+                self.handle(change.new.unwrap().order_id)
+            }),
         };
         Ok(named(&response.unwrap()))
     }
@@ -284,10 +263,11 @@ impl Shop {
 /// The marks behind an order in a text.
 pub(crate) const MARKS: [char; 4] = ['!', '*', '~', '+'];
 
-/// Starts an operation that reads no variable.
+/// Starts an operation that reads no variable. The operations of a test's rows share its name.
 pub(crate) fn builder(name: &str) -> OperationBuilder {
     Operation::builder(name)
         .key_prefix(name)
+        .shared_key_prefix(true)
         .variables(Variables::default())
 }
 

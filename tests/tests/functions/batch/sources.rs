@@ -10,93 +10,25 @@ use serde_json::{Value, json};
 use super::shop::Source::{Changes, Fifo, PartitionKey, Shard, Standard};
 use super::shop::{MARKS, MINUTE, Shop, Source, builder, order_of};
 
-/// The source, the most records at once, the records, those that are returned, the orders that run, and those that run when the handler
-/// of each record succeeds and the whole event is delivered again.
-type Row = (
-    Source,
-    usize,
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static str,
-);
-
-/// The texts are those of [`Shop::deliver_text`].
-const ROWS: [Row; 16] = [
-    (Standard, 10, "a b c", "", "a b c", ""),
-    (Standard, 10, "a b! c", "b", "a b c", "b"),
-    (Standard, 10, "a* b", "a", "a b", "a"),
-    (
-        Standard,
-        10,
-        "a?text b?{\"order_id\":7} c d?",
-        "a?text b?{\"order_id\":7} d?",
-        "c",
-        "",
-    ),
-    // Records with one key run once and end alike.
-    (Standard, 10, "a~ a", "", "a", ""),
-    (Standard, 10, "a! a!", "a a", "a", "a"),
-    (
-        Fifo,
-        1,
-        "a1 a2! b1 a3 b2 a4",
-        "a2 a3 a4",
-        "a1 a2 b1 b2",
-        "a2 a3 a4",
-    ),
-    (Fifo, 1, "a?text a1 b1", "a?text a1", "b1", ""),
-    // A duplicate in another group waits, and keeps the order of its group.
-    (Fifo, 3, "a:x~ b:x b:y", "", "x y", ""),
-    (Shard, 1, "a1 a2! b1 a3", "a2", "a1 a2", "a2 b1 a3"),
-    (Shard, 1, "a1 a?text a2", "a?text", "a1", ""),
-    // `b1` fails while `a1` runs. `a1` is before the failure, and `a2` is not.
-    (PartitionKey, 3, "a1~ b1! c1~ a2", "b1", "a1 b1 c1", "b1 a2"),
-    (PartitionKey, 1, "a1* b1", "a1", "a1", "a1 b1"),
-    (Changes, 1, "a1 a2 b1", "", "a1 a2 b1", ""),
-    (Changes, 1, "a1 a2! b1 a3", "a2", "a1 a2", "a2 b1 a3"),
-    (Changes, 1, "a1 b?text c1", "b?text", "a1", ""),
-];
-
 #[tokio::test]
 async fn a_response_names_what_is_not_done_and_the_next_delivery_runs_nothing_else() {
-    for (source, most, records, returned, ran, again) in ROWS {
+    let rows = include_str!("sources.txt").lines();
+    for row in rows.filter(|row| !row.starts_with('#')) {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let [source, most, left, records, returned, ran, again] = cells[..] else {
+            panic!("{row}");
+        };
+        let is_named = |known: &Source| format!("{known:?}") == source;
+        let source = Source::ALL.into_iter().find(is_named).expect(row);
+        let left = Duration::from_secs(left.parse().expect(row));
         let shop = Shop::new();
-        let batch = Batch::new(&shop.operation("batch.sources")).concurrency(most);
-        let first = shop.deliver_text(source, &batch, records, MINUTE).await;
-        assert_eq!(
-            first,
-            (returned.into(), ran.into()),
-            "{source:?}: {records}"
-        );
+        let batch = Batch::new(&shop.operation("batch.sources"));
+        let batch = batch.concurrency(most.parse().expect(row));
+        let first = shop.deliver_text(source, &batch, records, left).await;
+        assert_eq!(first, (returned.into(), ran.into()), "{row}");
         let good = records.replace(MARKS, "");
         let (_, ran) = shop.deliver_text(source, &batch, &good, MINUTE).await;
-        assert_eq!(ran, again, "{source:?}: {good} again");
-    }
-}
-
-#[tokio::test]
-async fn records_that_would_not_end_before_the_deadline_are_returned_and_run_later() {
-    // 1 s or a tenth of the time is kept, and the next record is expected to take as long as the longest before.
-    for (source, most, left, records, returned, ran, again) in [
-        (Standard, 1, 30, "a+ b+ c+ d+", "c d", "a b", "c d"),
-        (Fifo, 1, 25, "a1+ b1+ a2+ b2+", "a2 b2", "a1 b1", "a2 b2"),
-        (Shard, 1, 20, "a1+ a2 a3", "a2", "a1", "a2 a3"),
-        (Changes, 1, 20, "a1+ a2 a3", "a2", "a1", "a2 a3"),
-        (Standard, 10, 0, "a b", "a b", "", "a b"),
-        (Shard, 10, 0, "a b", "a", "", "a b"),
-    ] {
-        let shop = Shop::new();
-        let batch = Batch::new(&shop.operation("batch.deadline")).concurrency(most);
-        let left = Duration::from_secs(left);
-        let first = shop.deliver_text(source, &batch, records, left).await;
-        assert_eq!(
-            first,
-            (returned.into(), ran.into()),
-            "{source:?}: {records}"
-        );
-        let (_, ran) = shop.deliver_text(source, &batch, records, MINUTE).await;
-        assert_eq!(ran, again, "{source:?}: {records} again");
+        assert_eq!(ran, again, "{row}, again");
     }
 }
 
@@ -145,30 +77,26 @@ fn two_orders(source: Source) -> AwsBatch {
 #[tokio::test]
 async fn a_record_without_what_a_response_names_fails_the_whole_batch_before_a_handler_runs() {
     for (source, field, absent) in [
-        (Standard, "messageId", vec![json!(""), Value::Null]),
-        (Shard, "kinesis.sequenceNumber", vec![json!("")]),
-        (
-            Changes,
-            "dynamodb.SequenceNumber",
-            vec![json!(""), Value::Null],
-        ),
+        (Standard, "messageId", json!("")),
+        (Standard, "messageId", Value::Null),
+        (Shard, "kinesis.sequenceNumber", json!("")),
+        (Changes, "dynamodb.SequenceNumber", json!("")),
+        (Changes, "dynamodb.SequenceNumber", Value::Null),
     ] {
         let shop = Shop::new();
         let batch = Batch::new(&shop.operation("batch.nameless"));
-        for absent in absent {
-            let place = format!("/Records/1/{}", field.replace('.', "/"));
-            let event = two_orders(source).with(place, absent);
-            let error = shop.deliver(source, &batch, &event, MINUTE).await;
-            let error = error.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidPayload, "{field}");
-            let text = error.to_string();
-            for part in [
-                &*format!("record 2 of 2 has no `{field}`"),
-                "come from a source of `",
-                "the handler did not run",
-            ] {
-                assert!(text.contains(part), "{text}");
-            }
+        let place = format!("/Records/1/{}", field.replace('.', "/"));
+        let event = two_orders(source).with(place, absent);
+        let error = shop.deliver(source, &batch, &event, MINUTE).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidPayload, "{field}");
+        let text = error.to_string();
+        for part in [
+            &*format!("record 2 of 2 has no `{field}`"),
+            "come from a source of `",
+            "the handler did not run",
+        ] {
+            assert!(text.contains(part), "{text}");
         }
         assert!(shop.ran().is_empty(), "{field}");
     }

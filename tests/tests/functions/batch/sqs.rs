@@ -1,15 +1,13 @@
 //! Queues: messages and their keys, and a store that fails under a batch.
 
 use std::convert::Infallible;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
+use futures_util::FutureExt as _;
 use idempotency_core::store::{LedgerEntry, MemoryWrites};
 use idempotency_lambda::batch::{Batch, KeyFrom, Message, RawBody};
-use idempotency_lambda::{
-    BoxError, Call, ErrorKind, KeyRequired, OnStoreError, OperationBuilder, Steps,
-};
+use idempotency_lambda::{BoxError, Call, ErrorKind, KeyRequired, OnStoreError, Steps};
 use idempotency_testkit::events::{self, AwsBatch, AwsRecord};
 use idempotency_testkit::store::StoreFault::{LoseReply, LoseRequest, Throttle, TooLarge};
 use idempotency_testkit::store::StoreOperation::{Put, Read, Transact, Update};
@@ -119,31 +117,18 @@ async fn a_key_over_the_record_needs_no_json_in_the_body() {
 }
 
 #[tokio::test]
-async fn a_handler_can_take_the_whole_message_or_the_bytes_of_the_body() {
+async fn a_handler_can_take_the_bytes_of_the_body() {
     let shop = Shop::new();
-    let operation = builder("batch.sqs.whole").build().unwrap();
-    let event = || shop.parsed::<SqsEvent>(&queue(&["a"]));
-    let seen = Mutex::new(Vec::new());
-    let whole = Batch::new(&operation).run(event(), async |message: Message<Order>| {
-        let queue = message.record.event_source_arn.clone().unwrap_or_default();
-        seen.lock().unwrap().push((message.id().to_owned(), queue));
-        Ok::<_, BoxError>(message.body.amount)
-    });
-    shop.harness.within(whole).await.unwrap();
-    let (id, queue) = seen.lock().unwrap().remove(0);
-    assert!(id == "m-a" && queue.ends_with(":orders"), "{id}, {queue}");
-    let other = builder("batch.sqs.raw").build().unwrap();
-    let raw = Batch::new(&other).run(event(), async |message: Message<RawBody>| {
+    let operation = builder("batch.sqs.raw").build().unwrap();
+    let event = shop.parsed::<SqsEvent>(&queue(&["a"]));
+    let raw = Batch::new(&operation).run(event, async |message: Message<RawBody>| {
         Ok::<_, BoxError>(message.body.as_bytes().len())
     });
-    let response = shop.harness.within(raw).await.unwrap();
-    assert!(named(&response).is_empty());
+    assert!(named(&shop.harness.within(raw).await.unwrap()).is_empty());
     let length = order_of("a").to_string().len().to_string();
-    let record = shop.harness.record(&other, &json!("m-a"));
-    assert_eq!(
-        record.data.value().map(|data| data.as_str()),
-        Some(&*length)
-    );
+    let record = shop.harness.record(&operation, &json!("m-a"));
+    let data = record.data.value().map(|data| data.as_str());
+    assert_eq!(data, Some(&*length));
 }
 
 #[tokio::test]
@@ -151,10 +136,7 @@ async fn a_batch_whose_future_is_dropped_runs_the_rest_at_its_next_delivery() {
     let shop = Shop::new();
     let batch = Batch::new(&shop.operation("batch.sqs.dropped")).concurrency(1);
     let deliver = |records| shop.deliver_text(Source::Standard, &batch, records, MINUTE);
-    let mut first = Box::pin(deliver("a b~ c"));
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(first.as_mut().poll(&mut context).is_pending());
-    drop(first);
+    assert!(deliver("a b~ c").now_or_never().is_none());
     assert_eq!(shop.ran(), ["a", "b"]);
     // The claim of `b` lasts until its lease ends.
     assert_eq!(deliver("a b c").await, ("b".into(), "c".into()));
@@ -183,16 +165,9 @@ async fn a_message_that_its_producer_sends_again_later_runs_again_unless_the_key
         let message = message.with("/attributes/MessageDeduplicationId", "d-1");
         events::sqs("orders.fifo").records([message])
     };
-    for (name, key, runs) in [
-        ("batch.fifo.own_id", None, 2),
-        (
-            "batch.fifo.deduplication_id",
-            Some("attributes.MessageDeduplicationId"),
-            1,
-        ),
-    ] {
+    for (key, runs) in [(None, 2), (Some("attributes.MessageDeduplicationId"), 1)] {
         let shop = Shop::new();
-        let mut operation = builder(name);
+        let mut operation = builder("batch.fifo");
         if let Some(key) = key {
             operation = operation.key(key);
         }
@@ -201,76 +176,33 @@ async fn a_message_that_its_producer_sends_again_later_runs_again_unless_the_key
             let returned = shop.deliver(Source::Fifo, &batch, &sent(id), MINUTE).await;
             assert!(returned.unwrap().is_empty());
         }
-        assert_eq!(shop.ran().len(), runs, "{name}");
+        assert_eq!(shop.ran().len(), runs, "{key:?}");
     }
 }
 
 /// Ten orders.
 const ORDERS: &str = "a b c d e f g h i j";
 
-/// Further settings of an operation.
-type Settings = fn(OperationBuilder) -> OperationBuilder;
-
 #[tokio::test]
 async fn a_batch_on_a_failing_store_returns_what_did_not_run_and_acknowledges_what_did() {
-    let plain: Settings = |operation| operation;
-    let unprotected: Settings = |of| of.on_store_error(OnStoreError::RunUnprotected);
-    let with_circuit: Settings = |of| of.circuit_breaker(true);
-    let with_both: Settings = |of| {
-        of.circuit_breaker(true)
-            .on_store_error(OnStoreError::RunUnprotected)
-    };
     // The settings, the requests that fail, the orders; those that are returned and run, and those that run when they are delivered again.
-    for (name, settings, (request, times, fault), orders, returned, ran, again) in [
-        (
-            "a throttled store",
-            plain,
-            (Put, 100, Throttle),
-            "a",
-            "a",
-            "",
-            "",
-        ),
-        (
-            "a completion that is not confirmed",
-            plain,
-            (Update, ALL, Throttle),
-            "a",
-            "",
-            "a",
-            "",
-        ),
-        (
-            "a response that is not stored",
-            plain,
-            (Update, 1, TooLarge),
-            "a",
-            "",
-            "a",
-            "",
-        ),
+    for (settings, (request, times, fault), orders, returned, ran, again) in [
+        ("", (Put, 100, Throttle), "a", "a", "", ""),
+        // A completion that is not confirmed, and a response that is not stored.
+        ("", (Update, ALL, Throttle), "a", "", "a", ""),
+        ("", (Update, 1, TooLarge), "a", "", "a", ""),
         // Of the first two nothing is stored.
         (
             "unprotected",
-            unprotected,
             (Put, 2, Throttle),
             "a b c",
             "",
             "a b c",
             "a b",
         ),
+        ("circuit", (Put, 10, Throttle), ORDERS, ORDERS, "", ""),
         (
-            "a circuit",
-            with_circuit,
-            (Put, 10, Throttle),
-            ORDERS,
-            ORDERS,
-            "",
-            "",
-        ),
-        (
-            "both",
-            with_both,
+            "unprotected circuit",
             (Put, 10, Throttle),
             ORDERS,
             "",
@@ -278,16 +210,22 @@ async fn a_batch_on_a_failing_store_returns_what_did_not_run_and_acknowledges_wh
             ORDERS,
         ),
     ] {
+        let name = format!("{settings}, {request:?} {fault:?}");
         let shop = match times {
             100.. => Shop::with_passing_time(),
             _ => Shop::new(),
         };
-        (1..=times).for_each(|nth| shop.harness.inject(request, nth, fault));
-        let operation = settings(builder("batch.store").key("order_id"));
+        shop.harness.fail(request, times, fault);
+        let has_circuit = settings.contains("circuit");
+        let operation = builder("batch.store").key("order_id");
+        let mut operation = operation.circuit_breaker(has_circuit);
+        if settings.contains("unprotected") {
+            operation = operation.on_store_error(OnStoreError::RunUnprotected);
+        }
         let batch = Batch::new(&operation.build().unwrap());
         let deliver = || shop.deliver_text(Source::Standard, &batch, orders, MINUTE);
         assert_eq!(deliver().await, (returned.into(), ran.into()), "{name}");
-        if orders == ORDERS {
+        if has_circuit {
             // The circuit is open.
             assert_eq!(shop.harness.requests(), [5, 0, 0, 0], "{name}");
         }
@@ -331,13 +269,7 @@ async fn a_record_is_acknowledged_only_if_its_staged_writes_are_known_to_be_appl
         ("not applied", "a", (ALL, Throttle), false, false),
         ("rejected", "rejected", (0, Throttle), false, false),
         ("dropped, failed", "fails", (0, Throttle), false, false),
-        (
-            "dropped, by policy",
-            "unstored",
-            (0, Throttle),
-            false,
-            false,
-        ),
+        ("dropped, unstored", "unstored", (0, Throttle), false, false),
         ("fenced", "evicted", (0, Throttle), false, false),
     ];
     for (at, (claim, key, failing)) in claims.into_iter().enumerate() {
@@ -348,12 +280,10 @@ async fn a_record_is_acknowledged_only_if_its_staged_writes_are_known_to_be_appl
             }
             let shop = Shop::with_passing_time();
             let store = &shop.harness.store;
-            for nth in 1..=ALL {
-                for (request, fault) in &failing {
-                    store.inject(*request, nth, *fault);
-                }
+            for (request, fault) in &failing {
+                shop.harness.fail(*request, ALL, *fault);
             }
-            (1..=sends).for_each(|nth| store.inject(Transact, nth, fault));
+            shop.harness.fail(Transact, sends, fault);
             let operation = builder(&format!("batch.staged.{at}")).key(key);
             let operation = operation.key_required(false).store_when("@ != 'unstored'");
             let operation = operation.on_store_error(OnStoreError::RunUnprotected);

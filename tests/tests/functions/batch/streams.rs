@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use aws_lambda_events::dynamodb::Event;
 use aws_lambda_events::kinesis::KinesisEvent;
-use idempotency_lambda::batch::{Batch, DataRecord, ItemChange, KeyFrom, RawBody, RecordOrder};
+use futures_util::FutureExt as _;
+use idempotency_lambda::batch::{Batch, ItemChange, KeyFrom, RawBody, RecordOrder};
 use idempotency_lambda::{BoxError, OnInProgress, with_backend};
 use idempotency_testkit::events::{self, AwsBatch, AwsRecord};
 use serde_json::{Value, json};
@@ -75,56 +76,29 @@ async fn a_key_over_the_record_sees_the_partition_key_and_the_data_as_json_text_
     }
 }
 
-#[tokio::test]
-async fn a_handler_can_take_the_whole_record() {
-    let shop = Shop::new();
-    let operation = shop.operation("batch.kinesis.whole");
-    let event = shop.parsed::<KinesisEvent>(&stream(&["a1"]));
-    let batch = Batch::new(&operation).run(event, async |data: DataRecord<Order>| {
-        Ok::<_, BoxError>(data.record.kinesis.partition_key)
-    });
-    let response = shop.harness.within(batch).await.unwrap();
-    assert!(named(&response).is_empty());
-    let record = shop.harness.record(&operation, &json!("a1"));
-    assert_eq!(record.data.value().map(|data| data.as_str()), Some("\"a\""));
-}
-
 /// A run of `a1` is killed 10 s after its start, and 50 s before its lease ends. Lambda delivers the rest of the shard again at once.
 #[tokio::test]
 async fn a_record_whose_key_a_killed_run_has_waits_until_a_run_is_possible() {
     const SECOND: Duration = Duration::from_secs(1);
-    for (name, on_in_progress, left, returned, runs_after) in [
-        ("batch.kinesis.killed", None, MINUTE, 0, Some(50)),
+    let half = SECOND / 2;
+    for (name, left, returned, runs_after) in [
+        ("waits", MINUTE, 0, Some(50)),
         // The wait ends with the time of this invocation. The next one need not wait.
-        ("batch.kinesis.killed.short", None, SECOND * 30, 1, None),
+        ("short", SECOND * 30, 1, None),
         // The reserve is 1 s: the handler would start without it.
-        (
-            "batch.kinesis.killed.late",
-            None,
-            SECOND * 50 + SECOND / 2,
-            1,
-            None,
-        ),
-        (
-            "batch.kinesis.killed.reject",
-            Some(OnInProgress::Reject),
-            MINUTE,
-            1,
-            None,
-        ),
+        ("late", SECOND * 50 + half, 1, None),
+        ("rejects", MINUTE, 1, None),
     ] {
         let shop = Shop::with_passing_time();
-        let mut operation = builder(name).key("order_id");
-        if let Some(policy) = on_in_progress {
-            operation = operation.on_in_progress(policy);
+        let mut operation = builder("batch.kinesis.killed").key("order_id");
+        if name == "rejects" {
+            operation = operation.on_in_progress(OnInProgress::Reject);
         }
         let batch = Batch::new(&operation.build().unwrap());
         let event = stream(&["a1", "a2"]);
         shop.set("a1", Does::Yield);
-        let mut killed = Box::pin(shop.deliver(Source::Shard, &batch, &event, MINUTE));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(killed.as_mut().poll(&mut context).is_pending());
-        drop(killed);
+        let killed = shop.deliver(Source::Shard, &batch, &event, MINUTE);
+        assert!(killed.now_or_never().is_none());
         assert_eq!(shop.ran(), ["a1"]);
         shop.harness.clock.advance(SECOND * 10);
         let before = shop.harness.now();
@@ -140,16 +114,14 @@ async fn a_record_whose_key_a_killed_run_has_waits_until_a_run_is_possible() {
         let response = with_backend(shop.harness.another_process(), second).await;
         assert_eq!(named(&response.unwrap()).len(), returned, "{name}");
         let starts = starts.into_inner().unwrap();
+        let orders: Vec<_> = starts.iter().map(|(order, _)| order.as_str()).collect();
         match runs_after {
-            None => assert_eq!(starts, [], "{name}"),
+            None => assert_eq!(orders, [""; 0], "{name}"),
             Some(seconds) => {
-                let orders: Vec<_> = starts.iter().map(|(order, _)| order.as_str()).collect();
                 assert_eq!(orders, ["a1", "a2"], "{name}");
                 let waited = starts[0].1;
-                assert!(
-                    waited > SECOND * seconds && waited < SECOND * (seconds + 2),
-                    "{waited:?}"
-                );
+                let (after, before) = (SECOND * seconds, SECOND * (seconds + 2));
+                assert!(waited > after && waited < before, "{waited:?}");
             }
         }
     }
@@ -160,9 +132,8 @@ impl Shop {
     async fn changes(&self, batch: Batch, event: &AwsBatch) -> String {
         let batch = batch.run(self.parsed::<Event>(event), |change: ItemChange<Order>| {
             let amount = |image: &Option<Order>| {
-                image
-                    .as_ref()
-                    .map_or(String::new(), |item| item.amount.to_string())
+                let amount = image.as_ref().map(|item| item.amount.to_string());
+                amount.unwrap_or_default()
             };
             let item = change.new.as_ref().or(change.old.as_ref());
             let id = item.map_or("?", |item| item.order_id.as_str());
@@ -203,40 +174,32 @@ async fn changes_of_one_item_keep_their_order_and_others_run_beside_them() {
 async fn a_key_sees_the_images_as_plain_json() {
     let images =
         "[eventName, dynamodb.Keys.order_id, dynamodb.OldImage.amount, dynamodb.NewImage.amount]";
-    let keys_only =
-        events::dynamodb_stream("orders").change(&json!({ "order_id": "a" }), None, None);
-    for (name, key, key_from, event, ran, id) in [
+    let keys = events::dynamodb_stream("orders").change(&json!({ "order_id": "a" }), None, None);
+    let (body, record) = (KeyFrom::Body, KeyFrom::Record);
+    for (key, key_from, event, ran, id) in [
         // The new image, or the one before a removal, which is a duplicate here. It has the number of the table, and not the float of
         // the type.
         (
-            "batch.stream.image",
             "[order_id, amount]",
-            KeyFrom::Body,
+            body,
             changes(),
             "a:-1 a:1-2 b:-1",
             json!(["a", 2]),
         ),
+        ("order_id", body, keys, "?:-", json!("a")),
         (
-            "batch.stream.keys_only",
-            "order_id",
-            KeyFrom::Body,
-            keys_only,
-            "?:-",
-            json!("a"),
-        ),
-        (
-            "batch.stream.record",
             images,
-            KeyFrom::Record,
+            record,
             changes(),
             "a:-1 a:1-2 b:-1 a:2-",
             json!(["MODIFY", "a", 1, 2]),
         ),
     ] {
         let shop = Shop::new();
-        let operation = builder(name).key(key).key_required(true).build().unwrap();
+        let operation = builder("batch.stream").key(key).key_required(true);
+        let operation = operation.build().unwrap();
         let batch = Batch::new(&operation).key_from(key_from);
-        assert_eq!(shop.changes(batch, &event).await, ran, "{name}");
+        assert_eq!(shop.changes(batch, &event).await, ran, "{key}");
         shop.harness.record(&operation, &id);
     }
 }

@@ -124,28 +124,43 @@ fn order(call: Call) -> String {
     json!({ "order_id": call.order_id }).to_string()
 }
 
-fn json<T: serde::de::DeserializeOwned>(replies: &[Reply]) -> Vec<T> {
-    let values = replies.iter().map(|reply| reply.json().unwrap());
-    values
-        .map(|value| serde_json::from_value(value).unwrap())
+fn json(replies: &[Reply]) -> Vec<Value> {
+    let replies = replies.iter();
+    replies.map(|reply| reply.json().unwrap()).collect()
+}
+
+/// Sends 64 calls at once, and then 64 duplicates: each gets the receipt of its own order and tenant. Returns the responses of both.
+async fn keeps_apart(
+    role: &str,
+    event: impl Fn(Call) -> String,
+    receipts: impl Fn(&Function, &[Value]) -> Vec<Receipt>,
+) -> Result<[Vec<Value>; 2], BoxError> {
+    let function = start_as(role).await?;
+    let first_calls = calls();
+    let responses = json(&send(&function.process, &first_calls, &event).await?);
+    let first = receipts(&function, &responses);
+    check(&first_calls, &first);
+    for prefix in [&*format!("concurrent.{role}"), "concurrent.audit"] {
+        let claims = claims(&function.database, prefix);
+        let counts: Vec<usize> = claims.values().map(BTreeSet::len).collect();
+        assert_eq!(counts, [IN_FLIGHT / 2; 2], "{prefix}");
+    }
+    let again = json(&send(&function.process, &calls(), &event).await?);
+    assert_eq!(receipts(&function, &again), first, "a duplicate ran");
+    Ok([responses, again])
+}
+
+fn parsed<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Vec<Receipt> {
+    let receipts = texts.into_iter();
+    receipts
+        .map(|text| serde_json::from_str(text.as_ref()).unwrap())
         .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_layer_keeps_64_invocations_apart() -> Result<(), BoxError> {
-    let function = start_as("layer").await?;
-    let first_calls = calls();
-    let first: Vec<Receipt> = json(&send(&function.process, &first_calls, order).await?);
-    check(&first_calls, &first);
-    for prefix in ["concurrent.layer", "concurrent.audit"] {
-        let claims = claims(&function.database, prefix);
-        let counts: Vec<usize> = claims.values().map(BTreeSet::len).collect();
-        assert_eq!(counts, [IN_FLIGHT / 2; 2], "{prefix}");
-    }
-    // 64 duplicates at once: each gets the response of its own order and tenant.
-    let again: Vec<Receipt> = json(&send(&function.process, &calls(), order).await?);
-    assert_eq!(again, first);
-    Ok(())
+    let receipts = |_: &_, responses: &[_]| parsed(responses.iter().map(Value::to_string));
+    keeps_apart("layer", order, receipts).await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +170,8 @@ async fn of_64_invocations_with_eight_keys_one_of_each_key_runs() -> Result<(), 
     for call in &mut calls {
         call.order_id = REPEATED + call.order_id % 4;
     }
-    let receipts: Vec<Receipt> = json(&send(&function.process, &calls, order).await?);
+    let replies = send(&function.process, &calls, order).await?;
+    let receipts = parsed(replies.iter().map(|reply| &reply.payload));
     let mut of_key = BTreeMap::new();
     for (call, receipt) in calls.iter().zip(&receipts) {
         assert_eq!(receipt.order_id, call.order_id);
@@ -171,45 +187,26 @@ async fn of_64_invocations_with_eight_keys_one_of_each_key_runs() -> Result<(), 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_keep_64_invocations_apart() -> Result<(), BoxError> {
-    let function = start_as("batch").await?;
     let event = |call: Call| {
         let order = json!({ "order_id": call.order_id });
         events::sqs("orders").json(&order).to_string()
     };
-    let first_calls = calls();
-    let responses: Vec<Value> = json(&send(&function.process, &first_calls, event).await?);
-    assert!(
-        responses
-            .iter()
-            .all(|response| response["batchItemFailures"] == json!([])),
-        "{responses:?}"
-    );
-    let receipts = || -> Vec<Receipt> {
+    let receipts = |function: &Function, _: &[Value]| {
         let log = function.process.log();
-        let lines = log
-            .iter()
-            .filter_map(|line| line.text.strip_prefix("receipt "));
-        lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        let lines = log.iter();
+        let mut receipts = parsed(lines.filter_map(|line| line.text.strip_prefix("receipt ")));
+        receipts.sort_by_key(|receipt| receipt.deadlines);
+        receipts
     };
-    let mut first = receipts();
-    first.sort_by_key(|receipt| receipt.deadlines);
-    check(&first_calls, &first);
-    let claims = claims(&function.database, "concurrent.batch");
-    assert_eq!(
-        claims.values().map(BTreeSet::len).collect::<Vec<_>>(),
-        [IN_FLIGHT / 2; 2]
-    );
-    let again: Vec<Value> = json(&send(&function.process, &calls(), event).await?);
-    assert_eq!(again, responses);
-    assert_eq!(receipts().len(), IN_FLIGHT, "a duplicate ran");
+    for responses in keeps_apart("batch", event, receipts).await? {
+        let is_done = |response: &Value| response["batchItemFailures"] == json!([]);
+        assert!(responses.iter().all(is_done), "{responses:?}");
+    }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn http_requests_keep_64_invocations_apart() -> Result<(), BoxError> {
-    let function = start_as("http").await?;
     // Both tenants use the same keys, for the same client id.
     let event = |call: Call| {
         events::api_gateway_v2("POST", "/charges")
@@ -218,30 +215,16 @@ async fn http_requests_keep_64_invocations_apart() -> Result<(), BoxError> {
             .json(&json!({ "order_id": call.order_id }))
             .to_string()
     };
-    let receipts = |responses: &[Value]| -> Vec<Receipt> {
-        let bodies = responses
-            .iter()
-            .map(|response| response["body"].as_str().unwrap());
-        bodies
-            .map(|body| serde_json::from_str(body).unwrap())
-            .collect()
+    let receipts = |_: &Function, responses: &[Value]| {
+        let bodies = responses.iter();
+        parsed(bodies.map(|response| response["body"].as_str().unwrap()))
     };
-    let replayed = |responses: &[Value]| {
-        let header = |response: &&Value| response["headers"]["idempotent-replayed"] == "true";
-        responses.iter().filter(header).count()
-    };
-    let first_calls = calls();
-    let responses: Vec<Value> = json(&send(&function.process, &first_calls, event).await?);
-    let first = receipts(&responses);
-    check(&first_calls, &first);
-    assert_eq!(replayed(&responses), 0);
-    let claims = claims(&function.database, "concurrent.http");
-    assert_eq!(
-        claims.values().map(BTreeSet::len).collect::<Vec<_>>(),
-        [IN_FLIGHT / 2; 2]
-    );
-    let again: Vec<Value> = json(&send(&function.process, &calls(), event).await?);
-    assert_eq!(receipts(&again), first);
-    assert_eq!(replayed(&again), IN_FLIGHT);
+    let replayed = keeps_apart("http", event, receipts)
+        .await?
+        .map(|responses| {
+            let header = |response: &&Value| response["headers"]["idempotent-replayed"] == "true";
+            responses.iter().filter(header).count()
+        });
+    assert_eq!(replayed, [0, IN_FLIGHT]);
     Ok(())
 }

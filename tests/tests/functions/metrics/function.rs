@@ -23,7 +23,7 @@ static TASK: Mutex<Option<JoinHandle<Result<u64, BoxError>>>> = Mutex::const_new
 struct Job {
     #[serde(default)]
     inner: u64,
-    #[serde(rename = "do")]
+    #[serde(rename = "do", default)]
     does: String,
 }
 

@@ -71,13 +71,27 @@ fn lines(process: &FunctionProcess) -> Vec<Line> {
         .collect()
 }
 
+/// Returns the event of a job: what its handler does, and how often it calls the inner function.
+fn job(id: usize, does: &str, inner: usize) -> String {
+    json!({ "id": id, "do": does, "inner": inner }).to_string()
+}
+
+/// Returns the only one of these lines.
+fn only(lines: Vec<Line>) -> Line {
+    let [line] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    line.clone()
+}
+
 /// Sends one event and returns the metrics of its invocation.
-async fn invoked(process: &FunctionProcess, request_id: &str, event: Value) -> Vec<Line> {
+async fn invoked(
+    process: &FunctionProcess,
+    request_id: &str,
+    event: impl std::fmt::Display,
+) -> Vec<Line> {
     // The test is about the metrics of the end, also of an error.
-    let _ended = process
-        .invoke(event.to_string())
-        .request_id(request_id)
-        .await;
+    let _ended = process.invoke(event).request_id(request_id).await;
     let lines = lines(process).into_iter();
     lines
         .filter(|line| line.request_id() == Some(request_id))
@@ -87,97 +101,53 @@ async fn invoked(process: &FunctionProcess, request_id: &str, event: Value) -> V
 #[tokio::test]
 async fn an_invocation_writes_one_line_for_each_operation() -> Result<(), BoxError> {
     let (_lambda, process) = start("run").await?;
-    let lines = invoked(
-        &process,
-        "r-1",
-        json!({ "id": 1, "do": "work", "inner": 3 }),
-    )
-    .await;
+    let lines = invoked(&process, "r-1", job(1, "work", 3)).await;
     let [inner, outer] = &lines[..] else {
         panic!("{lines:#?}");
     };
     assert_eq!(inner.operation(), "inner");
     assert_eq!(inner.counts(), [("Executed", 3)]);
-    assert_eq!(
-        (inner.values("StoreLatency"), inner.values("HandlerLatency")),
-        (3, 3)
-    );
+    assert_eq!(inner.latencies(), (3, 3));
     assert_eq!(outer.operation(), "functions.metrics.function.outer");
     assert_eq!(outer.counts(), [("Executed", 1)]);
-    assert_eq!(
-        (outer.namespace(), outer.function()),
-        (NAMESPACE, "metrics")
-    );
+    let directive = &outer.0["_aws"]["CloudWatchMetrics"][0];
+    assert_eq!(directive["Namespace"], NAMESPACE);
+    assert_eq!(outer.0["Function"], "metrics");
     Ok(())
 }
 
 #[tokio::test]
 async fn every_end_of_a_call_counts_once_and_its_details_too() -> Result<(), BoxError> {
     let (_lambda, process) = start("run").await?;
-    let work = json!({ "id": 1, "note": "a", "do": "work" });
-    let ends = [
-        (work.clone(), vec![("Executed", 1)], (1, 1)),
+    for (n, (event, counts, latencies)) in [
+        (r#"{"id":1,"note":"a"}"#, &[("Executed", 1)][..], (1, 1)),
         (
-            work,
-            vec![("Replayed", 1), ("ReplayedFromStore", 1)],
+            r#"{"id":1,"note":"a"}"#,
+            &[("Replayed", 1), ("ReplayedFromStore", 1)],
             (1, 0),
         ),
         (
-            json!({ "id": 1, "note": "b" }),
-            vec![("PayloadMismatch", 1), ("Refused", 1)],
+            r#"{"id":1,"note":"b"}"#,
+            &[("PayloadMismatch", 1), ("Refused", 1)],
             (1, 0),
         ),
         (
-            json!({ "note": "no id" }),
-            vec![("KeyMissing", 1), ("Refused", 1)],
+            r#"{"note":"no id"}"#,
+            &[("KeyMissing", 1), ("Refused", 1)],
             (0, 0),
         ),
-        (
-            json!({ "id": 2, "do": "fail" }),
-            vec![("Failed", 1)],
-            (1, 1),
-        ),
-        (
-            json!({ "id": 3, "do": "panic" }),
-            vec![("Failed", 1)],
-            (1, 1),
-        ),
-    ];
-    for (n, (event, counts, values)) in ends.into_iter().enumerate() {
-        let lines = invoked(&process, &format!("end-{n}-"), event.clone()).await;
-        let [line] = &lines[..] else {
-            panic!("{event}: {lines:#?}");
-        };
+        (r#"{"id":2,"do":"fail"}"#, &[("Failed", 1)], (1, 1)),
+        (r#"{"id":3,"do":"panic"}"#, &[("Failed", 1)], (1, 1)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let line = only(invoked(&process, &format!("end-{n}-"), event).await);
         assert_eq!(line.counts(), counts, "{event}");
-        let found = (line.values("StoreLatency"), line.values("HandlerLatency"));
-        assert_eq!(found, values, "{event}");
+        assert_eq!(line.latencies(), latencies, "{event}");
     }
-    let lines = invoked(&process, "abandon-", json!({ "id": 4, "do": "abandon" })).await;
+    let lines = invoked(&process, "abandon-", job(4, "abandon", 0)).await;
     assert_eq!(lines[0].counts(), [("Abandoned", 1)], "{lines:#?}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn more_calls_than_a_line_has_values_take_more_lines_and_are_counted_once()
--> Result<(), BoxError> {
-    let (_lambda, process) = start("run").await?;
-    let lines = invoked(
-        &process,
-        "r-1",
-        json!({ "id": 1, "do": "work", "inner": 250 }),
-    )
-    .await;
-    let inner: Vec<_> = lines
-        .iter()
-        .filter(|line| line.operation() == "inner")
-        .collect();
-    let values: Vec<_> = inner
-        .iter()
-        .map(|line| line.values("HandlerLatency"))
-        .collect();
-    assert_eq!(values, [100, 100, 50]);
-    let counts: Vec<_> = inner.iter().flat_map(|line| line.counts()).collect();
-    assert_eq!(counts, [("Executed", 250)]);
     Ok(())
 }
 
@@ -185,8 +155,7 @@ async fn more_calls_than_a_line_has_values_take_more_lines_and_are_counted_once(
 async fn invocations_at_a_time_in_one_process_have_their_own_lines() -> Result<(), BoxError> {
     let (_lambda, process) = start("concurrent").await?;
     let replies = (0..function::TOGETHER).map(|id| {
-        let event = json!({ "id": id, "do": "meet", "inner": 2 });
-        let invocation = process.invoke(event.to_string());
+        let invocation = process.invoke(job(id, "meet", 2));
         invocation.request_id(format!("r-{id}-")).start()
     });
     for reply in join_all(replies).await {
@@ -211,32 +180,24 @@ async fn invocations_at_a_time_in_one_process_have_their_own_lines() -> Result<(
 async fn a_task_that_outlives_its_invocation_writes_its_own_line_with_the_request_id()
 -> Result<(), BoxError> {
     let (_lambda, process) = start("run").await?;
-    let first = invoked(&process, "first", json!({ "id": 1, "do": "leave a task" })).await;
-    assert_eq!(first.len(), 1, "{first:#?}");
-    let second = invoked(
-        &process,
-        "second",
-        json!({ "id": 2, "do": "wait for the task" }),
-    )
-    .await;
-    assert_eq!(second.len(), 1, "{second:#?}");
-    let lines = lines(&process);
-    let of_the_task: Vec<_> = lines
-        .iter()
-        .filter(|line| line.operation() == "inner")
-        .collect();
-    assert_eq!(of_the_task.len(), 1, "{lines:#?}");
-    assert_eq!(of_the_task[0].request_id(), Some("first"));
+    only(invoked(&process, "first", job(1, "leave a task", 0)).await);
+    only(invoked(&process, "second", job(2, "wait for the task", 0)).await);
+    let lines = lines(&process).into_iter();
+    let of_the_task = only(lines.filter(|line| line.operation() == "inner").collect());
+    assert_eq!(of_the_task.request_id(), Some("first"));
     Ok(())
 }
 
 #[tokio::test]
 async fn unprotected_runs_and_the_circuit_have_metrics() -> Result<(), BoxError> {
     let (_lambda, process) = start("run").await?;
-    let event = json!({ "id": 1, "do": "call a throttled store" });
-    let lines = invoked(&process, "r-1", event).await;
-    let mut of_store = lines.iter().filter(|line| line.operation() == "throttled");
-    let line = of_store.next().unwrap();
+    let lines = invoked(&process, "r-1", job(1, "call a throttled store", 0)).await;
+    let lines = lines.into_iter();
+    let line = only(
+        lines
+            .filter(|line| line.operation() == "throttled")
+            .collect(),
+    );
     let count = |name| {
         let counts = line.counts();
         let found = counts.iter().find(|(known, _)| *known == name);
@@ -253,13 +214,10 @@ async fn unprotected_runs_and_the_circuit_have_metrics() -> Result<(), BoxError>
 #[tokio::test]
 async fn a_call_without_a_scope_around_it_writes_its_own_line() -> Result<(), BoxError> {
     let (_lambda, process) = start("plain").await?;
-    process
-        .invoke(json!({ "id": 1, "do": "work" }).to_string())
-        .await?;
-    let lines = lines(&process);
-    assert_eq!(lines.len(), 1, "{lines:#?}");
+    process.invoke(job(1, "work", 0)).await?;
+    let line = only(lines(&process));
     assert_eq!(
-        (lines[0].request_id(), lines[0].counts()),
+        (line.request_id(), line.counts()),
         (None, vec![("Executed", 1)])
     );
     Ok(())
@@ -274,13 +232,10 @@ async fn a_batch_writes_one_line_whether_or_not_the_function_starts_with_run()
         .records([events::AwsRecord::new("s3cr3t")]);
     for role in ["batch", "batch under run"] {
         let (_lambda, process) = start(role).await?;
-        let lines = invoked(&process, "r-1", event.to_value()).await;
-        let [line] = &lines[..] else {
-            panic!("{role}: {lines:#?}");
-        };
+        let line = only(invoked(&process, "r-1", &event).await);
         let counts = [("Executed", 2), ("Refused", 1), ("Undecodable", 1)];
         assert_eq!(line.counts(), counts, "{role}");
-        assert_eq!(line.values("HandlerLatency"), 2, "{role}");
+        assert_eq!(line.latencies().1, 2, "{role}");
     }
     Ok(())
 }
@@ -289,16 +244,10 @@ async fn a_batch_writes_one_line_whether_or_not_the_function_starts_with_run()
 async fn records_that_a_batch_returns_without_a_run_are_counted_with_a_warning()
 -> Result<(), BoxError> {
     let (_lambda, process) = start("batch").await?;
-    let event = events::sqs("numbers").json(&1).json(&2).to_value();
-    let invocation = process
-        .invoke(event.to_string())
-        .deadline(1_700_000_000_000);
+    let event = events::sqs("numbers").json(&1).json(&2);
+    let invocation = process.invoke(event).deadline(1_700_000_000_000);
     invocation.enforce_deadline(false).await?;
-    let lines = lines(&process);
-    let [line] = &lines[..] else {
-        panic!("{lines:#?}");
-    };
-    assert_eq!(line.counts(), [("Unprocessed", 2)]);
+    assert_eq!(only(lines(&process)).counts(), [("Unprocessed", 2)]);
     let warning = "no record can start: the time that is left is not longer than the reserve";
     process.wait_for_line(warning).await?;
     Ok(())
@@ -308,11 +257,7 @@ async fn records_that_a_batch_returns_without_a_run_are_counted_with_a_warning()
 async fn an_invocation_whose_future_is_dropped_by_a_timeout_has_its_metrics() -> Result<(), BoxError>
 {
     let (_lambda, process) = start("timeout").await?;
-    let event = json!({ "id": 1, "do": "hang", "inner": 0 });
-    let lines = invoked(&process, "r-1", event).await;
-    let [line] = &lines[..] else {
-        panic!("{lines:#?}");
-    };
+    let line = only(invoked(&process, "r-1", job(1, "hang", 0)).await);
     assert_eq!(line.counts(), [("Abandoned", 1)]);
     assert_eq!(line.request_id(), Some("r-1"));
     Ok(())
@@ -338,10 +283,7 @@ async fn an_error_of_main_reaches_lambda_under_its_own_name() -> Result<(), BoxE
 #[tokio::test]
 async fn metrics_that_are_not_switched_on_write_nothing() -> Result<(), BoxError> {
     let (_lambda, process) = start("off").await?;
-    let reply = process
-        .invoke(json!({ "id": 1, "do": "work" }).to_string())
-        .await?;
-    assert_eq!(reply.json()?, 1);
+    assert_eq!(process.invoke(job(1, "work", 0)).await?.json()?, 1);
     assert_eq!(lines(&process).len(), 0);
     Ok(())
 }
@@ -358,7 +300,7 @@ static SCHEMA: LazyLock<(Schemas, SchemaIndex)> = LazyLock::new(|| {
 
 /// A line that is valid.
 #[derive(Clone, Debug)]
-pub(crate) struct Line(Value);
+struct Line(Value);
 
 impl Line {
     /// Reads a line.
@@ -366,7 +308,7 @@ impl Line {
     /// # Panics
     ///
     /// If it is not one whole JSON document, or not in the format.
-    pub(crate) fn read(text: &str) -> Self {
+    fn read(text: &str) -> Self {
         let line =
             Self(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}")));
         if let Err(fault) = check(&line.0) {
@@ -376,40 +318,31 @@ impl Line {
         line
     }
 
-    pub(crate) fn operation(&self) -> &str {
+    fn operation(&self) -> &str {
         self.0["Operation"].as_str().unwrap()
     }
 
-    pub(crate) fn request_id(&self) -> Option<&str> {
+    fn request_id(&self) -> Option<&str> {
         self.0["RequestId"].as_str()
     }
 
-    pub(crate) fn namespace(&self) -> &str {
-        self.0["_aws"]["CloudWatchMetrics"][0]["Namespace"]
-            .as_str()
-            .unwrap()
-    }
-
-    pub(crate) fn function(&self) -> &str {
-        self.0["Function"].as_str().unwrap()
-    }
-
     /// Returns the counts, in the order of their names.
-    pub(crate) fn counts(&self) -> Vec<(&str, u64)> {
+    fn counts(&self) -> Vec<(&str, u64)> {
         let metrics = self.0.as_object().unwrap().iter();
         metrics
             .filter_map(|(name, value)| Some((name.as_str(), value.as_u64()?)))
             .collect()
     }
 
-    /// Returns the number of values of a latency.
-    pub(crate) fn values(&self, latency: &str) -> usize {
-        self.0[latency].as_array().map_or(0, Vec::len)
+    /// Returns the number of values of each latency: of the store and of the handler.
+    fn latencies(&self) -> (usize, usize) {
+        let values = |latency: &str| self.0[latency].as_array().map_or(0, Vec::len);
+        (values("StoreLatency"), values("HandlerLatency"))
     }
 }
 
 /// Checks a document against the schema, and against the text of the specification: each reference has a target of the right
-/// type, at most 100 metrics and 100 values, at most 30 dimensions.
+/// type, at most 100 metrics and 100 values.
 fn check(document: &Value) -> Result<(), String> {
     let (schemas, schema) = &*SCHEMA;
     schemas
@@ -417,14 +350,9 @@ fn check(document: &Value) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     for directive in document["_aws"]["CloudWatchMetrics"].as_array().unwrap() {
         for set in directive["Dimensions"].as_array().unwrap() {
-            let set = set.as_array().unwrap();
-            if set.len() > 30 {
-                return Err("more than 30 dimensions".to_owned());
-            }
-            for name in set {
-                let value = document[name.as_str().unwrap()]
-                    .as_str()
-                    .unwrap_or_default();
+            for name in set.as_array().unwrap() {
+                let value = &document[name.as_str().unwrap()];
+                let value = value.as_str().unwrap_or_default();
                 if value.trim().is_empty() || value.len() > 1024 || !value.is_ascii() {
                     return Err(format!("the dimension {name} is `{value}`"));
                 }

@@ -15,13 +15,13 @@ use idempotency_core::record::Record;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
-    Backend, BoxError, Call, Context, Deadline, IdempotencyLayer, LambdaEvent, Operation,
-    OperationBuilder, Run, Variables, idempotent, with_backend, with_invocation,
+    BoxError, Call, Context, Deadline, IdempotencyLayer, LambdaEvent, Operation, OperationBuilder,
+    Run, Variables, idempotent, with_invocation,
 };
 use idempotency_testkit::events;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Harness, START};
-use lambda_http::http::StatusCode;
+use lambda_http::http::{self, StatusCode};
 use lambda_http::{Body, Request, Response};
 use lambda_runtime::service_fn;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,6 @@ const LEASE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Attribute,
-    AttributeOfAnEvent,
     AttributeOfARecord,
     AttributeOfHttp,
     Operation,
@@ -44,9 +43,8 @@ enum Shape {
     Axum,
 }
 
-const SHAPES: [Shape; 10] = [
+const SHAPES: [Shape; 9] = [
     Shape::Attribute,
-    Shape::AttributeOfAnEvent,
     Shape::AttributeOfARecord,
     Shape::AttributeOfHttp,
     Shape::Operation,
@@ -156,23 +154,6 @@ async fn annotated(shop: &Shop, order: &Order, call: Call) -> Result<Reply, BoxE
 }
 
 #[idempotent(
-    payload = event.payload,
-    key = "order_id",
-    key_required = false,
-    validate = "['POST', '/charges', amount]",
-    key_prefix = "shapes.call",
-    shared_key_prefix = true
-)]
-async fn of_an_event(
-    shop: &Shop,
-    event: LambdaEvent<Order>,
-    call: Call,
-) -> Result<Reply, BoxError> {
-    drop(event);
-    shop.charge(call).await
-}
-
-#[idempotent(
     sqs,
     key = "order_id",
     key_required = false,
@@ -231,12 +212,10 @@ fn api_gateway(
     Ok(event(request.parse()?))
 }
 
-fn request(method: &str, order: &Order) -> Result<Request, BoxError> {
-    let request = lambda_http::http::Request::builder().method(method);
-    let request = request
-        .uri("/charges")
-        .header("content-type", "application/json");
-    Ok(request.body(Body::from(serde_json::to_string(order)?))?)
+fn request<B: From<String>>(method: &str, order: &Order) -> Result<http::Request<B>, BoxError> {
+    let request = http::Request::builder().method(method).uri("/charges");
+    let request = request.header("content-type", "application/json");
+    Ok(request.body(serde_json::to_string(order)?.into())?)
 }
 
 fn http_layer() -> Result<idempotency_lambda::http::HttpLayer, BoxError> {
@@ -262,7 +241,6 @@ async fn call(shape: Shape, shop: &Shop, order: Order) -> Result<Option<Reply>, 
     let of_shop = shop.clone();
     match shape {
         Shape::Attribute => annotated(shop, &order).await.map(Some),
-        Shape::AttributeOfAnEvent => of_an_event(shop, event(order)).await.map(Some),
         Shape::AttributeOfARecord => {
             let messages = events::sqs("orders").json(&order).parse()?;
             let response = of_a_record(shop, event(messages)).await?;
@@ -315,7 +293,7 @@ async fn call(shape: Shape, shop: &Shop, order: Order) -> Result<Option<Reply>, 
             client(response.map(axum::body::Body::new)).await
         }
         Shape::Axum => {
-            let response = axum_app(shop)?.oneshot(axum_request("POST", &order)?);
+            let response = axum_app(shop)?.oneshot(request::<axum::body::Body>("POST", &order)?);
             client(response.await?).await
         }
     }
@@ -340,15 +318,6 @@ fn axum_app(shop: &Shop) -> Result<Router, BoxError> {
         .route_layer(http_layer()?))
 }
 
-fn axum_request(method: &str, order: &Order) -> Result<axum::extract::Request, BoxError> {
-    let request = axum::http::Request::builder().method(method);
-    let body = axum::body::Body::from(serde_json::to_string(order)?);
-    let request = request
-        .uri("/charges")
-        .header("content-type", "application/json");
-    Ok(request.body(body)?)
-}
-
 fn order(amount: u32) -> Order {
     Order {
         order_id: Some(7),
@@ -356,66 +325,57 @@ fn order(amount: u32) -> Order {
     }
 }
 
-/// Runs a future in an invocation that has 30 s left, in the process of this backend.
-async fn invoked<F: Future>(harness: &Harness, backend: Backend, future: F) -> F::Output {
-    let mut context = Context::default();
-    context.deadline = harness.clock.now().plus(LEASE).get() as u64;
-    with_backend(backend, with_invocation(&context, future)).await
+/// A shop, and the store of its processes.
+#[derive(Default)]
+struct Course {
+    harness: Harness,
+    shop: Shop,
 }
 
-/// Makes a call in an invocation that has 30 s left.
-async fn call_in(
-    harness: &Harness,
-    backend: Backend,
-    shape: Shape,
-    shop: &Shop,
-    order: Order,
-) -> Result<Option<Reply>, BoxError> {
-    invoked(harness, backend, call(shape, shop, order)).await
-}
+impl Course {
+    /// Runs a future in an invocation that has 30 s left.
+    async fn invoked<F: Future>(&self, future: F) -> F::Output {
+        let mut context = Context::default();
+        context.deadline = self.harness.clock.now().plus(LEASE).get() as u64;
+        self.harness.within(with_invocation(&context, future)).await
+    }
 
-/// Returns what the first run of an order sees.
-async fn first_run(shape: Shape) -> Seen {
-    let (harness, shop) = (Harness::default(), Shop::default());
-    let call = call_in(&harness, harness.backend.clone(), shape, &shop, order(42));
-    call.await.unwrap();
-    shop.seen()
+    /// Makes a call in an invocation that has 30 s left.
+    async fn call(&self, shape: Shape, order: Order) -> Result<Option<Reply>, BoxError> {
+        self.invoked(call(shape, &self.shop, order)).await
+    }
+
+    /// Makes the first call of an order, and returns what its handler sees.
+    async fn first_run(&self, shape: Shape) -> Seen {
+        self.call(shape, order(42)).await.unwrap();
+        self.shop.seen()
+    }
 }
 
 #[tokio::test]
 async fn every_shape_gives_its_handler_the_same_call() {
-    let first = first_run(Shape::Operation).await;
+    let first = Course::default().first_run(Shape::Operation).await;
     assert_eq!((first.run, first.left), (Run::First, Some(LEASE)));
     assert!(first.key.as_ref().unwrap().starts_with("shapes.call#"));
     for shape in SHAPES {
-        assert_eq!(first_run(shape).await, first, "{shape:?}");
+        let seen = Course::default().first_run(shape).await;
+        assert_eq!(seen, first, "{shape:?}");
     }
 }
 
 #[tokio::test]
 async fn after_an_expired_lease_every_shape_reruns_with_the_same_token() {
     for shape in SHAPES {
-        let harness = Harness::default();
-        let hanging = Shop {
-            hangs: true,
-            ..Shop::default()
-        };
-        let killed = call_in(
-            &harness,
-            harness.backend.clone(),
-            shape,
-            &hanging,
-            order(42),
-        );
+        let mut course = Course::default();
+        course.shop.hangs = true;
+        let killed = course.call(shape, order(42));
         assert!(killed.now_or_never().is_none(), "{shape:?}");
-        let first = hanging.seen();
+        let first = course.shop.seen();
         assert_eq!(first.run, Run::First, "{shape:?}");
-        harness.clock.advance(LEASE + Duration::from_secs(1));
-        let shop = Shop::default();
-        let backend = harness.another_process();
-        let rerun = call_in(&harness, backend, shape, &shop, order(42));
-        rerun.await.unwrap();
-        let rerun = shop.seen();
+        course.harness.clock.advance(LEASE + Duration::from_secs(1));
+        course.harness.backend = course.harness.another_process();
+        course.shop.hangs = false;
+        let rerun = course.first_run(shape).await;
         let Run::Rerun { lease_ended, .. } = rerun.run else {
             panic!("{shape:?}: {rerun:?}");
         };
@@ -428,18 +388,16 @@ async fn after_an_expired_lease_every_shape_reruns_with_the_same_token() {
 #[tokio::test]
 async fn a_run_whose_claim_had_no_reply_is_unknown_unless_the_claim_is_sent_again_and_applied() {
     for shape in SHAPES {
-        let first = first_run(shape).await;
+        let first = Course::default().first_run(shape).await;
         for (fault, run) in [
             (StoreFault::LoseReply, Run::Unknown),
             (StoreFault::Resend, Run::Unknown),
             // The claim that was sent again found no record.
             (StoreFault::LoseRequest, Run::First),
         ] {
-            let (harness, shop) = (Harness::default(), Shop::default());
-            harness.inject(StoreOperation::Put, 1, fault);
-            let call = call_in(&harness, harness.backend.clone(), shape, &shop, order(42));
-            call.await.unwrap();
-            let seen = shop.seen();
+            let course = Course::default();
+            course.harness.inject(StoreOperation::Put, 1, fault);
+            let seen = course.first_run(shape).await;
             assert_eq!(seen.run, run, "{shape:?}, {fault:?}");
             assert_eq!(seen.token, first.token, "{shape:?}, {fault:?}");
         }
@@ -449,22 +407,19 @@ async fn a_run_whose_claim_had_no_reply_is_unknown_unless_the_claim_is_sent_agai
 #[tokio::test]
 async fn without_a_key_every_shape_has_an_unprotected_call_with_a_token_of_this_run() {
     for shape in SHAPES {
-        let (harness, shop) = (Harness::default(), Shop::default());
+        let course = Course::default();
         let mut tokens = Vec::new();
         for _ in 0..2 {
-            let order = Order {
-                order_id: None,
-                amount: 42,
-            };
-            let call = call_in(&harness, harness.backend.clone(), shape, &shop, order);
-            call.await.unwrap();
-            let seen = shop.seen();
+            let mut order = order(42);
+            order.order_id = None;
+            course.call(shape, order).await.unwrap();
+            let seen = course.shop.seen();
             assert_eq!((seen.key, seen.run), (None, Run::Unprotected), "{shape:?}");
             assert_eq!(seen.left, Some(LEASE), "{shape:?}");
             tokens.push(seen.token);
         }
         assert_ne!(tokens[0], tokens[1], "{shape:?}");
-        assert_eq!(harness.requests(), [0; 4], "{shape:?}");
+        assert_eq!(course.harness.requests(), [0; 4], "{shape:?}");
     }
 }
 
@@ -480,13 +435,10 @@ fn record(harness: &Harness) -> (String, Record) {
 async fn every_shape_makes_the_same_record_and_replays_or_refuses_the_call_of_every_other() {
     let mut records = Vec::new();
     for first in SHAPES {
-        let (harness, shop) = (Harness::default(), Shop::default());
-        let call = async |shape, amount| {
-            let backend = harness.backend.clone();
-            call_in(&harness, backend, shape, &shop, order(amount)).await
-        };
+        let course = Course::default();
+        let call = |shape, amount| course.call(shape, order(amount));
         call(first, 42).await.unwrap();
-        let stored = record(&harness);
+        let stored = record(&course.harness);
         for second in SHAPES {
             let name = format!("{first:?} then {second:?}");
             if let Some(reply) = call(second, 42).await.unwrap() {
@@ -501,8 +453,8 @@ async fn every_shape_makes_the_same_record_and_replays_or_refuses_the_call_of_ev
             };
             assert!(error.contains(expected), "{name}: {error}");
         }
-        assert_eq!(record(&harness), stored, "after {first:?}");
-        assert_eq!(shop.seen().run, Run::First, "{first:?}");
+        assert_eq!(record(&course.harness), stored, "after {first:?}");
+        assert_eq!(course.shop.seen().run, Run::First, "{first:?}");
         records.push((first, stored));
     }
     for (shape, (id, record)) in &records {
@@ -517,21 +469,18 @@ async fn every_shape_makes_the_same_record_and_replays_or_refuses_the_call_of_ev
 
 #[tokio::test]
 async fn a_request_of_a_method_that_is_not_protected_has_an_unprotected_call_or_none() {
-    let (harness, shop) = (Harness::default(), Shop::default());
-    let annotated = async {
-        let response = of_http(&shop, api_gateway("GET", &order(42))?).await?;
-        Ok::<_, BoxError>(response.status_code)
-    };
-    let annotated = invoked(&harness, harness.backend.clone(), annotated);
-    assert_eq!(annotated.await.unwrap(), 201);
-    let seen = shop.seen();
+    let course = Course::default();
+    let response = of_http(&course.shop, api_gateway("GET", &order(42)).unwrap());
+    let response = course.invoked(response).await.unwrap();
+    assert_eq!(response.status_code, 201);
+    let seen = course.shop.seen();
     assert_eq!((seen.key, seen.run), (None, Run::Unprotected));
     assert_eq!(seen.left, Some(LEASE));
     // The layer passes such a request unchanged.
-    let get = axum_app(&shop).unwrap();
-    let get = get.oneshot(axum_request("GET", &order(42)).unwrap());
-    let response = harness.within(get).await.unwrap();
+    let get = axum_app(&course.shop).unwrap();
+    let get = get.oneshot(request::<axum::body::Body>("GET", &order(42)).unwrap());
+    let response = course.harness.within(get).await.unwrap();
     let body = axum::body::to_bytes(response.into_body(), 100).await;
     assert_eq!(body.unwrap(), "no call");
-    assert_eq!(harness.requests(), [0; 4]);
+    assert_eq!(course.harness.requests(), [0; 4]);
 }

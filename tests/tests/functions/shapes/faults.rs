@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
-use idempotency_testkit::events::{self, AwsRecord};
 use idempotency_testkit::lambda::{InvokeError, LocalLambda, Reply};
 use idempotency_tests::process::{end_leases, start};
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::function::{Card, Order, SHAPES, Shape};
@@ -31,7 +29,7 @@ use Delivery::{Again, Done};
 
 impl Function {
     async fn start(shape: Shape) -> Result<Self, BoxError> {
-        let (database, lambda) = start(format!("shapes/{}", shape.name())).await?;
+        let (database, lambda) = start(shape.role()).await?;
         Ok(Self {
             shape,
             database,
@@ -254,11 +252,9 @@ async fn a_slow_owner_does_not_overwrite_the_call_that_took_over() -> Result<(),
         let function = Function::start(shape).await?;
         let (listener, card) = slow().await?;
         let late = function.lambda.start_process().await?;
-        let pending = late
-            .invoke(function.event(card))
-            .deadline_in(Duration::from_secs(3))
-            .enforce_deadline(false)
-            .start();
+        let pending = late.invoke(function.event(card));
+        let pending = pending.deadline_in(Duration::from_secs(3));
+        let pending = pending.enforce_deadline(false).start();
         let connection = listener.accept().await?;
         end_leases(&function.database).await?;
         assert_eq!(function.deliver(Card::Good).await, Done, "{shape:?}");
@@ -266,11 +262,8 @@ async fn a_slow_owner_does_not_overwrite_the_call_that_took_over() -> Result<(),
         drop(connection);
         // The late owner gets the response of the call that took over.
         assert_eq!(function.outcome(pending.await), Done, "{shape:?}");
-        assert_eq!(
-            function.database.items("idempotency").await?,
-            stored,
-            "{shape:?}"
-        );
+        let left = function.database.items("idempotency").await?;
+        assert_eq!(left, stored, "{shape:?}");
         assert_eq!(function.effects("o-1"), 2, "{shape:?}");
     }
     Ok(())
@@ -303,12 +296,9 @@ async fn after_a_process_ends_in_the_middle_of_a_batch_only_what_was_not_done_ru
             }
             first.kill().await;
         }
-        let end = if is_killed {
-            "Runtime.ExitError"
-        } else {
-            "Sandbox.Timedout"
-        };
-        assert_eq!(pending.await.unwrap_err().error_type, end);
+        let ends = ["Sandbox.Timedout", "Runtime.ExitError"];
+        let error = pending.await.unwrap_err();
+        assert_eq!(error.error_type, ends[usize::from(is_killed)]);
         let again = async || {
             let reply = function.lambda.invoke(event(Card::Good)).await?;
             Ok::<_, BoxError>(failures(&reply))
@@ -326,32 +316,5 @@ async fn after_a_process_ends_in_the_middle_of_a_batch_only_what_was_not_done_ru
         let effects = ["o-1", "o-2", "o-3"].map(|id| function.effects(id));
         assert_eq!(effects, [1, 2, 1], "{shape:?}");
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_record_without_its_key_or_with_another_body_does_not_stop_other_groups()
--> Result<(), BoxError> {
-    let function = Function::start(Shape::Fifo).await?;
-    let good = |id: &str, group: &str| AwsRecord::json(&order(id, Card::Good)).group(group);
-    let batch = events::sqs("orders.fifo").records([
-        AwsRecord::new("no order").group("a"),
-        good("o-1", "a"),
-        AwsRecord::json(&json!({ "card": "Good" })).group("b"),
-        good("o-2", "c"),
-        AwsRecord::json(&order("o-3", Card::Declined)).group("c"),
-        good("o-4", "c"),
-        good("o-2", "d"),
-    ]);
-    let ids = batch.ids();
-    let reply = function.lambda.invoke(batch).await?;
-    assert_eq!(
-        failures(&reply),
-        [0, 1, 2, 4, 5].map(|index: usize| ids[index].clone())
-    );
-    let effects = ["o-1", "o-2", "o-3", "o-4"].map(|id| function.effects(id));
-    assert_eq!(effects, [0, 1, 1, 0]);
-    let response: Value = reply.json()?;
-    assert_eq!(response.as_object().unwrap().len(), 1, "{response}");
     Ok(())
 }

@@ -78,15 +78,9 @@ pub(crate) const SHAPES: [Shape; 6] = [
 ];
 
 impl Shape {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Attribute => "attribute",
-            Self::Layer => "layer",
-            Self::Http => "http",
-            Self::Queue => "queue",
-            Self::Fifo => "fifo",
-            Self::Kinesis => "kinesis",
-        }
+    /// Returns the role of a process of this shape.
+    pub(crate) fn role(self) -> String {
+        format!("shapes/{self:?}").to_lowercase()
     }
 
     /// Tells whether a duplicate waits in its delivery for the lease of the call in progress, as records of streams do by default.

@@ -1,0 +1,179 @@
+//! What every schedule has: its faults, a network, three processes, and rounds of deliveries of one key.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotency_core::time::Clock;
+use idempotency_lambda::Backend;
+use idempotency_testkit::SeededRandom;
+use idempotency_tests::{START, unless_it_panics};
+
+use super::executor::{Dice, SkewedClock, Task, Time, run};
+use super::network::Network;
+
+/// How often each fault occurs, in percent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) lost: u64,
+    pub(crate) throttled: u64,
+    pub(crate) slow: u64,
+    /// How often the store never replies.
+    pub(crate) hangs: u64,
+    pub(crate) crash: u64,
+    pub(crate) handler_fails: u64,
+    /// How often the handler panics. A panic reports nothing.
+    pub(crate) handler_panics: u64,
+    /// The largest error of a clock, in milliseconds.
+    pub(crate) skew: u64,
+    pub(crate) hold: bool,
+    /// True if calls read the record before they claim.
+    pub(crate) read_first: bool,
+    /// True if calls run unprotected when the store fails.
+    pub(crate) unprotected: bool,
+    /// True if calls ask the circuit breaker.
+    pub(crate) breaker: bool,
+    /// True if the handler has steps.
+    pub(crate) steps: bool,
+    /// True if the store does not check the conditions of completions, releases and steps.
+    pub(crate) unfenced: bool,
+}
+
+impl Faults {
+    /// Returns the faults of a mix: words for faults, and for settings of the operation.
+    pub(crate) fn of(mix: &str) -> Self {
+        let mut of = Self::default();
+        for word in mix.split(' ') {
+            match word {
+                "calm" => {}
+                "network" => (of.lost, of.throttled, of.slow, of.hangs) = (12, 5, 10, 2),
+                "crashes" => (of.crash, of.handler_fails, of.slow) = (2, 10, 5),
+                "everything" => {
+                    (of.lost, of.throttled, of.slow, of.hangs) = (12, 5, 15, 1);
+                    (of.crash, of.handler_fails, of.handler_panics) = (1, 10, 5);
+                    of.skew = 300;
+                }
+                // The store throttles most requests.
+                "outage" => of.throttled = 85,
+                "hold" => of.hold = true,
+                "read_first" => of.read_first = true,
+                "unprotected" => of.unprotected = true,
+                "breaker" => of.breaker = true,
+                "steps" => of.steps = true,
+                "unfenced" => of.unfenced = true,
+                _ => panic!("no mix has the word {word}"),
+            }
+        }
+        of
+    }
+}
+
+/// The network of a schedule, and what its choices and its time come from.
+pub(crate) struct World {
+    seed: u64,
+    pub(crate) dice: Dice,
+    pub(crate) time: Time,
+    pub(crate) network: Arc<Network>,
+}
+
+/// One process.
+#[derive(Clone)]
+pub(crate) struct Process {
+    pub(crate) backend: Backend,
+    pub(crate) clock: SkewedClock,
+    pub(crate) dice: Dice,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, faults: &Faults) -> Self {
+        let (dice, time) = (Dice::new(seed), Time::starting_at(START));
+        let network = Network::new(Dice::new(seed ^ 0x5eed), time.clone(), faults.clone());
+        Self {
+            seed,
+            dice,
+            time,
+            network,
+        }
+    }
+
+    fn process(&self, number: u64, faults: &Faults) -> Process {
+        let skew = i64::try_from(self.dice.below(2 * faults.skew + 1)).unwrap();
+        let clock = SkewedClock {
+            time: self.time.clone(),
+            skew: skew - i64::try_from(faults.skew).unwrap(),
+        };
+        let random = SeededRandom::new(self.seed.wrapping_mul(31).wrapping_add(number + 1));
+        let store = self.network.clone();
+        Process {
+            backend: Backend::new(store, Arc::new(clock.clone()), Arc::new(random)),
+            clock,
+            dice: self.dice.clone(),
+        }
+    }
+
+    /// Plays three rounds of at most `most` deliveries, each to a random process: `deliver` makes the one of this number. `between` runs after
+    /// each poll, and `died` after the death of a delivery. Returns the first process, and the number of deliveries.
+    pub(crate) fn play(
+        &self,
+        faults: &Faults,
+        most: u64,
+        deliver: impl Fn(usize, Process) -> Task,
+        between: impl Fn(),
+        died: impl Fn(usize),
+    ) -> (Process, usize) {
+        let processes: Vec<_> = (0..3).map(|number| self.process(number, faults)).collect();
+        let mut calls = 0;
+        for _round in 0..3 {
+            let deliveries = 1 + self.dice.below(most);
+            let mut tasks = Vec::new();
+            for _ in 0..deliveries {
+                calls += 1;
+                let process = usize::try_from(self.dice.below(3)).unwrap();
+                tasks.push((calls, deliver(calls, processes[process].clone())));
+            }
+            run(&mut tasks, &self.dice, &self.time, |call| {
+                self.network.deliver_sometimes();
+                between();
+                let dies = self.dice.percent(faults.crash) && self.dice.percent(30);
+                if dies {
+                    died(call);
+                }
+                dies
+            });
+            // Lambda retries at once, or after the deadline of the first delivery.
+            let pause = self.dice.below(2 * 3_000);
+            self.time.advance(i64::try_from(pause).unwrap());
+        }
+        (processes[0].clone(), calls)
+    }
+}
+
+impl Process {
+    /// Sleeps in `chance` of 100 calls, for less than `most` milliseconds.
+    pub(crate) async fn sleep_sometimes(&self, chance: u64, most: u64) {
+        if self.dice.percent(chance) {
+            let pause = Duration::from_millis(self.dice.below(most));
+            self.clock.sleep(pause).await;
+        }
+    }
+
+    /// Panics on purpose in `chance` of 100 calls.
+    pub(crate) fn panic_sometimes(&self, chance: u64) {
+        if self.dice.percent(chance) {
+            // Does not call the panic hook, which would print each panic.
+            resume_unwind(Box::new(OnPurpose));
+        }
+    }
+}
+
+/// The payload of a deliberate panic.
+struct OnPurpose;
+
+/// Returns the output of a call, or `None` if it panics on purpose.
+pub(crate) async fn unless_on_purpose<T>(call: impl Future<Output = T>) -> Option<T> {
+    match unless_it_panics(call).await {
+        Ok(output) => Some(output),
+        Err(panic) if panic.is::<OnPurpose>() => None,
+        Err(panic) => resume_unwind(panic),
+    }
+}
