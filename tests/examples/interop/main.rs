@@ -12,9 +12,11 @@ mod takeover;
 
 use std::process::ExitCode;
 
-use idempotency_lambda::BoxError;
+use idempotency_lambda::{BoxError, OperationBuilder};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_tests::End;
 use python::Python;
+use rust::Rust;
 use serde_json::{Value, json};
 
 /// The database and the Python process that all cases share.
@@ -44,11 +46,21 @@ impl Harness {
         })
     }
 
+    /// Returns a Rust process on the table `idempotency`.
+    pub(crate) fn rust(&self, operation: OperationBuilder) -> Result<Rust, BoxError> {
+        Rust::start(&self.database, operation)
+    }
+
     /// Returns a new order.
     pub(crate) fn order(&mut self) -> Value {
         self.orders += 1;
         json!({ "user_id": "u-1", "order_id": format!("o-{}", self.orders), "amount": 42 })
     }
+}
+
+/// Returns the end of a Rust call whose handler failed.
+pub(crate) fn declined() -> End<Value> {
+    End::Failed("declined".to_owned())
 }
 
 macro_rules! play {

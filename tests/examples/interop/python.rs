@@ -10,6 +10,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const HANDLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/interop/handler.py");
 
+/// The exception while another call runs.
+pub(crate) const IN_PROGRESS: &str = "IdempotencyAlreadyInProgressError";
+
 /// The process. It is killed on drop, as Lambda kills it at a timeout.
 pub(crate) struct Python {
     process: Child,
@@ -38,9 +41,9 @@ pub(crate) enum Said {
     Raised(String),
 }
 
-impl Call {
+impl From<&Value> for Call {
     /// Returns a call with 30 s left, of the operation that `crate::rust` protects.
-    pub(crate) fn of(event: &Value) -> Self {
+    fn from(event: &Value) -> Self {
         Self {
             event: event.clone(),
             remaining_ms: json!(30_000),
@@ -52,7 +55,9 @@ impl Call {
             layer: json!({ "table_name": "idempotency" }),
         }
     }
+}
 
+impl Call {
     /// Sets the remaining time in milliseconds.
     pub(crate) fn remaining(mut self, milliseconds: u64) -> Self {
         self.remaining_ms = milliseconds.into();
@@ -115,7 +120,8 @@ impl Python {
     }
 
     /// Starts a call. Returns `Running`, or the result if the handler does not run.
-    pub(crate) async fn begin(&mut self, call: Call) -> Result<Said, BoxError> {
+    pub(crate) async fn begin(&mut self, call: impl Into<Call>) -> Result<Said, BoxError> {
+        let call = call.into();
         self.instruct(&json!({
             "event": call.event,
             "remaining_ms": call.remaining_ms,
@@ -126,9 +132,54 @@ impl Python {
         .await
     }
 
-    /// Makes the running handler return this. Returns the result of the call.
-    pub(crate) async fn finish(&mut self, response: &Value) -> Result<Said, BoxError> {
-        self.instruct(&json!({ "return": response })).await
+    /// Starts a call and checks that its handler runs.
+    pub(crate) async fn begins(&mut self, call: impl Into<Call>) -> Result<(), BoxError> {
+        assert_eq!(self.begin(call).await?, Said::Running);
+        Ok(())
+    }
+
+    /// Makes the running handler return this, and checks that it is the result of the call.
+    pub(crate) async fn finishes(&mut self, response: &Value) -> Result<(), BoxError> {
+        let said = self.instruct(&json!({ "return": response })).await?;
+        assert_eq!(said, Said::Returned(response.clone()));
+        Ok(())
+    }
+
+    /// Makes the running handler fail.
+    pub(crate) async fn fails(&mut self) -> Result<(), BoxError> {
+        let said = self.instruct(&json!({ "raise": "declined" })).await?;
+        assert_eq!(said, Said::Raised("Declined".to_owned()));
+        Ok(())
+    }
+
+    /// Makes a call and checks that it runs and returns this.
+    pub(crate) async fn runs(
+        &mut self,
+        call: impl Into<Call>,
+        response: &Value,
+    ) -> Result<(), BoxError> {
+        self.begins(call).await?;
+        self.finishes(response).await
+    }
+
+    /// Makes a call and checks that it replays this.
+    pub(crate) async fn replays(
+        &mut self,
+        call: impl Into<Call>,
+        response: &Value,
+    ) -> Result<(), BoxError> {
+        assert_eq!(self.begin(call).await?, Said::Returned(response.clone()));
+        Ok(())
+    }
+
+    /// Makes a call and checks that it raises an exception of this class without a run.
+    pub(crate) async fn refuses(
+        &mut self,
+        call: impl Into<Call>,
+        class: &str,
+    ) -> Result<(), BoxError> {
+        assert_eq!(self.begin(call).await?, Said::Raised(class.to_owned()));
+        Ok(())
     }
 
     /// Sends an instruction to the process. Returns what it reports next.
@@ -142,18 +193,6 @@ impl Python {
             None if said["running"] == true => Said::Running,
             None => Said::Returned(said["returned"].take()),
         })
-    }
-
-    /// Makes a call whose handler returns this if it runs. Returns the result and whether the handler ran.
-    pub(crate) async fn call(
-        &mut self,
-        call: Call,
-        response: &Value,
-    ) -> Result<(Said, bool), BoxError> {
-        match self.begin(call).await? {
-            Said::Running => Ok((self.finish(response).await?, true)),
-            ended => Ok((ended, false)),
-        }
     }
 }
 
