@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::{Client, Config};
 use idempotency_core::config::{Settings, Variables};
+use idempotency_core::example::ready;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
@@ -23,101 +24,42 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::cases;
-use super::item::ready;
+use super::strategies::{on_timeout, terms, words};
 
-/// The variables that an operation reads.
-const OF_OPERATIONS: &[&str] = &[
-    "IDEMPOTENCY_CIRCUIT_BREAKER",
-    "IDEMPOTENCY_DISABLED",
-    "IDEMPOTENCY_EXPIRES_AFTER",
-    "IDEMPOTENCY_HASH",
-    "IDEMPOTENCY_KEY_PREFIX",
-    "IDEMPOTENCY_KEY_REQUIRED",
-    "IDEMPOTENCY_LEASE",
-    "IDEMPOTENCY_STORE_TIMEOUT",
-    "IDEMPOTENCY_LOCAL_CACHE",
-    "IDEMPOTENCY_LOOKUP",
-    "IDEMPOTENCY_ON_ERROR",
-    "IDEMPOTENCY_ON_IN_PROGRESS",
-    "IDEMPOTENCY_ON_STORE_ERROR",
-    "IDEMPOTENCY_ON_TIMEOUT",
-    "POWERTOOLS_IDEMPOTENCY_DISABLED",
-];
+/// The variables that an operation reads, without the prefix `IDEMPOTENCY_`.
+const OF_OPERATIONS: &str = "CIRCUIT_BREAKER DISABLED EXPIRES_AFTER HASH KEY_PREFIX KEY_REQUIRED LEASE STORE_TIMEOUT \
+                             LOCAL_CACHE LOOKUP ON_ERROR ON_IN_PROGRESS ON_STORE_ERROR ON_TIMEOUT";
 
-/// The variables that a table's settings read.
-const OF_TABLES: &[&str] = &[
-    "AWS_LAMBDA_FUNCTION_NAME",
-    "IDEMPOTENCY_COMPRESS_ABOVE",
-    "IDEMPOTENCY_DATA_ATTR",
-    "IDEMPOTENCY_EXPIRY_ATTR",
-    "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
-    "IDEMPOTENCY_KEY_ATTR",
-    "IDEMPOTENCY_LARGE_RESPONSES",
-    "IDEMPOTENCY_SORT_KEY_ATTR",
-    "IDEMPOTENCY_STATIC_PK_VALUE",
-    "IDEMPOTENCY_STATUS_ATTR",
-    "IDEMPOTENCY_TABLE",
-    "IDEMPOTENCY_VALIDATION_ATTR",
-];
+/// Values that are valid or nearly valid.
+const VALUES: &str = "true TRUE 0 1 -1 +1 1h 1ms 0s 1.5s -1s 99999999999999999999 18446744073709551615 \
+                      18446744073709551615s 584542046090years 9999999999999y md5 MD5 sha256 sha3 claim-first \
+                      read-first reject wait rerun hold release record fail run-unprotected #tenant= a#tenant=b id \
+                      status \u{0} １";
 
 /// Returns random values, and values that are nearly valid.
 fn value() -> impl Strategy<Value = String> {
-    let nearly = prop::sample::select(vec![
-        "",
-        " ",
-        "true",
-        "TRUE",
-        "yes ",
-        "0",
-        "1",
-        "-1",
-        "+1",
-        "1h",
-        "1 h",
-        "1ms",
-        "0s",
-        "1.5s",
-        "1s 1ns",
-        "-1s",
-        "99999999999999999999",
-        "18446744073709551615",
-        "18446744073709551615s",
-        "584542046090years",
-        "9999999999999y",
-        "md5",
-        "MD5",
-        "sha256",
-        "sha3",
-        "claim-first",
-        "read-first",
-        "reject",
-        "wait",
-        "rerun",
-        "hold",
-        "release",
-        "record",
-        "fail",
-        "run-unprotected",
-        "#tenant=",
-        "a#tenant=b",
-        "id",
-        "status",
-        "\u{0}",
-        "１",
-    ]);
+    let spaced = prop::sample::select(vec!["", " ", "yes ", "1 h", "1s 1ns"]);
     prop_oneof![
-        2 => nearly.prop_map(str::to_owned),
-        1 => "[0-9]{1,30}(ns|us|ms|s|m|h|d|w|M|y|years)?",
-        1 => any::<String>(),
-        1 => vec(any::<char>(), 200..700).prop_map(String::from_iter),
+        8 => words(VALUES),
+        1 => spaced.prop_map(str::to_owned),
+        4 => "[0-9]{1,30}(ns|us|ms|s|m|h|d|w|M|y|years)?",
+        4 => any::<String>(),
+        4 => vec(any::<char>(), 200..700).prop_map(String::from_iter),
     ]
 }
 
-fn variables(known: &'static [&'static str]) -> impl Strategy<Value = Vec<(String, String)>> {
-    btree_map(prop::sample::select(known), value(), 0..4).prop_map(|variables| {
-        let owned = |(name, value): (&str, String)| (name.to_owned(), value);
-        variables.into_iter().map(owned).collect()
-    })
+fn variables(names: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<(String, String)>> {
+    btree_map(names, value(), 0..4).prop_map(|variables| variables.into_iter().collect())
+}
+
+fn of_operations() -> impl Strategy<Value = Vec<(String, String)>> {
+    let ours = words(OF_OPERATIONS).prop_map(|name| format!("IDEMPOTENCY_{name}"));
+    variables(prop_oneof![14 => ours, 1 => words("POWERTOOLS_IDEMPOTENCY_DISABLED")])
+}
+
+fn of_tables() -> impl Strategy<Value = Vec<(String, String)>> {
+    let names = [TableConfig::VARIABLES, &["AWS_LAMBDA_FUNCTION_NAME"]].concat();
+    variables(prop::sample::select(names).prop_map(str::to_owned))
 }
 
 fn is_known(name: &str) -> bool {
@@ -128,7 +70,7 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn any_variables_make_an_operation_or_an_error_that_names_one_of_them(variables in variables(OF_OPERATIONS)) {
+    fn any_variables_make_an_operation_or_an_error_that_names_one_of_them(variables in of_operations()) {
         let found = Variables::from_iter(variables.clone());
         match CompiledOperation::new("shop::charge", &Settings::default(), &found) {
             Ok(operation) => {
@@ -137,6 +79,8 @@ proptest! {
                 prop_assert!(operation.policy().expires_after.as_secs() >= 1);
                 prop_assert_eq!(operation.policy().expires_after.subsec_nanos(), 0);
                 prop_assert!((1..=512).contains(&operation.key_prefix().len()));
+                let identity = operation.identify("[1]", None);
+                prop_assert!(identity.is_ok(), "{:?}", identity);
             }
             Err(error) => {
                 let text = error.to_string();
@@ -150,17 +94,8 @@ proptest! {
     }
 
     #[test]
-    fn an_operation_can_be_used_with_durations_of_any_length(variables in variables(OF_OPERATIONS)) {
-        let found = Variables::from_iter(variables);
-        if let Ok(operation) = CompiledOperation::new("shop::charge", &Settings::default(), &found) {
-            let identity = operation.identify("[1]", None);
-            prop_assert!(identity.is_ok(), "{:?}", identity);
-        }
-    }
-
-    #[test]
     fn any_variables_make_a_store_or_an_error_that_names_the_mistake(
-        variables in variables(OF_TABLES),
+        variables in of_tables(),
         table in prop::option::of(value()),
     ) {
         let mut found = variables;
@@ -179,43 +114,37 @@ proptest! {
     }
 
     #[test]
-    fn any_name_is_known_or_reported_with_a_known_name_or_ignored(name in "\\PC{0,40}") {
-        let found = Variables::from_iter([(name, "1".to_owned())]);
-        for unknown in found.unknown(TableConfig::VARIABLES) {
-            prop_assert!(is_known(unknown.nearest) && !is_known(&unknown.name));
-        }
-    }
-
-    #[test]
-    fn any_unknown_name_with_our_prefix_is_reported(name in "IDEMPOTENCY_\\PC{0,30}") {
+    fn any_name_is_known_or_reported_with_a_known_name_or_ignored_unless_it_has_our_prefix(
+        name in prop_oneof!["\\PC{0,40}", "IDEMPOTENCY_\\PC{0,30}"],
+    ) {
         let found = Variables::from_iter([(name.clone(), "1".to_owned())]);
-        for unknown in found.unknown(TableConfig::VARIABLES) {
+        let reported = found.unknown(TableConfig::VARIABLES);
+        for unknown in &reported {
             prop_assert_eq!(&unknown.name, &name);
-            prop_assert!(is_known(unknown.nearest));
+            prop_assert!(is_known(unknown.nearest) && !is_known(&name));
         }
+        let is_ours = name.starts_with("IDEMPOTENCY_");
+        prop_assert!(is_known(&name) || !is_ours || reported.len() == 1);
     }
 }
-
-const HOUR: i64 = 60 * 60;
 
 /// The changes of daylight saving time in Europe in 2024: 01:00 UTC of the last Sundays of March and October.
 const CHANGES: [i64; 2] = [1_711_846_800, 1_729_990_800];
 
 fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> CallTerms {
+    let deadline = left.map(|left| EpochMillis::new(now).plus(Duration::from_millis(left)));
     CallTerms {
-        id: RecordId::new("shop#1"),
-        owner: OwnerToken::from_bytes([owner; 16]),
-        validation: None,
-        deadline: left.map(|left| EpochMillis::new(now).plus(Duration::from_millis(left))),
-        operation: None,
-        event: None,
-        policy,
+        deadline,
+        ..terms(OwnerToken::from_bytes([owner; 16]), policy)
     }
 }
 
-/// Returns milliseconds since the epoch: around 2024, any time until 2096, and near the largest value.
+/// Returns milliseconds since the epoch: around 2024, in the hours before a change of daylight saving time, any time until 2096, and
+/// near the largest value.
 fn now() -> impl Strategy<Value = i64> {
+    let changes = prop::sample::select(&CHANGES[..]);
     prop_oneof![
+        2 => (changes, 0..3 * 3_600_000_i64).prop_map(|(change, before)| change * 1_000 - before),
         4 => 1_700_000_000_000..1_800_000_000_000_i64,
         2 => 0..4_000_000_000_000_i64,
         2 => (0..4_000_000_000_i64, -1..=1_i64).prop_map(|(second, by)| (second * 1_000 + by).max(0)),
@@ -226,8 +155,7 @@ fn now() -> impl Strategy<Value = i64> {
 fn policy() -> impl Strategy<Value = Policy> {
     let lease = prop_oneof![4 => 1_000..86_400_000_u64, 1 => any::<u64>().prop_map(|lease| lease.max(1_000))];
     let window = prop_oneof![2 => 1..10_u64, 4 => 1..1_000_000_u64, 1 => any::<u64>().prop_map(|window| window.max(1))];
-    let on_timeout = prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)];
-    (lease, window, on_timeout).prop_map(|(lease, window, on_timeout)| {
+    (lease, window, on_timeout()).prop_map(|(lease, window, on_timeout)| {
         let mut policy = Policy::default();
         policy.lease = Duration::from_millis(lease);
         policy.expires_after = Duration::from_secs(window);
@@ -361,27 +289,6 @@ proptest! {
         if let Some(after) = last.checked_add(1) {
             prop_assert_eq!(duplicate(&record, after, policy), Effect::Run);
         }
-    }
-
-    #[test]
-    fn an_hour_stays_an_hour_across_changes_of_daylight_saving_time(
-        change in prop::sample::select(&CHANGES[..]),
-        before in 0..3 * HOUR * 1_000,
-        window in 1..6 * HOUR,
-        on_timeout in prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)],
-    ) {
-        let now = change * 1_000 - before;
-        let mut policy = Policy::default();
-        policy.expires_after = Duration::from_secs(window.unsigned_abs());
-        policy.on_timeout = on_timeout;
-        let store = MemoryStore::new();
-        let attempt = claim(&store, call(1, now, Some(30_000), policy.clone()), now);
-        complete(&store, attempt, now);
-        let record = only_record(&store);
-        let last = (now.div_euclid(1_000) + window) * 1_000 + 999;
-        let outcome = duplicate(&record, last, policy.clone());
-        prop_assert!(matches!(outcome, Effect::Finish(CallEnd { resolution: Resolution::Replay { .. }, .. })), "{:?}", outcome);
-        prop_assert_eq!(duplicate(&record, last + 1, policy), Effect::Run);
     }
 
     #[test]
