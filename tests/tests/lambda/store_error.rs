@@ -243,19 +243,7 @@ async fn an_open_circuit_spares_the_deadline_when_the_store_hangs() {
 }
 
 #[tokio::test]
-async fn an_open_circuit_runs_a_call_of_that_policy_unprotected_and_replays_from_the_cache() {
-    let harness = Harness::default();
-    let charge = keyed(|of| {
-        of.circuit_breaker(true)
-            .on_store_error(OnStoreError::RunUnprotected)
-    });
-    harness.fail(Put, 5, Throttle);
-    for run in 1..=6 {
-        let end = harness.end(&charge, order()).await;
-        assert_eq!(end, ran_unprotected(run));
-    }
-    assert_eq!(harness.requests(), [5, 0, 0, 0]);
-
+async fn beside_an_open_circuit_a_response_is_replayed_from_the_cache() {
     let harness = Harness::default();
     let charge = keyed(|of| of.local_cache(8).circuit_breaker(true));
     assert_eq!(harness.end(&charge, order()).await, Ran(1));

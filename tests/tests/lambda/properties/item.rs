@@ -19,16 +19,14 @@ use idempotency_core::record::{
 use idempotency_core::store::{Change, MemoryStore, StoreReply};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::DynamoDbStore;
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::StoreExt;
+use idempotency_tests::Table;
 use proptest::collection::{btree_map, hash_map, vec};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use super::cases;
 use super::strategies::{NOW, attribute, condition, on_timeout, operand, owner, record, terms};
-
-const TABLE: &str = "idempotency";
 
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -131,25 +129,16 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
         .enable_all()
         .build()
         .unwrap();
-    let database = runtime.block_on(EmbeddedDynamoDb::start()).unwrap();
-    runtime
-        .block_on(database.create_table(TableSpec::new(TABLE)))
-        .unwrap();
-    let store = DynamoDbStore::builder()
-        .client(database.client())
-        .table(TABLE)
-        .build()
-        .unwrap();
+    let table = runtime.block_on(Table::start()).unwrap();
+    let store = DynamoDbStore::builder().client(table.database.client());
+    let store = store.table("idempotency").build().unwrap();
     let (id, now) = (RecordId::new("shop#1"), EpochMillis::new(NOW));
     let tried = (item(), on_timeout());
     let result = TestRunner::new(cases(150)).run(&tried, |(item, on_timeout)| {
         runtime.block_on(async {
             let key = ("id".to_owned(), AttributeValue::S(id.as_str().to_owned()));
             let whole = item.clone().into_iter().chain([key]);
-            database
-                .put(TABLE, whole)
-                .await
-                .map_err(|error| TestCaseError::fail(error.to_string()))?;
+            table.database.put("idempotency", whole).await.unwrap();
             let StoreReply::Found {
                 record: Some(record),
                 ..
