@@ -37,10 +37,7 @@ pub(crate) fn charge() -> OperationBuilder {
 
 impl Rust {
     /// Returns a process on the table `idempotency` with the machine's clock.
-    pub(crate) fn start(
-        database: &EmbeddedDynamoDb,
-        operation: OperationBuilder,
-    ) -> Result<Self, BoxError> {
+    pub(crate) fn start(database: &EmbeddedDynamoDb, operation: OperationBuilder) -> Self {
         Self::start_with(database, operation, |store| store)
     }
 
@@ -49,14 +46,15 @@ impl Rust {
         database: &EmbeddedDynamoDb,
         operation: OperationBuilder,
         settings: impl FnOnce(DynamoDbStoreBuilder) -> DynamoDbStoreBuilder,
-    ) -> Result<Self, BoxError> {
+    ) -> Self {
         let store = DynamoDbStore::builder().sdk_config(&database.sdk_config());
-        let store = Arc::new(settings(store.table("idempotency")).build()?);
-        Ok(Self {
+        let store = settings(store.table("idempotency")).build();
+        let store = Arc::new(store.unwrap());
+        Self {
             backend: backend_over(store.clone()),
             store,
-            operation: operation.build()?,
-        })
+            operation: operation.build().unwrap(),
+        }
     }
 
     /// Returns the same process with a clock that stands still, this many seconds from now.

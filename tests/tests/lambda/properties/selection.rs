@@ -46,7 +46,9 @@ fn check_text(key: &str, validate: Option<&str>, event: &str) -> Result<(), Test
         Err(error) => {
             let found = found.unwrap_err();
             prop_assert_eq!(found.kind(), ErrorKind::InvalidPayload);
-            prop_assert!(found.to_string().contains(&error.to_string()), "{}", found);
+            let text = found.to_string();
+            prop_assert!(text.contains(&error.to_string()), "{text}");
+            prop_assert!(text.len() < 500);
             return Ok(());
         }
     };
@@ -69,6 +71,7 @@ fn check_text(key: &str, validate: Option<&str>, event: &str) -> Result<(), Test
             prop_assert_eq!(found.kind(), ErrorKind::ExpressionFailed);
             let text = found.to_string();
             prop_assert!(text.contains(&error.to_string()), "{text} {error}");
+            prop_assert!(text.len() < 500 + key.len(), "{text}");
         }
         (expected, found) => prop_assert!(false, "{expected:?} of the whole, but {found:?}"),
     }
