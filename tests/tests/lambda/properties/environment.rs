@@ -11,20 +11,21 @@ use idempotency_core::example::ready;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
-use idempotency_core::protocol::{
-    Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, RecordState, Resolution,
-    WriteResult, classify,
-};
-use idempotency_core::record::{Data, OwnerToken, Record, RecordId};
-use idempotency_core::store::{MemoryStore, StoreReply, Write};
+use idempotency_core::protocol::{RecordState, classify};
+use idempotency_core::record::OwnerToken;
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::TableConfig;
-use idempotency_testkit::store::StoreExt;
+use idempotency_lambda::{Deadline, Operation};
+use idempotency_testkit::ManualClock;
+use idempotency_tests::End::{Ran, Replayed};
+use idempotency_tests::{End, Harness, end, keyed};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::cases;
 use super::strategies::{on_timeout, terms, words};
+use crate::order;
 
 /// The variables that an operation reads, without the prefix `IDEMPOTENCY_`.
 const OF_OPERATIONS: &str = "CIRCUIT_BREAKER DISABLED EXPIRES_AFTER HASH KEY_PREFIX KEY_REQUIRED LEASE STORE_TIMEOUT \
@@ -131,14 +132,6 @@ proptest! {
 /// The changes of daylight saving time in Europe in 2024: 01:00 UTC of the last Sundays of March and October.
 const CHANGES: [i64; 2] = [1_711_846_800, 1_729_990_800];
 
-fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> CallTerms {
-    let deadline = left.map(|left| EpochMillis::new(now).plus(Duration::from_millis(left)));
-    CallTerms {
-        deadline,
-        ..terms(OwnerToken::from_bytes([owner; 16]), policy)
-    }
-}
-
 /// Returns milliseconds since the epoch: around 2024, in the hours before a change of daylight saving time, any time until 2096, and
 /// near the largest value.
 fn now() -> impl Strategy<Value = i64> {
@@ -169,71 +162,35 @@ fn left() -> impl Strategy<Value = Option<u64>> {
     prop::option::of(1_000..900_000_u64)
 }
 
-/// Begins a call and applies its claim to `store`.
-fn claim(store: &MemoryStore, call: CallTerms, now: i64) -> Attempt {
-    let now = EpochMillis::new(now);
-    let id = call.id.clone();
-    let (attempt, effect) = Attempt::begin(call);
-    assert_eq!(effect, Effect::CheckLocal);
-    let (attempt, effect) = attempt.step(now, Input::Local(None));
-    let Effect::Write(Write::Put(record), condition) = effect else {
-        panic!("expected a claim, not {effect:?}");
-    };
-    assert!(matches!(
-        ready(store.put(&id, &record, &condition)),
-        StoreReply::Applied { .. }
-    ));
-    let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-    assert_eq!(effect, Effect::Run);
-    attempt
+fn charge(policy: &Policy) -> Operation {
+    keyed(|of| {
+        of.lease(policy.lease)
+            .expires_after(policy.expires_after)
+            .on_timeout(policy.on_timeout)
+    })
 }
 
-/// Lets the handler return and applies the completion to `store`.
-fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
-    let id = attempt.call().id.clone();
-    let (attempt, effect) = attempt.step(
-        EpochMillis::new(now),
-        Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()),
-    );
-    let Effect::Write(Write::Update(change), condition) = effect else {
-        panic!("expected a completion, not {effect:?}");
+/// Makes a first call at this time, whose handler takes so many milliseconds.
+fn first_call(charge: &Operation, now: i64, left: Option<u64>, took: u64) -> Harness {
+    let harness = Harness::with_clock(ManualClock::at(now));
+    let deadline = left.map(|left| harness.deadline_in(Duration::from_millis(left)));
+    let deadline = deadline.unwrap_or(Deadline::Inherited);
+    let handler = async |run| {
+        harness.pass(took);
+        Ok(run)
     };
-    assert!(matches!(
-        ready(store.update(&id, &change, &condition)),
-        StoreReply::Applied { .. }
-    ));
-    let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(WriteResult::APPLIED));
-    assert!(
-        matches!(&effect, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)),
-        "{effect:?}"
-    );
+    let process = harness.backend.clone();
+    let call = harness.call_in(process, deadline, charge, order(), handler);
+    assert_eq!(end(ready(call)), Ran(1));
+    harness
 }
 
-/// Returns what a duplicate does at `now` if its claim is refused by `existing`.
-fn duplicate(existing: &Record, now: i64, policy: Policy) -> Effect {
-    let at = EpochMillis::new(now);
-    let (attempt, _look) = Attempt::begin(call(2, now, None, policy));
-    let (attempt, effect) = attempt.step(at, Input::Local(None));
-    let Effect::Write(Write::Put(_), condition) = effect else {
-        panic!("expected a claim, not {effect:?}");
-    };
-    if condition.holds(Some(existing)) {
-        return attempt.step(at, Input::Written(WriteResult::APPLIED)).1;
-    }
-    let existing = Some(existing.clone());
-    attempt
-        .step(
-            at,
-            Input::Written(WriteResult::ConditionFailed {
-                existing,
-                maybe_applied: false,
-            }),
-        )
-        .1
-}
-
-fn only_record(store: &MemoryStore) -> Record {
-    store.record(&RecordId::new("shop#1")).unwrap()
+/// Makes a call in another process at this time.
+fn duplicate(harness: &Harness, charge: &Operation, at: i64) -> End<usize> {
+    harness.clock.set(at);
+    let (process, deadline) = (harness.another_process(), Deadline::Inherited);
+    let call = harness.call_in(process, deadline, charge, order(), async |run| Ok(run));
+    end(ready(call))
 }
 
 proptest! {
@@ -241,9 +198,7 @@ proptest! {
 
     #[test]
     fn a_claim_lives_through_its_lease_to_the_millisecond(now in now(), left in left(), policy in policy()) {
-        let store = MemoryStore::new();
-        claim(&store, call(1, now, left, policy.clone()), now);
-        let record = only_record(&store);
+        let (_, record) = first_call(&charge(&policy), now, left, 0).puts().remove(0);
         let lease_end = *record.in_progress_expiration.value().unwrap();
         let expiration = *record.expiration.value().unwrap();
         let lasts = left.map_or(policy.lease, Duration::from_millis);
@@ -257,7 +212,8 @@ proptest! {
             prop_assert!(!claimable(at, policy.on_timeout).holds(Some(&record)), "at {}", at);
         }
         if let Some(after) = lease_end.get().checked_add(1) {
-            let judged = classify(&record, EpochMillis::new(after), &call(2, after, None, policy.clone()));
+            let other = terms(OwnerToken::from_bytes([2; 16]), policy.clone());
+            let judged = classify(&record, EpochMillis::new(after), &other);
             let expected = match policy.on_timeout {
                 OnTimeout::Hold => RecordState::Unresolved,
                 _ => RecordState::Claimable,
@@ -270,24 +226,21 @@ proptest! {
     fn a_response_is_replayed_through_the_last_second_of_its_window_and_no_longer(
         now in now(),
         left in left(),
-        took in 0..900_000_i64,
+        took in 0..900_000_u64,
         policy in policy(),
     ) {
-        let store = MemoryStore::new();
-        let attempt = claim(&store, call(1, now, left, policy.clone()), now);
-        let done = now + took;
-        complete(&store, attempt, done);
-        let record = only_record(&store);
+        let charge = charge(&policy);
+        let harness = first_call(&charge, now, left, took);
+        let (done, record) = (harness.now().get(), harness.record(&charge, &json!(7)));
         let end = record.expiration.value().unwrap().get();
         prop_assert_eq!(EpochSeconds::new(end), EpochMillis::new(done).floor_to_seconds().plus(policy.expires_after));
 
         let last = end.saturating_mul(1_000).saturating_add(999);
         for at in [done, done + (last - done) / 2, last] {
-            let outcome = duplicate(&record, at, policy.clone());
-            prop_assert!(matches!(outcome, Effect::Finish(CallEnd { resolution: Resolution::Replay { .. }, .. })), "{:?} at {}", outcome, at);
+            prop_assert_eq!(duplicate(&harness, &charge, at), Replayed(1), "at {}", at);
         }
         if let Some(after) = last.checked_add(1) {
-            prop_assert_eq!(duplicate(&record, after, policy), Effect::Run);
+            prop_assert_eq!(duplicate(&harness, &charge, after), Ran(2));
         }
     }
 
