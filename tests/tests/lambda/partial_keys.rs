@@ -10,11 +10,8 @@ use idempotency_lambda::{
 use idempotency_tests::{Harness, ours};
 use serde_json::{Value, json};
 
+use crate::event;
 use crate::outcome_events::recorded;
-
-fn event(payload: Value) -> LambdaEvent<Value> {
-    LambdaEvent::new(payload, Default::default())
-}
 
 fn donation(amount: u32) -> LambdaEvent<Value> {
     event(json!({ "user_id": "u-secret", "order_id": null, "amount": amount }))

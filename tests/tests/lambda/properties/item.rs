@@ -16,7 +16,7 @@ use idempotency_core::protocol::{CallTerms, RecordState, classify};
 use idempotency_core::record::{
     Attribute, Field, OwnerToken, Record, RecordId, Status, StoredEvent,
 };
-use idempotency_core::store::{Change, MemoryStore, StoreReply};
+use idempotency_core::store::{Change, MemoryStore, StoreReply, Write};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_testkit::store::StoreExt;
@@ -166,23 +166,17 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
     result.unwrap();
 }
 
-#[derive(Clone, Debug)]
-enum Request {
-    Put(Record),
-    Update(Record, Vec<Attribute>),
-    Delete,
-}
-
-fn request() -> impl Strategy<Value = Request> {
+fn write() -> impl Strategy<Value = Write> {
+    let change = (record(), vec(attribute(), 0..3));
     prop_oneof![
-        3 => record().prop_map(Request::Put),
-        3 => (record(), vec(attribute(), 0..3)).prop_map(|(set, remove)| Request::Update(set, remove)),
-        1 => Just(Request::Delete),
+        3 => record().prop_map(Write::Put),
+        3 => change.prop_map(|(set, remove)| Write::Update(Change { set, remove })),
+        1 => Just(Write::Delete),
     ]
 }
 
 /// Returns a record after an update.
-fn updated(mut record: Record, set: &Record, remove: &[Attribute]) -> Record {
+fn updated(mut record: Record, Change { set, remove }: &Change) -> Record {
     fn change<T: Clone>(field: &mut Field<T>, set: &Field<T>) {
         if set.value().is_some() {
             *field = set.clone();
@@ -220,47 +214,29 @@ fn updated(mut record: Record, set: &Record, remove: &[Attribute]) -> Record {
     record
 }
 
-fn written(
-    store: &MemoryStore,
-    id: &RecordId,
-    request: &Request,
-    condition: &Condition,
-) -> StoreReply {
-    match request {
-        Request::Put(record) => ready(store.put(id, record, condition)),
-        Request::Update(set, remove) => {
-            let change = Change {
-                set: set.clone(),
-                remove: remove.clone(),
-            };
-            ready(store.update(id, &change, condition))
-        }
-        Request::Delete => ready(store.delete(id, condition)),
-    }
-}
-
 proptest! {
     #![proptest_config(cases(500))]
 
     #[test]
     fn a_write_is_applied_completely_if_its_condition_holds_and_otherwise_returns_the_record(
-        requests in vec((0..2_u8, request(), condition()), 1..12),
+        writes in vec((0..2_u8, write(), condition()), 1..12),
     ) {
         let store = MemoryStore::new();
         let mut expected: HashMap<RecordId, Record> = HashMap::new();
-        for (key, request, condition) in requests {
+        for (key, write, condition) in writes {
             let id = RecordId::new(format!("shop#{key}"));
             let before = expected.get(&id).cloned();
-            match written(&store, &id, &request, &condition) {
+            match ready(store.write(&id, write.clone(), &condition)) {
                 StoreReply::Applied { .. } => {
                     prop_assert!(condition.holds(before.as_ref()));
-                    match &request {
-                        Request::Put(record) => drop(expected.insert(id.clone(), record.clone())),
-                        Request::Update(set, remove) => {
-                            let record = updated(before.unwrap_or_default(), set, remove);
+                    match write {
+                        Write::Put(record) => drop(expected.insert(id.clone(), record)),
+                        Write::Update(change) => {
+                            let record = updated(before.unwrap_or_default(), &change);
                             expected.insert(id.clone(), record);
                         }
-                        Request::Delete => drop(expected.remove(&id)),
+                        Write::Delete => drop(expected.remove(&id)),
+                        Write::Step { .. } => unreachable!("no step is written"),
                     }
                 }
                 StoreReply::ConditionFailed { existing, maybe_applied, .. } => {

@@ -422,11 +422,12 @@ proptest! {
         tree in tree(),
         seed: u64,
         at in any::<prop::sample::Index>(),
-        byte: u8,
+        byte in prop_oneof![any::<u8>(), b' '..=b'~'],
+        is_inserted: bool,
     ) {
         let mut bytes = tree.text(seed).into_bytes();
         let at = at.index(bytes.len());
-        bytes[at] = byte;
+        bytes.splice(at..at + usize::from(!is_inserted), [byte]);
         check_event(&String::from_utf8_lossy(&bytes))?;
         check_event(&String::from_utf8_lossy(&bytes[..at]))?;
     }
