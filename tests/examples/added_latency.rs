@@ -22,38 +22,24 @@ use serde_json::json;
 /// The table's name.
 const TABLE: &str = "idempotency";
 
-/// Injects a fault into the claim or the completion of a call.
-type Inject = fn(&EmbeddedDynamoDb);
+type Ends = fn(FaultBuilder) -> Fault;
 
-fn throttled(database: &EmbeddedDynamoDb, action: &str, times: usize) {
-    database.inject(Fault::on(action).times(times).throttle());
-}
+const CLAIM: &str = "PutItem";
+const COMPLETION: &str = "UpdateItem";
+const THROTTLED: Ends = FaultBuilder::throttle;
+const REFUSED: Ends = FaultBuilder::drop_request;
+const LOST: Ends = FaultBuilder::drop_reply;
 
-fn first(action: &str) -> FaultBuilder {
-    Fault::on(action)
-}
-
-const LINES: [(&str, Inject); 8] = [
-    ("no fault", |_| {}),
-    ("claim throttled once", |db| throttled(db, "PutItem", 1)),
-    ("claim throttled three times", |db| {
-        throttled(db, "PutItem", 3)
-    }),
-    ("completion throttled once", |db| {
-        throttled(db, "UpdateItem", 1)
-    }),
-    ("completion throttled three times", |db| {
-        throttled(db, "UpdateItem", 3);
-    }),
-    ("connection of the claim reset", |db| {
-        db.inject(first("PutItem").drop_request());
-    }),
-    ("reply to the claim lost", |db| {
-        db.inject(first("PutItem").drop_reply());
-    }),
-    ("claim accepted, no reply, once", |db| {
-        db.inject(first("PutItem").hold());
-    }),
+/// What goes wrong in a call: which request fails, how often, and how.
+const LINES: [(&str, &str, usize, Ends); 8] = [
+    ("no fault", CLAIM, 0, THROTTLED),
+    ("claim throttled once", CLAIM, 1, THROTTLED),
+    ("claim throttled three times", CLAIM, 3, THROTTLED),
+    ("completion throttled once", COMPLETION, 1, THROTTLED),
+    ("completion throttled three times", COMPLETION, 3, THROTTLED),
+    ("connection of the claim reset", CLAIM, 1, REFUSED),
+    ("reply to the claim lost", CLAIM, 1, LOST),
+    ("claim accepted, no reply, once", CLAIM, 1, |on| on.hold()),
 ];
 
 #[tokio::main]
@@ -71,17 +57,17 @@ async fn main() -> Result<(), BoxError> {
     println!("|---|---|---|---|---|");
     let mut orders = 0;
     let mut usual = [0.0; 2];
-    for (line, (name, inject)) in LINES.into_iter().enumerate() {
+    for (line, (name, request, times, ends)) in LINES.into_iter().enumerate() {
         let mut columns = String::new();
         for (setting, usual) in usual.iter_mut().enumerate() {
             // The SDK keeps one retry quota per region.
             let region = Region::new(format!("measured-{line}-{setting}"));
             let backend = backend(&database, region, setting == 0)?;
-            let (mut times, mut failed) = (Vec::new(), 0);
+            let (mut took, mut failed) = (Vec::new(), 0);
             for call in 0..=calls {
                 orders += 1;
-                if call > 0 {
-                    inject(&database);
+                if call > 0 && times > 0 {
+                    database.inject(ends(Fault::on(request).times(times)));
                 }
                 let payload = json!({ "order": orders });
                 let begun = Instant::now();
@@ -89,16 +75,16 @@ async fn main() -> Result<(), BoxError> {
                     Ok::<_, BoxError>(1)
                 });
                 let outcome = with_backend(backend.clone(), run).await;
-                let took = begun.elapsed();
+                let elapsed = begun.elapsed();
                 database.clear_faults();
                 database.clear_requests();
                 // The first call opens the connection.
                 if call > 0 {
-                    times.push(took);
+                    took.push(elapsed);
                     failed += usize::from(outcome.is_err());
                 }
             }
-            let median = median(times);
+            let median = median(took);
             if line == 0 {
                 *usual = median;
                 columns += &format!(" {median:.1} in total | {failed} |");

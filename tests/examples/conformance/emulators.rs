@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, TimeToLiveSpecification};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ConsumedCapacity, ReturnConsumedCapacity, TimeToLiveSpecification,
+};
 use idempotency_lambda::BoxError;
 
 /// The largest size of the attribute `data` in an item, in bytes.
@@ -39,165 +41,116 @@ where
 fn puts(client: &Client, table: &str) -> Vec<(&'static str, PutItemFluentBuilder)> {
     let put = || client.put_item().table_name(table).item("id", text("a"));
     let on = |condition: &str| put().condition_expression(condition);
+    let valued = |condition, value| on(condition).expression_attribute_values(":v", value);
+    let than = |value| valued("id < :v", value);
     let with = |name: &str, value| put().item(name, value);
+    let data = |bytes| with("data", text("x".repeat(bytes)));
+    let digits = |digits| with("n", number(&"1".repeat(digits)));
     let key = |id| client.put_item().table_name(table).item("id", id);
-    let exists = "attribute_exists(id)";
+    let (exists, missing) = ("attribute_exists(id)", "attribute_not_exists(id)");
+    let long = [exists; 200].join(" AND ");
+    let long_name = "n".repeat(64 * 1024);
+    let unused_name = on(exists).expression_attribute_names("#n", "n");
+    let no_names = on(exists).set_expression_attribute_names(Some(HashMap::new()));
+    let no_values = on(exists).set_expression_attribute_values(Some(HashMap::new()));
+    let not_null = AttributeValue::Null(false);
+    let no_key = client.put_item().table_name(table).item("data", text("x"));
     vec![
         ("a condition that holds", on(exists)),
-        (
-            "a condition that does not hold",
-            on("attribute_not_exists(id)"),
-        ),
+        ("a condition that does not hold", on(missing)),
         ("an empty condition", on("")),
-        (
-            "a reserved word",
-            on("status = :v").expression_attribute_values(":v", text("x")),
-        ),
+        ("a reserved word", valued("status = :v", text("x"))),
         ("doubled parentheses", on("((attribute_exists(id)))")),
-        (
-            "a condition of more than 4 KB",
-            on(&[exists; 200].join(" AND ")),
-        ),
-        (
-            "an unused name",
-            on(exists).expression_attribute_names("#n", "n"),
-        ),
-        (
-            "an unused value",
-            on(exists).expression_attribute_values(":v", text("x")),
-        ),
-        (
-            "an empty map of names",
-            on(exists).set_expression_attribute_names(Some(HashMap::new())),
-        ),
-        (
-            "an empty map of values",
-            on(exists).set_expression_attribute_values(Some(HashMap::new())),
-        ),
-        (
-            "`<` with a text and a number",
-            on("id < :v").expression_attribute_values(":v", number("1")),
-        ),
-        (
-            "`<` with a truth value",
-            on("id < :v").expression_attribute_values(":v", AttributeValue::Bool(true)),
-        ),
-        (
-            "`<` with null",
-            on("id < :v").expression_attribute_values(":v", AttributeValue::Null(true)),
-        ),
+        ("a condition of more than 4 KB", on(&long)),
+        ("an unused name", unused_name),
+        ("an unused value", valued(exists, text("x"))),
+        ("an empty map of names", no_names),
+        ("an empty map of values", no_values),
+        ("`<` with a text and a number", than(number("1"))),
+        ("`<` with a truth value", than(AttributeValue::Bool(true))),
+        ("`<` with null", than(AttributeValue::Null(true))),
         ("an empty key", key(text(""))),
         ("a key of 2048 bytes", key(text("k".repeat(2048)))),
         ("a key of 2049 bytes", key(text("k".repeat(2049)))),
         ("a key of another type", key(number("1"))),
-        (
-            "no key",
-            client.put_item().table_name(table).item("data", text("x")),
-        ),
-        ("an empty text", with("data", text(""))),
-        ("38 digits", with("n", number(&"1".repeat(38)))),
-        ("39 digits", with("n", number(&"1".repeat(39)))),
+        ("no key", no_key),
+        ("an empty text", data(0)),
+        ("38 digits", digits(38)),
+        ("39 digits", digits(39)),
         ("a number of 1e125", with("n", number("1e125"))),
         ("a number of 1e126", with("n", number("1e126"))),
         ("a number that is not one", with("n", number("NaN"))),
         ("32 levels", with("n", nested(31))),
         ("34 levels", with("n", nested(33))),
-        (
-            "a null that is false",
-            with("n", AttributeValue::Null(false)),
-        ),
-        ("an item of 400 KB", with("data", text("x".repeat(ROOM)))),
-        (
-            "an item of 400 KB and a byte",
-            with("data", text("x".repeat(ROOM + 1))),
-        ),
-        (
-            "an attribute's name of 64 KB",
-            with(&"n".repeat(64 * 1024), text("x")),
-        ),
+        ("a null that is false", with("n", not_null)),
+        ("an item of 400 KB", data(ROOM)),
+        ("an item of 400 KB and a byte", data(ROOM + 1)),
+        ("an attribute's name of 64 KB", with(&long_name, text("x"))),
     ]
 }
 
 /// Returns the reply of a database to each request, with a description of the request.
 async fn replies(client: &Client, table: &str) -> Vec<(&'static str, String)> {
+    let applied = || "applied".to_owned();
+    let put = |id: &str| client.put_item().table_name(table).item("id", text(id));
+    let get = |id: &str| client.get_item().table_name(table).key("id", text(id));
     let mut replies = Vec::new();
-    let first = client.put_item().table_name(table).item("id", text("a"));
-    replies.push(("a put", reply(first.send().await, |_| String::new())));
+    let first = put("a").send().await;
+    replies.push(("a put", reply(first, |_| String::new())));
     for (name, put) in puts(client, table) {
-        replies.push((name, reply(put.send().await, |_| "applied".to_owned())));
+        replies.push((name, reply(put.send().await, |_| applied())));
     }
-    let units = |capacity: Option<aws_sdk_dynamodb::types::ConsumedCapacity>| {
-        format!(
-            "{:?}",
-            capacity.and_then(|capacity| capacity.capacity_units)
-        )
+    let units = |capacity: Option<ConsumedCapacity>| {
+        let units = capacity.and_then(|capacity| capacity.capacity_units);
+        format!("{units:?}")
     };
+    let total = ReturnConsumedCapacity::Total;
     for bytes in [900, 1_100] {
-        let put = client.put_item().table_name(table).item("id", text("b"));
-        let put = put.item("data", text("x".repeat(bytes)));
-        let put = put.return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let put = reply(put.send().await, |output| units(output.consumed_capacity));
+        let put = put("b").item("data", text("x".repeat(bytes)));
+        let put = put.return_consumed_capacity(total.clone()).send().await;
+        let put = reply(put, |output| units(output.consumed_capacity));
         replies.push(("the capacity of a put", put));
     }
     for consistent in [false, true] {
-        let get = client.get_item().table_name(table).key("id", text("b"));
-        let get = get.consistent_read(consistent);
-        let get = get.return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let get = reply(get.send().await, |output| units(output.consumed_capacity));
+        let get = get("b").consistent_read(consistent);
+        let get = get.return_consumed_capacity(total.clone()).send().await;
+        let get = reply(get, |output| units(output.consumed_capacity));
         replies.push(("the capacity of a read", get));
     }
-    let forms = [
-        "1.50",
-        "007",
-        "1E3",
-        "-0",
-        "0.0000001",
-        "+5",
-        "100000000000000000000",
-    ];
-    for form in forms {
-        let put = client.put_item().table_name(table).item("id", text("n"));
-        let put = reply(put.item("n", number(form)).send().await, |_| {
-            "applied".to_owned()
-        });
-        let get = client
-            .get_item()
-            .table_name(table)
-            .key("id", text("n"))
-            .consistent_read(true);
-        let get = reply(get.send().await, |output| {
+    for form in "1.50 007 1E3 -0 0.0000001 +5 100000000000000000000".split(' ') {
+        let put = put("n").item("n", number(form)).send().await;
+        let put = reply(put, |_| applied());
+        let get = get("n").consistent_read(true).send().await;
+        let get = reply(get, |output| {
             format!("{:?}", output.item.and_then(|item| item.get("n").cloned()))
         });
         replies.push(("how numbers are kept", format!("{put} {get}")));
     }
-    for (name, expression) in [
-        ("an update of the key", Some("SET id = :v")),
-        ("an attribute set and removed", Some("SET n = :v REMOVE n")),
-        ("an empty update", Some("")),
-        ("no update", None),
+    let update = || client.update_item().table_name(table).key("id", text("u"));
+    let valued = |changes: &str| {
+        let update = update().update_expression(changes);
+        update.expression_attribute_values(":v", text("x"))
+    };
+    for (name, update) in [
+        ("an update of the key", valued("SET id = :v")),
+        (
+            "an attribute set and removed",
+            valued("SET n = :v REMOVE n"),
+        ),
+        ("an empty update", update().update_expression("")),
+        ("no update", update()),
     ] {
-        let update = client.update_item().table_name(table).key("id", text("u"));
-        let update = update.set_update_expression(expression.map(str::to_owned));
-        let update = match expression {
-            Some(text_) if text_.contains(":v") => {
-                update.expression_attribute_values(":v", text("x"))
-            }
-            _ => update,
-        };
-        replies.push((name, reply(update.send().await, |_| "applied".to_owned())));
+        replies.push((name, reply(update.send().await, |_| applied())));
     }
-    let nowhere = client.get_item().table_name("nowhere").key("id", text("a"));
-    replies.push((
-        "a missing table",
-        reply(nowhere.send().await, |_| String::new()),
-    ));
+    let nowhere = get("a").table_name("nowhere").send().await;
+    replies.push(("a missing table", reply(nowhere, |_| String::new())));
     for name in ["TTL switched on", "TTL switched on again"] {
         let ttl = TimeToLiveSpecification::builder()
             .attribute_name("expiration")
             .enabled(true);
         let update = client.update_time_to_live().table_name(table);
         let update = update.set_time_to_live_specification(ttl.build().ok());
-        replies.push((name, reply(update.send().await, |_| "applied".to_owned())));
+        replies.push((name, reply(update.send().await, |_| applied())));
     }
     replies
 }

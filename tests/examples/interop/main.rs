@@ -3,6 +3,8 @@
 //! This program starts a DynamoDB, runs the Rust function itself, and starts a Python process for the other one
 //! (`tests/interop/handler.py`). It controls both handlers, so that no case waits for time to pass.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod cases;
 mod python;
 mod rust;
@@ -10,11 +12,11 @@ mod settings;
 mod steps;
 mod takeover;
 
-use std::process::ExitCode;
-
-use idempotency_lambda::BoxError;
+use idempotency_lambda::OperationBuilder;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_tests::End;
 use python::Python;
+use rust::Rust;
 use serde_json::{Value, json};
 
 /// The database and the Python process that all cases share.
@@ -25,23 +27,26 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    async fn start() -> Result<Self, BoxError> {
-        let database = EmbeddedDynamoDb::start().await?;
+    async fn start() -> Self {
+        let database = EmbeddedDynamoDb::start().await.unwrap();
+        let composite = TableSpec::new("composite").partition_key("pk");
         for table in [
             TableSpec::new("idempotency"),
-            TableSpec::new("composite")
-                .partition_key("pk")
-                .with_sort_key("sk"),
+            composite.with_sort_key("sk"),
             TableSpec::new("renamed").partition_key("key").ttl("ttl"),
         ] {
-            database.create_table(table).await?;
+            database.create_table(table).await.unwrap();
         }
-        let python = Python::start(&database)?;
-        Ok(Self {
+        Self {
+            python: Python::start(&database),
             database,
-            python,
             orders: 0,
-        })
+        }
+    }
+
+    /// Returns a Rust process on the table `idempotency`.
+    pub(crate) fn rust(&self, operation: OperationBuilder) -> Rust {
+        Rust::start(&self.database, operation)
     }
 
     /// Returns a new order.
@@ -51,17 +56,23 @@ impl Harness {
     }
 }
 
+/// Returns the end of a Rust call whose handler failed.
+pub(crate) fn declined() -> End<Value> {
+    End::Failed("declined".to_owned())
+}
+
 macro_rules! play {
     ($harness:ident: $($title:literal => $case:path,)+) => {
         $(
-            $case(&mut $harness).await.map_err(|error| format!("{}: {error}", $title))?;
-            println!("ok  {}", $title);
+            println!("{}", $title);
+            $case(&mut $harness).await;
         )+
     };
 }
 
-async fn play() -> Result<(), BoxError> {
-    let mut harness = Harness::start().await?;
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut harness = Harness::start().await;
     play! { harness:
         "Python first, then Rust: the same response" => cases::python_first,
         "Rust first, then Python: the same response" => cases::rust_first,
@@ -91,17 +102,5 @@ async fn play() -> Result<(), BoxError> {
         "a response too large for Rust to store: Python replays None" => settings::large_response,
         "a compressed or split response: Rust replays it, Python fails" => settings::large_forms,
         "a Python response that is not JSON: Rust reports a corrupt record" => settings::not_json,
-    }
-    Ok(())
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    match play().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("FAILED: {error}");
-            ExitCode::FAILURE
-        }
     }
 }

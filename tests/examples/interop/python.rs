@@ -3,12 +3,14 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const HANDLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/interop/handler.py");
+
+/// The exception while another call runs.
+pub(crate) const IN_PROGRESS: &str = "IdempotencyAlreadyInProgressError";
 
 /// The process. It is killed on drop, as Lambda kills it at a timeout.
 pub(crate) struct Python {
@@ -38,9 +40,9 @@ pub(crate) enum Said {
     Raised(String),
 }
 
-impl Call {
+impl From<&Value> for Call {
     /// Returns a call with 30 s left, of the operation that `crate::rust` protects.
-    pub(crate) fn of(event: &Value) -> Self {
+    fn from(event: &Value) -> Self {
         Self {
             event: event.clone(),
             remaining_ms: json!(30_000),
@@ -52,7 +54,9 @@ impl Call {
             layer: json!({ "table_name": "idempotency" }),
         }
     }
+}
 
+impl Call {
     /// Sets the remaining time in milliseconds.
     pub(crate) fn remaining(mut self, milliseconds: u64) -> Self {
         self.remaining_ms = milliseconds.into();
@@ -79,7 +83,7 @@ impl Call {
 }
 
 impl Python {
-    pub(crate) fn start(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
+    pub(crate) fn start(database: &EmbeddedDynamoDb) -> Self {
         let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
         let environment = database.environment();
         let region = environment.iter().find(|(name, _)| name == "AWS_REGION");
@@ -95,10 +99,10 @@ impl Python {
             .env("PYTHONWARNINGS", "ignore")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .spawn()?;
-        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err("the process has no pipes".into());
-        };
+            .spawn()
+            .unwrap();
+        let input = process.stdin.take().unwrap();
+        let output = process.stdout.take().unwrap();
         let (sender, lines) = unbounded_channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -107,15 +111,16 @@ impl Python {
                 }
             }
         });
-        Ok(Self {
+        Self {
             process,
             input,
             lines,
-        })
+        }
     }
 
     /// Starts a call. Returns `Running`, or the result if the handler does not run.
-    pub(crate) async fn begin(&mut self, call: Call) -> Result<Said, BoxError> {
+    pub(crate) async fn begin(&mut self, call: impl Into<Call>) -> Said {
+        let call = call.into();
         self.instruct(&json!({
             "event": call.event,
             "remaining_ms": call.remaining_ms,
@@ -126,33 +131,49 @@ impl Python {
         .await
     }
 
-    /// Makes the running handler return this. Returns the result of the call.
-    pub(crate) async fn finish(&mut self, response: &Value) -> Result<Said, BoxError> {
-        self.instruct(&json!({ "return": response })).await
+    /// Starts a call and checks that its handler runs.
+    pub(crate) async fn begins(&mut self, call: impl Into<Call>) {
+        assert_eq!(self.begin(call).await, Said::Running);
+    }
+
+    /// Makes the running handler return this, and checks that it is the result of the call.
+    pub(crate) async fn finishes(&mut self, response: &Value) {
+        let said = self.instruct(&json!({ "return": response })).await;
+        assert_eq!(said, Said::Returned(response.clone()));
+    }
+
+    /// Makes the running handler fail.
+    pub(crate) async fn fails(&mut self) {
+        let said = self.instruct(&json!({ "raise": "declined" })).await;
+        assert_eq!(said, Said::Raised("Declined".to_owned()));
+    }
+
+    /// Makes a call and checks that it runs and returns this.
+    pub(crate) async fn runs(&mut self, call: impl Into<Call>, response: &Value) {
+        self.begins(call).await;
+        self.finishes(response).await;
+    }
+
+    /// Makes a call and checks that it replays this.
+    pub(crate) async fn replays(&mut self, call: impl Into<Call>, response: &Value) {
+        assert_eq!(self.begin(call).await, Said::Returned(response.clone()));
+    }
+
+    /// Makes a call and checks that it raises an exception of this class without a run.
+    pub(crate) async fn refuses(&mut self, call: impl Into<Call>, class: &str) {
+        assert_eq!(self.begin(call).await, Said::Raised(class.to_owned()));
     }
 
     /// Sends an instruction to the process. Returns what it reports next.
-    pub(crate) async fn instruct(&mut self, line: &Value) -> Result<Said, BoxError> {
-        writeln!(self.input, "{line}")?;
-        self.input.flush()?;
-        let line = self.lines.recv().await.ok_or("the Python process ended")?;
-        let mut said: Value = serde_json::from_str(&line)?;
-        Ok(match said["raised"].as_str() {
+    pub(crate) async fn instruct(&mut self, line: &Value) -> Said {
+        writeln!(self.input, "{line}").unwrap();
+        self.input.flush().unwrap();
+        let line = self.lines.recv().await.expect("the Python process ended");
+        let mut said: Value = serde_json::from_str(&line).unwrap();
+        match said["raised"].as_str() {
             Some(class) => Said::Raised(class.to_owned()),
             None if said["running"] == true => Said::Running,
             None => Said::Returned(said["returned"].take()),
-        })
-    }
-
-    /// Makes a call whose handler returns this if it runs. Returns the result and whether the handler ran.
-    pub(crate) async fn call(
-        &mut self,
-        call: Call,
-        response: &Value,
-    ) -> Result<(Said, bool), BoxError> {
-        match self.begin(call).await? {
-            Said::Running => Ok((self.finish(response).await?, true)),
-            ended => Ok((ended, false)),
         }
     }
 }

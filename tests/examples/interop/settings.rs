@@ -1,52 +1,59 @@
 //! Other tables, other settings and unusual responses.
 
-use idempotency_lambda::{BoxError, ErrorKind, HashAlgorithm};
+use idempotency_dynamodb::AttributeNames;
+use idempotency_lambda::{ErrorKind, HashAlgorithm};
+use idempotency_tests::End;
 use serde_json::{Value, json};
 
 use crate::Harness;
-use crate::python::{Call, Said};
-use crate::rust::{CallResult, Rust, charge};
+use crate::python::Call;
+use crate::rust::{Rust, charge};
 
 /// Checks that each of the two runs one order and replays the other's.
-async fn both_ways(
-    harness: &mut Harness,
-    rust: &Rust,
-    call: impl Fn(&Value) -> Call,
-) -> Result<(), BoxError> {
+async fn both_ways(harness: &mut Harness, rust: &Rust, call: impl Fn(Call) -> Call) {
+    let call = |order: &Value| call(order.into());
     let (by_python, by_rust) = (json!("Python"), json!("Rust"));
     let order = harness.order();
-    let ran = harness.python.call(call(&order), &by_python).await?;
-    assert_eq!(ran, (Said::Returned(by_python.clone()), true));
-    let given = rust.call_returning(&order, &by_rust).await?;
-    assert_eq!(given, CallResult::Replayed(by_python.clone()));
+    harness.python.runs(call(&order), &by_python).await;
+    rust.replays(&order, &by_python).await;
 
     let order = harness.order();
-    let ran = rust.call_returning(&order, &by_rust).await?;
-    assert_eq!(ran, CallResult::Ran(by_rust.clone()));
-    let given = harness.python.call(call(&order), &by_python).await?;
-    assert_eq!(given, (Said::Returned(by_rust.clone()), false));
+    rust.runs(&order, &by_rust).await;
+    harness.python.replays(call(&order), &by_rust).await;
 
     let order = harness.order();
-    assert_eq!(harness.python.begin(call(&order)).await?, Said::Running);
-    let refused = rust.call_returning(&order, &by_rust).await?;
-    assert_eq!(refused, CallResult::Refused(ErrorKind::AlreadyInProgress));
-    harness.python.finish(&by_python).await?;
-    Ok(())
+    harness.python.begins(call(&order)).await;
+    rust.refuses(&order, ErrorKind::AlreadyInProgress).await;
+    harness.python.finishes(&by_python).await;
 }
 
-pub(crate) async fn composite_keys(harness: &mut Harness) -> Result<(), BoxError> {
-    let rust = Rust::composite(&harness.database)?;
+pub(crate) async fn composite_keys(harness: &mut Harness) {
+    let rust = Rust::start_with(&harness.database, charge(), |store| {
+        let mut names = AttributeNames::default();
+        names.key = "pk".to_owned();
+        let store = store.table("composite").names(names);
+        store.composite_key("sk", "payments")
+    });
     let layer = json!({
         "table_name": "composite",
         "key_attr": "pk",
         "sort_key_attr": "sk",
         "static_pk_value": "payments",
     });
-    both_ways(harness, &rust, |order| Call::of(order).layer(layer.clone())).await
+    both_ways(harness, &rust, |call| call.layer(layer.clone())).await
 }
 
-pub(crate) async fn renamed_attributes(harness: &mut Harness) -> Result<(), BoxError> {
-    let rust = Rust::renamed(&harness.database)?;
+pub(crate) async fn renamed_attributes(harness: &mut Harness) {
+    let rust = Rust::start_with(&harness.database, charge(), |store| {
+        let mut names = AttributeNames::default();
+        names.key = "key".to_owned();
+        names.expiration = "ttl".to_owned();
+        names.in_progress_expiration = "lease".to_owned();
+        names.status = "state".to_owned();
+        names.data = "response".to_owned();
+        names.validation = "fingerprint".to_owned();
+        store.table("renamed").names(names)
+    });
     let layer = json!({
         "table_name": "renamed",
         "key_attr": "key",
@@ -56,71 +63,49 @@ pub(crate) async fn renamed_attributes(harness: &mut Harness) -> Result<(), BoxE
         "data_attr": "response",
         "validation_key_attr": "fingerprint",
     });
-    both_ways(harness, &rust, |order| Call::of(order).layer(layer.clone())).await
+    both_ways(harness, &rust, |call| call.layer(layer.clone())).await
 }
 
-pub(crate) async fn another_digest(harness: &mut Harness) -> Result<(), BoxError> {
-    let rust = Rust::start(&harness.database, charge().hash(HashAlgorithm::Sha256))?;
-    let sha256 = json!("sha256");
-    both_ways(harness, &rust, |order| {
-        Call::of(order).config("hash_function", sha256.clone())
-    })
-    .await
+pub(crate) async fn another_digest(harness: &mut Harness) {
+    let rust = harness.rust(charge().hash(HashAlgorithm::Sha256));
+    let sha256 = |call: Call| call.config("hash_function", json!("sha256"));
+    both_ways(harness, &rust, sha256).await
 }
 
-pub(crate) async fn falsy_responses(harness: &mut Harness) -> Result<(), BoxError> {
-    let rust = Rust::start(&harness.database, charge())?;
+pub(crate) async fn falsy_responses(harness: &mut Harness) {
+    let rust = harness.rust(charge());
     for response in [json!(0), json!(false), json!(""), json!([]), json!({})] {
         let order = harness.order();
-        harness.python.call(Call::of(&order), &response).await?;
-        let given = rust.call_returning(&order, &json!("Rust")).await?;
-        assert_eq!(given, CallResult::Replayed(response.clone()));
+        harness.python.runs(&order, &response).await;
+        rust.replays(&order, &response).await;
 
         let order = harness.order();
-        rust.call_returning(&order, &response).await?;
-        let given = harness
-            .python
-            .call(Call::of(&order), &json!("Python"))
-            .await?;
-        assert_eq!(given, (Said::Returned(Value::Null), false));
+        rust.runs(&order, &response).await;
+        harness.python.replays(&order, &Value::Null).await;
     }
-    Ok(())
 }
 
-pub(crate) async fn large_response(harness: &mut Harness) -> Result<(), BoxError> {
+pub(crate) async fn large_response(harness: &mut Harness) {
     let order = harness.order();
-    let rust = Rust::without_large_forms(&harness.database)?;
+    let rust = Rust::start_with(&harness.database, charge(), |store| {
+        store.compress_above(None).split_large_responses(false)
+    });
     let large = json!("x".repeat(410 * 1024));
-    assert_eq!(
-        rust.call_returning(&order, &large).await?,
-        CallResult::Ran(large)
-    );
-    let refused = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(refused, CallResult::Refused(ErrorKind::ResponseUnavailable));
-    let given = harness
-        .python
-        .call(Call::of(&order), &json!("Python"))
-        .await?;
-    assert_eq!(given, (Said::Returned(Value::Null), false));
-    Ok(())
+    let ended = rust.call_returning(&order, &large).await;
+    assert_eq!(ended, End::NotStored(large));
+    rust.refuses(&order, ErrorKind::ResponseUnavailable).await;
+    harness.python.replays(&order, &Value::Null).await;
 }
 
 /// Checks a response that is compressed, and one that is compressed and split.
-pub(crate) async fn large_forms(harness: &mut Harness) -> Result<(), BoxError> {
-    let rust = Rust::start(&harness.database, charge())?;
+pub(crate) async fn large_forms(harness: &mut Harness) {
+    let rust = harness.rust(charge());
     for large in [json!("x".repeat(20 * 1024)), json!(noise(800 * 1024))] {
         let order = harness.order();
-        let ran = rust.call_returning(&order, &large).await?;
-        assert_eq!(ran, CallResult::Ran(large.clone()));
-        let given = rust.call_returning(&order, &json!("Rust")).await?;
-        assert_eq!(given, CallResult::Replayed(large));
-        let failed = harness
-            .python
-            .call(Call::of(&order), &json!("Python"))
-            .await?;
-        assert_eq!(failed, (Said::Raised("JSONDecodeError".to_owned()), false));
+        rust.runs(&order, &large).await;
+        rust.replays(&order, &large).await;
+        harness.python.refuses(&order, "JSONDecodeError").await;
     }
-    Ok(())
 }
 
 /// Returns a text of this length that compression makes shorter by a quarter at most.
@@ -136,15 +121,11 @@ fn noise(bytes: usize) -> String {
     std::iter::repeat_with(next).take(bytes).collect()
 }
 
-pub(crate) async fn not_json(harness: &mut Harness) -> Result<(), BoxError> {
+pub(crate) async fn not_json(harness: &mut Harness) {
     let order = harness.order();
-    assert_eq!(harness.python.begin(Call::of(&order)).await?, Said::Running);
-    harness
-        .python
-        .instruct(&json!({ "return_nan": true }))
-        .await?;
-    let rust = Rust::start(&harness.database, charge())?;
-    let refused = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(refused, CallResult::Refused(ErrorKind::CorruptRecord));
-    Ok(())
+    harness.python.begins(&order).await;
+    let nan = json!({ "return_nan": true });
+    harness.python.instruct(&nan).await;
+    let rust = harness.rust(charge());
+    rust.refuses(&order, ErrorKind::CorruptRecord).await;
 }

@@ -1,115 +1,81 @@
 //! A Rust function with steps: Python ignores their results, and its claim deletes them.
 
-use idempotency_lambda::{BoxError, Call as RustCall, ErrorKind, OperationBuilder, Steps};
-use serde_json::{Value, json};
-use tokio::sync::Notify;
+use idempotency_lambda::{BoxError, Call, ErrorKind, OperationBuilder, Steps};
+use idempotency_tests::End;
+use serde_json::json;
 
-use crate::Harness;
-use crate::python::{Call, Python, Said};
-use crate::rust::{CallResult, Rust, charge};
+use crate::python::{IN_PROGRESS, Python};
+use crate::rust::charge;
+use crate::{Harness, declined};
 
 fn stepping() -> OperationBuilder {
     charge().steps(Steps::Keep)
 }
 
-async fn reserve(call: &RustCall) -> Result<u64, BoxError> {
+async fn reserve(call: &Call) -> Result<u64, BoxError> {
     call.step("reserve", || async { Ok::<_, BoxError>(7) })
         .await
 }
 
 /// Returns the number of records that have steps.
-async fn with_steps(harness: &Harness) -> Result<usize, BoxError> {
-    let items = harness.database.items("idempotency").await?;
-    Ok(items
-        .iter()
-        .filter(|item| item.contains_key("steps"))
-        .count())
+async fn with_steps(harness: &Harness) -> usize {
+    let items = harness.database.items("idempotency").await.unwrap();
+    let with_steps = items.iter().filter(|item| item.contains_key("steps"));
+    with_steps.count()
 }
 
 /// Checks that Python refuses a live claim with steps, takes it over when its lease has expired, and that a slow Rust run then records
 /// nothing and gets Python's response.
-pub(crate) async fn python_takes_over_steps(harness: &mut Harness) -> Result<(), BoxError> {
+pub(crate) async fn python_takes_over_steps(harness: &mut Harness) {
     let order = harness.order();
-    let live = Rust::start(&harness.database, stepping())?;
-    let (response, kept) = (json!("Python"), with_steps(harness).await?);
-    let failed = live.call_stepping(&order, async |call| {
+    let rust = harness.rust(stepping());
+    let (response, kept) = (json!("Python"), with_steps(harness).await);
+    let failed = rust.call(&order, async |call| {
         reserve(&call).await?;
-        let refused = harness.python.call(Call::of(&order), &response).await?;
-        let in_progress = Said::Raised("IdempotencyAlreadyInProgressError".to_owned());
-        assert_eq!(refused, (in_progress, false));
+        harness.python.refuses(&order, IN_PROGRESS).await;
         Err("declined".into())
     });
-    assert_eq!(failed.await?, CallResult::Failed);
-    assert_eq!(
-        with_steps(harness).await?,
-        kept + 1,
-        "the failure keeps them"
-    );
+    assert_eq!(failed.await, declined());
+    let keeps = "the failure keeps them";
+    assert_eq!(with_steps(harness).await, kept + 1, "{keeps}");
 
     let order = harness.order();
-    let late = Rust::start(&harness.database, stepping())?.at(-60)?;
-    let (started, go_on) = (Notify::new(), Notify::new());
-    let runs = late.call_stepping(&order, async |call| {
+    let late = harness.rust(stepping()).at(-60);
+    let late = late.call(&order, async |call| {
         reserve(&call).await?;
-        started.notify_one();
-        go_on.notified().await;
+        harness.python.runs(&order, &response).await;
         let step = call.step("ship", || async { Ok::<_, BoxError>(8) });
         Ok(json!(step.await?))
     });
-    let winner = async {
-        started.notified().await;
-        let ran = harness.python.call(Call::of(&order), &response).await?;
-        go_on.notify_one();
-        Ok::<_, BoxError>(ran)
-    };
-    let (late, ran) = tokio::join!(runs, winner);
-    assert_eq!(ran?, (Said::Returned(response.clone()), true));
-    assert_eq!(late?, CallResult::Replayed(response.clone()));
-    assert_eq!(
-        with_steps(harness).await?,
-        kept + 1,
-        "Python's claim deletes them"
-    );
-    let rust = Rust::start(&harness.database, stepping())?;
-    let ended = rust.call_stepping(&order, async |_| Ok(Value::Null));
-    assert_eq!(ended.await?, CallResult::Replayed(response));
-    Ok(())
+    assert_eq!(late.await, End::Replayed(response.clone()));
+    let deletes = "Python's claim deletes them";
+    assert_eq!(with_steps(harness).await, kept + 1, "{deletes}");
+    rust.replays(&order, &response).await;
 }
 
 /// Checks that Python runs from the beginning after a Rust run that failed and kept its steps.
-pub(crate) async fn python_after_kept_steps(harness: &mut Harness) -> Result<(), BoxError> {
-    let (order, kept) = (harness.order(), with_steps(harness).await?);
-    let rust = Rust::start(&harness.database, stepping())?;
-    let failed = rust.call_stepping(&order, async |call| {
+pub(crate) async fn python_after_kept_steps(harness: &mut Harness) {
+    let (order, kept) = (harness.order(), with_steps(harness).await);
+    let rust = harness.rust(stepping());
+    let failed = rust.call(&order, async |call| {
         reserve(&call).await?;
         Err("declined".into())
     });
-    assert_eq!(failed.await?, CallResult::Failed);
+    assert_eq!(failed.await, declined());
     let response = json!("Python");
-    let ran = harness.python.call(Call::of(&order), &response).await?;
-    assert_eq!(ran, (Said::Returned(response.clone()), true));
-    assert_eq!(with_steps(harness).await?, kept);
-    let ended = rust.call_stepping(&order, async |_| Ok(Value::Null));
-    assert_eq!(ended.await?, CallResult::Replayed(response));
-    Ok(())
+    harness.python.runs(&order, &response).await;
+    assert_eq!(with_steps(harness).await, kept);
+    rust.replays(&order, &response).await;
 }
 
 /// Checks that Rust with steps takes over the claim of a Python process that was killed, and that Python replays its response.
-pub(crate) async fn rust_with_steps_takes_over(harness: &mut Harness) -> Result<(), BoxError> {
+pub(crate) async fn rust_with_steps_takes_over(harness: &mut Harness) {
     let order = harness.order();
-    let mut killed = Python::start(&harness.database)?;
-    assert_eq!(killed.begin(Call::of(&order)).await?, Said::Running);
-    drop(killed);
-    let rust = Rust::start(&harness.database, stepping())?;
-    let runs = async |call: RustCall| Ok(json!(reserve(&call).await?));
-    let refused = rust.call_stepping(&order, runs).await?;
-    assert_eq!(refused, CallResult::Refused(ErrorKind::AlreadyInProgress));
-    let ran = rust.at(31)?.call_stepping(&order, runs).await?;
-    assert_eq!(ran, CallResult::Ran(json!(7)));
-    let again = harness
-        .python
-        .call(Call::of(&order), &json!("Python"))
-        .await?;
-    assert_eq!(again, (Said::Returned(json!(7)), false));
-    Ok(())
+    Python::start(&harness.database).begins(&order).await;
+    let rust = harness.rust(stepping());
+    rust.refuses(&order, ErrorKind::AlreadyInProgress).await;
+    let runs = async |call: Call| Ok(json!(reserve(&call).await?));
+    let ran = rust.at(31).call(&order, runs).await;
+    assert_eq!(ran, End::Ran(json!(7)));
+    harness.python.replays(&order, &json!(7)).await;
 }

@@ -1,197 +1,111 @@
 //! Runs that end without a response, and runs that end too late.
 
-use idempotency_lambda::{BoxError, ErrorKind, OnError, OnTimeout};
+use idempotency_lambda::{ErrorKind, OnError, OnTimeout};
+use idempotency_tests::End;
 use serde_json::json;
-use tokio::sync::Notify;
 
-use crate::Harness;
-use crate::python::{Call, Python, Said};
-use crate::rust::{CallResult, Rust, charge};
+use crate::python::{Call, Python};
+use crate::rust::charge;
+use crate::{Harness, declined};
 
 /// Checks that Rust takes over the claim of a Python process that was killed.
-pub(crate) async fn rust_takes_over_from_python(harness: &mut Harness) -> Result<(), BoxError> {
+pub(crate) async fn rust_takes_over_from_python(harness: &mut Harness) {
     let order = harness.order();
-    let mut killed = Python::start(&harness.database)?;
-    assert_eq!(killed.begin(Call::of(&order)).await?, Said::Running);
-    drop(killed);
-    let (rust, response) = (Rust::start(&harness.database, charge())?, json!("Rust"));
-    let refused = rust.call_returning(&order, &response).await?;
-    assert_eq!(refused, CallResult::Refused(ErrorKind::AlreadyInProgress));
-    let ran = rust.at(31)?.call_returning(&order, &response).await?;
-    assert_eq!(ran, CallResult::Ran(response.clone()));
-    let again = harness
-        .python
-        .call(Call::of(&order), &json!("Python"))
-        .await?;
-    assert_eq!(again, (Said::Returned(response), false));
-    Ok(())
+    Python::start(&harness.database).begins(&order).await;
+    let (rust, response) = (harness.rust(charge()), json!("Rust"));
+    rust.refuses(&order, ErrorKind::AlreadyInProgress).await;
+    rust.at(31).runs(&order, &response).await;
+    harness.python.replays(&order, &response).await;
 }
 
 /// Checks that Python takes over the claim of a Rust run that was killed.
-pub(crate) async fn python_takes_over_from_rust(harness: &mut Harness) -> Result<(), BoxError> {
-    let order = harness.order();
+pub(crate) async fn python_takes_over_from_rust(harness: &mut Harness) {
+    let (order, response) = (harness.order(), json!("Python"));
     // Its lease expired half a minute ago.
-    let killed = Rust::start(&harness.database, charge())?.at(-60)?;
-    let started = Notify::new();
-    let runs = killed.call(&order, async || {
-        started.notify_one();
-        std::future::pending().await
-    });
-    tokio::select! {
-        ended = runs => panic!("it ended: {ended:?}"),
-        () = started.notified() => {}
-    }
-    let response = json!("Python");
-    let ran = harness.python.call(Call::of(&order), &response).await?;
-    assert_eq!(ran, (Said::Returned(response.clone()), true));
-    let rust = Rust::start(&harness.database, charge())?;
-    let ended = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(ended, CallResult::Replayed(response));
-    Ok(())
+    let killed = harness.rust(charge()).at(-60);
+    killed.killed(&order).await;
+    harness.python.runs(&order, &response).await;
+    harness.rust(charge()).replays(&order, &response).await;
 }
 
 /// Checks that `hold` binds only functions that hold: Python takes over a claim that Rust leaves to an operator.
-pub(crate) async fn held_by_rust(harness: &mut Harness) -> Result<(), BoxError> {
+pub(crate) async fn held_by_rust(harness: &mut Harness) {
     let order = harness.order();
     let holding = || charge().on_timeout(OnTimeout::Hold);
-    let killed = Rust::start(&harness.database, holding())?.at(-60)?;
-    let started = Notify::new();
-    let runs = killed.call(&order, async || {
-        started.notify_one();
-        std::future::pending().await
-    });
-    tokio::select! {
-        ended = runs => panic!("it ended: {ended:?}"),
-        () = started.notified() => {}
-    }
-    let rust = Rust::start(&harness.database, holding())?;
-    let held = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(held, CallResult::Refused(ErrorKind::Unresolved));
-    let ran = harness
-        .python
-        .call(Call::of(&order), &json!("Python"))
-        .await?;
-    assert_eq!(ran, (Said::Returned(json!("Python")), true));
-    Ok(())
+    harness.rust(holding()).at(-60).killed(&order).await;
+    let rust = harness.rust(holding());
+    rust.refuses(&order, ErrorKind::Unresolved).await;
+    harness.python.runs(&order, &json!("Python")).await;
 }
 
 /// Checks that a Rust run that outlived its lease neither overwrites nor deletes Python's response.
-pub(crate) async fn a_late_rust_run_changes_nothing(harness: &mut Harness) -> Result<(), BoxError> {
+pub(crate) async fn a_late_rust_run_changes_nothing(harness: &mut Harness) {
     for rust_fails in [false, true] {
-        let order = harness.order();
-        let late = Rust::start(&harness.database, charge())?.at(-60)?;
-        let response = json!("Python");
-        let (started, go_on) = (Notify::new(), Notify::new());
-        let runs = late.call(&order, async || {
-            started.notify_one();
-            go_on.notified().await;
-            if rust_fails {
-                Err("declined".into())
-            } else {
-                Ok(json!("late"))
+        let (order, response) = (harness.order(), json!("Python"));
+        let rust = harness.rust(charge()).at(-60);
+        let late = rust.call(&order, async |_| {
+            harness.python.runs(&order, &response).await;
+            match rust_fails {
+                true => Err("declined".into()),
+                false => Ok(json!("late")),
             }
         });
-        let winner = async {
-            started.notified().await;
-            let ran = harness.python.call(Call::of(&order), &response).await?;
-            go_on.notify_one();
-            Ok::<_, BoxError>(ran)
+        let expected = match rust_fails {
+            true => declined(),
+            false => End::Replayed(response.clone()),
         };
-        let (late, ran) = tokio::join!(runs, winner);
-        assert_eq!(ran?, (Said::Returned(response.clone()), true));
-        let expected = if rust_fails {
-            CallResult::Failed
-        } else {
-            CallResult::Replayed(response.clone())
-        };
-        assert_eq!(late?, expected);
-        // The winner's record was neither overwritten nor deleted.
-        let again = harness
-            .python
-            .call(Call::of(&order), &json!("again"))
-            .await?;
-        assert_eq!(again, (Said::Returned(response), false));
+        assert_eq!(late.await, expected);
+        harness.python.replays(&order, &response).await;
     }
-    Ok(())
 }
 
 /// Checks a limit of a shared key: Python completes and deletes unconditionally, so a run that outlived its lease overwrites
 /// or deletes the winner's response.
-pub(crate) async fn a_late_python_run_overwrites(harness: &mut Harness) -> Result<(), BoxError> {
+pub(crate) async fn a_late_python_run_overwrites(harness: &mut Harness) {
     for python_fails in [false, true] {
         let order = harness.order();
-        let begun = harness.python.begin(Call::of(&order).remaining(1)).await?;
-        assert_eq!(begun, Said::Running);
-        let rust = Rust::start(&harness.database, charge())?.at(1)?;
-        let ran = rust.call_returning(&order, &json!("Rust")).await?;
-        assert_eq!(ran, CallResult::Ran(json!("Rust")));
-        let expected = if python_fails {
-            let failed = harness
-                .python
-                .instruct(&json!({ "raise": "declined" }))
-                .await?;
-            assert_eq!(failed, Said::Raised("Declined".to_owned()));
-            CallResult::Ran(json!("again"))
+        let short = Call::from(&order).remaining(1);
+        harness.python.begins(short).await;
+        let rust = harness.rust(charge()).at(1);
+        rust.runs(&order, &json!("Rust")).await;
+        if python_fails {
+            harness.python.fails().await;
+            rust.runs(&order, &json!("again")).await;
         } else {
-            let late = json!("late");
-            assert_eq!(
-                harness.python.finish(&late).await?,
-                Said::Returned(late.clone())
-            );
-            CallResult::Replayed(late)
-        };
-        assert_eq!(
-            rust.call_returning(&order, &json!("again")).await?,
-            expected
-        );
+            harness.python.finishes(&json!("late")).await;
+            rust.replays(&order, &json!("late")).await;
+        }
     }
-    Ok(())
+}
+
+/// Returns true if any record has a failure.
+async fn has_failure(harness: &Harness) -> bool {
+    let items = harness.database.items("idempotency").await.unwrap();
+    items.iter().any(|item| item.contains_key("failure"))
 }
 
 /// Checks that Python takes over a failure that Rust recorded.
-pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) -> Result<(), BoxError> {
-    let order = harness.order();
-    let rust = Rust::start(&harness.database, charge().on_error(OnError::Record))?;
-    let failed = rust.call(&order, async || Err("declined".into())).await?;
-    assert_eq!(failed, CallResult::Failed);
-    let items = harness.database.items("idempotency").await?;
-    assert!(
-        items.iter().any(|item| item.contains_key("failure")),
-        "the failure is recorded"
-    );
-    let response = json!("Python");
-    let ran = harness.python.call(Call::of(&order), &response).await?;
-    assert_eq!(ran, (Said::Returned(response.clone()), true));
-    let items = harness.database.items("idempotency").await?;
-    assert!(
-        items.iter().all(|item| !item.contains_key("failure")),
-        "the recorded failure is gone"
-    );
-    let ended = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(ended, CallResult::Replayed(response));
-    Ok(())
+pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) {
+    let (order, response) = (harness.order(), json!("Python"));
+    let rust = harness.rust(charge().on_error(OnError::Record));
+    let failed = rust.call(&order, async |_| Err("declined".into()));
+    assert_eq!(failed.await, declined());
+    assert!(has_failure(harness).await, "the failure is recorded");
+    harness.python.runs(&order, &response).await;
+    assert!(!has_failure(harness).await, "the recorded failure is gone");
+    rust.replays(&order, &response).await;
 }
 
 /// Checks that each language runs after a failure that the other one released.
-pub(crate) async fn failure_released(harness: &mut Harness) -> Result<(), BoxError> {
-    let rust = Rust::start(&harness.database, charge())?;
+pub(crate) async fn failure_released(harness: &mut Harness) {
+    let rust = harness.rust(charge());
     let order = harness.order();
-    let failed = rust.call(&order, async || Err("declined".into())).await?;
-    assert_eq!(failed, CallResult::Failed);
-    let ran = harness
-        .python
-        .call(Call::of(&order), &json!("Python"))
-        .await?;
-    assert_eq!(ran, (Said::Returned(json!("Python")), true));
+    let failed = rust.call(&order, async |_| Err("declined".into()));
+    assert_eq!(failed.await, declined());
+    harness.python.runs(&order, &json!("Python")).await;
 
     let order = harness.order();
-    assert_eq!(harness.python.begin(Call::of(&order)).await?, Said::Running);
-    let failed = harness
-        .python
-        .instruct(&json!({ "raise": "declined" }))
-        .await?;
-    assert_eq!(failed, Said::Raised("Declined".to_owned()));
-    let ran = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(ran, CallResult::Ran(json!("Rust")));
-    Ok(())
+    harness.python.begins(&order).await;
+    harness.python.fails().await;
+    rust.runs(&order, &json!("Rust")).await;
 }

@@ -1,7 +1,6 @@
 //! Annotated functions: deadlines, hooks, stores, and which responses are stored.
 //!
-//! The function `header` on events of API Gateway (payload formats 1.0 and 2.0), load balancers and function URLs: the raw
-//! events, and the events that `aws_lambda_events` writes.
+//! The function `header` on the requests of each source: the raw events, and the events that `aws_lambda_events` writes.
 
 use std::sync::Arc;
 
@@ -9,12 +8,13 @@ use aws_lambda_events::event::alb::AlbTargetGroupRequest;
 use aws_lambda_events::event::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
 use aws_lambda_events::event::lambda_function_urls::LambdaFunctionUrlRequest;
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::operation::CompiledOperation;
+use idempotency_core::operation::{CompiledOperation, Identity};
 use idempotency_core::record::Field;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, ErrorKind, KeyRequired, LambdaEvent, Payload, Raw, Replay, idempotent,
+    BoxError, Context, Error, ErrorKind, KeyRequired, LambdaEvent, Payload, Raw, Replay, idempotent,
 };
+use idempotency_testkit::events::{self, AwsEvent};
 use idempotency_tests::{Harness, START, keyed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -123,27 +123,6 @@ async fn the_future_of_a_call_does_not_grow_with_what_its_handler_holds() {
     assert_eq!(call.await.unwrap(), 1);
 }
 
-#[tokio::test]
-async fn a_function_that_is_switched_off_runs_each_time_without_requests() {
-    use idempotency_core::config::Variables;
-    use idempotency_lambda::{Bypass, Deadline, Operation, OutcomeKind};
-    let harness = Harness::default();
-    let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
-    let off = Operation::builder("off")
-        .variables(variables)
-        .build()
-        .unwrap();
-    for run in 0..2 {
-        let call = off.run(&json!(1), Deadline::Inherited, || async move {
-            Ok::<_, BoxError>(run)
-        });
-        let outcome = harness.within(call).await.unwrap();
-        assert_eq!(outcome.kind(), &OutcomeKind::Bypassed(Bypass::Disabled));
-        assert_eq!(outcome.into_response(), run);
-    }
-    assert_eq!(harness.requests(), [0; 4]);
-}
-
 #[idempotent(payload = order, key_prefix = "own store", store = OWN.with(Arc::clone))]
 async fn with_own_store(order: u32) -> Result<u32, BoxError> {
     Ok(order)
@@ -179,62 +158,28 @@ async fn a_replayed_float_equals_the_original_float() {
 
 #[test]
 fn an_empty_expression_does_not_switch_protection_off() {
-    for operation in [
-        idempotency_tests::operation().key(" "),
-        idempotency_tests::operation().validate(""),
-        idempotency_tests::operation().store_when(""),
-    ] {
+    let of = idempotency_tests::operation;
+    for operation in [of().key(" "), of().validate(""), of().store_when("")] {
         let error = operation.build().unwrap_err();
         assert!(error.to_string().contains("leave it out"), "{error}");
     }
 }
 
-/// Returns an event of a REST API: names as the client wrote them; `headers` holds the last value of each.
-fn format_1(name: &str, values: &[&str]) -> Value {
-    json!({
-        "version": "1.0", "resource": "/payments", "path": "/payments", "httpMethod": "POST",
-        "headers": { "Accept": "*/*", name: values.last(), "Host": "api.example.com" },
-        "multiValueHeaders": { "Accept": ["*/*"], name: values, "Host": ["api.example.com"] },
-        "queryStringParameters": null, "multiValueQueryStringParameters": null, "pathParameters": null,
-        "stageVariables": null, "body": "{\"order_id\":1}", "isBase64Encoded": false,
-        "requestContext": {
-            "accountId": "123456789012", "apiId": "a1", "httpMethod": "POST", "path": "/prod/payments",
-            "protocol": "HTTP/1.1", "requestId": "r-1", "resourceId": "x", "resourcePath": "/payments", "stage": "prod",
-            "identity": { "sourceIp": "192.0.2.1", "userAgent": "curl" }
-        }
+/// Returns a request with these values of a header from each source. A load balancer has all values, or without lists the last one.
+fn requests(name: &str, values: &[&str]) -> [AwsEvent; 5] {
+    let path = "/payments";
+    let sources = [
+        events::api_gateway_v1("POST", path),
+        events::api_gateway_v2("POST", path),
+        events::function_url("POST", path),
+        events::alb("POST", path).multi_value_headers(),
+        events::alb("POST", path),
+    ];
+    sources.map(|event| {
+        let event = event.body(r#"{"order_id":1}"#);
+        let values = values.iter();
+        values.fold(event, |event, value| event.header(name, *value))
     })
-}
-
-/// Returns an event of an HTTP API: names in lower case; several values joined by a comma.
-fn format_2(name: &str, values: &[&str]) -> Value {
-    json!({
-        "version": "2.0", "routeKey": "POST /payments", "rawPath": "/payments", "rawQueryString": "",
-        "headers": { "accept": "*/*", name.to_ascii_lowercase(): values.join(","), "host": "api.example.com" },
-        "body": "{\"order_id\":1}", "isBase64Encoded": false,
-        "requestContext": {
-            "accountId": "123456789012", "apiId": "a1", "domainName": "api.example.com", "domainPrefix": "api",
-            "http": { "method": "POST", "path": "/payments", "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "curl" },
-            "requestId": "r-1", "routeKey": "POST /payments", "stage": "$default",
-            "time": "21/Nov/2026:12:00:00 +0000", "timeEpoch": 1_795_262_400_000_u64
-        }
-    })
-}
-
-/// Returns an event of a load balancer. Without multi-value headers (`several`) it sends only the last value.
-fn load_balancer(name: &str, values: &[&str], several: bool) -> Value {
-    let name = name.to_ascii_lowercase();
-    let mut event = json!({
-        "requestContext": { "elb": { "targetGroupArn": "arn:aws:elasticloadbalancing:eu-west-1:123456789012:targetgroup/t/1" } },
-        "httpMethod": "POST", "path": "/payments", "body": "{\"order_id\":1}", "isBase64Encoded": false
-    });
-    if several {
-        event["multiValueHeaders"] = json!({ "accept": ["*/*"], name: values });
-        event["multiValueQueryStringParameters"] = json!({});
-    } else {
-        event["headers"] = json!({ "accept": "*/*", name: values.last() });
-        event["queryStringParameters"] = json!({});
-    }
-    event
 }
 
 fn operation() -> CompiledOperation {
@@ -247,65 +192,49 @@ fn operation() -> CompiledOperation {
     CompiledOperation::new("headers", &settings, &Variables::default()).unwrap()
 }
 
+fn key_of(identity: Result<Identity, Error>) -> String {
+    identity.unwrap().key().unwrap().as_str().to_owned()
+}
+
 /// Returns the keys of the raw event and of the event that the type writes.
-fn keys<T: DeserializeOwned + Serialize>(event: &Value) -> [String; 2] {
+fn keys<T: DeserializeOwned + Serialize>(event: &AwsEvent) -> [String; 2] {
     let raw = Raw::<T>::from_json(event.to_string()).unwrap();
-    let typed: T = serde_json::from_value(event.clone()).unwrap();
-    let (raw, typed) = (
-        raw.identity(&operation(), None).unwrap(),
-        typed.identity(&operation(), None).unwrap(),
-    );
-    [raw, typed].map(|identity| identity.key().unwrap().as_str().to_owned())
+    let typed: T = event.parse().unwrap();
+    let identities = [
+        raw.identity(&operation(), None),
+        typed.identity(&operation(), None),
+    ];
+    identities.map(key_of)
 }
 
 #[test]
-fn a_header_gives_the_same_key_from_every_source_and_in_every_case() {
-    let expected = operation()
-        .identify(r#"{"headers": {"idempotency-key": "k-1"}}"#, None)
-        .unwrap();
-    let expected = expected.key().unwrap().as_str();
-    for name in ["Idempotency-Key", "idempotency-key", "IDEMPOTENCY-KEY"] {
-        for key in [
-            keys::<ApiGatewayProxyRequest>(&format_1(name, &["k-1"])),
-            keys::<ApiGatewayV2httpRequest>(&format_2(name, &["k-1"])),
-            keys::<LambdaFunctionUrlRequest>(&format_2(name, &["k-1"])),
-            keys::<AlbTargetGroupRequest>(&load_balancer(name, &["k-1"], false)),
-            keys::<AlbTargetGroupRequest>(&load_balancer(name, &["k-1"], true)),
+fn a_header_gives_the_same_key_from_every_source_in_every_case_and_with_all_its_values() {
+    for (name, values) in [
+        ("Idempotency-Key", &["k-1"][..]),
+        ("idempotency-key", &["k-1"]),
+        ("IDEMPOTENCY-KEY", &["k-1"]),
+        ("Idempotency-Key", &["k-1", "k-2"]),
+    ] {
+        let event = json!({ "headers": { "idempotency-key": values.join(",") } });
+        let expected = key_of(operation().identify(&event.to_string(), None));
+        let [v1, v2, url, lists, last] = requests(name, values);
+        let mut keys = [
+            keys::<ApiGatewayProxyRequest>(&v1),
+            keys::<ApiGatewayV2httpRequest>(&v2),
+            keys::<LambdaFunctionUrlRequest>(&url),
+            keys::<AlbTargetGroupRequest>(&lists),
         ]
-        .concat()
-        {
-            assert_eq!(key, expected, "{name}");
+        .concat();
+        if values.len() == 1 {
+            keys.extend(self::keys::<AlbTargetGroupRequest>(&last));
         }
-    }
-}
-
-#[test]
-fn several_values_of_a_header_give_the_same_key_in_every_form_that_sends_them() {
-    let values = ["k-1", "k-2"];
-    let expected = operation()
-        .identify(r#"{"headers": {"idempotency-key": "k-1,k-2"}}"#, None)
-        .unwrap();
-    let expected = expected.key().unwrap().as_str();
-    for key in [
-        keys::<ApiGatewayProxyRequest>(&format_1("Idempotency-Key", &values)),
-        keys::<ApiGatewayV2httpRequest>(&format_2("Idempotency-Key", &values)),
-        keys::<LambdaFunctionUrlRequest>(&format_2("Idempotency-Key", &values)),
-        keys::<AlbTargetGroupRequest>(&load_balancer("Idempotency-Key", &values, true)),
-    ]
-    .concat()
-    {
-        assert_eq!(key, expected);
+        assert!(keys.iter().all(|key| *key == expected), "{name} {keys:?}");
     }
 }
 
 #[test]
 fn a_request_without_the_header_is_refused_if_the_key_is_required() {
-    for event in [
-        format_1("X-Other", &["k-1"]),
-        format_2("X-Other", &["k-1"]),
-        load_balancer("X-Other", &["k-1"], false),
-        load_balancer("X-Other", &["k-1"], true),
-    ] {
+    for event in requests("X-Other", &["k-1"]) {
         let error = operation().identify(&event.to_string(), None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::KeyMissing);
     }
@@ -315,31 +244,25 @@ fn a_request_without_the_header_is_refused_if_the_key_is_required() {
     key = "[header(@, 'Idempotency-Key'), powertools_json(body).order_id]",
     key_required = "all"
 )]
-async fn handler(
-    event: LambdaEvent<Raw<ApiGatewayProxyRequest>>,
-) -> Result<u32, idempotency_lambda::BoxError> {
+async fn handler(event: LambdaEvent<Raw<ApiGatewayProxyRequest>>) -> Result<u32, BoxError> {
     Ok(u32::from(event.payload.body.is_some()))
 }
 
 #[tokio::test]
 async fn the_attribute_takes_a_header_together_with_other_parts() {
-    let harness = idempotency_tests::Harness::default();
-    let call = |event: Value| {
+    let harness = Harness::default();
+    let call = |header: &str| {
+        let [event, ..] = requests(header, &["k"]);
         let event = Raw::from_json(event.to_string()).unwrap();
-        let call = handler(LambdaEvent::new(event, Default::default()));
-        harness.within(call)
+        harness.within(handler(LambdaEvent::new(event, Default::default())))
     };
-    assert_eq!(call(format_1("Idempotency-Key", &["k"])).await.unwrap(), 1);
+    assert_eq!(call("Idempotency-Key").await.unwrap(), 1);
     assert_eq!(harness.requests(), [1, 1, 0, 0]);
-    assert_eq!(call(format_1("idempotency-key", &["k"])).await.unwrap(), 1);
+    assert_eq!(call("idempotency-key").await.unwrap(), 1);
     assert_eq!(harness.requests(), [2, 1, 0, 0], "the second is a replay");
-    let error = call(format_1("Other", &["k"])).await.unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("`header(@, 'Idempotency-Key')` of the key"),
-        "{error}"
-    );
+    let error = call("Other").await.unwrap_err().to_string();
+    let part = "`header(@, 'Idempotency-Key')` of the key";
+    assert!(error.contains(part), "{error}");
 }
 
 #[test]
@@ -349,32 +272,20 @@ fn the_error_names_a_body_in_base64_as_the_cause() {
         ..Settings::default()
     };
     let operation = CompiledOperation::new("encoded", &settings, &Variables::default()).unwrap();
-    // The base64 of `{"order_id":1}`, and of a text that is not JSON.
-    for body in ["eyJvcmRlcl9pZCI6MX0=", "c2VjcmV0"] {
-        let event = json!({ "body": body, "isBase64Encoded": true });
-        let error = operation
-            .identify_value(&event, None)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains(
-                "`powertools_json` failed: invalid JSON: expected a value at line 1, column 1"
-            ),
-            "{error}"
-        );
-        assert!(
-            error.contains("powertools_json(powertools_base64("),
-            "{error}"
-        );
+    // The base64 of `{"order_id":1}`, and of a text that is not JSON; then that text itself.
+    for (body, is_encoded) in [
+        ("eyJvcmRlcl9pZCI6MX0=", true),
+        ("c2VjcmV0", true),
+        ("secret", false),
+    ] {
+        let event = json!({ "body": body, "isBase64Encoded": is_encoded });
+        let error = operation.identify_value(&event, None).unwrap_err();
+        let error = error.to_string();
+        let cause = "`powertools_json` failed: invalid JSON: expected a value at line 1, column 1";
+        assert!(error.contains(cause), "{error}");
+        let advice = "powertools_json(powertools_base64(";
+        assert_eq!(error.contains(advice), is_encoded, "{error}");
+        assert_eq!(error.contains("base64"), is_encoded, "{error}");
         assert!(!error.contains(body), "{error}");
     }
-    let event = json!({ "body": "secret", "isBase64Encoded": false });
-    let error = operation
-        .identify_value(&event, None)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        !error.contains("base64") && !error.contains("secret"),
-        "{error}"
-    );
 }

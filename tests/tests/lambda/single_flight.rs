@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use idempotency_core::protocol::Source;
 use idempotency_core::time::EpochMillis;
-use idempotency_lambda::{BoxError, ErrorKind, OnInProgress, Operation, Outcome, OutcomeKind};
-use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{Harness, Table, keyed, ours};
-use serde_json::{Value, json};
+use idempotency_lambda::ErrorKind::AlreadyInProgress;
+use idempotency_lambda::{BoxError, OnInProgress, Operation, Outcome, OutcomeKind, with_backend};
+use idempotency_testkit::store::StoreFault::{Hang, HangAfter, LoseRequest};
+use idempotency_testkit::store::StoreOperation::{Delete, Put, Read, Update};
+use idempotency_tests::End::{Ran, Refused, Replayed};
+use idempotency_tests::{End, Harness, START, Table, end, keyed};
+use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-fn order() -> Value {
-    json!({ "order_id": 7, "amount": 42 })
-}
+use crate::{let_others_run, order};
 
 fn charge() -> Operation {
     keyed(|of| of.validate("amount"))
@@ -59,10 +60,8 @@ async fn of_concurrent_duplicates_that_wait_one_asks_the_store_and_the_others_sh
     assert_eq!(runs, 1);
     assert_eq!(requests, ["PutItem", "UpdateItem"]);
     let outcomes: Vec<_> = results.into_iter().map(Result::unwrap).collect();
-    assert_eq!(
-        outcomes.iter().filter(|outcome| is_shared(outcome)).count(),
-        15
-    );
+    let shared = outcomes.iter().filter(|outcome| is_shared(outcome));
+    assert_eq!(shared.count(), 15);
     assert!(outcomes.iter().all(|outcome| *outcome.response() == 1));
 }
 
@@ -71,14 +70,10 @@ async fn of_concurrent_duplicates_that_do_not_wait_all_but_one_are_refused_witho
     let (results, runs, requests) = sixteen(charge()).await;
     assert_eq!(runs, 1);
     assert_eq!(requests, ["PutItem", "UpdateItem"]);
-    let refused = results
-        .iter()
-        .filter_map(|result| result.as_ref().err())
-        .map(|error| ours(error).kind());
-    assert_eq!(
-        refused.collect::<Vec<_>>(),
-        vec![ErrorKind::AlreadyInProgress; 15]
-    );
+    let mut ends: Vec<_> = results.into_iter().map(end).collect();
+    ends.retain(|end| *end != Ran(1));
+    assert!(ends.iter().all(|end| *end == Refused(AlreadyInProgress)));
+    assert_eq!(ends.len(), 15);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,6 +100,20 @@ async fn on_several_threads_every_follower_wakes_and_gets_the_same_response() {
     assert_eq!(harness.runs(), 50);
 }
 
+/// Calls with a handler that returns this text.
+async fn call(harness: &Harness, charge: &Operation, text: &str) -> End<String> {
+    let handler = async |_| Ok(text.to_owned());
+    harness.end_with(charge, order(), handler).await
+}
+
+fn ran(text: &str) -> End<String> {
+    Ran(text.to_owned())
+}
+
+fn replayed(text: &str) -> End<String> {
+    Replayed(text.to_owned())
+}
+
 /// Runs `second` while a first call runs. The first call ends when `second` sends on its channel.
 async fn beside_a_run<T>(
     harness: &Harness,
@@ -118,84 +127,54 @@ async fn beside_a_run<T>(
         first_ends.map(str::to_owned).map_err(BoxError::from)
     });
     let second = async {
-        tokio::task::yield_now().await;
+        let_others_run(1).await;
         second(go_on).await
     };
-    let (_, second) = tokio::join!(first, second);
-    second
-}
-
-#[tokio::test]
-async fn a_call_with_another_payload_gets_a_mismatch_and_not_in_progress() {
-    let harness = Harness::default();
-    let charge = charge();
-    let error = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
-        let other = json!({ "order_id": 7, "amount": 99 });
-        let error = harness.call(&charge, other).await.unwrap_err();
-        go_on.send(()).unwrap();
-        error
-    });
-    assert_eq!(ours(&error.await).kind(), ErrorKind::PayloadMismatch);
+    tokio::join!(first, second).1
 }
 
 #[tokio::test]
 async fn another_operation_of_the_process_does_not_follow() {
-    let harness = Harness::default();
+    let (harness, charge) = (Harness::default(), charge());
     let refund = keyed(|of| of.key_prefix("refund"));
-    let charge = charge();
-    let outcome = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
-        let outcome = harness.call(&refund, order()).await;
+    let end = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
+        let end = harness.end(&refund, order()).await;
         go_on.send(()).unwrap();
-        outcome
+        end
     });
-    assert!(!outcome.await.unwrap().is_replayed());
+    assert_eq!(end.await, Ran(2));
 }
 
 #[tokio::test]
 async fn a_follower_of_a_run_that_fails_runs_itself() {
-    let harness = Harness::default();
-    let charge = charge_that_waits();
-    let outcome = beside_a_run(&harness, &charge, Err("declined"), async |go_on| {
-        let second = harness.call_with(&charge, order(), async |_| Ok("paid".to_owned()));
-        let (outcome, ()) = tokio::join!(second, async { go_on.send(()).unwrap() });
-        outcome
-    })
-    .await
-    .unwrap();
-    assert!(!outcome.is_replayed());
-    assert_eq!(
-        (harness.runs(), outcome.into_response()),
-        (2, "paid".to_owned())
-    );
+    let (harness, charge) = (Harness::default(), charge_that_waits());
+    let end = beside_a_run(&harness, &charge, Err("declined"), async |go_on| {
+        let go_on = async { go_on.send(()).unwrap() };
+        tokio::join!(call(&harness, &charge, "paid"), go_on).0
+    });
+    assert_eq!(end.await, ran("paid"));
+    assert_eq!(harness.runs(), 2);
     assert_eq!(harness.requests(), [2, 1, 1, 0], "no call polled the store");
 }
 
 #[tokio::test]
 async fn a_follower_of_an_unconfirmed_response_asks_the_store() {
-    let harness = Harness::default();
-    let charge = charge_that_waits();
+    let (harness, charge) = (Harness::default(), charge_that_waits());
     // No try of the completion reaches the store.
-    for nth in 1..=4 {
-        harness.inject(StoreOperation::Update, nth, StoreFault::LoseRequest);
-    }
-    let outcome = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
-        let second = harness.call_with(&charge, order(), async |_| Ok("again".to_owned()));
+    harness.fail(Update, 4, LoseRequest);
+    let end = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
         let others = async {
             go_on.send(()).unwrap();
             // The pauses between the tries of the first call, then the end of its lease.
             for _ in 0..200 {
-                harness.clock.advance(Duration::from_millis(200));
-                tokio::task::yield_now().await;
+                harness.pass(200);
+                let_others_run(1).await;
             }
         };
-        tokio::join!(second, others).0
-    })
-    .await;
+        tokio::join!(call(&harness, &charge, "again"), others).0
+    });
     // The claim was never completed, and its lease outlasts the second call.
-    assert_eq!(
-        ours(&outcome.unwrap_err()).kind(),
-        ErrorKind::AlreadyInProgress
-    );
+    assert_eq!(end.await, Refused(AlreadyInProgress));
     let [puts, _, _, reads] = harness.requests();
     assert!(puts == 2 && reads > 0, "it asked the store itself");
 }
@@ -204,40 +183,36 @@ async fn a_follower_of_an_unconfirmed_response_asks_the_store() {
 async fn a_run_that_outlives_its_lease_delays_no_duplicate() {
     for charge in [charge(), charge_that_waits()] {
         let harness = Harness::default();
-        let outcome = beside_a_run(&harness, &charge, Ok("slow"), async |go_on| {
-            harness.clock.advance(Duration::from_millis(30_001));
-            let next = harness.call_with(&charge, order(), async |_| Ok("next".to_owned()));
-            let outcome = next.await;
+        let end = beside_a_run(&harness, &charge, Ok("slow"), async |go_on| {
+            harness.pass(30_001);
+            let end = call(&harness, &charge, "next").await;
             go_on.send(()).unwrap();
-            outcome
+            end
         });
-        assert_eq!(outcome.await.unwrap().into_response(), "next");
+        assert_eq!(end.await, ran("next"));
     }
 }
 
 #[tokio::test]
 async fn a_follower_asks_the_store_when_the_leaders_lease_expires() {
-    let harness = Harness::default();
-    let charge = charge_that_waits();
-    let outcome = beside_a_run(&harness, &charge, Ok("slow"), async |go_on| {
+    let (harness, charge) = (Harness::default(), charge_that_waits());
+    let end = beside_a_run(&harness, &charge, Ok("slow"), async |go_on| {
         // The second call has 10 s more than the first.
-        harness.clock.advance(Duration::from_secs(10));
-        let second = harness.call_with(&charge, order(), async |_| Ok("next".to_owned()));
+        harness.pass(10_000);
         let others = async {
-            tokio::task::yield_now().await;
-            harness.clock.advance(Duration::from_millis(20_001));
-            tokio::task::yield_now().await;
+            let_others_run(1).await;
+            harness.pass(20_001);
+            let_others_run(1).await;
             go_on.send(()).unwrap();
         };
-        tokio::join!(second, others).0
+        tokio::join!(call(&harness, &charge, "next"), others).0
     });
-    assert_eq!(outcome.await.unwrap().into_response(), "next");
+    assert_eq!(end.await, ran("next"));
 }
 
 #[tokio::test]
 async fn followers_of_a_call_that_is_dropped_ask_the_store() {
-    let harness = Harness::default();
-    let charge = charge_that_waits();
+    let (harness, charge) = (Harness::default(), charge_that_waits());
     let (started, mut has_started) = watch::channel(false);
     let never_ends = harness.call_with(&charge, order(), async |_| {
         started.send_replace(true);
@@ -245,47 +220,24 @@ async fn followers_of_a_call_that_is_dropped_ask_the_store() {
     });
     let second = async {
         has_started.wait_for(|started| *started).await.unwrap();
-        harness
-            .call_with(&charge, order(), async |_| Ok("next".to_owned()))
-            .await
+        call(&harness, &charge, "next").await
     };
     let dropped = async {
         tokio::select! {
             biased;
             _ = never_ends => {}
-            () = async { for _ in 0..8 { tokio::task::yield_now().await; } } => {}
+            () = let_others_run(8) => {}
         }
         // Its claim is still there until its lease expires.
         for _ in 0..40 {
-            harness.clock.advance(Duration::from_secs(1));
-            tokio::task::yield_now().await;
+            harness.pass(1_000);
+            let_others_run(1).await;
         }
     };
-    let (outcome, ()) = tokio::join!(second, dropped);
-    let error = outcome.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
+    let (end, ()) = tokio::join!(second, dropped);
+    assert_eq!(end, Refused(AlreadyInProgress));
     let [puts, _, _, reads] = harness.requests();
     assert!(puts >= 2 && reads > 0, "it asked the store itself");
-}
-
-#[tokio::test]
-async fn another_process_asks_the_store() {
-    let harness = Harness::default();
-    let charge = charge();
-    let puts = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
-        let elsewhere = harness.another_process();
-        let deadline = harness.deadline_in(Duration::from_secs(30));
-        let order = order();
-        let call = charge.run(&order, deadline, async || Ok::<_, BoxError>(String::new()));
-        let error = idempotency_lambda::with_backend(elsewhere, call).await;
-        assert_eq!(
-            ours(&error.unwrap_err()).kind(),
-            ErrorKind::AlreadyInProgress
-        );
-        go_on.send(()).unwrap();
-        harness.requests()[0]
-    });
-    assert_eq!(puts.await, 2);
 }
 
 #[tokio::test]
@@ -293,13 +245,11 @@ async fn a_cached_response_whose_window_has_ended_does_not_hide_a_running_call()
     let harness = Harness::default();
     let charge = keyed(|of| of.local_cache(8).expires_after(Duration::from_secs(60)));
     harness.call(&charge, order()).await.unwrap();
-    harness.clock.advance(Duration::from_secs(120));
+    harness.pass(120_000);
     let puts = beside_a_run(&harness, &charge, Ok("new"), async |go_on| {
         for _ in 0..5 {
-            assert_eq!(
-                harness.refused(&charge, order()).await,
-                ErrorKind::AlreadyInProgress
-            );
+            let end = harness.end(&charge, order()).await;
+            assert_eq!(end, Refused(AlreadyInProgress));
         }
         go_on.send(()).unwrap();
         harness.requests()[0]
@@ -307,37 +257,34 @@ async fn a_cached_response_whose_window_has_ended_does_not_hide_a_running_call()
     assert_eq!(puts.await, 2, "one of the old run and one of the new run");
 }
 
-/// Makes several duplicates, one after another, of a call whose request hangs. Returns the result and the duration in
-/// milliseconds of each.
+/// Lets time pass without an end.
+async fn time_passes(harness: &Harness) {
+    loop {
+        let_others_run(2).await;
+        harness.pass(100);
+    }
+}
+
+/// Makes several duplicates, one after another, of a call whose request hangs. Returns the duration in milliseconds and the end of
+/// each.
 async fn beside_a_hanging_request(
     harness: &Harness,
     charge: &Operation,
     first_ends: Result<&'static str, &'static str>,
     duplicates: usize,
-) -> Vec<(i64, Result<String, ErrorKind>)> {
+) -> Vec<(i64, End<String>)> {
     let first = harness.call_with(charge, order(), async |_| {
         first_ends.map(str::to_owned).map_err(BoxError::from)
     });
     let duplicates = async {
-        let mut results = Vec::new();
-        tokio::task::yield_now().await;
+        let mut ends = Vec::new();
+        let_others_run(1).await;
         for _ in 0..duplicates {
-            let begun = harness.now().get();
-            let call = harness.call_with(charge, order(), async |_| Ok("again".to_owned()));
-            let result = match call.await {
-                Ok(outcome) => Ok(outcome.into_response()),
-                Err(error) => Err(ours(&error).kind()),
-            };
-            results.push((harness.now().get() - begun, result));
+            let begun = harness.elapsed();
+            let end = call(harness, charge, "again").await;
+            ends.push((harness.elapsed() - begun, end));
         }
-        results
-    };
-    let time = async {
-        loop {
-            tokio::task::yield_now().await;
-            tokio::task::yield_now().await;
-            harness.clock.advance(Duration::from_millis(100));
-        }
+        ends
     };
     let first = async {
         let _ = first.await;
@@ -346,8 +293,8 @@ async fn beside_a_hanging_request(
     tokio::select! {
         biased;
         () = first => unreachable!("it never ends"),
-        results = duplicates => results,
-        () = time => unreachable!("it never ends"),
+        ends = duplicates => ends,
+        () = time_passes(harness) => unreachable!("it never ends"),
     }
 }
 
@@ -355,30 +302,27 @@ async fn beside_a_hanging_request(
 async fn a_completion_whose_reply_hangs_delays_a_duplicate_by_one_second() {
     for charge in [charge(), charge_that_waits()] {
         let harness = Harness::default();
-        let hangs = StoreFault::HangAfter;
-        harness.inject(StoreOperation::Update, 1, hangs);
-        let results = beside_a_hanging_request(&harness, &charge, Ok("paid"), 2).await;
-        let paid = || Ok("paid".to_owned());
-        assert_eq!(results, [(1_000, paid()), (0, paid())]);
+        harness.fail(Update, 1, HangAfter);
+        let ends = beside_a_hanging_request(&harness, &charge, Ok("paid"), 2).await;
+        assert_eq!(ends, [(1_000, replayed("paid")), (0, replayed("paid"))]);
     }
 }
 
 #[tokio::test]
 async fn a_release_whose_reply_hangs_delays_a_duplicate_by_one_second() {
     let harness = Harness::default();
-    let hangs = StoreFault::HangAfter;
-    harness.inject(StoreOperation::Delete, 1, hangs);
-    let results = beside_a_hanging_request(&harness, &charge(), Err("declined"), 1).await;
-    assert_eq!(results, [(1_000, Ok("again".to_owned()))]);
+    harness.fail(Delete, 1, HangAfter);
+    let ends = beside_a_hanging_request(&harness, &charge(), Err("declined"), 1).await;
+    assert_eq!(ends, [(1_000, ran("again"))]);
 }
 
 #[tokio::test]
 async fn a_claim_that_hangs_delays_one_duplicate_and_not_the_next() {
     let harness = Harness::default();
-    harness.inject(StoreOperation::Put, 1, StoreFault::Hang);
-    let results = beside_a_hanging_request(&harness, &charge(), Ok("paid"), 3).await;
-    let again = || Ok("again".to_owned());
-    assert_eq!(results, [(1_000, again()), (0, again()), (0, again())]);
+    harness.fail(Put, 1, Hang);
+    let ends = beside_a_hanging_request(&harness, &charge(), Ok("paid"), 3).await;
+    let again = || (0, replayed("again"));
+    assert_eq!(ends, [(1_000, ran("again")), again(), again()]);
 }
 
 /// Runs `second` while a first call of this process waits for a run in another process.
@@ -391,20 +335,17 @@ async fn beside_a_call_that_waits<T>(
     let (backend, order) = (harness.another_process(), order());
     let deadline = harness.deadline_in(Duration::from_secs(600));
     let elsewhere = charge.run(&order, deadline, || elsewhere_ends);
-    let elsewhere = idempotency_lambda::with_backend(backend, elsewhere);
+    let elsewhere = with_backend(backend, elsewhere);
     let first = async {
-        tokio::task::yield_now().await;
+        let_others_run(1).await;
         harness.call(charge, order.clone()).await
     };
     let second = async {
-        for _ in 0..4 {
-            tokio::task::yield_now().await;
-        }
+        let_others_run(4).await;
         second().await
     };
-    let (elsewhere, first) = (async { drop(elsewhere.await) }, async { drop(first.await) });
     let others = async {
-        tokio::join!(elsewhere, first);
+        let _ends = tokio::join!(elsewhere, first);
         std::future::pending().await
     };
     tokio::select! {
@@ -416,48 +357,40 @@ async fn beside_a_call_that_waits<T>(
 
 #[tokio::test]
 async fn a_duplicate_of_a_waiting_call_gets_the_end_of_the_other_processs_lease() {
-    let harness = Harness::default();
-    let charge = charge_that_waits();
-    let order = order();
+    let (harness, charge) = (Harness::default(), charge_that_waits());
     let error = beside_a_call_that_waits(&harness, &charge, std::future::pending(), async || {
         let deadline = harness.deadline_in(Duration::from_millis(200));
-        let call = charge.run(&order, deadline, async || Ok::<_, BoxError>(String::new()));
-        let call = harness.within(call);
+        let process = harness.backend.clone();
+        let call = harness.call_in(process, deadline, &charge, order(), async |run| Ok(run));
         call.await.unwrap_err()
     });
     let text = error.await.to_string();
-    let lease_end = EpochMillis::new(idempotency_tests::START + 600_000);
+    let lease_end = EpochMillis::new(START + 600_000);
     assert!(text.contains(&lease_end.to_string()), "{text}");
 }
 
 #[tokio::test]
 async fn a_read_that_hangs_delays_a_waiting_call_by_three_seconds_at_most() {
-    let harness = Harness::default();
-    let charge = charge_that_waits();
-    harness.inject(StoreOperation::Read, 1, StoreFault::Hang);
+    let (harness, charge) = (Harness::default(), charge_that_waits());
+    harness.fail(Read, 1, Hang);
     let (go_on, wait) = oneshot::channel();
     let ends = async {
         wait.await?;
         Ok("elsewhere".to_owned())
     };
     let took = beside_a_call_that_waits(&harness, &charge, ends, async || {
-        let begun = harness.now().get();
-        let second = harness.call_with(&charge, order(), async |_| Ok("again".to_owned()));
+        let begun = harness.elapsed();
         let time = async {
             go_on.send(()).unwrap();
-            loop {
-                tokio::task::yield_now().await;
-                tokio::task::yield_now().await;
-                harness.clock.advance(Duration::from_millis(100));
-            }
+            time_passes(&harness).await;
         };
-        let outcome = tokio::select! {
+        let end = tokio::select! {
             biased;
-            outcome = second => outcome.unwrap(),
+            end = call(&harness, &charge, "again") => end,
             () = time => unreachable!("it never ends"),
         };
-        assert_eq!(outcome.into_response(), "elsewhere");
-        harness.now().get() - begun
+        assert_eq!(end, replayed("elsewhere"));
+        harness.elapsed() - begun
     });
     assert!((1..=3_000).contains(&took.await));
 }

@@ -1,30 +1,26 @@
 //! Changes of types between a call and its retry: the rows of `docs/guide/types.md`.
 
-use idempotency_lambda::{BoxError, ErrorKind, Operation};
-use idempotency_tests::{Harness, id, keyed, operation, ours};
+use idempotency_lambda::ErrorKind::{PayloadMismatch, ResponseTypeChanged};
+use idempotency_lambda::Operation;
+use idempotency_tests::End::{Ran, Refused, Replayed};
+use idempotency_tests::{End, Harness, keyed, operation};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-fn order() -> Value {
-    json!({ "order_id": 7 })
-}
+use crate::{charge, order};
 
 /// Stores what `old` writes, and replays it as `New`. Returns what `New` writes of it, or `None` if it does not fit.
 async fn reads<New: Serialize + DeserializeOwned>(old: impl Serialize) -> Option<Value> {
-    let (harness, charge) = (Harness::default(), keyed(|of| of));
+    let (harness, charge) = (Harness::default(), charge());
     let stored = serde_json::to_value(old).unwrap();
     let first = harness.call_with(&charge, order(), async |_| Ok(stored));
     first.await.unwrap();
-    let again = harness.call_with(&charge, order(), async |_| -> Result<New, BoxError> {
-        panic!("the handler ran again")
-    });
-    match again.await {
-        Ok(outcome) => Some(serde_json::to_value(outcome.response()).unwrap()),
-        Err(error) => {
-            assert_eq!(ours(&error).kind(), ErrorKind::ResponseTypeChanged);
-            None
-        }
+    let handler = async |_| panic!("the handler ran again");
+    match harness.end_with::<New, _>(&charge, order(), handler).await {
+        Replayed(response) => Some(serde_json::to_value(response).unwrap()),
+        Refused(ResponseTypeChanged) => None,
+        _ => panic!("it is neither replayed nor refused for its type"),
     }
 }
 
@@ -177,19 +173,12 @@ async fn both_forms_of_a_field_are_read_through_an_untagged_enum() {
     assert_eq!(reads::<Id>("p-7").await, Some(json!("p-7")));
 }
 
-/// Calls with the event of the old version, then with that of the new one. Returns whether the retry ran, or its error.
-async fn retried(
-    charge: Operation,
-    old: impl Serialize,
-    new: impl Serialize,
-) -> Result<bool, ErrorKind> {
+/// Calls with the event of the old version, then with that of the new one. Returns the end of the second call.
+async fn retried(charge: Operation, old: impl Serialize, new: impl Serialize) -> End<usize> {
     let harness = Harness::default();
     let [old, new] = [serde_json::to_value(old), serde_json::to_value(new)].map(Result::unwrap);
-    harness.call(&charge, old).await.unwrap();
-    match harness.call_elsewhere(&charge, new).await {
-        Ok(outcome) => Ok(!outcome.is_replayed()),
-        Err(error) => Err(ours(&error).kind()),
-    }
+    assert_eq!(harness.end(&charge, old).await, Ran(1));
+    harness.end_elsewhere(&charge, new).await
 }
 
 #[derive(Serialize)]
@@ -212,50 +201,32 @@ struct WithSkippedNote {
 
 #[tokio::test]
 async fn a_new_field_of_the_event_counts_only_where_key_or_validated_part_hold_it() {
-    let (old, new) = (Event { order_id: 7 }, || WithNote {
-        order_id: 7,
-        note: None,
-    });
-    let whole = || operation().build().unwrap();
-    assert_eq!(retried(whole(), &old, new()).await, Ok(true));
-    let skipped = WithSkippedNote {
-        order_id: 7,
+    let (order_id, note) = (7, None);
+    let old = Event { order_id };
+    let new = || WithNote {
+        order_id,
         note: None,
     };
-    assert_eq!(retried(whole(), &old, skipped).await, Ok(false));
-    assert_eq!(retried(keyed(|of| of), &old, new()).await, Ok(false));
+    let skipped = WithSkippedNote { order_id, note };
+    let whole = || operation().build().unwrap();
+    assert_eq!(retried(whole(), &old, new()).await, Ran(2));
+    assert_eq!(retried(whole(), &old, skipped).await, Replayed(1));
+    assert_eq!(retried(charge(), &old, new()).await, Replayed(1));
     let validated = keyed(|of| of.validate("@"));
-    assert_eq!(
-        retried(validated, &old, new()).await,
-        Err(ErrorKind::PayloadMismatch)
-    );
+    let end = retried(validated, &old, new()).await;
+    assert_eq!(end, Refused(PayloadMismatch));
 }
 
 #[tokio::test]
 async fn the_id_is_made_of_the_value_of_the_key_and_not_of_the_fields_name() {
-    let operations = ["order_id", "order"].map(|key| operation().key(key).build().unwrap());
+    let [old, new] = ["order_id", "order"].map(|key| operation().key(key).build().unwrap());
     let harness = Harness::default();
-    harness
-        .call(&operations[0], json!({ "order_id": 7 }))
-        .await
-        .unwrap();
-    let again = harness
-        .call(&operations[1], json!({ "order": 7 }))
-        .await
-        .unwrap();
-    assert!(again.is_replayed());
-    let text = harness
-        .call(&operations[1], json!({ "order": "7" }))
-        .await
-        .unwrap();
-    assert!(!text.is_replayed());
-    let float = harness
-        .call(&operations[1], json!({ "order": 7.0 }))
-        .await
-        .unwrap();
-    assert!(!float.is_replayed());
-    assert_ne!(
-        id(&operations[1], &json!(7)),
-        id(&operations[1], &json!("7"))
-    );
+    assert_eq!(harness.end(&old, json!({ "order_id": 7 })).await, Ran(1));
+    for (value, end) in [
+        (json!(7), Replayed(1)),
+        (json!("7"), Ran(2)),
+        (json!(7.0), Ran(3)),
+    ] {
+        assert_eq!(harness.end(&new, json!({ "order": value })).await, end);
+    }
 }

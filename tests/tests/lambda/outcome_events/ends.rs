@@ -1,85 +1,117 @@
-//! The event of each way in which a call can end.
-//!
-//! The events of calls whose store failed before the handler: unprotected runs, and the circuit breaker.
-//!
-//! The events of calls whose handlers stage writes: what became of the writes.
-//!
-//! The event of a call under `read-first`.
+//! The event of each way in which a call can end: a row of `ends.txt`.
 
+use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_core::config::Variables;
-use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Field, Record, RecordId, Status};
+use idempotency_core::record::{Field, Record};
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
-use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    Call, Error, LambdaEvent, Lookup, OnInProgress, OnStoreError, OnTimeout, idempotent,
+    Call, Deadline, LambdaEvent, Lookup, OnInProgress, OnStoreError, OnTimeout, idempotent,
 };
 use idempotency_testkit::ManualClock;
-use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
-use idempotency_tests::{START, id, unless_it_panics};
+use idempotency_testkit::store::StoreFault::{LoseReply, LoseRequest, Throttle, TooLarge};
+use idempotency_testkit::store::StoreOperation::{Delete, Put, Read, Transact, Update};
+use idempotency_tests::{claim_of_another, unless_it_panics};
 
 use super::*;
-use crate::Unwritable;
+use crate::{Unwritable, variable};
 
-#[tokio::test]
-async fn the_event_of_a_run_has_its_requests_and_times() {
-    let harness = Harness::default();
-    let line = line_of(harness.call_with(&charge(), order(), async |_| {
-        harness.clock.advance(Duration::from_millis(40));
-        Ok("s3cr3t response".to_owned())
-    }))
+const ENDS: &str = include_str!("ends.txt");
+
+/// Checks that `calls` emit the events of these rows and no others.
+async fn all_end(rows: &[&str], calls: impl Future<Output = ()>) {
+    let lines = recorded(calls).await;
+    assert_eq!(lines.len(), rows.len(), "{rows:?}: {lines:#?}");
+    for (name, line) in rows.iter().zip(lines) {
+        assert!(!line.contains("s3cr3t"), "{name}: {line}");
+        let line = line.trim_end().replace(KEY, "{key}");
+        let row = |row: &'static str| {
+            row.strip_prefix(name)?
+                .strip_prefix(" | ")?
+                .split_once(" | ")
+        };
+        let Some((level, fields)) = ENDS.lines().find_map(row) else {
+            panic!("{name} has no row: {line}");
+        };
+        let of_another = fields.starts_with("operation=");
+        let operation = if of_another {
+            ""
+        } else {
+            "operation=local.shop.charge "
+        };
+        let expected = format!("{level} idempotency idempotent call: {operation}{fields}");
+        match expected.strip_suffix(" ..") {
+            Some(begin) => assert!(line.starts_with(begin), "{name}: {line}"),
+            None => assert_eq!(line, expected, "{name}"),
+        }
+    }
+}
+
+/// Checks the only event of a call. Other tests check its result.
+async fn ends<R>(row: &str, call: impl Future<Output = Result<Outcome<R>, BoxError>>) {
+    all_end(&[row], async { drop(call.await) }).await;
+}
+
+/// Checks the event of a call whose handler panics.
+async fn panics(row: &str, harness: &Harness, operation: &Operation, payload: Value) {
+    let handler = async |_| resume_unwind(Box::new("s3cr3t"));
+    all_end(&[row], async {
+        let call = harness.call_with::<(), _>(operation, payload, handler);
+        let caught = unless_it_panics(call).await.unwrap_err();
+        assert_eq!(caught.downcast_ref(), Some(&"s3cr3t"));
+    })
     .await;
-    let expected = "key={key} outcome=executed handler_ran=true handler=returned stored=true claim=completed \
-                    store_requests=2 store_ms=0 handler_ms=40";
-    assert_eq!(line, event("INFO", expected));
+}
+
+async fn declined(_run: usize) -> Result<u32, BoxError> {
+    Err("declined: s3cr3t".into())
+}
+
+fn keyless() -> Value {
+    json!({ "card": "s3cr3t" })
+}
+
+fn optional() -> Operation {
+    keyed(|of| of.key_required(false))
 }
 
 #[tokio::test]
-async fn the_event_of_a_replay_has_the_source_of_the_response() {
+async fn the_event_of_a_run_has_its_times_and_that_of_a_replay_the_source_of_the_response() {
     let harness = Harness::default();
     let cached = keyed(|of| of.local_cache(1));
-    harness.call(&charge(), order()).await.unwrap();
-    for (source, requests) in [("store", 1), ("cache", 0)] {
-        let expected = format!(
-            "key={{key}} outcome=replayed source={source} handler_ran=false store_requests={requests} store_ms=0 \
-             handler_ms=0"
-        );
-        assert_eq!(
-            line_of_a_call(&harness, &cached).await,
-            event("INFO", &expected)
-        );
+    for (row, charge) in [
+        ("run", &charge()),
+        ("replay from the store", &cached),
+        ("replay from the cache", &cached),
+    ] {
+        let call = harness.call_with(charge, order(), async |_| {
+            harness.pass(40);
+            Ok("s3cr3t response".to_owned())
+        });
+        ends(row, call).await;
     }
 }
 
 #[tokio::test]
 async fn the_event_of_a_replay_after_a_run_says_that_the_handler_ran() {
-    let harness = Harness::default();
-    let charge = charge();
-    let mut lines = recorded(async {
+    let (harness, charge) = (Harness::default(), charge());
+    all_end(&["run of a successor", "replay after a run"], async {
         let late = harness.call_with(&charge, order(), async |_| {
-            harness.clock.advance(Duration::from_secs(31));
+            harness.pass(31_000);
             harness.call_elsewhere(&charge, order()).await?;
             Ok(9)
         });
         assert!(late.await.unwrap().is_replayed());
     })
     .await;
-    let expected = "key={key} outcome=replayed source=completion handler_ran=true handler=returned store_requests=2 \
-                    store_ms=0 handler_ms=31000";
-    assert_eq!(
-        lines.pop().unwrap().replace(KEY, "{key}"),
-        event("INFO", expected)
-    );
-    assert!(lines[0].contains("outcome=executed"), "{lines:?}");
 }
 
 #[tokio::test]
 async fn concurrent_duplicates_in_one_process_have_one_event_each() {
     let harness = Harness::default();
     let charge = keyed(|of| of.on_in_progress(OnInProgress::Wait));
-    let lines = recorded(async {
+    all_end(&["leader", "follower"], async {
         let first = harness.call_with(&charge, order(), async |run| {
             tokio::task::yield_now().await;
             Ok(run)
@@ -88,123 +120,50 @@ async fn concurrent_duplicates_in_one_process_have_one_event_each() {
         assert!(!first.unwrap().is_replayed() && second.unwrap().is_replayed());
     })
     .await;
-    assert_eq!(lines.len(), 2, "{lines:#?}");
-    assert!(lines[0].contains("outcome=executed"), "{lines:#?}");
-    assert!(
-        lines[1].contains("outcome=replayed source=flight")
-            && lines[1].contains("store_requests=0"),
-        "{lines:#?}"
-    );
 }
 
 #[tokio::test]
 async fn the_event_of_a_failure_does_not_have_its_text() {
-    let harness = Harness::default();
-    let fails = async |_| Err::<(), BoxError>("declined: s3cr3t".into());
-    let expected = "key={key} outcome=failed handler_ran=true handler=failed stored=false claim=released \
-                    store_requests=2 store_ms=0 handler_ms=0";
-    let line = line_of(harness.call_with(&charge(), order(), fails)).await;
-    assert_eq!(line, event("INFO", expected));
-    harness.inject(StoreOperation::Delete, 1, StoreFault::Throttle);
-    let line = line_of(harness.call_with(&charge(), order(), fails)).await;
-    let expected = expected.replace("released", "not_released");
-    assert_eq!(line, event("WARN", &expected));
+    let (harness, charge) = (Harness::default(), charge());
+    ends("failure", harness.call_with(&charge, order(), declined)).await;
+    harness.fail(Delete, 1, Throttle);
+    let again = harness.call_with(&charge, order(), declined);
+    ends("failure, release throttled", again).await;
 }
 
 #[tokio::test]
 async fn a_panic_emits_its_event_before_it_propagates() {
     let harness = Harness::default();
     let held = keyed(|of| of.on_timeout(OnTimeout::Hold));
-    let optional = keyed(|of| of.key_required(false));
-    for (charge, payload, begins) in [
-        (
-            &charge(),
-            order(),
-            "key={key} outcome=panicked handler_ran=true handler=panicked stored=false claim=released",
-        ),
-        (
-            &held,
-            order(),
-            "key={key} outcome=panicked handler_ran=true handler=panicked stored=false claim=kept",
-        ),
-        (
-            &optional,
-            json!({}),
-            "outcome=bypassed bypass=no_key handler_ran=true handler=panicked",
-        ),
-    ] {
-        let lines = recorded(async {
-            let call = harness.call_with::<(), _>(charge, payload, async |_| panic!("s3cr3t"));
-            let caught = unless_it_panics(call).await;
-            assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"s3cr3t"));
-        })
-        .await;
-        assert_eq!(lines.len(), 1, "{lines:#?}");
-        let line = lines[0].replace(KEY, "{key}");
-        assert!(line.starts_with(&event("ERROR", begins)), "{line}");
-        assert!(!line.contains("s3cr3t"), "{line}");
-    }
+    panics("panic", &harness, &charge(), order()).await;
+    panics("panic, held", &harness, &held, order()).await;
+    panics("panic without a key", &harness, &optional(), json!({})).await;
 }
 
 #[tokio::test]
 async fn the_event_of_a_call_without_protection_has_the_reason() {
     let harness = Harness::default();
-    let optional = keyed(|of| of.key_required(false));
-    let line = line_of(harness.call(&optional, json!({ "card": "s3cr3t" }))).await;
-    assert!(
-        line.starts_with(&event(
-            "WARN",
-            "outcome=bypassed bypass=no_key handler_ran=true handler=returned cause="
-        )),
-        "{line}"
-    );
-    let off = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
-    let off = keyed(|of| of.variables(off));
-    let line = line_of_a_call(&harness, &off).await;
-    let expected = "outcome=bypassed bypass=disabled handler_ran=true handler=returned store_requests=0 store_ms=0 \
-                    handler_ms=0";
-    assert_eq!(line, event("INFO", expected));
+    ends("no key", harness.call(&optional(), keyless())).await;
+    let off = keyed(|of| of.variables(variable("IDEMPOTENCY_DISABLED", "1")));
+    for _ in 0..2 {
+        ends("disabled", harness.call(&off, order())).await;
+    }
 }
 
 #[tokio::test]
 async fn the_event_says_why_a_response_was_not_stored() {
     let harness = Harness::default();
     let by_policy = keyed(|of| of.store_when("`false`"));
-    let line = line_of_a_call(&harness, &by_policy).await;
-    assert!(line.starts_with("INFO"), "{line}");
-    assert!(
-        line.contains(
-            "outcome=executed handler_ran=true handler=returned stored=false claim=released"
-        ),
-        "{line}"
-    );
-    harness.inject(StoreOperation::Update, 1, StoreFault::TooLarge);
-    let line = line_of_a_call(&harness, &charge()).await;
-    assert!(line.starts_with("WARN"), "{line}");
-    assert!(
-        line.contains("stored=false claim=completed_without_response"),
-        "{line}"
-    );
-    let line = line_of_a_call(&harness, &charge()).await;
-    assert!(line.starts_with("WARN"), "{line}");
-    assert!(
-        line.contains("outcome=refused handler_ran=false error=IdempotencyResponseUnavailable"),
-        "{line}"
-    );
+    ends("not stored by policy", harness.call(&by_policy, order())).await;
+    harness.fail(Update, 1, TooLarge);
+    ends("too large", harness.call(&charge(), order())).await;
+    ends("response unavailable", harness.call(&charge(), order())).await;
 }
 
 #[tokio::test]
 async fn the_event_of_a_dropped_call_says_how_far_it_got() {
     let harness = Harness::default();
-    let lines = recorded(async {
-        let charge = charge();
-        let stuck = Box::pin(harness.call_with::<(), _>(&charge, order(), async |_| std::future::pending().await));
-        tokio::select! { biased; _ = stuck => unreachable!("it is stuck"), () = std::future::ready(()) => {} }
-    })
-    .await;
-    let expected = "key={key} outcome=abandoned handler_ran=true handler=started store_requests=1 store_ms=0 handler_ms=0";
-    assert_eq!(lines.len(), 1, "{lines:#?}");
-    assert_eq!(lines[0].replace(KEY, "{key}"), event("WARN", expected));
+    all_end(&["dropped"], drop_a_call(&harness, order())).await;
 }
 
 #[tokio::test]
@@ -216,367 +175,170 @@ async fn a_refusal_before_the_claim_emits_one_event_in_every_form() {
 
     let harness = Harness::default();
     let required = keyed(|of| of.key_required(true));
-    let payload = || json!({ "card": "s3cr3t" });
-    let by_attribute = recorded(async {
-        let event = LambdaEvent::new(payload(), Default::default());
-        harness.within(annotated(event)).await.unwrap_err();
-    })
-    .await;
-    let by_operation = vec![line_of(harness.call(&required, payload())).await];
-    assert_eq!(by_attribute.len(), 1, "{by_attribute:#?}");
-    let by_attribute = [by_attribute[0].replace("annotated", "local.shop.charge")];
-    assert_eq!(by_attribute, by_operation[..]);
-    let expected = "outcome=refused handler_ran=false error=IdempotencyKeyMissing";
-    assert!(
-        by_operation[0].starts_with(&event("WARN", expected)),
-        "{by_operation:?}"
-    );
-
+    ends("key missing", harness.call(&required, keyless())).await;
+    let event = LambdaEvent::new(keyless(), Default::default());
+    let by_attribute = async { drop(harness.within(annotated(event)).await) };
+    all_end(&["key missing, attribute"], by_attribute).await;
     let failing = keyed(|of| of.key("powertools_json(order_id)"));
-    let line = line_of_a_call(&harness, &failing).await;
-    let expected =
-        "outcome=refused handler_ran=false error=IdempotencyExpressionFailed cause=`key`: ";
-    assert!(line.starts_with(&event("WARN", expected)), "{line}");
-
+    ends("expression failed", harness.call(&failing, order())).await;
     let unreadable = std::collections::BTreeMap::from([(vec![1], 1)]);
-    let charge = charge();
-    let call = async {
-        charge
-            .run(
-                &unreadable,
-                harness.deadline_in(Duration::from_secs(1)),
-                async || Ok::<_, BoxError>(1),
-            )
-            .await
-    };
-    let line = line_of(call).await;
-    let expected = "outcome=refused handler_ran=false error=IdempotencyInvalidPayload cause=a `";
-    assert!(line.starts_with(&event("WARN", expected)), "{line}");
+    ends("payload of another kind", run(&charge(), &unreadable)).await;
 }
 
 #[tokio::test]
 async fn a_mistake_that_an_operator_must_correct_is_an_error_event_before_any_request() {
     let harness = Harness::with_clock(ManualClock::at(-1));
-    let line = line_of_a_call(&harness, &charge()).await;
-    let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyEnvironment cause=the clock is \
-                    before 1970: set it right store_requests=0 store_ms=0 handler_ms=0";
-    assert_eq!(line, event("ERROR", expected));
+    ends("clock before 1970", harness.call(&charge(), order())).await;
     // Without a test's backend, in a process without a table.
-    let charge = charge();
-    let line = line_of(async {
-        charge
-            .run(&order(), harness.deadline_in(Duration::ZERO), async || {
-                Ok::<_, BoxError>(1)
-            })
-            .await
-    })
-    .await;
-    assert!(
-        line.starts_with("ERROR idempotency idempotent call: operation="),
-        "{line}"
-    );
-    assert!(
-        line.contains("error=IdempotencyConfiguration cause=IDEMPOTENCY_TABLE is not set"),
-        "{line}"
-    );
+    ends("no table", run(&charge(), &order())).await;
 }
 
-/// Returns a harness whose store has this record for the order.
-async fn harness_with(record: Record) -> Harness {
-    let harness = Harness::default();
-    put(&harness, record).await;
-    harness
-}
-
-async fn put(harness: &Harness, record: Record) {
-    let key: RecordId = id(&charge(), &json!(1));
-    harness
-        .store
-        .inner()
-        .delete(
-            &key,
-            &Condition::Exists(idempotency_core::record::Attribute::Status),
-        )
-        .await;
-    harness
-        .store
-        .inner()
-        .put(&key, &record, &Condition::NoRecord)
-        .await;
-}
-
-fn in_progress(milliseconds: i64) -> Record {
-    let lease = idempotency_core::time::EpochMillis::new(START + milliseconds);
-    Record {
-        status: Field::Value(Status::InProgress),
-        expiration: Field::Value(lease.plus(Duration::from_secs(3_600)).ceil_to_seconds()),
-        in_progress_expiration: Field::Value(lease),
-        ..Record::default()
-    }
+/// Makes a call without a test's backend.
+async fn run(
+    operation: &Operation,
+    payload: &impl serde::Serialize,
+) -> Result<Outcome<u32>, BoxError> {
+    let handler = async || Ok(1);
+    operation.run(payload, Deadline::Inherited, handler).await
 }
 
 #[tokio::test]
 async fn the_event_of_a_refusal_by_a_record_has_its_kind() {
-    let harness = harness_with(in_progress(5_000)).await;
-    let line = line_of_a_call(&harness, &charge()).await;
-    let expected = format!(
-        "key={{key}} outcome=refused handler_ran=false error=IdempotencyAlreadyInProgress cause=retry later; its \
-         lease ends at {} store_requests=1 store_ms=0 handler_ms=0",
-        idempotency_core::time::EpochMillis::new(START + 5_000)
-    );
-    assert_eq!(line, event("WARN", &expected));
-
-    let harness = harness_with(in_progress(-5_000)).await;
+    let harness = Harness::default();
+    let (charge, id) = (charge(), json!(1));
+    harness.insert(&charge, &id, claim_of_another(5_000));
+    ends("in progress", harness.call(&charge, order())).await;
+    harness.insert(&charge, &id, claim_of_another(-5_000));
     let holds = keyed(|of| of.on_timeout(OnTimeout::Hold));
-    refused(&harness, &holds, "ERROR", "Unresolved").await;
-
-    let broken = Record {
-        status: Field::Unreadable,
-        ..in_progress(5_000)
-    };
-    refused(
-        &harness_with(broken).await,
-        &charge(),
-        "ERROR",
-        "CorruptRecord",
-    )
-    .await;
+    ends("unresolved", harness.call(&holds, order())).await;
+    let status = Field::Unreadable;
+    let record = claim_of_another(5_000);
+    harness.insert(&charge, &id, Record { status, ..record });
+    ends("corrupt record", harness.call(&charge, order())).await;
 
     let harness = Harness::default();
-    harness.call(&charge(), order()).await.unwrap();
+    harness.call(&charge, order()).await.unwrap();
     let validates = keyed(|of| of.validate("card"));
-    refused(&harness, &validates, "WARN", "PayloadMismatch").await;
-    let line = line_of(harness.call_with(&charge(), order(), async |_| Ok(String::new()))).await;
-    assert!(
-        line.starts_with("ERROR") && line.contains("error=IdempotencyResponseTypeChanged"),
-        "{line}"
-    );
-}
-
-async fn refused(harness: &Harness, operation: &Operation, level: &str, kind: &str) {
-    let line = line_of_a_call(harness, operation).await;
-    let expected =
-        format!("key={{key}} outcome=refused handler_ran=false error=Idempotency{kind} ");
-    assert!(line.starts_with(&event(level, &expected)), "{line}");
+    ends("other payload", harness.call(&validates, order())).await;
+    let text = harness.call_with(&charge, order(), async |_| Ok(String::new()));
+    ends("other response type", text).await;
 }
 
 #[tokio::test]
 async fn a_call_without_time_has_an_event_of_its_kind() {
-    let harness = Harness::default();
-    let charge = charge();
-    let order = order();
+    let (harness, charge, order) = (Harness::default(), charge(), order());
     let deadline = harness.deadline_in(Duration::ZERO);
-    harness.clock.advance(Duration::from_millis(1));
-    let call = async {
-        charge
-            .run(&order, deadline, async || Ok::<_, BoxError>(1))
-            .await
-    };
-    let line = line_of(harness.within(call)).await;
-    let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyNoTimeLeft store_requests=0 store_ms=0 \
-                    handler_ms=0";
-    assert_eq!(line, event("WARN", expected));
+    harness.pass(1);
+    let call = charge.run(&order, deadline, async || Ok::<_, BoxError>(1));
+    ends("no time", harness.within(call)).await;
 }
 
 #[tokio::test]
 async fn the_event_of_a_failed_store_has_the_cause_and_the_time() {
-    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    harness.inject(StoreOperation::Put, 1, StoreFault::Throttle);
-    let line = line_of_a_call(&harness, &charge()).await;
-    let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyStoreFailed cause=an injected fault \
-                    (Throttled)";
-    assert!(line.starts_with(&event("WARN", expected)), "{line}");
-
-    let throttled = (1..=4).map(|nth| (nth, StoreFault::Throttle));
-    for (nth, fault) in throttled {
-        harness.inject(StoreOperation::Update, nth, fault);
-    }
-    let line = line_of_a_call(&harness, &charge()).await;
-    let expected = "key={key} outcome=unconfirmed handler_ran=true handler=returned error=IdempotencyCompletionUnknown \
-                    cause=an injected fault (Throttled)";
-    assert!(line.starts_with(&event("ERROR", expected)), "{line}");
+    let harness = Harness::advancing();
+    harness.fail(Put, 1, Throttle);
+    ends("claim throttled", harness.call(&charge(), order())).await;
+    harness.fail(Update, 4, Throttle);
+    ends("completion throttled", harness.call(&charge(), order())).await;
 }
 
 #[tokio::test]
 async fn a_lost_claim_and_a_response_that_cannot_be_serialized_are_events_after_the_run() {
-    let harness = Harness::default();
-    let charge = charge();
-    let line = line_of(harness.call_with(&charge, order(), async |run| {
-        put(&harness, in_progress(60_000)).await;
+    let (harness, charge) = (Harness::default(), charge());
+    let loses = harness.call_with(&charge, order(), async |run| {
+        harness.insert(&charge, &json!(1), claim_of_another(60_000));
         Ok(run)
-    }))
-    .await;
-    let expected = "key={key} outcome=unconfirmed handler_ran=true handler=returned error=IdempotencyLostOwnership";
-    assert!(line.starts_with(&event("ERROR", expected)), "{line}");
-
+    });
+    ends("lost ownership", loses).await;
     let harness = Harness::default();
-    let unwritable = async |_| Ok(Unwritable);
-    let line = line_of(harness.call_with(&charge, order(), unwritable)).await;
-    let expected = expected.replace("LostOwnership", "ResponseNotSerializable");
-    assert!(line.starts_with(&event("ERROR", &expected)), "{line}");
+    let unwritable = harness.call_with(&charge, order(), async |_| Ok(Unwritable));
+    ends("response not serializable", unwritable).await;
 }
 
 #[tokio::test]
 async fn the_error_of_a_nested_call_is_not_in_the_event_of_the_outer_call() {
-    let harness = Harness::default();
+    let (harness, outer) = (Harness::default(), charge());
     let inner = keyed(|of| of.key_prefix("inner").key_required(true));
-    let outer = charge();
-    let lines = recorded(async {
+    all_end(&["inner call", "outer call"], async {
         let call = harness.call_with(&outer, order(), async |_| {
-            harness
-                .call(&inner, json!({}))
-                .await
-                .map(|outcome| outcome.into_response())
+            let inner = harness.call(&inner, json!({})).await;
+            inner.map(Outcome::into_response)
         });
-        assert!(call.await.unwrap_err().downcast_ref::<Error>().is_some());
+        idempotency_tests::ours(&call.await.unwrap_err());
     })
     .await;
-    assert_eq!(lines.len(), 2, "{lines:#?}");
-    assert!(
-        lines[0].contains("operation=inner outcome=refused"),
-        "{lines:#?}"
-    );
-    assert!(
-        lines[1].contains("outcome=failed") && !lines[1].contains(" error="),
-        "{lines:#?}"
-    );
 }
 
 #[tokio::test]
 async fn a_call_with_its_own_store_has_the_same_event() {
-    let own = builder()
-        .store(std::sync::Arc::new(MemoryStore::new()))
-        .build()
-        .unwrap();
-    let payload = order();
-    let line = line_of(async {
-        own.run(
-            &payload,
-            idempotency_lambda::Deadline::Inherited,
-            async || Ok::<_, BoxError>(1),
-        )
-        .await
-    })
-    .await;
-    assert!(line.contains("outcome=executed"), "{line}");
+    let own = keyed(|of| of.store(Arc::new(MemoryStore::new())));
+    ends("own store", run(&own, &order())).await;
 }
 
 fn unprotected() -> Operation {
     keyed(|of| of.on_store_error(OnStoreError::RunUnprotected))
 }
 
-fn throttle(harness: &Harness, kind: StoreOperation, times: usize) {
-    (1..=times).for_each(|nth| harness.inject(kind, nth, StoreFault::Throttle));
-}
-
 #[tokio::test]
 async fn an_unprotected_run_is_an_outcome_of_its_own() {
-    let harness = Harness::default();
-    throttle(&harness, StoreOperation::Put, 3);
-    let charge = unprotected();
-    let expected = "key={key} outcome=unprotected bypass=store_failed handler_ran=true handler=returned cause=the store \
-                    failed, so the handler ran without a confirmed claim: an injected fault (Throttled) \
-                    store_requests=1 store_ms=0 handler_ms=0";
-    assert_eq!(
-        line_of_a_call(&harness, &charge).await,
-        event("WARN", expected)
-    );
-
-    let fails = async |_| Err::<(), BoxError>("declined: s3cr3t".into());
-    let line = line_of(harness.call_with(&charge, order(), fails)).await;
-    let failed = expected.replace("handler=returned", "handler=failed");
-    assert_eq!(line, event("WARN", &failed));
-
-    let panics = async |_| -> Result<(), BoxError> { std::panic::resume_unwind(Box::new(())) };
-    let line = line_of(async {
-        let call = harness.call_with(&charge, order(), panics);
-        let panicked = idempotency_tests::unless_it_panics(call).await;
-        assert!(panicked.is_err());
-        Err::<Outcome<()>, _>("it panicked".into())
-    })
-    .await;
-    let panicked = expected.replace("handler=returned", "handler=panicked");
-    assert_eq!(line, event("ERROR", &panicked));
+    let (harness, charge) = (Harness::default(), unprotected());
+    harness.fail(Put, 3, Throttle);
+    ends("unprotected run", harness.call(&charge, order())).await;
+    let fails = harness.call_with(&charge, order(), declined);
+    ends("unprotected failure", fails).await;
+    panics("unprotected panic", &harness, &charge, order()).await;
 }
 
 #[tokio::test]
 async fn an_unprotected_run_whose_claim_was_applied_says_what_became_of_it() {
-    let harness = Harness::default();
-    harness.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
-    throttle(&harness, StoreOperation::Read, 1);
-    let line = line_of_a_call(&harness, &unprotected()).await;
-    let expected = "key={key} outcome=unprotected bypass=store_failed handler_ran=true handler=returned stored=true \
-                    claim=completed cause=the store failed, so the handler ran without a confirmed claim: an injected \
-                    fault (Unreachable) store_requests=3 store_ms=0 handler_ms=0";
-    assert_eq!(line, event("WARN", expected));
-}
-
-#[tokio::test]
-async fn an_unprotected_run_whose_response_is_not_stored_says_why() {
-    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    harness.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
-    throttle(&harness, StoreOperation::Read, 1);
-    throttle(&harness, StoreOperation::Update, 4);
-    let line = line_of_a_call(&harness, &unprotected()).await;
-    let expected = "key={key} outcome=unprotected bypass=store_failed handler_ran=true handler=returned cause=the store \
-                    failed, so the handler ran without a confirmed claim: an injected fault (Unreachable); its response \
-                    is not stored: an injected fault (Throttled) store_requests=6";
-    assert!(line.starts_with(&event("WARN", expected)), "{line}");
+    for (row, throttled) in [
+        ("unprotected run, claim applied", 0),
+        ("unprotected run, not stored", 4),
+    ] {
+        let harness = Harness::advancing();
+        harness.fail(Put, 1, LoseReply);
+        harness.fail(Read, 1, Throttle);
+        harness.fail(Update, throttled, Throttle);
+        ends(row, harness.call(&unprotected(), order())).await;
+    }
 }
 
 #[tokio::test]
 async fn a_call_says_that_it_opened_found_or_closed_the_circuit() {
     let harness = Harness::default();
-    throttle(&harness, StoreOperation::Put, 5);
+    harness.fail(Put, 5, Throttle);
     let charge = keyed(|of| of.circuit_breaker(true));
-    let failed = "key={key} outcome=refused handler_ran=false error=IdempotencyStoreFailed cause=an injected fault \
-                  (Throttled) store_requests=1 store_ms=0 handler_ms=0";
     for _ in 0..4 {
-        let line = line_of_a_call(&harness, &charge).await;
-        assert_eq!(line, event("WARN", failed));
+        ends("circuit still closed", harness.call(&charge, order())).await;
     }
-    let opened = failed.replace(" error=", " circuit=opened error=");
-    let line = line_of_a_call(&harness, &charge).await;
-    assert_eq!(line, event("WARN", &opened));
-
-    let open = format!(
-        "key={{key}} outcome=refused handler_ran=false circuit=open error=IdempotencyStoreFailed cause=nothing was sent, \
-         because requests failed repeatedly and the circuit breaker is open until {}: retry after \
-         that store_requests=0 store_ms=0 handler_ms=0",
-        EpochMillis::new(START + 1_000)
-    );
-    let line = line_of_a_call(&harness, &charge).await;
-    assert_eq!(line, event("WARN", &open));
-
-    harness.clock.advance(Duration::from_millis(1_001));
-    let line = line_of_a_call(&harness, &charge).await;
-    let closed = "key={key} outcome=executed handler_ran=true handler=returned stored=true claim=completed circuit=closed \
-                  store_requests=2 store_ms=0 handler_ms=0";
-    assert_eq!(line, event("INFO", closed));
-}
-
-#[tokio::test]
-async fn an_unprotected_run_without_a_request_names_the_open_circuit() {
-    let harness = Harness::default();
-    throttle(&harness, StoreOperation::Put, 5);
-    let charge = keyed(|of| {
+    ends("circuit opened", harness.call(&charge, order())).await;
+    ends("circuit open", harness.call(&charge, order())).await;
+    let unprotected = keyed(|of| {
         of.circuit_breaker(true)
             .on_store_error(OnStoreError::RunUnprotected)
     });
-    for _ in 0..5 {
-        harness.call(&charge, order()).await.unwrap();
-    }
-    let line = line_of_a_call(&harness, &charge).await;
-    let expected = format!(
-        "key={{key}} outcome=unprotected bypass=store_failed handler_ran=true handler=returned circuit=open cause=the \
-         store failed, so the handler ran without a confirmed claim: the circuit breaker is open until {} \
-         store_requests=0 store_ms=0 handler_ms=0",
-        EpochMillis::new(START + 1_000)
-    );
-    assert_eq!(line, event("WARN", &expected));
+    let call = harness.call(&unprotected, order());
+    ends("unprotected run, circuit open", call).await;
+    harness.pass(1_001);
+    ends("circuit closed", harness.call(&charge, order())).await;
 }
 
-/// Stages a write that takes one from an account.
+/// Checks the event of a call whose handler stages a write that takes one from an account, and then ends with `end`.
+async fn ends_staged(
+    row: &str,
+    harness: &Harness,
+    operation: &Operation,
+    payload: Value,
+    end: impl AsyncFnOnce(usize) -> Result<u32, BoxError>,
+) {
+    let deadline = harness.deadline_in(Duration::from_secs(30));
+    let call = operation.run(&payload, deadline, |call: Call| async move {
+        take_one(&call);
+        end(1).await
+    });
+    ends(row, harness.within(call)).await;
+}
+
 fn take_one(call: &Call) {
     let take = LedgerEntry::add("s3cr3t account", -1).at_least(0);
     let staged = call.stage(|writes: &mut MemoryWrites| {
@@ -586,195 +348,114 @@ fn take_one(call: &Call) {
     staged.unwrap();
 }
 
-fn ledger(harness: &Harness) -> &MemoryStore {
-    harness.store.inner()
+/// Returns the account's ledger.
+fn with_balance(harness: &Harness, balance: i64) -> &MemoryStore {
+    let ledger = harness.store.inner();
+    ledger.set_balance("s3cr3t account", balance);
+    ledger
 }
 
-/// Returns the line of a call whose handler stages a write and then ends with `end`.
-async fn line_of_a_staging_call(
-    harness: &Harness,
-    operation: &Operation,
-    payload: Value,
-    end: impl AsyncFnOnce() -> Result<u32, BoxError>,
-) -> String {
-    let deadline = harness.deadline_in(Duration::from_secs(30));
-    let call = operation.run(&payload, deadline, |call: Call| async move {
-        take_one(&call);
-        end().await
-    });
-    line_of(harness.within(call)).await
+async fn returned(run: usize) -> Result<u32, BoxError> {
+    Ok(u32::try_from(run)?)
 }
 
 #[tokio::test]
 async fn staged_writes_are_applied_with_the_completion() {
-    let harness = Harness::default();
-    ledger(&harness).set_balance("s3cr3t account", 1);
-    let applied = "key={key} outcome=executed handler_ran=true handler=returned stored=true claim=completed staged=applied \
-                   store_requests=2 store_ms=0 handler_ms=0";
-    let line = line_of_a_staging_call(&harness, &charge(), order(), async || Ok(1)).await;
-    assert_eq!(line, event("INFO", applied));
-    assert_eq!(ledger(&harness).balance("s3cr3t account"), 0);
+    let (harness, charge) = (Harness::default(), charge());
+    let ledger = with_balance(&harness, 1);
+    ends_staged("staged, applied", &harness, &charge, order(), returned).await;
+    assert_eq!(ledger.balance("s3cr3t account"), 0);
     // The reply is lost, and the second transaction finds the completion.
-    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    ledger(&harness).set_balance("s3cr3t account", 1);
-    harness.inject(StoreOperation::Transact, 1, StoreFault::LoseReply);
-    let line = line_of_a_staging_call(&harness, &charge(), order(), async || Ok(1)).await;
-    let found = "key={key} outcome=replayed source=completion handler_ran=true handler=returned staged=applied \
-                 store_requests=3 store_ms=0 handler_ms=0";
-    assert_eq!(line, event("INFO", found));
+    let harness = Harness::advancing();
+    with_balance(&harness, 1);
+    harness.fail(Transact, 1, LoseReply);
+    ends_staged(
+        "staged, found applied",
+        &harness,
+        &charge,
+        order(),
+        returned,
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn staged_writes_of_a_run_without_a_result_are_dropped() {
-    let harness = Harness::default();
-    let fails = async || Err("declined: s3cr3t".into());
-    let failed = "key={key} outcome=failed handler_ran=true handler=failed stored=false claim=released staged=dropped \
-                  store_requests=2 store_ms=0 handler_ms=0";
-    let line = line_of_a_staging_call(&harness, &charge(), order(), fails).await;
-    assert_eq!(line, event("INFO", failed));
+async fn staged_writes_that_are_not_applied_are_named_without_their_content() {
+    let (harness, charge) = (Harness::default(), charge());
     let unstored = keyed(|of| of.store_when("@ != `1`"));
-    let line = line_of_a_staging_call(&harness, &unstored, order(), async || Ok(1)).await;
-    let dropped = "key={key} outcome=executed handler_ran=true handler=returned stored=false claim=released staged=dropped \
-                   cause=the response is not stored, so the 1 writes that the handler staged are dropped store_requests=2 \
-                   store_ms=0 handler_ms=0";
-    assert_eq!(line, event("WARN", dropped));
-}
-
-#[tokio::test]
-async fn a_rejection_names_the_write_and_not_its_content() {
-    let harness = Harness::default();
-    let line = line_of_a_staging_call(&harness, &charge(), order(), async || Ok(1)).await;
-    let rejected = "key={key} outcome=rejected handler_ran=true handler=returned stored=false claim=released staged=rejected \
-                    error=IdempotencyTransactionRejected cause=write 1 of 1 (change of the ledger): ConditionalCheckFailed \
-                    store_requests=3 store_ms=0 handler_ms=0";
-    assert_eq!(line, event("WARN", rejected));
+    ends_staged("staged, failed", &harness, &charge, order(), declined).await;
+    ends_staged("staged, not stored", &harness, &unstored, order(), returned).await;
+    ends_staged("staged, rejected", &harness, &charge, order(), returned).await;
 }
 
 #[tokio::test]
 async fn writes_of_lost_replies_are_unknown_and_those_of_a_late_owner_are_dropped() {
-    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
-    ledger(&harness).set_balance("s3cr3t account", 5);
-    let charge = charge();
-    (1..=4).for_each(|nth| {
-        let lost = StoreFault::LoseRequest;
-        harness.inject(StoreOperation::Transact, nth, lost);
-    });
-    let line = line_of_a_staging_call(&harness, &charge, order(), async || Ok(1)).await;
-    assert!(line.contains("outcome=unconfirmed"), "{line}");
-    assert!(line.contains("staged=unknown"), "{line}");
+    let (harness, charge) = (Harness::advancing(), charge());
+    with_balance(&harness, 5);
+    harness.fail(Transact, 4, LoseRequest);
+    ends_staged("staged, unknown", &harness, &charge, order(), returned).await;
 
     let harness = Harness::default();
-    ledger(&harness).set_balance("s3cr3t account", 5);
-    let mut lines = recorded(async {
+    let ledger = with_balance(&harness, 5);
+    all_end(&["run of a successor", "staged by a late owner"], async {
         let deadline = harness.deadline_in(Duration::from_secs(30));
-        let harness = &harness;
-        let charge = &charge;
+        let (harness, charge) = (&harness, &charge);
         let late = charge.run(&order(), deadline, |call: Call| async move {
             take_one(&call);
-            harness.clock.advance(Duration::from_secs(31));
+            harness.pass(31_000);
             harness.call_elsewhere(charge, order()).await?;
             Ok::<_, BoxError>(9_usize)
         });
         harness.within(late).await.unwrap();
     })
     .await;
-    let line = lines.pop().unwrap();
-    assert!(
-        line.contains("source=completion") && line.contains("staged=dropped"),
-        "{line}"
-    );
-    assert_eq!(ledger(&harness).balance("s3cr3t account"), 5);
+    assert_eq!(ledger.balance("s3cr3t account"), 5);
 }
 
 #[tokio::test]
 async fn the_writes_of_an_unprotected_run_are_applied_alone() {
-    let harness = Harness::default();
-    ledger(&harness).set_balance("s3cr3t account", 1);
-    let optional = keyed(|of| of.key_required(false));
-    let keyless = || json!({ "card": "s3cr3t" });
-    let line = line_of_a_staging_call(&harness, &optional, keyless(), async || Ok(1)).await;
-    let applied = "outcome=bypassed bypass=no_key handler_ran=true handler=returned staged=applied cause=the \
-                   payload has no idempotency key: the handler runs unprotected; the key expression `order_id` finds \
-                   nothing in it (`key_required = true` refuses such a payload) store_requests=1 store_ms=0 handler_ms=0";
-    assert_eq!(line, event("WARN", applied));
-    let line = line_of_a_staging_call(&harness, &optional, keyless(), async || Ok(1)).await;
-    assert!(
-        line.contains("outcome=rejected") && line.contains("staged=rejected"),
-        "{line}"
-    );
-    let fails = async || Err("declined".into());
-    let line = line_of_a_staging_call(&harness, &optional, keyless(), fails).await;
-    assert!(
-        line.contains("outcome=bypassed") && line.contains("staged=dropped"),
-        "{line}"
-    );
+    let (harness, optional) = (Harness::default(), optional());
+    with_balance(&harness, 1);
+    for (row, fails) in [("applied", false), ("rejected", false), ("failed", true)] {
+        let row = format!("staged without a key, {row}");
+        let end = async |run| {
+            if fails {
+                declined(run).await
+            } else {
+                returned(run).await
+            }
+        };
+        ends_staged(&row, &harness, &optional, keyless(), end).await;
+    }
 }
 
 #[tokio::test]
 async fn the_writes_of_an_unprotected_run_are_dropped_if_its_response_is_not_stored_under_a_key() {
     let harness = Harness::default();
-    ledger(&harness).set_balance("s3cr3t account", 1);
+    let ledger = with_balance(&harness, 1);
     let unstored = keyed(|of| of.key_required(false).store_when("@ != `1`"));
-    let keyless = || json!({ "card": "s3cr3t" });
-    let line = line_of_a_staging_call(&harness, &unstored, keyless(), async || Ok(1)).await;
-    assert!(
-        line.contains("outcome=bypassed") && line.contains("staged=dropped"),
-        "{line}"
-    );
-    assert!(
-        line.contains("so the 1 writes that the handler staged are dropped"),
-        "{line}"
-    );
-    assert_eq!(ledger(&harness).balance("s3cr3t account"), 1);
-    let line = line_of_a_staging_call(&harness, &unstored, keyless(), async || Ok(2)).await;
-    assert!(line.contains("staged=applied"), "{line}");
-    assert_eq!(ledger(&harness).balance("s3cr3t account"), 0);
-}
-
-fn reads_first() -> Operation {
-    keyed(|of| of.lookup(Lookup::ReadFirst))
+    let row = "staged without a key, not stored";
+    ends_staged(row, &harness, &unstored, keyless(), returned).await;
+    assert_eq!(ledger.balance("s3cr3t account"), 1);
+    let row = "staged without a key, applied";
+    ends_staged(row, &harness, &unstored, keyless(), async |_| Ok(2)).await;
+    assert_eq!(ledger.balance("s3cr3t account"), 0);
 }
 
 #[tokio::test]
-async fn the_event_of_a_run_counts_the_read() {
-    let expected = "key={key} outcome=executed handler_ran=true handler=returned stored=true claim=completed \
-                    store_requests=3 store_ms=0 handler_ms=0";
-    let line = line_of_a_call(&Harness::default(), &reads_first()).await;
-    assert_eq!(line, event("INFO", expected));
-}
-
-#[tokio::test]
-async fn a_read_that_failed_is_a_note_of_a_warning_and_ends_no_call() {
+async fn the_event_of_a_call_that_reads_first_counts_the_read_and_notes_its_failure() {
+    let reads_first = keyed(|of| of.lookup(Lookup::ReadFirst));
     let harness = Harness::default();
-    let fails = || {
-        let read = StoreOperation::Read;
-        harness.inject(read, 1, StoreFault::Throttle);
-    };
-    let cause = "cause=the read before the claim failed: an injected fault (Throttled)";
-    fails();
-    let expected = format!(
-        "key={{key}} outcome=executed handler_ran=true handler=returned stored=true claim=completed {cause} \
-         store_requests=3 store_ms=0 handler_ms=0"
-    );
-    let line = line_of_a_call(&harness, &reads_first()).await;
-    assert_eq!(line, event("WARN", &expected));
-    fails();
-    let expected = format!(
-        "key={{key}} outcome=replayed source=store handler_ran=false {cause} store_requests=2 store_ms=0 handler_ms=0"
-    );
-    let line = line_of_a_call(&harness, &reads_first()).await;
-    assert_eq!(line, event("WARN", &expected));
-}
-
-#[tokio::test]
-async fn the_error_of_a_claim_comes_before_the_note_of_the_read() {
+    ends("run after a read", harness.call(&reads_first, order())).await;
     let harness = Harness::default();
-    let inject = |operation, fault| harness.inject(operation, 1, fault);
-    inject(StoreOperation::Read, StoreFault::LoseReply);
-    inject(StoreOperation::Put, StoreFault::Throttle);
-    let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyStoreFailed cause=an injected fault \
-                    (Throttled); the read before the claim failed: an injected fault (Unreachable) store_requests=2 store_ms=0 \
-                    handler_ms=0";
-    let line = line_of_a_call(&harness, &reads_first()).await;
-    assert_eq!(line, event("WARN", expected));
+    for row in ["run after a failed read", "replay after a failed read"] {
+        harness.fail(Read, 1, Throttle);
+        ends(row, harness.call(&reads_first, order())).await;
+    }
+    // The error of the claim comes first.
+    let harness = Harness::default();
+    harness.fail(Read, 1, LoseReply);
+    harness.fail(Put, 1, Throttle);
+    let row = "claim throttled after a lost read";
+    ends(row, harness.call(&reads_first, order())).await;
 }

@@ -4,7 +4,7 @@ use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::Source;
-use idempotency_core::record::{Field, Record};
+use idempotency_core::record::Field;
 use idempotency_core::store::MemoryStore;
 use idempotency_lambda::{Backend, BoxError, OutcomeKind, Replay, backend_over};
 use std::sync::Arc;
@@ -26,17 +26,9 @@ async fn call(backend: &Backend, operation: &CompiledOperation) -> (Option<Repla
     let mut replay = None;
     let lines = recorded(async {
         let handler = async |_| Ok::<_, BoxError>(1);
-        let outcome = operation
-            .run(
-                backend,
-                &identity,
-                None,
-                Codec::json(),
-                Errors::new(BoxError::from),
-                handler,
-            )
-            .await;
-        if let OutcomeKind::Replayed(given) = outcome.unwrap().kind() {
+        let errors = Errors::new(BoxError::from);
+        let run = operation.run(backend, &identity, None, Codec::json(), errors, handler);
+        if let OutcomeKind::Replayed(given) = run.await.unwrap().kind() {
             replay = Some(given.clone());
         }
     })
@@ -68,14 +60,9 @@ async fn a_record_without_a_readable_operation_is_replayed_without_a_warning() {
     assert_eq!(call(&backend, &charge).await.0, None);
     let id = charge.identify("7", None).unwrap().key().unwrap().clone();
     for operation in [Field::Absent, Field::Unreadable] {
-        let record = store.record(&id).unwrap();
-        store.insert(
-            id.clone(),
-            Record {
-                operation,
-                ..record
-            },
-        );
+        let mut record = store.record(&id).unwrap();
+        record.operation = operation;
+        store.insert(id.clone(), record);
         let (replay, line) = call(&backend, &charge).await;
         assert_eq!(replay.unwrap().operation(), None);
         assert!(line.starts_with("INFO"), "{line}");

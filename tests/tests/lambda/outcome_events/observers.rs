@@ -1,14 +1,11 @@
 //! The observers of a process: each gets the facts of the outcome event as values.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use idempotency_core::record::{Field, Record, Status};
 use idempotency_core::time::EpochMillis;
-use idempotency_lambda::{
-    CallOutcome, CallSummary, ClaimEnd, ErrorKind, HandlerProgress, OnError, Source, observe,
-};
-use idempotency_tests::START;
+use idempotency_lambda::{CallOutcome, CallSummary, OnError, observe};
+use idempotency_tests::{START, claim_of_another};
 
 use super::*;
 
@@ -37,19 +34,13 @@ async fn an_observer_gets_the_facts_of_each_call() {
     let seen = observed(
         "observed",
         |call| {
-            (
-                call.outcome(),
-                call.source(),
-                call.handler(),
-                call.claim(),
-                call.error_kind(),
-                call.store_requests(),
-                call.handler_time(),
-            )
+            let end = (call.outcome(), call.source(), call.handler(), call.claim());
+            let store = (call.error_kind(), call.store_requests());
+            format!("{end:?} {store:?} {:?}", call.handler_time())
         },
         async {
             let slow = harness.call_with(&charge, order(), async |_| {
-                harness.clock.advance(Duration::from_millis(40));
+                harness.pass(40);
                 Ok(1)
             });
             slow.await.unwrap();
@@ -59,37 +50,12 @@ async fn an_observer_gets_the_facts_of_each_call() {
         },
     )
     .await;
-    let none = Duration::ZERO;
     assert_eq!(
         seen,
         [
-            (
-                CallOutcome::Executed,
-                None,
-                Some(HandlerProgress::Returned),
-                Some(ClaimEnd::Completed),
-                None,
-                2,
-                Duration::from_millis(40)
-            ),
-            (
-                CallOutcome::Replayed,
-                Some(Source::Store),
-                None,
-                None,
-                None,
-                1,
-                none
-            ),
-            (
-                CallOutcome::Refused,
-                None,
-                None,
-                None,
-                Some(ErrorKind::ResponseTypeChanged),
-                1,
-                none
-            ),
+            "(Executed, None, Some(Returned), Some(Completed)) (None, 2) 40ms",
+            "(Replayed, Some(Store), None, None) (None, 1) 0ns",
+            "(Refused, None, None, None) (Some(ResponseTypeChanged), 1) 0ns",
         ]
     );
 }
@@ -113,16 +79,7 @@ async fn a_claim_over_one_whose_lease_expired_is_a_takeover_in_every_report() {
         of.key_prefix("observed-takeovers")
             .on_error(OnError::Record)
     });
-    let id = idempotency_core::record::RecordId::new(
-        KEY.replace("local.shop.charge", "observed-takeovers"),
-    );
-    let lease = EpochMillis::new(START - 1);
-    let record = Record {
-        status: Field::Value(Status::InProgress),
-        in_progress_expiration: Field::Value(lease),
-        expiration: Field::Value(lease.plus(Duration::from_secs(60)).ceil_to_seconds()),
-        ..Record::default()
-    };
+    let record = claim_of_another(-1);
     let records = [
         (record.clone(), true),
         // A failure that was recorded is a result.
@@ -144,10 +101,11 @@ async fn a_claim_over_one_whose_lease_expired_is_a_takeover_in_every_report() {
         ),
     ];
     for (record, taken_over) in records {
-        harness.store.inner().insert(id.clone(), record.clone());
+        harness.insert(&charge, &json!(1), record.clone());
         let mut line = String::new();
         let seen = observed("observed-takeovers", |call| call.taken_over(), async {
-            line = line_of(harness.call(&charge, order())).await;
+            let call = async { drop(harness.call(&charge, order()).await) };
+            line = recorded(call).await.concat();
         })
         .await;
         assert_eq!(seen, [taken_over], "{record:?}");
@@ -157,6 +115,5 @@ async fn a_claim_over_one_whose_lease_expired_is_a_takeover_in_every_report() {
             taken_over,
             "{line}"
         );
-        harness.store.inner().evict(&id);
     }
 }

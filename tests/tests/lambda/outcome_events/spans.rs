@@ -1,16 +1,11 @@
 //! The span of a call as an interface (`docs/reference/events.md`): its fields, and what is inside it.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use idempotency_lambda::{LambdaEvent, idempotent};
-use tracing::field::{Field, Visit};
-use tracing::instrument::WithSubscriber;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::*;
@@ -19,60 +14,49 @@ use super::*;
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<String>>>);
 
-#[derive(Default)]
-struct Fields(BTreeMap<&'static str, String>);
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.insert(field.name(), format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.record_debug(field, &format_args!("{value}"));
-    }
-}
-
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = Fields::default();
-        attributes.record(&mut fields);
-        context.span(id).unwrap().extensions_mut().insert(fields);
+        let mut line = Line::default();
+        attributes.record(&mut line);
+        context.span(id).unwrap().extensions_mut().insert(line);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let span = context.span(id).unwrap();
-        values.record(span.extensions_mut().get_mut::<Fields>().unwrap());
+        values.record(span.extensions_mut().get_mut::<Line>().unwrap());
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
+        let mut line = Line::default();
+        event.record(&mut line);
         let around: Vec<_> = context
             .event_scope(event)
             .into_iter()
             .flatten()
             .map(|span| span.name())
             .collect();
-        let line = format!("event {} in {around:?}", fields.0["message"]);
+        let line = format!("event {} in {around:?}", line.message);
         self.0.lock().unwrap().push(line);
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let span = context.span(&id).unwrap();
         let of = span.metadata();
-        let mut line = format!("{} {} {}:", of.level(), of.target(), of.name());
-        for (name, value) in &span.extensions().get::<Fields>().unwrap().0 {
-            line += &format!(" {name}={value}");
-        }
-        self.0.lock().unwrap().push(line.replace(KEY, "{key}"));
+        let fields = &span
+            .extensions()
+            .get::<Line>()
+            .unwrap()
+            .fields
+            .replace(KEY, "{key}");
+        let line = format!("{} {} {}:{fields}", of.level(), of.target(), of.name());
+        self.0.lock().unwrap().push(line);
     }
 }
 
 /// Runs `calls` and returns the spans and events, each as one line.
 async fn spans(calls: impl Future<Output = ()>) -> Vec<String> {
     let spans = Spans::default();
-    let subscriber = tracing_subscriber::registry().with(spans.clone());
-    calls.with_subscriber(subscriber).await;
+    within(spans.clone(), calls).await;
     spans.0.lock().unwrap().clone()
 }
 
@@ -85,7 +69,7 @@ async fn the_logs_of_the_handler_are_inside_the_span_and_the_outcome_event_is_no
             tracing::info!("charging");
             tokio::task::yield_now().await;
             tracing::info!("charged");
-            harness.clock.advance(Duration::from_millis(40));
+            harness.pass(40);
             Ok("s3cr3t response".to_owned())
         });
         call.await.unwrap();
@@ -97,8 +81,8 @@ async fn the_logs_of_the_handler_are_inside_the_span_and_the_outcome_event_is_no
             "event charging in [\"idempotent call\"]",
             "event charged in [\"idempotent call\"]",
             "event idempotent call in []",
-            "INFO idempotency idempotent call: claim=completed handler=returned handler_ms=40 handler_ran=true key={key} \
-             operation=local.shop.charge outcome=executed store_ms=0 store_requests=2 stored=true",
+            "INFO idempotency idempotent call: operation=local.shop.charge key={key} outcome=executed handler_ran=true \
+             handler=returned stored=true claim=completed store_requests=2 store_ms=0 handler_ms=40",
         ]
     );
 }
@@ -111,11 +95,7 @@ async fn every_end_of_a_call_is_recorded_in_its_span() {
     let lines = spans(async {
         harness.call(&charge(), order()).await.unwrap();
         harness.call(&required, json!({})).await.unwrap_err();
-        let stuck = async |_| std::future::pending().await;
-        let payload = json!({ "order_id": 2 });
-        let charge = charge();
-        let stuck = Box::pin(harness.call_with::<(), _>(&charge, payload, stuck));
-        tokio::select! { biased; _ = stuck => unreachable!("it is stuck"), () = std::future::ready(()) => {} }
+        drop_a_call(&harness, json!({ "order_id": 2 })).await;
     })
     .await;
     let mut lines: Vec<_> = lines
@@ -126,10 +106,10 @@ async fn every_end_of_a_call_is_recorded_in_its_span() {
     assert_eq!(
         lines,
         [
-            "INFO idempotency idempotent call: handler_ms=0 handler_ran=false key={key} operation=local.shop.charge \
-             outcome=replayed source=store store_ms=0 store_requests=1",
-            "INFO idempotency idempotent call: error=IdempotencyKeyMissing handler_ms=0 handler_ran=false \
-             operation=local.shop.charge outcome=refused store_ms=0 store_requests=0",
+            "INFO idempotency idempotent call: operation=local.shop.charge key={key} outcome=replayed source=store \
+             handler_ran=false store_requests=1 store_ms=0 handler_ms=0",
+            "INFO idempotency idempotent call: operation=local.shop.charge outcome=refused handler_ran=false \
+             error=IdempotencyKeyMissing store_requests=0 store_ms=0 handler_ms=0",
         ]
     );
     assert!(
@@ -173,10 +153,10 @@ async fn a_subscriber_that_does_not_want_the_span_gets_the_event_all_the_same() 
     let harness = Harness::default();
     let spans = Spans::default();
     let no_spans = filter_fn(|of| of.is_event());
-    let subscriber = tracing_subscriber::registry().with(spans.clone().with_filter(no_spans));
-    let charge = charge();
-    let call = harness.call(&charge, order());
-    call.with_subscriber(subscriber).await.unwrap();
+    within(spans.clone().with_filter(no_spans), async {
+        harness.call(&charge(), order()).await.unwrap();
+    })
+    .await;
     let lines = spans.0.lock().unwrap().clone();
     assert_eq!(lines, ["event idempotent call in []"]);
 }

@@ -1,7 +1,5 @@
 //! Canonical JSON: it reads back as itself, ignores order and spaces, keeps every digit, and equals a slow reference.
 //!
-//! Events: each gives a key of fixed length or an error, the same each time.
-//!
 //! Tokens: another id or name has another token, and the same one has the same in every run.
 
 use std::sync::Arc;
@@ -19,13 +17,13 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::cases;
-use super::strategies::{plain_tree, quoted, tree};
+use super::strategies::{plain_tree, tree};
 
 /// More than any text here needs.
 const MEMORY: usize = 64 * 1024 * 1024;
 
 /// Checks that the digests which are made while a text is written are those of its canonical text.
-fn check_digests(text: &str) -> Result<(), TestCaseError> {
+pub(crate) fn check_digests(text: &str) -> Result<(), TestCaseError> {
     let json = Json::parse(text);
     for hash in [
         HashAlgorithm::Md5,
@@ -122,30 +120,12 @@ proptest! {
     }
 
     #[test]
-    fn a_digest_made_while_writing_is_that_of_the_canonical_text(tree in tree(), seed: u64) {
-        check_digests(&tree.text(seed))?;
-    }
-
-    #[test]
     fn a_digest_is_that_of_the_canonical_text_with_members_of_one_name(
         members in vec(("[a-c]", tree()), 0..30),
         seed: u64,
     ) {
         let members = members.iter().map(|(name, tree)| format!("\"{name}\": {}", tree.text(seed)));
         check_digests(&format!("{{{}}}", members.collect::<Vec<_>>().join(",")))?;
-    }
-
-    #[test]
-    fn a_damaged_text_has_no_digest(tree in tree(), seed: u64, at in any::<prop::sample::Index>(), byte in " -~") {
-        let mut text = tree.text(seed);
-        let mut at = at.index(text.len() + 1);
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        text.insert_str(at, &byte);
-        check_digests(&text)?;
-        text.truncate(at);
-        check_digests(&text)?;
     }
 
     #[test]
@@ -205,123 +185,6 @@ proptest! {
     fn any_integer_of_128_bits_keeps_its_digits(integer: i128) {
         prop_assert_eq!(canonical(&integer.to_string()), integer.to_string());
     }
-}
-
-/// `{prefix}#{32 hex digits}`.
-const KEY_BYTES: usize = "shop".len() + 1 + 32;
-
-fn operation(key: Option<&str>) -> CompiledOperation {
-    let settings = Settings {
-        key: key.map(|key| key.to_owned().into()),
-        validate: Some("@".into()),
-        key_required: Some(KeyRequired::No),
-        key_prefix: Some("shop".into()),
-        ..Settings::default()
-    };
-    CompiledOperation::new("charge", &settings, &Variables::default()).unwrap()
-}
-
-fn operations() -> Vec<CompiledOperation> {
-    [
-        None,
-        Some("a"),
-        Some("[a, b.c, *]"),
-        Some("powertools_json(body).[a, b]"),
-        Some("powertools_json(powertools_base64(body))"),
-        Some("powertools_json(powertools_base64_gzip(body))"),
-        Some("body[?a > `0`].b[] | sort(@)"),
-        Some("to_string(@)"),
-    ]
-    .map(operation)
-    .into()
-}
-
-/// Checks that an event causes no panic, gives the same identity twice, and gives a key of fixed length.
-fn check(event: &str) -> Result<(), TestCaseError> {
-    for operation in operations() {
-        match (
-            operation.identify(event, None),
-            operation.identify(event, None),
-        ) {
-            (Ok(one), Ok(two)) => {
-                prop_assert_eq!(&one, &two);
-                if let Some(key) = one.key() {
-                    prop_assert_eq!(key.as_str().len(), KEY_BYTES);
-                    prop_assert_eq!(one.validation().map(str::len), Some(32));
-                }
-            }
-            (Err(one), Err(two)) => {
-                prop_assert_eq!(one.to_string(), two.to_string());
-                prop_assert!(one.to_string().len() < 500);
-            }
-            (one, two) => prop_assert!(false, "{:?} and then {:?}", one, two),
-        }
-    }
-    Ok(())
-}
-
-proptest! {
-    #![proptest_config(cases(200))]
-
-    #[test]
-    fn any_bytes_give_a_key_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
-        let text = String::from_utf8_lossy(&bytes);
-        check(&text)?;
-        check(&format!("{{\"body\":{}}}", quoted(&text)))?;
-    }
-
-    #[test]
-    fn anything_that_looks_like_json_gives_a_key_or_an_error(
-        pieces in vec("[\\[\\]{},:\"\\\\]|null|true|-?[0-9.eE+-]{1,5}|\\\\u[0-9a-f]{0,4}|\"a\"|\"body\"| ", 0..40),
-    ) {
-        check(&pieces.concat())?;
-    }
-
-    #[test]
-    fn any_json_gives_a_key_or_an_error(tree in tree(), seed: u64) {
-        let text = tree.text(seed);
-        check(&text)?;
-        check(&format!("{{\"a\":{text},\"body\":{}}}", quoted(&text)))?;
-    }
-
-    #[test]
-    fn the_order_of_members_and_spaces_change_neither_key_nor_validation(tree in tree(), one: u64, other: u64) {
-        let operation = operation(None);
-        let identity = |seed| operation.identify(&tree.text(seed), None).unwrap();
-        prop_assert_eq!(identity(one), identity(other));
-    }
-
-    #[test]
-    fn a_truncated_or_damaged_event_gives_a_key_or_an_error(
-        tree in tree(),
-        seed: u64,
-        at in any::<prop::sample::Index>(),
-        byte: u8,
-    ) {
-        let mut bytes = tree.text(seed).into_bytes();
-        let at = at.index(bytes.len());
-        bytes[at] = byte;
-        check(&String::from_utf8_lossy(&bytes))?;
-        check(&String::from_utf8_lossy(&bytes[..at]))?;
-    }
-}
-
-#[test]
-fn deep_and_huge_events_do_not_overflow_the_stack() {
-    for event in [
-        "[".repeat(1_000_000),
-        "{\"a\":".repeat(1_000_000),
-        format!("{}{}", "[".repeat(128), "]".repeat(128)),
-        format!("{}{}", "[".repeat(129), "]".repeat(129)),
-        "9".repeat(1_000_000),
-        format!("0.{}", "9".repeat(100_000)),
-        format!("\"{}\"", "\\u0000".repeat(100_000)),
-        format!("[{}0]", "0,".repeat(20_000)),
-    ] {
-        check(&event).unwrap();
-    }
-    assert!(Json::parse(&format!("{}{}", "[".repeat(128), "]".repeat(128))).is_ok());
-    assert!(Json::parse(&format!("{}{}", "[".repeat(129), "]".repeat(129))).is_err());
 }
 
 /// What a token depends on.
@@ -401,18 +264,8 @@ proptest! {
         ] {
             prop_assert_ne!(&token(&other, seeds.1).0, &first, "{:?}", other);
         }
-    }
-
-    #[test]
-    fn a_part_that_moves_from_one_text_into_the_next_makes_another_token(
-        source in source(),
-        moved in "[a1.]{1,3}",
-        seed in any::<u64>(),
-    ) {
-        let (left, right) = (
-            Source { key: format!("{}{moved}", source.key), ..source.clone() },
-            Source { name: format!("{moved}{}", source.name), ..source },
-        );
-        prop_assert_ne!(token(&left, seed).0, token(&right, seed).0);
+        let longer = Source { key: format!("{}{more}", source.key), ..source.clone() };
+        let moved = Source { name: format!("{more}{}", source.name), ..source };
+        prop_assert_ne!(token(&longer, seeds.0).0, token(&moved, seeds.0).0);
     }
 }

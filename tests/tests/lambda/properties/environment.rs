@@ -7,117 +7,60 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::{Client, Config};
 use idempotency_core::config::{Settings, Variables};
+use idempotency_core::example::ready;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
-use idempotency_core::protocol::{
-    Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, RecordState, Resolution,
-    WriteResult, classify,
-};
-use idempotency_core::record::{Data, OwnerToken, Record, RecordId};
-use idempotency_core::store::{MemoryStore, StoreReply, Write};
+use idempotency_core::protocol::{RecordState, classify};
+use idempotency_core::record::OwnerToken;
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::TableConfig;
-use idempotency_testkit::store::StoreExt;
+use idempotency_lambda::{Deadline, Operation};
+use idempotency_testkit::ManualClock;
+use idempotency_tests::End::{Ran, Replayed};
+use idempotency_tests::{End, Harness, end, keyed};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::cases;
-use super::item::ready;
+use super::strategies::{on_timeout, terms, words};
+use crate::order;
 
-/// The variables that an operation reads.
-const OF_OPERATIONS: &[&str] = &[
-    "IDEMPOTENCY_CIRCUIT_BREAKER",
-    "IDEMPOTENCY_DISABLED",
-    "IDEMPOTENCY_EXPIRES_AFTER",
-    "IDEMPOTENCY_HASH",
-    "IDEMPOTENCY_KEY_PREFIX",
-    "IDEMPOTENCY_KEY_REQUIRED",
-    "IDEMPOTENCY_LEASE",
-    "IDEMPOTENCY_STORE_TIMEOUT",
-    "IDEMPOTENCY_LOCAL_CACHE",
-    "IDEMPOTENCY_LOOKUP",
-    "IDEMPOTENCY_ON_ERROR",
-    "IDEMPOTENCY_ON_IN_PROGRESS",
-    "IDEMPOTENCY_ON_STORE_ERROR",
-    "IDEMPOTENCY_ON_TIMEOUT",
-    "POWERTOOLS_IDEMPOTENCY_DISABLED",
-];
+/// The variables that an operation reads, without the prefix `IDEMPOTENCY_`.
+const OF_OPERATIONS: &str = "CIRCUIT_BREAKER DISABLED EXPIRES_AFTER HASH KEY_PREFIX KEY_REQUIRED LEASE STORE_TIMEOUT \
+                             LOCAL_CACHE LOOKUP ON_ERROR ON_IN_PROGRESS ON_STORE_ERROR ON_TIMEOUT";
 
-/// The variables that a table's settings read.
-const OF_TABLES: &[&str] = &[
-    "AWS_LAMBDA_FUNCTION_NAME",
-    "IDEMPOTENCY_COMPRESS_ABOVE",
-    "IDEMPOTENCY_DATA_ATTR",
-    "IDEMPOTENCY_EXPIRY_ATTR",
-    "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
-    "IDEMPOTENCY_KEY_ATTR",
-    "IDEMPOTENCY_LARGE_RESPONSES",
-    "IDEMPOTENCY_SORT_KEY_ATTR",
-    "IDEMPOTENCY_STATIC_PK_VALUE",
-    "IDEMPOTENCY_STATUS_ATTR",
-    "IDEMPOTENCY_TABLE",
-    "IDEMPOTENCY_VALIDATION_ATTR",
-];
+/// Values that are valid or nearly valid.
+const VALUES: &str = "true TRUE 0 1 -1 +1 1h 1ms 0s 1.5s -1s 99999999999999999999 18446744073709551615 \
+                      18446744073709551615s 584542046090years 9999999999999y md5 MD5 sha256 sha3 claim-first \
+                      read-first reject wait rerun hold release record fail run-unprotected #tenant= a#tenant=b id \
+                      status \u{0} １";
 
 /// Returns random values, and values that are nearly valid.
 fn value() -> impl Strategy<Value = String> {
-    let nearly = prop::sample::select(vec![
-        "",
-        " ",
-        "true",
-        "TRUE",
-        "yes ",
-        "0",
-        "1",
-        "-1",
-        "+1",
-        "1h",
-        "1 h",
-        "1ms",
-        "0s",
-        "1.5s",
-        "1s 1ns",
-        "-1s",
-        "99999999999999999999",
-        "18446744073709551615",
-        "18446744073709551615s",
-        "584542046090years",
-        "9999999999999y",
-        "md5",
-        "MD5",
-        "sha256",
-        "sha3",
-        "claim-first",
-        "read-first",
-        "reject",
-        "wait",
-        "rerun",
-        "hold",
-        "release",
-        "record",
-        "fail",
-        "run-unprotected",
-        "#tenant=",
-        "a#tenant=b",
-        "id",
-        "status",
-        "\u{0}",
-        "１",
-    ]);
+    let spaced = prop::sample::select(vec!["", " ", "yes ", "1 h", "1s 1ns"]);
     prop_oneof![
-        2 => nearly.prop_map(str::to_owned),
-        1 => "[0-9]{1,30}(ns|us|ms|s|m|h|d|w|M|y|years)?",
-        1 => any::<String>(),
-        1 => vec(any::<char>(), 200..700).prop_map(String::from_iter),
+        8 => words(VALUES),
+        1 => spaced.prop_map(str::to_owned),
+        4 => "[0-9]{1,30}(ns|us|ms|s|m|h|d|w|M|y|years)?",
+        4 => any::<String>(),
+        4 => vec(any::<char>(), 200..700).prop_map(String::from_iter),
     ]
 }
 
-fn variables(known: &'static [&'static str]) -> impl Strategy<Value = Vec<(String, String)>> {
-    btree_map(prop::sample::select(known), value(), 0..4).prop_map(|variables| {
-        let owned = |(name, value): (&str, String)| (name.to_owned(), value);
-        variables.into_iter().map(owned).collect()
-    })
+fn variables(names: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<(String, String)>> {
+    btree_map(names, value(), 0..4).prop_map(|variables| variables.into_iter().collect())
+}
+
+fn of_operations() -> impl Strategy<Value = Vec<(String, String)>> {
+    let ours = words(OF_OPERATIONS).prop_map(|name| format!("IDEMPOTENCY_{name}"));
+    variables(prop_oneof![14 => ours, 1 => words("POWERTOOLS_IDEMPOTENCY_DISABLED")])
+}
+
+fn of_tables() -> impl Strategy<Value = Vec<(String, String)>> {
+    let names = [TableConfig::VARIABLES, &["AWS_LAMBDA_FUNCTION_NAME"]].concat();
+    variables(prop::sample::select(names).prop_map(str::to_owned))
 }
 
 fn is_known(name: &str) -> bool {
@@ -128,7 +71,7 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn any_variables_make_an_operation_or_an_error_that_names_one_of_them(variables in variables(OF_OPERATIONS)) {
+    fn any_variables_make_an_operation_or_an_error_that_names_one_of_them(variables in of_operations()) {
         let found = Variables::from_iter(variables.clone());
         match CompiledOperation::new("shop::charge", &Settings::default(), &found) {
             Ok(operation) => {
@@ -137,6 +80,8 @@ proptest! {
                 prop_assert!(operation.policy().expires_after.as_secs() >= 1);
                 prop_assert_eq!(operation.policy().expires_after.subsec_nanos(), 0);
                 prop_assert!((1..=512).contains(&operation.key_prefix().len()));
+                let identity = operation.identify("[1]", None);
+                prop_assert!(identity.is_ok(), "{:?}", identity);
             }
             Err(error) => {
                 let text = error.to_string();
@@ -150,17 +95,8 @@ proptest! {
     }
 
     #[test]
-    fn an_operation_can_be_used_with_durations_of_any_length(variables in variables(OF_OPERATIONS)) {
-        let found = Variables::from_iter(variables);
-        if let Ok(operation) = CompiledOperation::new("shop::charge", &Settings::default(), &found) {
-            let identity = operation.identify("[1]", None);
-            prop_assert!(identity.is_ok(), "{:?}", identity);
-        }
-    }
-
-    #[test]
     fn any_variables_make_a_store_or_an_error_that_names_the_mistake(
-        variables in variables(OF_TABLES),
+        variables in of_tables(),
         table in prop::option::of(value()),
     ) {
         let mut found = variables;
@@ -179,43 +115,29 @@ proptest! {
     }
 
     #[test]
-    fn any_name_is_known_or_reported_with_a_known_name_or_ignored(name in "\\PC{0,40}") {
-        let found = Variables::from_iter([(name, "1".to_owned())]);
-        for unknown in found.unknown(TableConfig::VARIABLES) {
-            prop_assert!(is_known(unknown.nearest) && !is_known(&unknown.name));
-        }
-    }
-
-    #[test]
-    fn any_unknown_name_with_our_prefix_is_reported(name in "IDEMPOTENCY_\\PC{0,30}") {
+    fn any_name_is_known_or_reported_with_a_known_name_or_ignored_unless_it_has_our_prefix(
+        name in prop_oneof!["\\PC{0,40}", "IDEMPOTENCY_\\PC{0,30}"],
+    ) {
         let found = Variables::from_iter([(name.clone(), "1".to_owned())]);
-        for unknown in found.unknown(TableConfig::VARIABLES) {
+        let reported = found.unknown(TableConfig::VARIABLES);
+        for unknown in &reported {
             prop_assert_eq!(&unknown.name, &name);
-            prop_assert!(is_known(unknown.nearest));
+            prop_assert!(is_known(unknown.nearest) && !is_known(&name));
         }
+        let is_ours = name.starts_with("IDEMPOTENCY_");
+        prop_assert!(is_known(&name) || !is_ours || reported.len() == 1);
     }
 }
-
-const HOUR: i64 = 60 * 60;
 
 /// The changes of daylight saving time in Europe in 2024: 01:00 UTC of the last Sundays of March and October.
 const CHANGES: [i64; 2] = [1_711_846_800, 1_729_990_800];
 
-fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> CallTerms {
-    CallTerms {
-        id: RecordId::new("shop#1"),
-        owner: OwnerToken::from_bytes([owner; 16]),
-        validation: None,
-        deadline: left.map(|left| EpochMillis::new(now).plus(Duration::from_millis(left))),
-        operation: None,
-        event: None,
-        policy,
-    }
-}
-
-/// Returns milliseconds since the epoch: around 2024, any time until 2096, and near the largest value.
+/// Returns milliseconds since the epoch: around 2024, in the hours before a change of daylight saving time, any time until 2096, and
+/// near the largest value.
 fn now() -> impl Strategy<Value = i64> {
+    let changes = prop::sample::select(&CHANGES[..]);
     prop_oneof![
+        2 => (changes, 0..3 * 3_600_000_i64).prop_map(|(change, before)| change * 1_000 - before),
         4 => 1_700_000_000_000..1_800_000_000_000_i64,
         2 => 0..4_000_000_000_000_i64,
         2 => (0..4_000_000_000_i64, -1..=1_i64).prop_map(|(second, by)| (second * 1_000 + by).max(0)),
@@ -226,8 +148,7 @@ fn now() -> impl Strategy<Value = i64> {
 fn policy() -> impl Strategy<Value = Policy> {
     let lease = prop_oneof![4 => 1_000..86_400_000_u64, 1 => any::<u64>().prop_map(|lease| lease.max(1_000))];
     let window = prop_oneof![2 => 1..10_u64, 4 => 1..1_000_000_u64, 1 => any::<u64>().prop_map(|window| window.max(1))];
-    let on_timeout = prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)];
-    (lease, window, on_timeout).prop_map(|(lease, window, on_timeout)| {
+    (lease, window, on_timeout()).prop_map(|(lease, window, on_timeout)| {
         let mut policy = Policy::default();
         policy.lease = Duration::from_millis(lease);
         policy.expires_after = Duration::from_secs(window);
@@ -241,71 +162,35 @@ fn left() -> impl Strategy<Value = Option<u64>> {
     prop::option::of(1_000..900_000_u64)
 }
 
-/// Begins a call and applies its claim to `store`.
-fn claim(store: &MemoryStore, call: CallTerms, now: i64) -> Attempt {
-    let now = EpochMillis::new(now);
-    let id = call.id.clone();
-    let (attempt, effect) = Attempt::begin(call);
-    assert_eq!(effect, Effect::CheckLocal);
-    let (attempt, effect) = attempt.step(now, Input::Local(None));
-    let Effect::Write(Write::Put(record), condition) = effect else {
-        panic!("expected a claim, not {effect:?}");
-    };
-    assert!(matches!(
-        ready(store.put(&id, &record, &condition)),
-        StoreReply::Applied { .. }
-    ));
-    let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
-    assert_eq!(effect, Effect::Run);
-    attempt
+fn charge(policy: &Policy) -> Operation {
+    keyed(|of| {
+        of.lease(policy.lease)
+            .expires_after(policy.expires_after)
+            .on_timeout(policy.on_timeout)
+    })
 }
 
-/// Lets the handler return and applies the completion to `store`.
-fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
-    let id = attempt.call().id.clone();
-    let (attempt, effect) = attempt.step(
-        EpochMillis::new(now),
-        Input::HandlerEnded(HandlerResult::Returned(Data::new("42")).into()),
-    );
-    let Effect::Write(Write::Update(change), condition) = effect else {
-        panic!("expected a completion, not {effect:?}");
+/// Makes a first call at this time, whose handler takes so many milliseconds.
+fn first_call(charge: &Operation, now: i64, left: Option<u64>, took: u64) -> Harness {
+    let harness = Harness::with_clock(ManualClock::at(now));
+    let deadline = left.map(|left| harness.deadline_in(Duration::from_millis(left)));
+    let deadline = deadline.unwrap_or(Deadline::Inherited);
+    let handler = async |run| {
+        harness.pass(took);
+        Ok(run)
     };
-    assert!(matches!(
-        ready(store.update(&id, &change, &condition)),
-        StoreReply::Applied { .. }
-    ));
-    let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(WriteResult::APPLIED));
-    assert!(
-        matches!(&effect, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)),
-        "{effect:?}"
-    );
+    let process = harness.backend.clone();
+    let call = harness.call_in(process, deadline, charge, order(), handler);
+    assert_eq!(end(ready(call)), Ran(1));
+    harness
 }
 
-/// Returns what a duplicate does at `now` if its claim is refused by `existing`.
-fn duplicate(existing: &Record, now: i64, policy: Policy) -> Effect {
-    let at = EpochMillis::new(now);
-    let (attempt, _look) = Attempt::begin(call(2, now, None, policy));
-    let (attempt, effect) = attempt.step(at, Input::Local(None));
-    let Effect::Write(Write::Put(_), condition) = effect else {
-        panic!("expected a claim, not {effect:?}");
-    };
-    if condition.holds(Some(existing)) {
-        return attempt.step(at, Input::Written(WriteResult::APPLIED)).1;
-    }
-    let existing = Some(existing.clone());
-    attempt
-        .step(
-            at,
-            Input::Written(WriteResult::ConditionFailed {
-                existing,
-                maybe_applied: false,
-            }),
-        )
-        .1
-}
-
-fn only_record(store: &MemoryStore) -> Record {
-    store.record(&RecordId::new("shop#1")).unwrap()
+/// Makes a call in another process at this time.
+fn duplicate(harness: &Harness, charge: &Operation, at: i64) -> End<usize> {
+    harness.clock.set(at);
+    let (process, deadline) = (harness.another_process(), Deadline::Inherited);
+    let call = harness.call_in(process, deadline, charge, order(), async |run| Ok(run));
+    end(ready(call))
 }
 
 proptest! {
@@ -313,9 +198,7 @@ proptest! {
 
     #[test]
     fn a_claim_lives_through_its_lease_to_the_millisecond(now in now(), left in left(), policy in policy()) {
-        let store = MemoryStore::new();
-        claim(&store, call(1, now, left, policy.clone()), now);
-        let record = only_record(&store);
+        let (_, record) = first_call(&charge(&policy), now, left, 0).puts().remove(0);
         let lease_end = *record.in_progress_expiration.value().unwrap();
         let expiration = *record.expiration.value().unwrap();
         let lasts = left.map_or(policy.lease, Duration::from_millis);
@@ -329,7 +212,8 @@ proptest! {
             prop_assert!(!claimable(at, policy.on_timeout).holds(Some(&record)), "at {}", at);
         }
         if let Some(after) = lease_end.get().checked_add(1) {
-            let judged = classify(&record, EpochMillis::new(after), &call(2, after, None, policy.clone()));
+            let other = terms(OwnerToken::from_bytes([2; 16]), policy.clone());
+            let judged = classify(&record, EpochMillis::new(after), &other);
             let expected = match policy.on_timeout {
                 OnTimeout::Hold => RecordState::Unresolved,
                 _ => RecordState::Claimable,
@@ -342,46 +226,22 @@ proptest! {
     fn a_response_is_replayed_through_the_last_second_of_its_window_and_no_longer(
         now in now(),
         left in left(),
-        took in 0..900_000_i64,
+        took in 0..900_000_u64,
         policy in policy(),
     ) {
-        let store = MemoryStore::new();
-        let attempt = claim(&store, call(1, now, left, policy.clone()), now);
-        let done = now + took;
-        complete(&store, attempt, done);
-        let record = only_record(&store);
+        let charge = charge(&policy);
+        let harness = first_call(&charge, now, left, took);
+        let (done, record) = (harness.now().get(), harness.record(&charge, &json!(7)));
         let end = record.expiration.value().unwrap().get();
         prop_assert_eq!(EpochSeconds::new(end), EpochMillis::new(done).floor_to_seconds().plus(policy.expires_after));
 
         let last = end.saturating_mul(1_000).saturating_add(999);
         for at in [done, done + (last - done) / 2, last] {
-            let outcome = duplicate(&record, at, policy.clone());
-            prop_assert!(matches!(outcome, Effect::Finish(CallEnd { resolution: Resolution::Replay { .. }, .. })), "{:?} at {}", outcome, at);
+            prop_assert_eq!(duplicate(&harness, &charge, at), Replayed(1), "at {}", at);
         }
         if let Some(after) = last.checked_add(1) {
-            prop_assert_eq!(duplicate(&record, after, policy), Effect::Run);
+            prop_assert_eq!(duplicate(&harness, &charge, after), Ran(2));
         }
-    }
-
-    #[test]
-    fn an_hour_stays_an_hour_across_changes_of_daylight_saving_time(
-        change in prop::sample::select(&CHANGES[..]),
-        before in 0..3 * HOUR * 1_000,
-        window in 1..6 * HOUR,
-        on_timeout in prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)],
-    ) {
-        let now = change * 1_000 - before;
-        let mut policy = Policy::default();
-        policy.expires_after = Duration::from_secs(window.unsigned_abs());
-        policy.on_timeout = on_timeout;
-        let store = MemoryStore::new();
-        let attempt = claim(&store, call(1, now, Some(30_000), policy.clone()), now);
-        complete(&store, attempt, now);
-        let record = only_record(&store);
-        let last = (now.div_euclid(1_000) + window) * 1_000 + 999;
-        let outcome = duplicate(&record, last, policy.clone());
-        prop_assert!(matches!(outcome, Effect::Finish(CallEnd { resolution: Resolution::Replay { .. }, .. })), "{:?}", outcome);
-        prop_assert_eq!(duplicate(&record, last + 1, policy), Effect::Run);
     }
 
     #[test]

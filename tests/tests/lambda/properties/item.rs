@@ -6,31 +6,27 @@
 //! The meaning of a record: `classify`, the condition of claims and a simple version of the rules agree on every record.
 
 use std::collections::HashMap;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::example::ready;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::protocol::{CallTerms, RecordState, classify};
 use idempotency_core::record::{
     Attribute, Field, OwnerToken, Record, RecordId, Status, StoredEvent,
 };
-use idempotency_core::store::{Change, MemoryStore, StoreReply};
+use idempotency_core::store::{Change, MemoryStore, StoreReply, Write};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::DynamoDbStore;
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::StoreExt;
+use idempotency_tests::Table;
 use proptest::collection::{btree_map, hash_map, vec};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use super::cases;
-use super::strategies::{NOW, attribute, condition, operand, owner, record};
-
-const TABLE: &str = "idempotency";
+use super::strategies::{NOW, attribute, condition, on_timeout, operand, owner, record, terms};
 
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -65,94 +61,63 @@ fn value() -> impl Strategy<Value = AttributeValue> {
 }
 
 fn item() -> impl Strategy<Value = HashMap<String, AttributeValue>> {
-    let name = prop::sample::select(vec![
-        Attribute::Expiration,
-        Attribute::InProgressExpiration,
-        Attribute::Status,
-        Attribute::Data,
-        Attribute::Validation,
-        Attribute::Owner,
-        Attribute::Failure,
-        Attribute::Operation,
-        Attribute::Decision,
-        Attribute::Event,
-        Attribute::Steps,
-    ]);
-    (
-        btree_map(name, value(), 0..10),
-        hash_map("other[a-c]", value(), 0..2),
-    )
-        .prop_map(|(known, mut item)| {
-            item.extend(
-                known
-                    .into_iter()
-                    .map(|(name, value)| (name.default_name().to_owned(), value)),
-            );
-            item
-        })
+    let known = btree_map(attribute(), value(), 0..10);
+    let others = hash_map("other[a-c]", value(), 0..2);
+    (known, others).prop_map(|(known, mut item)| {
+        let known = known.into_iter();
+        item.extend(known.map(|(name, value)| (name.default_name().to_owned(), value)));
+        item
+    })
 }
 
-/// Returns true if a field fits the type of the attribute that it was read from.
-fn fits<T>(
-    field: &Field<T>,
-    value: Option<&AttributeValue>,
-    right: fn(&AttributeValue) -> bool,
-) -> bool {
-    match (field, value) {
-        (Field::Absent, found) => found.is_none(),
-        (Field::Value(_), found) => found.is_some_and(right),
-        (Field::Unreadable, found) => found.is_some_and(|value| !right(value)),
+/// Returns true if a field was read, and false if it could not be read; `None` if it is absent.
+fn is_read<T>(field: &Field<T>) -> Option<bool> {
+    match field {
+        Field::Absent => None,
+        Field::Value(_) => Some(true),
+        Field::Unreadable => Some(false),
     }
 }
 
+/// Checks that each field is read if its attribute has the right type, and only then.
 fn check(record: &Record, item: &HashMap<String, AttributeValue>) -> Result<(), TestCaseError> {
+    let numbers = [
+        (Attribute::Expiration, is_read(&record.expiration)),
+        (
+            Attribute::InProgressExpiration,
+            is_read(&record.in_progress_expiration),
+        ),
+    ];
+    let texts = [
+        (Attribute::Status, is_read(&record.status)),
+        (Attribute::Validation, is_read(&record.validation)),
+        (Attribute::Owner, is_read(&record.owner)),
+        (Attribute::Failure, is_read(&record.failure)),
+        (Attribute::Operation, is_read(&record.operation)),
+        (Attribute::Decision, is_read(&record.decision)),
+    ];
     let of = |attribute: Attribute| item.get(attribute.default_name());
-    let lease = of(Attribute::InProgressExpiration);
-    prop_assert!(fits(
-        &record.expiration,
-        of(Attribute::Expiration),
-        AttributeValue::is_n
-    ));
-    prop_assert!(fits(
-        &record.in_progress_expiration,
-        lease,
-        AttributeValue::is_n
-    ));
-    prop_assert!(fits(
-        &record.status,
-        of(Attribute::Status),
-        AttributeValue::is_s
-    ));
-    prop_assert!(fits(
-        &record.validation,
-        of(Attribute::Validation),
-        AttributeValue::is_s
-    ));
-    prop_assert!(fits(
-        &record.owner,
-        of(Attribute::Owner),
-        AttributeValue::is_s
-    ));
-    prop_assert!(fits(
-        &record.failure,
-        of(Attribute::Failure),
-        AttributeValue::is_s
-    ));
-    prop_assert!(fits(
-        &record.operation,
-        of(Attribute::Operation),
-        AttributeValue::is_s
-    ));
-    prop_assert!(fits(
-        &record.decision,
-        of(Attribute::Decision),
-        AttributeValue::is_s
-    ));
-    let is_steps = |value: &AttributeValue| {
+    for (attribute, is_read) in numbers {
+        prop_assert_eq!(
+            is_read,
+            of(attribute).map(AttributeValue::is_n),
+            "{:?}",
+            attribute
+        );
+    }
+    for (attribute, is_read) in texts {
+        prop_assert_eq!(
+            is_read,
+            of(attribute).map(AttributeValue::is_s),
+            "{:?}",
+            attribute
+        );
+    }
+    let are_steps = |value: &AttributeValue| {
         let steps = value.as_m();
         steps.is_ok_and(|steps| steps.values().all(AttributeValue::is_s))
     };
-    prop_assert!(fits(&record.steps, of(Attribute::Steps), is_steps));
+    prop_assert_eq!(is_read(&record.steps), of(Attribute::Steps).map(are_steps));
     prop_assert_eq!(record.data.exists(), of(Attribute::Data).is_some());
     Ok(())
 }
@@ -164,28 +129,16 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
         .enable_all()
         .build()
         .unwrap();
-    let database = runtime.block_on(EmbeddedDynamoDb::start()).unwrap();
-    runtime
-        .block_on(database.create_table(TableSpec::new(TABLE)))
-        .unwrap();
-    let store = DynamoDbStore::builder()
-        .client(database.client())
-        .table(TABLE)
-        .build()
-        .unwrap();
+    let table = runtime.block_on(Table::start()).unwrap();
+    let store = DynamoDbStore::builder().client(table.database.client());
+    let store = store.table("idempotency").build().unwrap();
     let (id, now) = (RecordId::new("shop#1"), EpochMillis::new(NOW));
-    let tried = (
-        item(),
-        prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)],
-    );
+    let tried = (item(), on_timeout());
     let result = TestRunner::new(cases(150)).run(&tried, |(item, on_timeout)| {
         runtime.block_on(async {
             let key = ("id".to_owned(), AttributeValue::S(id.as_str().to_owned()));
             let whole = item.clone().into_iter().chain([key]);
-            database
-                .put(TABLE, whole)
-                .await
-                .map_err(|error| TestCaseError::fail(error.to_string()))?;
+            table.database.put("idempotency", whole).await.unwrap();
             let StoreReply::Found {
                 record: Some(record),
                 ..
@@ -194,18 +147,7 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
                 return Err(TestCaseError::fail("the item was not read"));
             };
             check(&record, &item)?;
-            let owner = OwnerToken::from_bytes([1; 16]);
-            let mut policy = Policy::default();
-            policy.on_timeout = on_timeout;
-            let call = CallTerms {
-                id: id.clone(),
-                owner,
-                validation: None,
-                deadline: None,
-                operation: None,
-                event: None,
-                policy,
-            };
+            let call = call(OwnerToken::from_bytes([1; 16]), None, on_timeout);
             let _no_panic = classify(&record, now, &call);
             let condition = claimable(now, on_timeout);
             match store.put(&id, &Record::default(), &condition).await {
@@ -221,92 +163,55 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
             Ok(())
         })
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
+    result.unwrap();
 }
 
-pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("the store in memory is ready at once"),
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Request {
-    Put(Record),
-    Update(Record, Vec<Attribute>),
-    Delete,
-}
-
-fn request() -> impl Strategy<Value = Request> {
+fn write() -> impl Strategy<Value = Write> {
+    let change = (record(), vec(attribute(), 0..3));
     prop_oneof![
-        3 => record().prop_map(Request::Put),
-        3 => (record(), vec(attribute(), 0..3)).prop_map(|(set, remove)| Request::Update(set, remove)),
-        1 => Just(Request::Delete),
+        3 => record().prop_map(Write::Put),
+        3 => change.prop_map(|(set, remove)| Write::Update(Change { set, remove })),
+        1 => Just(Write::Delete),
     ]
 }
 
-/// Returns an attribute after an update.
-fn after<T: Clone>(old: &Field<T>, new: &Field<T>, removed: bool) -> Field<T> {
-    match new {
-        _ if removed => Field::Absent,
-        Field::Value(_) => new.clone(),
-        _ => old.clone(),
-    }
-}
-
-fn updated(old: &Record, set: &Record, remove: &[Attribute]) -> Record {
-    let gone = |attribute| remove.contains(&attribute);
-    Record {
-        expiration: after(
-            &old.expiration,
-            &set.expiration,
-            gone(Attribute::Expiration),
-        ),
-        in_progress_expiration: after(
-            &old.in_progress_expiration,
-            &set.in_progress_expiration,
-            gone(Attribute::InProgressExpiration),
-        ),
-        status: after(&old.status, &set.status, gone(Attribute::Status)),
-        data: after(&old.data, &set.data, gone(Attribute::Data)),
-        validation: after(
-            &old.validation,
-            &set.validation,
-            gone(Attribute::Validation),
-        ),
-        owner: after(&old.owner, &set.owner, gone(Attribute::Owner)),
-        failure: after(&old.failure, &set.failure, gone(Attribute::Failure)),
-        operation: after(&old.operation, &set.operation, gone(Attribute::Operation)),
-        decision: after(&old.decision, &set.decision, gone(Attribute::Decision)),
-        event: match &set.event {
-            _ if gone(Attribute::Event) => None,
-            Some(event) => Some(event.clone()),
-            None => old.event.clone(),
-        },
-        steps: after(&old.steps, &set.steps, gone(Attribute::Steps)),
-    }
-}
-
-fn written(
-    store: &MemoryStore,
-    id: &RecordId,
-    request: &Request,
-    condition: &Condition,
-) -> StoreReply {
-    match request {
-        Request::Put(record) => ready(store.put(id, record, condition)),
-        Request::Update(set, remove) => {
-            let change = Change {
-                set: set.clone(),
-                remove: remove.clone(),
-            };
-            ready(store.update(id, &change, condition))
+/// Returns a record after an update.
+fn updated(mut record: Record, Change { set, remove }: &Change) -> Record {
+    fn change<T: Clone>(field: &mut Field<T>, set: &Field<T>) {
+        if set.value().is_some() {
+            *field = set.clone();
         }
-        Request::Delete => ready(store.delete(id, condition)),
     }
+    change(&mut record.expiration, &set.expiration);
+    change(
+        &mut record.in_progress_expiration,
+        &set.in_progress_expiration,
+    );
+    change(&mut record.status, &set.status);
+    change(&mut record.data, &set.data);
+    change(&mut record.validation, &set.validation);
+    change(&mut record.owner, &set.owner);
+    change(&mut record.failure, &set.failure);
+    change(&mut record.operation, &set.operation);
+    change(&mut record.decision, &set.decision);
+    change(&mut record.steps, &set.steps);
+    record.event = set.event.clone().or(record.event);
+    for attribute in remove {
+        match attribute {
+            Attribute::Expiration => record.expiration = Field::Absent,
+            Attribute::InProgressExpiration => record.in_progress_expiration = Field::Absent,
+            Attribute::Status => record.status = Field::Absent,
+            Attribute::Data => record.data = Field::Absent,
+            Attribute::Validation => record.validation = Field::Absent,
+            Attribute::Owner => record.owner = Field::Absent,
+            Attribute::Failure => record.failure = Field::Absent,
+            Attribute::Operation => record.operation = Field::Absent,
+            Attribute::Decision => record.decision = Field::Absent,
+            Attribute::Event => record.event = None,
+            Attribute::Steps => record.steps = Field::Absent,
+        }
+    }
+    record
 }
 
 proptest! {
@@ -314,23 +219,24 @@ proptest! {
 
     #[test]
     fn a_write_is_applied_completely_if_its_condition_holds_and_otherwise_returns_the_record(
-        requests in vec((0..2_u8, request(), condition()), 1..12),
+        writes in vec((0..2_u8, write(), condition()), 1..12),
     ) {
         let store = MemoryStore::new();
         let mut expected: HashMap<RecordId, Record> = HashMap::new();
-        for (key, request, condition) in requests {
+        for (key, write, condition) in writes {
             let id = RecordId::new(format!("shop#{key}"));
             let before = expected.get(&id).cloned();
-            match written(&store, &id, &request, &condition) {
+            match ready(store.write(&id, write.clone(), &condition)) {
                 StoreReply::Applied { .. } => {
                     prop_assert!(condition.holds(before.as_ref()));
-                    match &request {
-                        Request::Put(record) => drop(expected.insert(id.clone(), record.clone())),
-                        Request::Update(set, remove) => {
-                            let record = updated(&before.unwrap_or_default(), set, remove);
+                    match write {
+                        Write::Put(record) => drop(expected.insert(id.clone(), record)),
+                        Write::Update(change) => {
+                            let record = updated(before.unwrap_or_default(), &change);
                             expected.insert(id.clone(), record);
                         }
-                        Request::Delete => drop(expected.remove(&id)),
+                        Write::Delete => drop(expected.remove(&id)),
+                        Write::Step { .. } => unreachable!("no step is written"),
                     }
                 }
                 StoreReply::ConditionFailed { existing, maybe_applied, .. } => {
@@ -372,22 +278,12 @@ proptest! {
     }
 }
 
-fn on_timeout() -> impl Strategy<Value = OnTimeout> {
-    prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)]
-}
-
 fn call(owner: OwnerToken, validation: Option<String>, on_timeout: OnTimeout) -> CallTerms {
     let mut policy = Policy::default();
     policy.on_timeout = on_timeout;
-    policy.expires_after = Duration::from_secs(60);
     CallTerms {
-        id: RecordId::new("shop#1"),
-        owner,
         validation,
-        deadline: None,
-        operation: None,
-        event: None,
-        policy,
+        ..terms(owner, policy)
     }
 }
 
@@ -447,15 +343,6 @@ proptest! {
             prop_assert_eq!(record.status, Field::Value(Status::Completed));
             prop_assert!(validation.is_none() || record.validation == validation.into());
         }
-    }
-
-    #[test]
-    fn another_calls_claim_is_never_classified_as_our_own(record in record(), on_timeout in on_timeout()) {
-        let stranger = OwnerToken::from_bytes([9; 16]);
-        let state = classify(&record, EpochMillis::new(NOW), &call(stranger, None, on_timeout));
-        let claimable = claimable(EpochMillis::new(NOW), on_timeout).holds(Some(&record));
-        prop_assert_eq!(state == RecordState::Claimable, claimable);
-        prop_assert!(!matches!(state, RecordState::OwnClaim | RecordState::OwnClaimExpired));
     }
 
     #[test]

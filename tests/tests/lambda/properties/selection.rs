@@ -10,9 +10,10 @@ use idempotency_core::operation::CompiledOperation;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::canonical::check_digests;
 use super::cases;
 use super::shapes::shape;
-use super::strategies::{quoted, tree};
+use super::strategies::{quoted, tree, words};
 
 fn operation(
     key: Option<&str>,
@@ -45,7 +46,9 @@ fn check_text(key: &str, validate: Option<&str>, event: &str) -> Result<(), Test
         Err(error) => {
             let found = found.unwrap_err();
             prop_assert_eq!(found.kind(), ErrorKind::InvalidPayload);
-            prop_assert!(found.to_string().contains(&error.to_string()), "{}", found);
+            let text = found.to_string();
+            prop_assert!(text.contains(&error.to_string()), "{text}");
+            prop_assert!(text.len() < 500);
             return Ok(());
         }
     };
@@ -66,12 +69,9 @@ fn check_text(key: &str, validate: Option<&str>, event: &str) -> Result<(), Test
         }
         (Err(error), Err(found)) => {
             prop_assert_eq!(found.kind(), ErrorKind::ExpressionFailed);
-            prop_assert!(
-                found.to_string().contains(&error.to_string()),
-                "{} {}",
-                found,
-                error
-            );
+            let text = found.to_string();
+            prop_assert!(text.contains(&error.to_string()), "{text} {error}");
+            prop_assert!(text.len() < 500 + key.len(), "{text}");
         }
         (expected, found) => prop_assert!(false, "{expected:?} of the whole, but {found:?}"),
     }
@@ -125,23 +125,10 @@ fn check_value(key: Option<&str>, value: &impl serde::Serialize) -> Result<(), T
 }
 
 /// Returns names of members: few, so that expressions find them. Some are escaped, some differ in case alone.
-fn name() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        r#""a""#,
-        r#""a""#,
-        r#""b""#,
-        r#""b""#,
-        r#""c""#,
-        r#""\u0061""#,
-        r#""A""#,
-        r#""""#,
-        r#""body""#,
-        r#""headers""#,
-        r#""multiValueHeaders""#,
-        r#""x-key""#,
-        r#""X-Key""#,
-        r#""\u0058-key""#,
-    ])
+fn name() -> impl Strategy<Value = String> {
+    let names = words("a a b b c \\u0061 A body headers multiValueHeaders x-key X-Key \\u0058-key");
+    let name = prop_oneof![13 => names, 1 => Just(String::new())];
+    name.prop_map(|name| format!("\"{name}\""))
 }
 
 /// Returns the text of an event. Names can occur several times in one object.
@@ -170,31 +157,25 @@ fn event() -> impl Strategy<Value = String> {
     })
 }
 
-/// Returns expressions of all forms that are selected while reading, and some that are not.
+/// The functions of one argument that are tried on every value, some more often.
+const FUNCTIONS: &str = "powertools_json powertools_json type length to_string to_array keys abs avg ceil max min reverse sort \
+                         sum to_number values powertools_base64";
+
+/// Returns valid expressions: all forms that are selected while reading, and some that are not.
 fn selection() -> impl Strategy<Value = String> {
-    let leaf = prop::sample::select(vec![
-        "a",
-        "b",
-        "c",
-        "body",
-        "@",
-        "[0]",
-        "[1]",
-        "[-1]",
-        "[-2]",
-        "[-17]",
-        "`1`",
-        "'x'",
-        "*",
-        "header(@, 'x-key')",
-    ]);
-    leaf.prop_map(str::to_owned).prop_recursive(5, 16, 3, |inner| {
+    let leaf = words(
+        "a a b b c body @ @ [0] [1] [-1] [-2] [-17] `1` 'x' * header(@,'x-key') `[3,1,\"2\"]`",
+    );
+    leaf.prop_recursive(5, 20, 3, |inner| {
         let two = (inner.clone(), inner.clone());
         prop_oneof![
             3 => two.clone().prop_map(|(one, two)| format!("{one} | {two}")),
-            4 => (inner.clone(), prop::sample::select(vec!["a", "b", "c"]))
+            4 => (inner.clone(), words("a b c"))
                 .prop_map(|(one, name)| format!("{one}.{name}")),
             2 => (inner.clone(), -3..4_i64).prop_map(|(one, index)| format!("{one}[{index}]")),
+            1 => (inner.clone(), any::<i8>()).prop_map(|(one, index)| format!("{one}[{index}]")),
+            2 => (two.clone(), words("| || && == < ."))
+                .prop_map(|((one, two), operator)| format!("({one}){operator}{two}")),
             2 => two.clone().prop_map(|(one, two)| format!("[{one}, {two}]")),
             2 => two.clone().prop_map(|(one, two)| format!("{{a: {one}, b: {two}}}")),
             1 => two.clone().prop_map(|(one, two)| format!("{one} || {two}")),
@@ -208,11 +189,15 @@ fn selection() -> impl Strategy<Value = String> {
             1 => inner.clone().prop_map(|one| format!("{one}[][]")),
             1 => inner.clone().prop_map(|one| format!("{one}.*.a")),
             1 => (inner.clone(), any::<[Option<i8>; 3]>()).prop_map(|(one, slice)| {
-                let [start, stop, step] =
-                    slice.map(|at| at.map_or(String::new(), |at| (at % 5).to_string()));
+                let [start, stop, step] = slice.map(|at| at.map_or(String::new(), |at| at.to_string()));
                 format!("{one}[{start}:{stop}:{step}].a")
             }),
-            3 => (prop::sample::select(vec!["powertools_json", "type", "length", "to_string", "to_array", "keys"]), inner)
+            1 => (inner.clone(), any::<[Option<i8>; 3]>()).prop_map(|(one, slice)| {
+                let [start, stop, step] =
+                    slice.map(|at| at.map_or(String::new(), |at| (at % 5).to_string()));
+                format!("{one}[{start}:{stop}:{step}]")
+            }),
+            4 => (words(FUNCTIONS), inner)
                 .prop_map(|(function, one)| format!("{function}({one})")),
         ]
     })
@@ -230,11 +215,6 @@ proptest! {
         check_text(&key, validate.as_deref(), &event)?;
         check_text(&format!("powertools_json(body).[{key}, a]"), None, &format!("{{\"body\":{}}}", quoted(&event)))?;
         check_unwrapped(&key, &event)?;
-    }
-
-    #[test]
-    fn any_expression_has_the_same_key_while_reading(text in expression(), event in event()) {
-        check_text(&text, None, &event)?;
     }
 
     #[test]
@@ -291,152 +271,26 @@ fn check(text: &str, payload: &Json) -> Result<(), TestCaseError> {
 }
 
 /// Returns pieces of the language. A random sequence of them is often nearly an expression, and sometimes one.
-pub(crate) fn piece() -> impl Strategy<Value = String> {
-    prop::sample::select(vec![
-        "a",
-        "b",
-        "body",
-        "@",
-        "*",
-        ".",
-        "[",
-        "]",
-        "[]",
-        "[*]",
-        "[0]",
-        "[-1]",
-        "[::2]",
-        "[::-1]",
-        "[1:0]",
-        "[?",
-        "{",
-        "}",
-        "(",
-        ")",
-        ",",
-        ":",
-        "|",
-        "||",
-        "&&",
-        "!",
-        "&",
-        "==",
-        "!=",
-        "<",
-        ">=",
-        "'x'",
-        "''",
-        "`1`",
-        "`{}`",
-        "`[1,2]`",
-        "`\"x\"`",
-        "`1e999`",
-        "\"a\"",
-        "\"\\u00e9\"",
-        "length(@)",
-        "sort(@)",
-        "sort_by(@,&a)",
-        "max_by(@,&@)",
-        "keys(@)",
-        "map(&a,@)",
-        "to_number(@)",
-        "to_string(@)",
-        "join(',',@)",
-        "sum(@)",
-        "avg(@)",
-        "merge(@,@)",
-        "not_null(a,b)",
-        "reverse(@)",
-        "powertools_json(@)",
-        "powertools_base64(@)",
-        "powertools_base64_gzip(@)",
-        "group_by(@,&a)",
-        " ",
-        "99999999999999999999",
-        "-",
-        "\\",
-        "\"",
-        "`",
-        "'",
-    ])
-    .prop_map(str::to_owned)
-}
-
-/// Returns valid expressions.
-pub(crate) fn expression() -> impl Strategy<Value = String> {
-    let leaf = prop::sample::select(vec!["a", "b", "@", "*", "`1`", "'x'", "`[3, 1, \"2\"]`"]);
-    leaf.prop_map(str::to_owned)
-        .prop_recursive(5, 24, 3, |inner| {
-            let two = (inner.clone(), inner.clone());
-            let function = prop::sample::select(vec![
-                "abs",
-                "avg",
-                "ceil",
-                "keys",
-                "length",
-                "max",
-                "min",
-                "reverse",
-                "sort",
-                "sum",
-                "to_array",
-                "to_number",
-                "to_string",
-                "type",
-                "values",
-                "powertools_json",
-                "powertools_base64",
-            ]);
-            prop_oneof![
-                (
-                    two.clone(),
-                    prop::sample::select(vec!["|", "||", "&&", "==", "<", "."])
-                )
-                    .prop_map(|((one, two), operator)| format!("({one}){operator}{two}")),
-                (two.clone(), any::<i8>())
-                    .prop_map(|((one, two), at)| format!("{one}[{at}] | {two}")),
-                two.clone().prop_map(|(one, two)| format!("{one}[?{two}]")),
-                two.clone()
-                    .prop_map(|(one, two)| format!("{{a: {one}, b: {two}}}")),
-                two.clone().prop_map(|(one, two)| format!("[{one}, {two}]")),
-                two.prop_map(|(one, two)| format!("map(&{one}, {two})")),
-                (function, inner.clone())
-                    .prop_map(|(function, inner)| format!("{function}({inner})")),
-                (inner, any::<[Option<i8>; 3]>()).prop_map(|(inner, slice)| {
-                    let [start, stop, step] =
-                        slice.map(|at| at.map_or(String::new(), |at| at.to_string()));
-                    format!("{inner}[{start}:{stop}:{step}]")
-                }),
-            ]
-        })
+fn piece() -> impl Strategy<Value = String> {
+    let pieces = words(
+        "a b body @ * . [ ] [] [*] [0] [-1] [::2] [::-1] [1:0] [? { } ( ) , : | || && ! & == != < >= 'x' '' `1` `{}` `[1,2]` \
+         `\"x\"` `1e999` \"a\" \"\\u00e9\" length(@) sort(@) sort_by(@,&a) max_by(@,&@) keys(@) map(&a,@) to_number(@) \
+         to_string(@) join(',',@) sum(@) avg(@) merge(@,@) not_null(a,b) reverse(@) powertools_json(@) powertools_base64(@) \
+         powertools_base64_gzip(@) group_by(@,&a) 99999999999999999999 - \\ \" ` '",
+    );
+    prop_oneof![64 => pieces, 1 => Just(" ".to_owned())]
 }
 
 /// Returns expressions that jmespath.py and the crate `jmespath` read alike: no slice directly after an index, no dot after `.*.a`, no
 /// operator after braces.
 fn plain_expression() -> impl Strategy<Value = String> {
-    let leaf = prop::sample::select(vec!["a", "b", "@", "\"c\"", "`[1, {\"a\": 2}]`", "'x'"]);
-    leaf.prop_map(str::to_owned)
+    words("a b @ \"c\" `[1,{\"a\":2}]` 'x'")
         .prop_recursive(5, 24, 3, |inner| {
             let two = (inner.clone(), inner.clone());
-            let after = prop::sample::select(vec![
-                ".a",
-                ".b.c",
-                "[0]",
-                "[-1].a",
-                "[*]",
-                "[*].a",
-                "[]",
-                "[].b",
-                "[?a]",
-                "[?b == `1`].c",
-                ".[a, b]",
-                " | [1:]",
-                " | [::-1].a",
-                " | *",
-                " | *.a",
-                ".[a || b, !c]",
-            ]);
-            let operator = prop::sample::select(vec!["|", "||", "&&", "==", "!="]);
+            let after = words(
+                ".a .b.c [0] [-1].a [*] [*].a [] [].b [?a] [?b==`1`].c .[a,b] |[1:] |[::-1].a |* |*.a .[a||b,!c]",
+            );
+            let operator = words("| || && == !=");
             prop_oneof![
                 (inner.clone(), after).prop_map(|(one, after)| format!("{one}{after}")),
                 (two.clone(), operator).prop_map(|((one, two), of)| format!("{one} {of} {two}")),
@@ -490,7 +344,7 @@ proptest! {
     }
 
     #[test]
-    fn valid_expressions_are_evaluated_on_any_payload(text in expression(), payload in tree()) {
+    fn valid_expressions_are_evaluated_on_any_payload(text in selection(), payload in tree()) {
         check(&text, &Json::parse(&payload.text(0)).unwrap())?;
     }
 
@@ -520,4 +374,80 @@ fn deep_and_long_expressions_do_not_overflow_the_stack() {
             check(&text, &Json::Null).unwrap();
         }
     }
+}
+
+/// Checks that an event gives a key of fixed length or an error, whole and by each of some expressions.
+fn check_event(event: &str) -> Result<(), TestCaseError> {
+    check_digests(event)?;
+    for key in [
+        "a",
+        "[a, b.c, *]",
+        "powertools_json(body).[a, b]",
+        "powertools_json(powertools_base64(body))",
+        "powertools_json(powertools_base64_gzip(body))",
+        "body[?a > `0`].b[] | sort(@)",
+        "to_string(@)",
+    ] {
+        check_text(key, Some("@"), event)?;
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn any_bytes_give_a_key_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
+        let text = String::from_utf8_lossy(&bytes);
+        check_event(&text)?;
+        check_event(&format!("{{\"body\":{}}}", quoted(&text)))?;
+    }
+
+    #[test]
+    fn anything_that_looks_like_json_gives_a_key_or_an_error(
+        pieces in vec("[\\[\\]{},:\"\\\\]|null|true|-?[0-9.eE+-]{1,5}|\\\\u[0-9a-f]{0,4}|\"a\"|\"body\"| ", 0..40),
+    ) {
+        check_event(&pieces.concat())?;
+    }
+
+    #[test]
+    fn any_json_gives_a_key_or_an_error(tree in tree(), seed: u64) {
+        let text = tree.text(seed);
+        check_event(&text)?;
+        check_event(&format!("{{\"a\":{text},\"body\":{}}}", quoted(&text)))?;
+    }
+
+    #[test]
+    fn a_truncated_or_damaged_event_gives_a_key_or_an_error(
+        tree in tree(),
+        seed: u64,
+        at in any::<prop::sample::Index>(),
+        byte in prop_oneof![any::<u8>(), b' '..=b'~'],
+        is_inserted: bool,
+    ) {
+        let mut bytes = tree.text(seed).into_bytes();
+        let at = at.index(bytes.len());
+        bytes.splice(at..at + usize::from(!is_inserted), [byte]);
+        check_event(&String::from_utf8_lossy(&bytes))?;
+        check_event(&String::from_utf8_lossy(&bytes[..at]))?;
+    }
+}
+
+#[test]
+fn deep_and_huge_events_do_not_overflow_the_stack() {
+    let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    for event in [
+        "[".repeat(1_000_000),
+        "{\"a\":".repeat(1_000_000),
+        nested(128),
+        nested(129),
+        "9".repeat(1_000_000),
+        format!("0.{}", "9".repeat(100_000)),
+        format!("\"{}\"", "\\u0000".repeat(100_000)),
+        format!("[{}0]", "0,".repeat(20_000)),
+    ] {
+        check_event(&event).unwrap();
+    }
+    assert!(Json::parse(&nested(128)).is_ok());
+    assert!(Json::parse(&nested(129)).is_err());
 }

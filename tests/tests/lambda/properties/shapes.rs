@@ -9,6 +9,8 @@ use serde::ser::{
     SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
+use super::strategies::words;
+
 /// A value of one of the forms of serde's data model.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
@@ -33,27 +35,11 @@ pub(crate) enum Shape {
     Tuple(Vec<Shape>),
     TupleStruct(Vec<Shape>),
     TupleVariant(Vec<Shape>),
-    Map(Vec<(Key, Shape)>),
+    Map(Vec<(Shape, Shape)>),
     Struct(Vec<(&'static str, Shape)>),
     StructVariant(Vec<(&'static str, Shape)>),
     Displayed(u8),
     Flattened(BTreeMap<String, i32>),
-}
-
-/// A key of a map.
-#[derive(Clone, Debug)]
-pub(crate) enum Key {
-    Str(&'static str),
-    Int(i64),
-    Long(u128),
-    Char(char),
-    Bool(bool),
-    Float(f64),
-    Variant,
-    Newtype(Box<Key>),
-    Option(Option<Box<Key>>),
-    /// `serde_json` refuses it.
-    Unit,
 }
 
 #[derive(serde::Serialize)]
@@ -63,24 +49,6 @@ struct Flattened<'a> {
     others: &'a BTreeMap<String, i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<u8>,
-}
-
-impl Serialize for Key {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Str(text) => to.serialize_str(text),
-            Self::Int(number) => to.serialize_i64(*number),
-            Self::Long(number) => to.serialize_u128(*number),
-            Self::Char(character) => to.serialize_char(*character),
-            Self::Bool(truth) => to.serialize_bool(*truth),
-            Self::Float(number) => to.serialize_f64(*number),
-            Self::Variant => to.serialize_unit_variant("Enum", 0, "a"),
-            Self::Newtype(key) => to.serialize_newtype_struct("Newtype", key),
-            Self::Option(None) => to.serialize_none(),
-            Self::Option(Some(key)) => to.serialize_some(key),
-            Self::Unit => to.serialize_unit(),
-        }
-    }
 }
 
 impl Serialize for Shape {
@@ -163,18 +131,20 @@ impl Serialize for Shape {
     }
 }
 
-fn key() -> impl Strategy<Value = Key> {
+/// Returns keys of maps. `serde_json` refuses some.
+fn key() -> impl Strategy<Value = Shape> {
+    let name = || words("a b c headers X-Key").prop_map(Shape::Str);
     prop_oneof![
-        12 => prop::sample::select(vec!["a", "b", "c", "headers", "X-Key"]).prop_map(Key::Str),
-        1 => any::<i64>().prop_map(Key::Int),
-        1 => any::<u128>().prop_map(Key::Long),
-        1 => prop::sample::select(vec!['a', 'é']).prop_map(Key::Char),
-        1 => any::<bool>().prop_map(Key::Bool),
-        1 => any::<f64>().prop_map(Key::Float),
-        1 => Just(Key::Variant),
-        1 => Just(Key::Newtype(Box::new(Key::Str("b")))),
-        1 => proptest::option::of(Just(Box::new(Key::Str("c")))).prop_map(Key::Option),
-        1 => Just(Key::Unit),
+        12 => name(),
+        1 => any::<i64>().prop_map(Shape::I64),
+        1 => any::<u128>().prop_map(Shape::U128),
+        1 => prop::sample::select(vec!['a', 'é']).prop_map(Shape::Char),
+        1 => any::<bool>().prop_map(Shape::Bool),
+        1 => any::<f64>().prop_map(Shape::F64),
+        1 => Just(Shape::UnitVariant),
+        1 => name().prop_map(|name| Shape::Newtype(Box::new(name))),
+        1 => proptest::option::of(name().prop_map(Box::new)).prop_map(Shape::Option),
+        1 => Just(Shape::Unit),
     ]
 }
 

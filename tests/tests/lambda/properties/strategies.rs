@@ -1,8 +1,10 @@
-//! Strategies for JSON trees, records and conditions.
+//! Strategies for JSON trees, words, records, conditions and calls.
 
+use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
+use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{
-    Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status, StoredEvent,
+    Attribute, Data, Field, OwnerToken, Record, RecordId, RecordedSteps, Status, StoredEvent,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use proptest::collection::{btree_map, vec};
@@ -72,6 +74,12 @@ fn below(seed: &mut u64, bound: usize) -> usize {
 
 pub(crate) fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap()
+}
+
+/// Returns one of the words of a text.
+pub(crate) fn words(text: &'static str) -> impl Strategy<Value = String> + Clone {
+    let words: Vec<_> = text.split_whitespace().collect();
+    prop::sample::select(words).prop_map(str::to_owned)
 }
 
 /// Returns the JSON text of an integer that fits into 64 bits.
@@ -203,19 +211,36 @@ prop_compose! {
 }
 
 pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
-    prop_oneof![
-        Just(Attribute::Expiration),
-        Just(Attribute::InProgressExpiration),
-        Just(Attribute::Status),
-        Just(Attribute::Data),
-        Just(Attribute::Validation),
-        Just(Attribute::Owner),
-        Just(Attribute::Failure),
-        Just(Attribute::Operation),
-        Just(Attribute::Decision),
-        Just(Attribute::Event),
-        Just(Attribute::Steps),
-    ]
+    prop::sample::select(vec![
+        Attribute::Expiration,
+        Attribute::InProgressExpiration,
+        Attribute::Status,
+        Attribute::Data,
+        Attribute::Validation,
+        Attribute::Owner,
+        Attribute::Failure,
+        Attribute::Operation,
+        Attribute::Decision,
+        Attribute::Event,
+        Attribute::Steps,
+    ])
+}
+
+pub(crate) fn on_timeout() -> impl Strategy<Value = OnTimeout> {
+    prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)]
+}
+
+/// Returns the terms of a call without a validated part and without a deadline.
+pub(crate) fn terms(owner: OwnerToken, policy: Policy) -> CallTerms {
+    CallTerms {
+        id: RecordId::new("shop#1"),
+        owner,
+        validation: None,
+        deadline: None,
+        operation: None,
+        event: None,
+        policy,
+    }
 }
 
 pub(crate) fn operand() -> impl Strategy<Value = Operand> {

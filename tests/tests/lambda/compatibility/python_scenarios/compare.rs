@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use idempotency_lambda::{BoxError, ErrorKind};
 use idempotency_testkit::dynamodb::Request;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::conditions::{Conditions, LetThrough, Moment, Owner, Standing};
@@ -47,7 +48,7 @@ pub(crate) async fn step(
 ) -> Result<Comparison, BoxError> {
     let mut found = Comparison::default();
     responses(&mut found, theirs, ours);
-    if !found.differences.contains(&Difference::EmptyVariable) {
+    if !found.differences.contains("empty variable") {
         found.same("runs", theirs.function_executions, ours.runs);
         operations(&mut found, theirs, ours);
         for (call, request) in theirs.calls.iter().zip(&ours.requests) {
@@ -65,18 +66,15 @@ fn responses(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
     let class = theirs.error.as_ref().map(|error| error.class.as_str());
     match (class, &theirs.returned, &ours.result) {
         (None, Some(Value::Null), Ok(response)) if is_falsy(response) => {
-            found.is(Difference::FalsyResponse);
+            found.is("falsy responses");
         }
         (None, Some(Value::Null), Err(Failure::Ours(ErrorKind::CorruptRecord))) => {
-            found.is(Difference::EmptyData);
+            found.is("empty data");
         }
         (None, Some(Value::String(text)), Ok(Value::String(response))) if text != response => {
             // A long text is recorded by its length.
-            found.same(
-                "response",
-                text,
-                &format!("<string len {}>", response.len()),
-            );
+            let length = format!("<string len {}>", response.len());
+            found.same("response", text, &length);
         }
         (None, Some(returned), Ok(response)) => found.same("response", returned, response),
         (Some(class), None, Err(failure)) if means(class, *failure, ours.runs) => {}
@@ -84,18 +82,18 @@ fn responses(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
             Some("IdempotencyPersistenceLayerError" | "IdempotencyInconsistentStateError"),
             None,
             Err(Failure::Ours(ErrorKind::CorruptRecord)),
-        ) => found.is(Difference::UnknownStatus),
+        ) => found.is("unknown status"),
         (Some("IdempotencyPersistenceLayerError"), None, Ok(Value::String(response)))
             if response.len() > 400 * 1024 =>
         {
-            found.is(Difference::LargeResponse);
+            found.is("response too large");
         }
         (
             Some("IdempotencyAlreadyInProgressError"),
             None,
             Err(Failure::Ours(ErrorKind::ResponseUnavailable)),
-        ) => found.is(Difference::LargeResponse),
-        (Some("ValueError"), None, Ok(_)) => found.is(Difference::EmptyVariable),
+        ) => found.is("response too large"),
+        (Some("ValueError"), None, Ok(_)) => found.is("empty variable"),
         (class, returned, result) => found.unexplained.push(format!(
             "response: theirs {class:?} {returned:?}, ours {result:?}"
         )),
@@ -126,12 +124,9 @@ fn means(class: &str, failure: Failure, runs: usize) -> bool {
 
 fn operations(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
     let wanted: Vec<_> = theirs.calls.iter().map(|call| call.op.as_str()).collect();
-    let sent: Vec<_> = ours
-        .requests
-        .iter()
-        .map(|request| request.operation.as_str())
-        .collect();
-    let unknown_status = found.differences.contains(&Difference::UnknownStatus);
+    let sent = ours.requests.iter();
+    let sent: Vec<_> = sent.map(|request| request.operation.as_str()).collect();
+    let unknown_status = found.differences.contains("unknown status");
     match sent.strip_prefix(wanted.as_slice()) {
         Some([]) => {}
         Some(more)
@@ -140,11 +135,9 @@ fn operations(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
         {
             let first = &ours.requests[wanted.len() - 1].body;
             let repeated = &ours.requests[wanted.len()..];
-            found.expect(
-                repeated.iter().all(|request| request.body == *first),
-                || "a repeated completion is another one".to_owned(),
-            );
-            found.is(Difference::RepeatedCompletion);
+            let same = repeated.iter().all(|request| request.body == *first);
+            found.expect(same, || "a repeated completion is another one".to_owned());
+            found.is("repeated completion");
         }
         // Python claims three times before it gives up.
         None if unknown_status && sent == ["PutItem"] && wanted == ["PutItem"; 3] => {}
@@ -173,7 +166,7 @@ async fn compare_request(
             let returned = "ReturnValuesOnConditionCheckFailure";
             found.same(returned, &wanted[returned], &sent[returned]);
             if wanted["ReturnValues"].is_null() && sent["ReturnValues"] == "ALL_OLD" {
-                found.is(Difference::ReplacedRecord);
+                found.is("replaced record");
             }
             claim(found, &wanted["Item"], &sent["Item"]);
             let theirs = conditions.let_through(wanted, &moment).await?;
@@ -189,25 +182,17 @@ async fn compare_request(
                 format!("a claim is refused what Python's replaces: {refused:?}")
             });
             if !refused.is_empty() {
-                found.is(Difference::StricterClaim);
+                found.is("stricter claim");
             }
         }
         "UpdateItem" => {
             completion(found, &changes(wanted), &changes(sent));
-            fence(
-                found,
-                Difference::FencedCompletion,
-                wanted,
-                &conditions.let_through(sent, &moment).await?,
-            );
+            let through = conditions.let_through(sent, &moment).await?;
+            fence(found, "fenced completion", wanted, &through);
         }
         "DeleteItem" => {
-            fence(
-                found,
-                Difference::FencedRelease,
-                wanted,
-                &conditions.let_through(sent, &moment).await?,
-            );
+            let through = conditions.let_through(sent, &moment).await?;
+            fence(found, "fenced release", wanted, &through);
         }
         _ => {}
     }
@@ -256,80 +241,68 @@ fn fence(found: &mut Comparison, difference: Difference, theirs: &Value, ours: &
     let own = |standing: &Option<Standing>| {
         standing.is_some_and(|s| s.owner == Some(Owner::Named) && s.status == Some("INPROGRESS"))
     };
-    if theirs.get("ConditionExpression").is_none() && !ours.is_empty() && ours.iter().all(own) {
-        found.is(difference);
-    } else {
-        found
-            .unexplained
-            .push(format!("{difference:?}: ours lets through {ours:?}"));
-    }
+    let unconditional = theirs.get("ConditionExpression").is_none();
+    let fenced = unconditional && !ours.is_empty() && ours.iter().all(own);
+    found.expect(fenced, || {
+        format!("{difference}: ours lets through {ours:?}")
+    });
+    found.is(difference);
+}
+
+/// Returns a text of an item.
+fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
+    item.get(name)?["S"].as_str()
 }
 
 fn claim(found: &mut Comparison, theirs: &Value, ours: &Value) {
-    let mut ours = ours.clone();
-    if let Some(owner) = ours.as_object_mut().and_then(|item| item.remove("owner"))
-        && owner["S"].as_str().is_some_and(|token| token.len() == 32)
-    {
-        found.is(Difference::OwnerAttribute);
+    let [mut theirs, mut ours] = [theirs, ours].map(|item| Item::deserialize(item).unwrap());
+    if text(&ours, "owner").is_some_and(|token| token.len() == 32) {
+        ours.remove("owner");
+        found.is("owner attribute");
     }
-    if let Some(operation) = ours
-        .as_object_mut()
-        .and_then(|item| item.remove("operation"))
-        && operation["S"].is_string()
-    {
-        found.is(Difference::OperationAttribute);
+    if text(&ours, "operation").is_some() {
+        ours.remove("operation");
+        found.is("operation attribute");
     }
     let (lease, expiration) = ("in_progress_expiration", "expiration");
-    let mut theirs = theirs.clone();
-    if theirs.get(lease).is_none() && ours.get(lease).is_some() {
-        found.is(Difference::LeaseWithoutDeadline);
-        theirs[lease] = ours[lease].clone();
+    if let (None, Some(given)) = (theirs.get(lease), ours.get(lease)) {
+        found.is("lease without a deadline");
+        theirs.insert(lease.to_owned(), given.clone());
     }
-    let number =
-        |item: &Value, name: &str| item[name]["N"].as_str().and_then(|n| n.parse::<i64>().ok());
+    let number = |item: &Item, name: &str| item.get(name)?["N"].as_str()?.parse::<i64>().ok();
     if let (Some(window), Some(end)) = (number(&theirs, expiration), number(&theirs, lease))
         && window * 1_000 < end
         && number(&ours, expiration) == Some(end.div_euclid(1_000) + i64::from(end % 1_000 > 0))
     {
-        found.is(Difference::WindowCoversLease);
-        theirs[expiration] = ours[expiration].clone();
+        found.is("window covers the lease");
+        theirs.insert(expiration.to_owned(), ours[expiration].clone());
     }
     found.same("claim", theirs, ours);
 }
 
 /// Returns the attributes that an update sets.
 fn changes(update: &Value) -> Item {
-    let expression = update["UpdateExpression"].as_str().unwrap();
-    let assignments = expression.strip_prefix("SET ").unwrap();
-    let assignments = assignments
-        .split(", ")
-        .map(|assignment| assignment.split_once(" = ").unwrap());
+    let assignments = update["UpdateExpression"].as_str().unwrap();
+    let assignments = assignments.strip_prefix("SET ").unwrap().split(", ");
     assignments
-        .map(|(name, value)| {
+        .map(|assignment| {
+            let (name, value) = assignment.split_once(" = ").unwrap();
             let name = update["ExpressionAttributeNames"][name].as_str().unwrap();
-            (
-                name.to_owned(),
-                update["ExpressionAttributeValues"][value].clone(),
-            )
+            let value = &update["ExpressionAttributeValues"][value];
+            (name.to_owned(), value.clone())
         })
         .collect()
 }
 
 fn completion(found: &mut Comparison, theirs: &Item, ours: &Item) {
     let mut theirs = theirs.clone();
-    let data = theirs
-        .get("data")
-        .and_then(|data| data["S"].as_str().map(str::to_owned));
-    let own = ours.get("data").and_then(|data| data["S"].as_str());
-    match (data, own) {
-        (Some(theirs_text), Some(text))
-            if theirs_text != text && is_compact(&theirs_text, text) =>
-        {
-            found.is(Difference::CompactText);
-            theirs.insert("data".to_owned(), json!({ "S": text }));
+    match (text(&theirs, "data"), text(ours, "data")) {
+        (Some(spaced), Some(data)) if spaced != data && is_compact(spaced, data) => {
+            found.is("compact text");
+            theirs.insert("data".to_owned(), ours["data"].clone());
         }
-        (Some(theirs_text), None) if theirs_text == "<string len 410002>" => {
-            found.is(Difference::LargeResponse);
+        (Some("<string len 410002>"), None) => {
+            found.is("response too large");
             theirs.remove("data");
         }
         _ => {}
@@ -351,31 +324,20 @@ fn items(found: &mut Comparison, theirs: &[Item], ours: &[Item]) {
         // The comparison of the requests has found these differences already.
         ours.remove("owner");
         ours.remove("operation");
-        if found
-            .differences
-            .contains(&Difference::LeaseWithoutDeadline)
-        {
-            let lease = "in_progress_expiration";
-            if !theirs.contains_key(lease) {
-                ours.remove(lease);
-            }
+        let lease = "in_progress_expiration";
+        if found.differences.contains("lease without a deadline") && !theirs.contains_key(lease) {
+            ours.remove(lease);
         }
-        if found.differences.contains(&Difference::LargeResponse) {
-            found.same(
-                "status of a large response",
-                Some(&json!({ "S": "COMPLETED" })),
-                ours.get("status"),
-            );
-            theirs.insert("status".to_owned(), json!({ "S": "COMPLETED" }));
+        if found.differences.contains("response too large") {
+            let completed = json!({ "S": "COMPLETED" });
+            let status = ours.get("status");
+            found.same("status of a large response", Some(&completed), status);
+            theirs.insert("status".to_owned(), completed);
         }
-        let text = |item: &Item| {
-            item.get("data")
-                .and_then(|data| data["S"].as_str().map(str::to_owned))
-        };
-        if let (Some(theirs_text), Some(text)) = (text(&theirs), text(&ours))
-            && is_compact(&theirs_text, &text)
+        if let (Some(spaced), Some(data)) = (text(&theirs, "data"), text(&ours, "data"))
+            && is_compact(spaced, data)
         {
-            theirs.insert("data".to_owned(), json!({ "S": text }));
+            theirs.insert("data".to_owned(), ours["data"].clone());
         }
         found.same("item", theirs, ours);
     }

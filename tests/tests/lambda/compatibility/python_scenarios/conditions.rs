@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
@@ -104,16 +105,9 @@ impl Conditions {
             .set_expression_attribute_values(Some(values.into_iter().collect()).filter(not_empty))
             .send()
             .await;
-        match put {
-            Ok(_) => Ok(true),
-            Err(error) => {
-                let error = error.into_service_error();
-                if error.is_conditional_check_failed_exception() {
-                    Ok(false)
-                } else {
-                    Err(error.into())
-                }
-            }
+        match put.map_err(SdkError::into_service_error) {
+            Err(error) if error.is_conditional_check_failed_exception() => Ok(false),
+            put => Ok(put.map(|_| true)?),
         }
     }
 }
@@ -131,20 +125,14 @@ impl Condition {
         let expression = request["ConditionExpression"].as_str();
         let used = |part: &str| {
             let entries = request[part].as_object().into_iter().flatten();
-            let used =
-                entries.filter(|(name, _)| expression.is_some_and(|text| mentions(text, name)));
-            used.collect::<Vec<_>>()
+            entries.filter(|(name, _)| expression.is_some_and(|text| mentions(text, name)))
         };
-        let names = used("ExpressionAttributeNames").into_iter();
-        let values = used("ExpressionAttributeValues").into_iter();
+        let name = |(name, of): (&String, &Value)| (name.clone(), of.as_str().unwrap().to_owned());
+        let value = |(name, value): (&String, &Value)| (name.clone(), attribute(value));
         Self {
             expression: expression.map(str::to_owned),
-            names: names
-                .map(|(name, of)| (name.clone(), of.as_str().unwrap().to_owned()))
-                .collect(),
-            values: values
-                .map(|(name, value)| (name.clone(), attribute(value)))
-                .collect(),
+            names: used("ExpressionAttributeNames").map(name).collect(),
+            values: used("ExpressionAttributeValues").map(value).collect(),
         }
     }
 }
@@ -193,11 +181,8 @@ fn item(standing: Option<Standing>, moment: &Moment<'_>) -> Vec<(String, Attribu
         let number = |number: i64| AttributeValue::N(number.to_string());
         item.extend(standing.status.map(|status| ("status", text(status))));
         let now_s = moment.now_ms.div_euclid(1_000);
-        item.extend(
-            standing
-                .expiration
-                .map(|by| ("expiration", number(now_s + by))),
-        );
+        let expiration = standing.expiration.map(|by| number(now_s + by));
+        item.extend(expiration.map(|expiration| ("expiration", expiration)));
         let lease = standing.lease.map(|by| number(moment.now_ms + by));
         item.extend(lease.map(|lease| ("in_progress_expiration", lease)));
         let owner = standing.owner.map(|owner| match owner {

@@ -39,19 +39,11 @@ async fn check(scenario: &Scenario, conditions: &Conditions) -> Result<Vec<Strin
         let found = compare::step(theirs, &ours, conditions).await?;
         let expected = expected(&scenario.id, number, theirs);
         let place = format!("{}, step {number}", scenario.id);
-        wrong.extend(
-            found
-                .unexplained
-                .iter()
-                .map(|what| format!("{place}: {what}")),
-        );
-        for difference in found.differences.difference(&expected) {
-            wrong.push(format!("{place}: {difference:?} is not expected"));
-        }
-        for difference in expected.difference(&found.differences) {
-            wrong.push(format!(
-                "{place}: {difference:?} is expected and did not occur"
-            ));
+        let unexplained = found.unexplained.iter();
+        wrong.extend(unexplained.map(|what| format!("{place}: {what}")));
+        if found.differences != expected {
+            let differences = &found.differences;
+            wrong.push(format!("{place}: {differences:?} and not {expected:?}"));
         }
     }
     Ok(wrong)
@@ -74,19 +66,16 @@ async fn every_scenario_goes_as_in_python_except_for_the_differences_that_are_wr
 
 #[test]
 fn every_difference_is_expected_of_a_scenario_and_is_a_row_of_the_compatibility_page() {
-    let mut met = BTreeSet::new();
+    let mut met: BTreeSet<Difference> = BTreeSet::new();
     for scenario in scenario::all() {
         for (number, theirs) in scenario.results.iter().enumerate() {
             met.extend(expected(&scenario.id, number, theirs));
         }
     }
-    for difference in Difference::ALL {
-        assert!(met.contains(&difference), "{difference:?} never occurs");
-        let row = format!("| {} |", difference.title());
-        assert!(
-            COMPATIBILITY.contains(&row),
-            "the page has no row that begins with `{row}`"
-        );
+    for difference in &met {
+        let row = format!("| {difference} |");
+        let has_row = COMPATIBILITY.contains(&row);
+        assert!(has_row, "the page has no row that begins with `{row}`");
     }
-    assert_eq!(met.len(), Difference::ALL.len());
+    assert_eq!(met.len(), 15);
 }

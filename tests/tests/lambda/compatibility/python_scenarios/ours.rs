@@ -13,7 +13,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::store::Store;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OutcomeKind, Replay,
+    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, Outcome, OutcomeKind, Replay,
     with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
@@ -126,17 +126,15 @@ impl<'a> Play<'a> {
                     handle(&step.handler)
                 });
                 let outcome = with_backend(self.backend.clone(), call).await;
-                outcome
-                    .map(|outcome| {
-                        bypassed = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
-                        match self.scenario.response_hook {
-                            None => outcome.into_response(),
-                            Some(hook) => {
-                                outcome.on_replay(|a, r| hooked(hook, a, r)).into_response()
-                            }
-                        }
-                    })
-                    .map_err(|error: BoxError| failure(&error))
+                let response = |outcome: Outcome<Value>| {
+                    bypassed = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
+                    let outcome = match self.scenario.response_hook {
+                        None => outcome,
+                        Some(hook) => outcome.on_replay(|a, r| hooked(hook, a, r)),
+                    };
+                    outcome.into_response()
+                };
+                outcome.map(response).map_err(|error| failure(&error))
             }
         };
         let requests = self.database.requests();
@@ -154,13 +152,10 @@ impl<'a> Play<'a> {
     fn inject(&self, step: &Step) {
         for injection in &step.inject {
             let fault = Fault::on(&injection.op).times(injection.times.unwrap_or(usize::MAX));
-            let status = if injection.error == "InternalServerError" {
-                500
-            } else {
-                400
-            };
-            self.database
-                .inject(fault.respond_with(status, &injection.error));
+            let is_internal = injection.error == "InternalServerError";
+            let status = if is_internal { 500 } else { 400 };
+            let fault = fault.respond_with(status, &injection.error);
+            self.database.inject(fault);
         }
         // A DynamoDB that refuses a claim without returning the record.
         if !self.scenario.condition_check_returns_item && self.scenario.existing_item.is_some() {
