@@ -1,6 +1,7 @@
 //! The conformance suite on every store that we have, and on broken stores, which must fail it.
 
 mod broken;
+mod foreign;
 
 use std::io::Write as _;
 use std::sync::Arc;
