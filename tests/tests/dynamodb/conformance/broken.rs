@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, StoredEvent};
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
     Change, Consistency, MemoryStore, RecordWrite, SendLog, Store, StoreError, StoreErrorKind,
     StoreReply, StoreRequest, Write,
@@ -13,11 +13,11 @@ use idempotency_core::store::{
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::conformance::{ForeignRecord, StoreFactory};
-use idempotency_testkit::store::StoreExt;
-use idempotency_testkit::store::StoreOperation;
+use idempotency_testkit::store::{StoreExt, StoreOperation};
+use serde::Deserialize;
 
 /// The mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) enum Broken {
     UnfencedUpdate,
     UnfencedDelete,
@@ -238,24 +238,10 @@ fn always() -> Condition {
     Condition::All(Vec::new())
 }
 
-/// Returns `new`, with the attributes that it lacks taken from `old`.
-fn merged(new: Record, old: Record) -> Record {
-    fn or<T>(new: Field<T>, old: Field<T>) -> Field<T> {
-        if new.exists() { new } else { old }
-    }
-    Record {
-        expiration: or(new.expiration, old.expiration),
-        in_progress_expiration: or(new.in_progress_expiration, old.in_progress_expiration),
-        status: or(new.status, old.status),
-        data: or(new.data, old.data),
-        validation: or(new.validation, old.validation),
-        owner: or::<OwnerToken>(new.owner, old.owner),
-        failure: or(new.failure, old.failure),
-        operation: or(new.operation, old.operation),
-        decision: or(new.decision, old.decision),
-        event: new.event.or(old.event),
-        steps: or(new.steps, old.steps),
-    }
+/// Returns the change that sets these attributes and removes none.
+fn setting(set: Record) -> Change {
+    let remove = Vec::new();
+    Change { set, remove }
 }
 
 impl BrokenStore {
@@ -263,19 +249,21 @@ impl BrokenStore {
         if let Some(refusal) = self.too_large(record) {
             return refusal;
         }
-        let (id, mut record) = (self.id(id), self.stored(record));
+        let (id, record) = (self.id(id), self.stored(record));
         let mut condition = self.evaluated(StoreOperation::Put, condition);
         self.remember(&id);
-        if self.broken == Broken::PutMerges {
-            record = merged(record, self.inner.record(&id).unwrap_or_default());
-        }
         if self.broken == Broken::PutInTwoSteps {
             if let Some(refusal) = self.in_two_steps(&id, &condition).await {
                 return refusal;
             }
             condition = always();
         }
-        let write = self.inner.put(&id, &record, &condition).await;
+        let write = if self.broken == Broken::PutMerges {
+            self.inner.update(&id, &setting(record.clone()), &condition)
+        } else {
+            self.inner.put(&id, &record, &condition)
+        };
+        let write = write.await;
         if self.broken == Broken::WritesWhenRefused {
             self.inner.insert(id, record);
         }
@@ -327,15 +315,11 @@ impl BrokenStore {
         let condition = self.evaluated(StoreOperation::Step, condition);
         if self.broken == Broken::StepReplacesOthers {
             let steps = [(name.to_owned(), result.clone())].into_iter().collect();
-            let set = Record {
+            let change = setting(Record {
                 steps: Field::Value(steps),
                 ..Record::default()
-            };
-            let remove = Vec::new();
-            return self
-                .inner
-                .update(&id, &Change { set, remove }, &condition)
-                .await;
+            });
+            return self.inner.update(&id, &change, &condition).await;
         }
         let step = Write::Step {
             name: name.to_owned(),

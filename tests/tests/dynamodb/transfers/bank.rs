@@ -20,7 +20,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::random::Random;
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::Clock;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::{Backend, BoxError};
@@ -64,23 +64,6 @@ pub(crate) struct Entry {
     /// How often the transfer was applied.
     pub(crate) applied: i64,
     pub(crate) run: usize,
-}
-
-/// A clock that stands still, except that short pauses pass at once.
-pub(crate) struct QuickPauses(pub(crate) ManualClock);
-
-impl Clock for QuickPauses {
-    fn now(&self) -> EpochMillis {
-        self.0.now()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        if duration > Duration::from_secs(1) {
-            return self.0.sleep(duration);
-        }
-        self.0.advance(duration);
-        Box::pin(std::future::ready(()))
-    }
 }
 
 pub(crate) struct Bank {
@@ -175,12 +158,7 @@ impl Bank {
     /// Returns the backend of a new process over a store.
     pub(crate) fn process(&self, store: Arc<dyn Store>) -> Backend {
         let seed = self.processes.fetch_add(1, Ordering::Relaxed);
-        let clock = QuickPauses(self.clock.clone());
-        Backend::new(
-            store,
-            Arc::new(clock),
-            Arc::new(SeededRandom::new(seed as u64)),
-        )
+        crate::process(store, &self.clock, seed as u64)
     }
 
     /// Delivers a transfer to a process. `before_it_ends` runs in the handler, after the writes are staged.
@@ -203,16 +181,11 @@ impl Bank {
             let transfer = transfer.number;
             Ok::<_, BoxError>(Receipt { transfer, run })
         };
-        let call = self.operation.run(
-            &process,
-            &identity,
-            deadline,
-            Codec::json(),
-            Errors::new(BoxError::from),
-            handler,
-        );
-        let outcome = call.await?;
-        Ok(outcome.into_response())
+        let (codec, errors) = (Codec::json(), Errors::new(BoxError::from));
+        let call = self
+            .operation
+            .run(&process, &identity, deadline, codec, errors, handler);
+        Ok(call.await?.into_response())
     }
 
     /// Delivers a transfer without faults.
@@ -228,26 +201,23 @@ impl Bank {
                 .table_name(self.table(ACCOUNTS))
                 .key("id", text(id))
         };
+        let amount = number(transfer.amount);
         let take = update(transfer.from)
             .update_expression("SET balance = balance - :amount")
             .condition_expression("balance >= :amount")
+            .expression_attribute_values(":amount", amount.clone())
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let give = update(transfer.to).update_expression("SET balance = balance + :amount");
+        let give = update(transfer.to)
+            .update_expression("SET balance = balance + :amount")
+            .expression_attribute_values(":amount", amount);
         let entry = update(&entry_id(transfer.number))
             .update_expression("SET run = :run ADD applied :one")
             .expression_attribute_values(":run", number(i64::try_from(run)?))
             .expression_attribute_values(":one", number(1));
-        let amount = || number(transfer.amount);
-        call.transaction()
-            .update(
-                take.expression_attribute_values(":amount", amount())
-                    .build()?,
-            )?
-            .update(
-                give.expression_attribute_values(":amount", amount())
-                    .build()?,
-            )?
-            .update(entry.build()?)?;
+        let mut transaction = call.transaction();
+        for write in [take, give, entry] {
+            transaction = transaction.update(write.build()?)?;
+        }
         Ok(())
     }
 
@@ -346,28 +316,21 @@ pub(crate) struct Flaky<S> {
 
 impl<S: Store> Flaky<S> {
     pub(crate) fn new(store: S, dice: Dice) -> Self {
-        let kill = dice.percent(15);
-        let left = if kill {
-            dice.below(5) as usize
-        } else {
-            usize::MAX
-        };
+        let kill = dice.percent(15).then(|| dice.below(5) as usize);
         Self {
             store: FaultyStore::new(store),
             dice,
-            left: AtomicUsize::new(left),
+            left: AtomicUsize::new(kill.unwrap_or(usize::MAX)),
         }
     }
 
     /// Chooses the fault of the next request of this kind.
     fn arrange(&self, operation: StoreOperation) {
-        let left = self.left.fetch_sub(1, Ordering::Relaxed);
-        let fault = if left == 0 {
+        let is_killed = self.left.fetch_sub(1, Ordering::Relaxed) == 0;
+        let fault = if is_killed {
             self.left.store(usize::MAX, Ordering::Relaxed);
-            Some(match self.dice.below(2) {
-                0 => StoreFault::Hang,
-                _ => StoreFault::HangAfter,
-            })
+            let hangs = [StoreFault::Hang, StoreFault::HangAfter];
+            Some(hangs[self.dice.below(2) as usize])
         } else {
             match self.dice.below(20) {
                 0 | 1 => Some(StoreFault::LoseReply),
