@@ -2,12 +2,6 @@
 //!
 //! A handler stages writes with the builders of the SDK. When it has returned its response, they and the completion of its key go
 //! out as one request: all of them are applied and the response is stored, or nothing is.
-//!
-//! | module | what it does |
-//! |---|---|
-//! | `handler` | `call.transaction()` |
-//! | `staged` | one staged write: its table, its key, its size, its name in errors |
-//! | `reasons` | says what the cancellation of a transaction means |
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -303,33 +297,28 @@ fn table_name(table: &str) -> &str {
 impl<'a> Write<'a> {
     /// Returns the write of an item of a transaction. `None` if it has none, or more than one.
     fn of(item: &'a TransactWriteItem) -> Option<Self> {
-        let put = item.put().map(|put| Self {
-            kind: "put into",
-            table: put.table_name(),
-            attributes: put.item(),
-            is_put: true,
-            values: put.expression_attribute_values(),
+        let of = |kind, table, attributes, values| Self {
+            kind,
+            table,
+            attributes,
+            is_put: item.put().is_some(),
+            values,
+        };
+        let put = item.put().map(|it| {
+            let values = it.expression_attribute_values();
+            of("put into", it.table_name(), it.item(), values)
         });
-        let update = item.update().map(|update| Self {
-            kind: "update of",
-            table: update.table_name(),
-            attributes: update.key(),
-            is_put: false,
-            values: update.expression_attribute_values(),
+        let update = item.update().map(|it| {
+            let values = it.expression_attribute_values();
+            of("update of", it.table_name(), it.key(), values)
         });
-        let delete = item.delete().map(|delete| Self {
-            kind: "delete from",
-            table: delete.table_name(),
-            attributes: delete.key(),
-            is_put: false,
-            values: delete.expression_attribute_values(),
+        let delete = item.delete().map(|it| {
+            let values = it.expression_attribute_values();
+            of("delete from", it.table_name(), it.key(), values)
         });
-        let check = item.condition_check().map(|check| Self {
-            kind: "check of",
-            table: check.table_name(),
-            attributes: check.key(),
-            is_put: false,
-            values: check.expression_attribute_values(),
+        let check = item.condition_check().map(|it| {
+            let values = it.expression_attribute_values();
+            of("check of", it.table_name(), it.key(), values)
         });
         let mut writes = [put, update, delete, check].into_iter().flatten();
         let first = writes.next();

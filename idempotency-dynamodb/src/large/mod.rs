@@ -369,7 +369,7 @@ mod tests {
 
     use aws_sdk_dynamodb::primitives::Blob;
     use aws_sdk_dynamodb::types::AttributeValue;
-    use idempotency_core::record::{Data, RecordId};
+    use idempotency_core::record::{Attribute, Data, RecordId};
 
     use super::manifest::PIECE_BYTES;
     use super::*;
@@ -402,6 +402,13 @@ mod tests {
         Form::of(data, settings, &AttributeNames::default(), room, true).unwrap()
     }
 
+    fn split<'a>(form: &'a Form<'a>) -> &'a Stored<'a> {
+        match form {
+            Form::Split(stored) => stored,
+            _ => panic!("it is not split"),
+        }
+    }
+
     /// Returns the name of the form of a response in an item with this room.
     fn kind(data: &Data, compress_above: Option<usize>, split: bool, room: usize) -> &'static str {
         let settings = settings(compress_above, split);
@@ -422,63 +429,45 @@ mod tests {
         ])
     }
 
-    use idempotency_core::record::Attribute;
-
     #[test]
-    fn a_text_that_does_not_become_smaller_is_plain() {
-        // Random text of 20 bits in four bytes becomes smaller; a short text does not, because of the text in `data`.
-        let short = Data::new("x".repeat(COMPRESSED.len()));
-        assert_eq!(kind(&short, Some(0), true, ROOM), "plain");
+    fn a_response_has_the_form_of_its_row() {
         let digits = Data::new(r#"{"id":"9b2c6f0e-2f4e-4d0a-8a5e-0b7f9b1c2d3e","sum":1047}"#);
-        assert_eq!(kind(&digits, Some(0), true, ROOM), "plain");
-    }
-
-    #[test]
-    fn a_text_that_exceeds_the_room_by_one_byte_is_split() {
-        let data = random(300_000);
+        let text = |bytes| Data::new("x".repeat(bytes));
+        let wide = random(300_000);
         let plain = "data".len() + 300_000;
-        assert_eq!(kind(&data, None, true, plain), "plain");
-        assert_eq!(kind(&data, None, true, plain - 1), "split");
-        assert_eq!(kind(&data, None, false, plain - 1), "plain");
-        let no_ids = Form::of(
-            &data,
-            settings(None, true),
-            &AttributeNames::default(),
-            0,
-            false,
-        );
-        assert!(
-            matches!(no_ids, Some(Form::Plain)),
-            "the ids of its pieces would be too long"
-        );
-    }
-
-    #[test]
-    fn a_text_longer_than_lambdas_limit_has_no_form() {
-        let largest = Data::new("x".repeat(LARGEST_TEXT));
-        let longer = Data::new("x".repeat(LARGEST_TEXT + 1));
-        for compress_above in [None, Some(16_384)] {
-            assert_ne!(kind(&largest, compress_above, true, ROOM), "too long");
-            assert_eq!(kind(&longer, compress_above, true, ROOM), "too long");
+        let (largest, longer) = (text(LARGEST_TEXT), text(LARGEST_TEXT + 1));
+        for (data, compress_above, split, room, expected) in [
+            // It does not become smaller: a short text does not, because of the text in `data`.
+            (&text(COMPRESSED.len()), Some(0), true, ROOM, "plain"),
+            (&digits, Some(0), true, ROOM, "plain"),
+            // It is split if it exceeds the room by one byte.
+            (&wide, None, true, plain, "plain"),
+            (&wide, None, true, plain - 1, "split"),
+            (&wide, None, false, plain - 1, "plain"),
+            // Lambda's limit.
+            (&largest, None, true, ROOM, "split"),
+            (&longer, None, true, ROOM, "too long"),
+            (&longer, Some(16_384), true, ROOM, "too long"),
+            // As before: the item is too large, which the store finds out.
+            (&longer, None, false, ROOM, "plain"),
+        ] {
+            let form = kind(data, compress_above, split, room);
+            assert_eq!(form, expected, "{compress_above:?} {split} {room}");
         }
-        // As before: the item is too large, which the store finds out.
-        assert_eq!(kind(&longer, None, false, ROOM), "plain");
+        assert_ne!(kind(&largest, Some(16_384), true, ROOM), "too long");
+        // The ids of its pieces would be too long.
+        let (set, names) = (settings(None, true), AttributeNames::default());
+        let no_ids = Form::of(&wide, set, &names, 0, false);
+        assert!(matches!(no_ids, Some(Form::Plain)));
     }
 
     #[test]
     fn a_split_response_reads_back_with_a_last_piece_of_any_length() {
-        for bytes in [
-            PIECE_BYTES - 1,
-            PIECE_BYTES,
-            PIECE_BYTES + 1,
-            2 * PIECE_BYTES,
-            LARGEST_TEXT,
-        ] {
+        let last = [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1];
+        for bytes in last.into_iter().chain([2 * PIECE_BYTES, LARGEST_TEXT]) {
             let data = Data::new("x".repeat(bytes));
             let form = form(&data, settings(None, true), 1_000);
-            let Form::Split(stored) = &form else {
-                panic!("it is split");
-            };
+            let stored = split(&form);
             let lengths: Vec<_> = stored.pieces().map(<[u8]>::len).collect();
             assert_eq!(lengths.len(), bytes.div_ceil(PIECE_BYTES));
             assert_eq!(lengths.len(), stored.manifest.pieces());
@@ -495,10 +484,8 @@ mod tests {
             assert!(read.response(all.clone()) == Ok(data));
             let mut damaged = all.clone();
             damaged[bytes / 2] ^= 1;
-            assert_eq!(
-                read.response(damaged).unwrap_err(),
-                "a piece of its response is damaged"
-            );
+            let damaged = read.response(damaged).unwrap_err();
+            assert_eq!(damaged, "a piece of its response is damaged");
             assert!(read.response(all[1..].to_vec()).is_err());
         }
     }
@@ -507,9 +494,7 @@ mod tests {
     fn a_split_response_has_this_stored_form() {
         let data = Data::new("x".repeat(PIECE_BYTES + 1));
         let form = form(&data, settings(None, true), 1_000);
-        let Form::Split(stored) = &form else {
-            panic!("it is split");
-        };
+        let stored = split(&form);
         assert_eq!(
             form.further().unwrap().1,
             Value::Text(
@@ -571,10 +556,8 @@ mod tests {
                 HashMap::from([("data".to_owned(), text(data)), (name.to_owned(), value)]);
             let taken = ItemForm::of(&mut item, &AttributeNames::default());
             assert!(matches!(taken, ItemForm::Damaged(_)), "{data}, {name}");
-            assert!(
-                !item.contains_key("data"),
-                "it is never taken for a response"
-            );
+            // It is never taken for a response.
+            assert!(!item.contains_key("data"), "{data}, {name}");
         }
     }
 
@@ -585,10 +568,8 @@ mod tests {
             ("data_zstd".to_owned(), AttributeValue::B(Blob::new([1]))),
             ("data_pieces".to_owned(), AttributeValue::S("{}".to_owned())),
         ]);
-        assert!(matches!(
-            ItemForm::of(&mut item, &AttributeNames::default()),
-            ItemForm::Plain
-        ));
+        let form = ItemForm::of(&mut item, &AttributeNames::default());
+        assert!(matches!(form, ItemForm::Plain));
         assert_eq!(item["data"], AttributeValue::S("42".to_owned()));
     }
 
@@ -616,9 +597,8 @@ mod tests {
                 let form = form(&data, settings(Some(16_384), true), ROOM);
                 let mut item = text_of(&form, "data_zstd");
                 assert_eq!(item["data"], AttributeValue::S(COMPRESSED.to_owned()));
-                let ItemForm::Compressed(bytes) =
-                    ItemForm::of(&mut item, &AttributeNames::default())
-                else {
+                let form = ItemForm::of(&mut item, &AttributeNames::default());
+                let ItemForm::Compressed(bytes) = form else {
                     panic!("it is compressed");
                 };
                 assert!(item.is_empty());
@@ -667,9 +647,7 @@ mod tests {
         fn a_compressed_response_is_split_too() {
             let data = random(2_000_000);
             let form = form(&data, settings(Some(16_384), true), ROOM);
-            let Form::Split(stored) = &form else {
-                panic!("it is split");
-            };
+            let stored = split(&form);
             assert!(stored.manifest.bytes() < 2_000_000);
             let all: Vec<u8> = stored.pieces().flatten().copied().collect();
             assert!(stored.manifest.response(all) == Ok(data));
@@ -720,9 +698,7 @@ mod tests {
             assert!(matches!(form(&large, settings, ROOM), Form::Plain));
             let larger = Data::new("x".repeat(500_000));
             let form = form(&larger, settings, ROOM);
-            let Form::Split(stored) = &form else {
-                panic!("it does not fit one item");
-            };
+            let stored = split(&form);
             let all: Vec<u8> = stored.pieces().flatten().copied().collect();
             assert!(stored.manifest.response(all) == Ok(larger.clone()));
         }
