@@ -16,7 +16,7 @@ use idempotency_testkit::dynamodb::Fault;
 use idempotency_tests::{End, Table, end, operation, ours, store_on};
 use serde_json::{Value, json};
 
-use super::{drop_in_handler, returning};
+use super::{drop_in_handler, operations, returning};
 
 fn charge() -> Operation {
     operation()
@@ -88,22 +88,43 @@ async fn a_caller_does_not_notice_a_lost_reply_or_short_throttling() -> Result<(
     Ok(())
 }
 
+/// Asserts that a call completes during whose handler this happens: its duplicate is replayed.
+async fn assert_completes(
+    table: &Table,
+    meanwhile: impl AsyncFnOnce() -> Result<(), BoxError>,
+) -> Result<(), BoxError> {
+    let handler = async || {
+        meanwhile().await?;
+        Ok(1)
+    };
+    let outcome = table.call(&charge(), &order(), handler).await?;
+    assert_eq!(outcome.into_response(), 1);
+    let duplicate = returning(table, &charge(), &order(), 2).await;
+    assert_eq!(duplicate, End::Replayed(1));
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_change_the_running_calls_claim()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let late = table.database.inject(Fault::on("PutItem").late_arrival());
-    let handler = async || {
+    let arrives = async || {
         late.release().await;
-        Ok(1)
+        Ok(())
     };
-    let outcome = table.call(&charge(), &order(), handler).await?;
-    assert_eq!(outcome.into_response(), 1);
-    assert_eq!(
-        returning(&table, &charge(), &order(), 2).await,
-        End::Replayed(1)
-    );
-    Ok(())
+    assert_completes(&table, arrives).await
+}
+
+#[tokio::test]
+async fn a_call_whose_claim_was_evicted_still_completes() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let evicts = async || {
+        let id = table.only_item().await?["id"].clone();
+        table.database.delete("idempotency", [("id", id)]).await?;
+        Ok(())
+    };
+    assert_completes(&table, evicts).await
 }
 
 #[tokio::test]
@@ -149,23 +170,6 @@ async fn a_response_over_400_kb_that_is_not_split_goes_to_its_caller_and_the_han
 }
 
 #[tokio::test]
-async fn a_call_whose_claim_was_evicted_still_completes() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let handler = async || {
-        let id = table.only_item().await?["id"].clone();
-        table.database.delete("idempotency", [("id", id)]).await?;
-        Ok(1)
-    };
-    let outcome = table.call(&charge(), &order(), handler).await?;
-    assert_eq!(outcome.into_response(), 1);
-    assert_eq!(
-        returning(&table, &charge(), &order(), 2).await,
-        End::Replayed(1)
-    );
-    Ok(())
-}
-
-#[tokio::test]
 async fn errors_of_permissions_and_missing_tables_name_the_table_and_the_remedy()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
@@ -189,14 +193,6 @@ async fn errors_of_permissions_and_missing_tables_name_the_table_and_the_remedy(
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     }
     Ok(())
-}
-
-/// Returns the operations that the table received. `!` marks a write whose condition failed.
-fn operations(table: &Table) -> String {
-    let mark = |status| if status == Some(200) { "" } else { "!" };
-    let requests = table.requests().into_iter();
-    let requests = requests.map(|(operation, status)| operation + mark(status));
-    requests.collect::<Vec<_>>().join(" ")
 }
 
 /// Makes the calls of a row one after another: each with the operation, its end, and what it costs.

@@ -16,7 +16,7 @@ use idempotency_testkit::store::StoreExt;
 use idempotency_tests::{End, Table, operation, ours, store_on};
 use serde_json::{Value, json};
 
-use super::returning;
+use super::{operations, returning};
 
 /// The largest text of a response that is stored: Lambda's limit.
 const LARGEST: usize = 6_291_556;
@@ -38,28 +38,6 @@ fn response(length: usize, seed: u64) -> String {
 /// A response of three pieces.
 fn of_three_pieces(seed: u64) -> String {
     response(1_300_000, seed)
-}
-
-/// Returns the requests since the last call of this function, without repetitions: how many of each. `!` marks a write whose
-/// condition failed.
-fn requests(table: &Table) -> Vec<(String, usize)> {
-    let mut counted: Vec<(String, usize)> = Vec::new();
-    for (operation, status) in table.requests() {
-        let mark = if status == Some(200) { "" } else { "!" };
-        let name = format!("{operation}{mark}");
-        match counted.last_mut() {
-            Some((last, count)) if *last == name => *count += 1,
-            _ => counted.push((name, 1)),
-        }
-    }
-    counted
-}
-
-#[track_caller]
-fn assert_requests(table: &Table, expected: &[(&str, usize)]) {
-    let requests = requests(table);
-    let counted = requests.iter().map(|(name, count)| (name.as_str(), *count));
-    assert_eq!(counted.collect::<Vec<_>>(), expected);
 }
 
 /// Calls with this response.
@@ -114,59 +92,51 @@ async fn evict(table: &Table, item: &Item) -> Result<(), BoxError> {
 }
 
 #[tokio::test]
-async fn a_response_of_at_most_16_kib_is_stored_as_before() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let text = "x".repeat(16_384 - 2);
-    assert_runs(&table, &text).await;
-    let (record, pieces) = stored(&table).await;
-    assert_eq!(record["data"], AttributeValue::S(format!("\"{text}\"")));
-    assert_eq!((record.len(), pieces.len()), (7, 0));
-    assert_replays(&table, &text).await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_response_of_one_byte_more_is_compressed() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let text = response(16_385, 1);
-    assert_runs(&table, &text).await;
-    assert_requests(&table, &[("PutItem", 1), ("UpdateItem", 1)]);
-    let (record, pieces) = stored(&table).await;
-    assert!(record["data_zstd"].as_b().unwrap().as_ref().len() < 13_000);
-    let mark = record["data"].as_s().unwrap();
-    assert!(mark.starts_with("compressed in data_zstd"), "{mark}");
-    assert_eq!((record.len(), pieces.len()), (8, 0));
-    assert_replays(&table, &text).await;
-    assert_requests(&table, &[("PutItem!", 1)]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_largest_response_of_lambda_is_replayed_byte_for_byte() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let text = response(LARGEST, 2);
-    assert_runs(&table, &text).await;
-    let (record, pieces) = stored(&table).await;
-    assert!((11..=16).contains(&pieces.len()), "{}", pieces.len());
-    for piece in &pieces {
-        // The same end as the record's, so that TTL deletes all of them.
-        assert_eq!(piece["expiration"], record["expiration"]);
-        assert_eq!(piece.len(), 3);
-        let prefix = format!("{}#", record["id"].as_s().unwrap());
-        assert!(piece["id"].as_s().unwrap().starts_with(&prefix));
+async fn a_response_is_stored_in_the_form_of_its_length_and_replayed_byte_for_byte()
+-> Result<(), BoxError> {
+    for (text, form, pieces) in [
+        ("x".repeat(16_384 - 2), "", 0..=0),
+        (response(16_385, 1), "compressed in data_zstd", 0..=0),
+        (
+            of_three_pieces(15),
+            "split over the items of data_pieces",
+            3..=3,
+        ),
+        (
+            response(LARGEST, 2),
+            "split over the items of data_pieces",
+            11..=16,
+        ),
+    ] {
+        let table = Table::start().await?;
+        assert_runs(&table, &text).await;
+        let requests = operations(&table);
+        let (record, stored) = stored(&table).await;
+        let count = stored.len();
+        assert!(pieces.contains(&count), "{count}");
+        // Each piece costs one put, and one get of a duplicate.
+        assert_eq!(requests, "PutItem ".repeat(count + 1) + "UpdateItem");
+        let data = record["data"].as_s().unwrap();
+        if form.is_empty() {
+            assert_eq!(*data, format!("\"{text}\""));
+        } else {
+            assert!(data.starts_with(form), "{data}");
+        }
+        assert_eq!(record.len(), 7 + usize::from(!form.is_empty()));
+        if let Some(compressed) = record.get("data_zstd") {
+            assert!(compressed.as_b().unwrap().as_ref().len() < 13_000);
+        }
+        for piece in &stored {
+            // The same end as the record's, so that TTL deletes all of them.
+            assert_eq!(piece["expiration"], record["expiration"]);
+            assert_eq!(piece.len(), 3);
+            let prefix = format!("{}#", record["id"].as_s().unwrap());
+            assert!(piece["id"].as_s().unwrap().starts_with(&prefix));
+        }
+        assert_replays(&table, &text).await;
+        let expected = "PutItem!".to_owned() + &" GetItem".repeat(count);
+        assert_eq!(operations(&table), expected);
     }
-    assert_replays(&table, &text).await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn each_piece_costs_one_put_and_one_get_of_a_duplicate() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let text = of_three_pieces(15);
-    assert_runs(&table, &text).await;
-    assert_requests(&table, &[("PutItem", 4), ("UpdateItem", 1)]);
-    assert_replays(&table, &text).await;
-    assert_requests(&table, &[("PutItem!", 1), ("GetItem", 3)]);
     Ok(())
 }
 
@@ -331,21 +301,6 @@ async fn lost_replies_and_throttled_pieces_are_sent_again() -> Result<(), BoxErr
 }
 
 #[tokio::test]
-async fn a_table_that_refuses_pieces_completes_the_key_without_the_response() -> Result<(), BoxError>
-{
-    let table = Table::start().await?;
-    // An IAM condition that admits record ids alone.
-    on_each_piece(&table.database, || {
-        Fault::on("PutItem").respond_with(400, "AccessDeniedException")
-    });
-    let text = of_three_pieces(12);
-    assert_runs(&table, &text).await;
-    let (kind, _) = duplicate_fails(&table).await;
-    assert_eq!(kind, ErrorKind::ResponseUnavailable);
-    Ok(())
-}
-
-#[tokio::test]
 async fn an_evicted_record_leaves_pieces_that_a_later_run_uses() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let text = of_three_pieces(13);
@@ -363,10 +318,10 @@ async fn the_response_of_an_expired_record_is_not_fetched_by_the_claim_that_repl
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     assert_runs(&table, &of_three_pieces(14)).await;
-    requests(&table);
+    operations(&table);
     table.clock.advance(Duration::from_secs(3_700));
     assert_runs(&table, "short").await;
-    assert_requests(&table, &[("PutItem", 1), ("UpdateItem", 1)]);
+    assert_eq!(operations(&table), "PutItem UpdateItem");
     Ok(())
 }
 
@@ -512,15 +467,20 @@ fn on_each_piece(database: &EmbeddedDynamoDb, fault: impl Fn() -> Fault + Send +
 }
 
 #[tokio::test]
-async fn throttled_pieces_never_let_the_handler_run_again() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    on_each_piece(&table.database, || Fault::on("PutItem").throttle());
-    let text = of_three_pieces(16);
-    assert_runs(&table, &text).await;
-    // The lease would have ended.
-    table.clock.advance(Duration::from_secs(31));
-    let (kind, _) = duplicate_fails(&table).await;
-    assert_eq!(kind, ErrorKind::ResponseUnavailable);
+async fn a_table_that_refuses_or_throttles_pieces_completes_the_key_without_the_response()
+-> Result<(), BoxError> {
+    // As an IAM condition that admits record ids alone.
+    let refused = || Fault::on("PutItem").respond_with(400, "AccessDeniedException");
+    let throttled = || Fault::on("PutItem").throttle();
+    for fault in [refused as fn() -> Fault, throttled] {
+        let table = Table::start().await?;
+        on_each_piece(&table.database, fault);
+        assert_runs(&table, &of_three_pieces(16)).await;
+        // The lease would have ended.
+        table.clock.advance(Duration::from_secs(31));
+        let (kind, _) = duplicate_fails(&table).await;
+        assert_eq!(kind, ErrorKind::ResponseUnavailable);
+    }
     Ok(())
 }
 

@@ -130,6 +130,14 @@ async fn returning<R: Serialize + DeserializeOwned>(
     end(table.call(operation, payload, async || Ok(response)).await)
 }
 
+/// Returns the operations that the table received. `!` marks a write whose condition failed.
+fn operations(table: &Table) -> String {
+    let mark = |status| if status == Some(200) { "" } else { "!" };
+    let requests = table.requests().into_iter();
+    let requests = requests.map(|(operation, status)| operation + mark(status));
+    requests.collect::<Vec<_>>().join(" ")
+}
+
 /// Begins a run that is dropped in its handler.
 async fn drop_in_handler(table: &Table, operation: &Operation, payload: &Value) {
     let (begun, begins) = tokio::sync::oneshot::channel();
