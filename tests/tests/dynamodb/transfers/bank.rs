@@ -14,20 +14,17 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ReturnValuesOnConditionCheckFailure, ScalarAttributeType, Update,
 };
-use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::future::BoxFuture;
-use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::random::Random;
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 use idempotency_core::time::Clock;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_lambda::dynamodb::Transactional;
-use idempotency_lambda::{Backend, BoxError};
+use idempotency_lambda::{Backend, BoxError, Call, Deadline, Operation, with_backend};
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::START;
+use idempotency_tests::{START, operation};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -71,7 +68,7 @@ pub(crate) struct Bank {
     client: Client,
     /// The names of the tables have this at their end, so that two tests can share a database.
     suffix: String,
-    operation: CompiledOperation,
+    operation: Operation,
     runs: AtomicUsize,
     processes: AtomicUsize,
     /// Holds the embedded database, if it is not another one.
@@ -109,11 +106,13 @@ impl Bank {
         suffix: &str,
         each: i64,
     ) -> Self {
+        let operation = operation().key("transfer").validate("amount");
+        let operation = operation.expires_after(WINDOW);
         let bank = Self {
             clock: ManualClock::at(START),
             client,
             suffix: suffix.to_owned(),
-            operation: operation(),
+            operation: operation.build().unwrap(),
             runs: AtomicUsize::new(0),
             processes: AtomicUsize::new(0),
             database,
@@ -172,20 +171,16 @@ impl Bank {
         F: AsyncFnOnce() -> Result<(), BoxError>,
     {
         let payload = json!({ "transfer": transfer.number, "amount": transfer.amount });
-        let deadline = Some(self.clock.now().plus(TIMEOUT));
-        let identity = self.operation.identify(&payload.to_string(), None)?;
-        let handler = |call: Call| async move {
+        let deadline = Deadline::At(self.clock.now().plus(TIMEOUT));
+        let handler = async |call: Call| {
             let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
             self.stage(&call, transfer, run)?;
             before_it_ends().await?;
             let transfer = transfer.number;
             Ok::<_, BoxError>(Receipt { transfer, run })
         };
-        let (codec, errors) = (Codec::json(), Errors::new(BoxError::from));
-        let call = self
-            .operation
-            .run(&process, &identity, deadline, codec, errors, handler);
-        Ok(call.await?.into_response())
+        let call = self.operation.run(&payload, deadline, handler);
+        Ok(with_backend(process, call).await?.into_response())
     }
 
     /// Delivers a transfer without faults.
@@ -256,17 +251,6 @@ impl Bank {
     pub(crate) fn runs(&self) -> usize {
         self.runs.load(Ordering::Relaxed)
     }
-}
-
-fn operation() -> CompiledOperation {
-    let settings = Settings {
-        key: Some("transfer".into()),
-        validate: Some("amount".into()),
-        key_prefix: Some("bank.transfer".into()),
-        expires_after: Some(WINDOW),
-        ..Settings::default()
-    };
-    CompiledOperation::new("bank::transfer", &settings, &Variables::default()).unwrap()
 }
 
 fn entry_id(transfer: usize) -> String {
