@@ -7,7 +7,7 @@ use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, Recor
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use crate::config::AttributeNames;
-use crate::large::decompressed_up_to;
+use crate::large::decompressed;
 use crate::request::Value;
 
 mod json;
@@ -108,7 +108,7 @@ fn steps(value: Option<AttributeValue>) -> Field<RecordedSteps> {
     let read = |(name, value)| {
         let result = match value {
             AttributeValue::S(text) => Data::new(text),
-            AttributeValue::B(bytes) => decompressed_up_to(bytes.as_ref(), left).ok()?,
+            AttributeValue::B(bytes) => decompressed(bytes.as_ref(), left).ok()?,
             _ => return None,
         };
         left = left.checked_sub(result.as_str().len())?;
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "zstd")]
-    fn steps_are_decompressed_up_to_the_longest_that_a_run_records() {
+    fn steps_are_decompressed_the_longest_that_a_run_records() {
         let frame = |bytes| {
             let text = vec![b' '; bytes];
             let frame = zstd::bulk::compress(&text, 1).unwrap();

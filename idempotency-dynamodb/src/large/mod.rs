@@ -147,17 +147,15 @@ pub(crate) fn compressed_event(text: &str) -> Option<Vec<u8>> {
 /// # Errors
 ///
 /// What is wrong with it.
-#[cfg(feature = "zstd")]
 pub(crate) fn decompressed_event(compressed: &[u8]) -> Result<String, &'static str> {
     let longest = idempotency_core::record::StoredEvent::LONGEST_STORED;
-    decompress(compressed, longest).map_err(|_| "it is damaged")
-}
-
-#[cfg(not(feature = "zstd"))]
-pub(crate) fn decompressed_event(_: &[u8]) -> Result<String, &'static str> {
-    Err(
-        "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb",
-    )
+    decompress(compressed, longest).map_err(|_| {
+        if ZSTD_IS_COMPILED_IN {
+            "it is damaged"
+        } else {
+            "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb"
+        }
+    })
 }
 
 // The form of a stored response: chosen before a write, and recognised in an item that was read.
@@ -322,21 +320,12 @@ impl ItemForm {
     }
 }
 
-/// Returns the response of compressed bytes.
+/// Returns the text of compressed bytes: at most so many bytes.
 ///
 /// # Errors
 ///
 /// What is wrong with them.
-pub(crate) fn decompressed(bytes: &[u8]) -> Result<Data, &'static str> {
-    decompressed_up_to(bytes, LARGEST_TEXT)
-}
-
-/// Returns the text of the content of an attribute: at most so many bytes.
-///
-/// # Errors
-///
-/// What is wrong with the content.
-pub(crate) fn decompressed_up_to(bytes: &[u8], at_most: usize) -> Result<Data, &'static str> {
+pub(crate) fn decompressed(bytes: &[u8], at_most: usize) -> Result<Data, &'static str> {
     decompress(bytes, at_most).map(Data::new)
 }
 
@@ -602,7 +591,7 @@ mod tests {
                     panic!("it is compressed");
                 };
                 assert!(item.is_empty());
-                assert!(decompressed(&bytes) == Ok(data.clone()));
+                assert!(decompressed(&bytes, LARGEST_TEXT) == Ok(data.clone()));
             }
         }
 
@@ -620,7 +609,11 @@ mod tests {
             let golden = [
                 40, 181, 47, 253, 96, 147, 0, 93, 0, 0, 32, 91, 48, 44, 93, 1, 0, 140, 169, 110, 8,
             ];
-            assert_eq!(decompressed(&golden), Ok(data.clone()), "{bytes:?}");
+            assert_eq!(
+                decompressed(&golden, LARGEST_TEXT),
+                Ok(data.clone()),
+                "{bytes:?}"
+            );
             assert_eq!(
                 form.apply((Attribute::Data, Value::Text("x"))).1,
                 Value::Text(
@@ -668,16 +661,20 @@ mod tests {
                 ("bytes that are no text", frame(&[0xff; 100]), "not UTF-8"),
             ] {
                 let text = format!("its compressed response is {error}");
-                assert_eq!(decompressed(&bytes).unwrap_err(), text, "{name}");
+                assert_eq!(
+                    decompressed(&bytes, LARGEST_TEXT).unwrap_err(),
+                    text,
+                    "{name}"
+                );
             }
             // A bomb: a few hundred bytes that would become more than any response.
             let bomb = frame(&vec![b' '; LARGEST_TEXT + 1]);
             assert!(bomb.len() < 1_000);
             assert_eq!(
-                decompressed(&bomb).unwrap_err(),
+                decompressed(&bomb, LARGEST_TEXT).unwrap_err(),
                 "its compressed response is longer than any response can be"
             );
-            let largest = decompressed(&frame(&vec![b' '; LARGEST_TEXT])).unwrap();
+            let largest = decompressed(&frame(&vec![b' '; LARGEST_TEXT]), LARGEST_TEXT).unwrap();
             assert_eq!(largest.as_str().len(), LARGEST_TEXT);
         }
     }
@@ -717,7 +714,7 @@ mod tests {
         fn a_compressed_response_is_refused_with_the_name_of_the_feature() {
             let refused = "its response is compressed, and this program was built without the feature `zstd` of \
                        idempotency-dynamodb: enable the feature";
-            assert_eq!(decompressed(&[40, 181, 47, 253]).unwrap_err(), refused);
+            assert_eq!(decompressed(&[40, 181, 47, 253], 9).unwrap_err(), refused);
             let bytes = b"[0]".to_vec();
             let stored = Manifest::of(&bytes, Encoding::Zstd, 3);
             assert_eq!(stored.response(bytes).unwrap_err(), refused);

@@ -1,5 +1,5 @@
-//! The store with each client. The lean client reports and sends the same as the SDK's: the tests of `wire` and `connections` run
-//! with both, and their requests are compared. Here: both clients, and what their tests share.
+//! The store with each client. The lean client reports and sends the same as the SDK's: the tests of `wire` run with both, and
+//! their requests are compared. Here: both clients, and what their tests share.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -21,7 +21,6 @@ macro_rules! tests_with {
         mod $client {
             const KIND: crate::Kind = $kind;
 
-            mod connections;
             mod wire;
         }
     };

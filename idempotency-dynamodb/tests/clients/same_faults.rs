@@ -16,6 +16,7 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::Store;
+use idempotency_dynamodb::DynamoDbStore;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -120,30 +121,26 @@ impl Server {
             }
         }
     }
+}
 
-    /// Returns the configuration of a client that sends at most three times.
-    fn config(&self) -> SdkConfig {
-        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(SEND_TIMEOUT);
-        SdkConfig::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            // All SDK clients of a region share a retry quota, which one test would use up for the next.
-            .region(Region::new(
-                self.endpoint.replace(':', "-").replace('/', ""),
-            ))
-            .credentials_provider(SharedCredentialsProvider::new(credentials()))
-            .retry_config(
-                RetryConfig::standard()
-                    .with_max_attempts(3)
-                    .with_initial_backoff(Duration::from_millis(1))
-                    .with_max_backoff(LONGEST_PAUSE),
-            )
-            .timeout_config(timeouts.build())
-            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .sleep_impl(SharedAsyncSleep::new(Sleeps(Arc::clone(&self.stalled))))
-            .http_client(idempotency_dynamodb::http_client())
-            .endpoint_url(&self.endpoint)
-            .build()
-    }
+/// Returns the configuration of a client that sends at most three times.
+fn config(endpoint: &str, stalled: &Arc<Notify>) -> SdkConfig {
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(SEND_TIMEOUT);
+    let retries = RetryConfig::standard().with_max_attempts(3);
+    let retries = retries.with_initial_backoff(Duration::from_millis(1));
+    // All SDK clients of a region share a retry quota, which one test would use up for the next.
+    let region = endpoint.replace(':', "-").replace('/', "");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new(region))
+        .credentials_provider(SharedCredentialsProvider::new(credentials()))
+        .retry_config(retries.with_max_backoff(LONGEST_PAUSE))
+        .timeout_config(timeouts.build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .sleep_impl(SharedAsyncSleep::new(Sleeps(Arc::clone(stalled))))
+        .http_client(idempotency_dynamodb::http_client())
+        .endpoint_url(endpoint)
+        .build()
 }
 
 /// Ends pauses at once, and timeouts when the server says that it stalls.
@@ -172,16 +169,19 @@ struct End {
     connections: usize,
 }
 
+async fn claimed(store: &DynamoDbStore) -> String {
+    let (id, record) = (RecordId::new("a#1"), Record::default());
+    said_in_full(&store.put(&id, &record, &Condition::NoRecord).await)
+}
+
 /// Returns how a claim ends. `warm` calls the server once before it, so that the claim meets an open connection.
 async fn end(kind: Kind, script: Vec<Act>, warm: bool) -> End {
     let server = Server::start(script).await;
-    let store = kind.store(&server.config());
+    let store = kind.store(&config(&server.endpoint, &server.stalled));
     if warm {
         store.warm_up().await.unwrap();
     }
-    let id = RecordId::new("a#1");
-    let claim = store.put(&id, &Record::default(), &Condition::NoRecord);
-    let claim = said_in_full(&claim.await);
+    let claim = claimed(&store).await;
     End {
         // The port differs.
         claim: claim.replace(server.endpoint.rsplit(':').next().unwrap(), "port"),
@@ -282,13 +282,55 @@ async fn a_wrong_response_ends_alike() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_while_it_was_idle_ends_alike() {
+async fn a_connection_that_was_closed_while_it_was_idle_is_replaced() {
     // As after a freeze of the function: the server closed the connection, and the next call finds it in the pool.
-    let script = [Act::Closes(success())];
-    let end = same("closed after a response", &script, true).await;
-    assert!(end.claim.starts_with("Applied "), "{end:?}");
     let script = [Act::Responds(success()), Act::Hangs];
     let end = same("closed when the next request comes", &script, true).await;
     assert!(end.claim.starts_with("Applied "), "{end:?}");
     assert!(end.claim.contains("maybe_again: true"), "{end:?}");
+    // Here the client may see it before or after it sends.
+    for kind in Kind::ALL {
+        let end = self::end(kind, vec![Act::Closes(success())], true).await;
+        assert!(end.claim.starts_with("Applied "), "{kind:?}: {end:?}");
+        assert_eq!(end.connections, 2, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_after_an_internal_error_and_kept_after_a_refusal() {
+    let responds = |status, body| Act::Responds(response(status, "", body));
+    let internal = responds("500 Internal Server Error", "{}");
+    let throttled = responds("400 Bad Request", r#"{"__type":"ThrottlingException"}"#);
+    for (name, first, warm, sends, connections) in [
+        ("after an internal error", vec![internal], false, 2, 2),
+        ("after throttling", vec![throttled], false, 2, 1),
+        ("after a warm-up", vec![], true, 2, 1),
+    ] {
+        let end = same(name, &first, warm).await;
+        assert!(end.claim.starts_with("Applied "), "{name}: {end:?}");
+        let counts = (end.sends, end.connections);
+        assert_eq!(counts, (sends, connections), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_cannot_connect_is_not_applied_and_its_error_names_the_endpoint() {
+    // A port that is closed, and one that does not speak TLS.
+    for scheme in ["http", "https"] {
+        for kind in Kind::ALL {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let endpoint = format!("{scheme}://{}", listener.local_addr().unwrap());
+            if scheme == "http" {
+                drop(listener);
+            } else {
+                tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+            }
+            let store = kind.store(&config(&endpoint, &Arc::default()));
+            let claim = claimed(&store).await;
+            let begin = "Unreachable: no connection to DynamoDB table `payments` in ";
+            assert!(claim.starts_with(begin), "{kind:?}: {claim}");
+            let named = format!(" at {endpoint}: check the endpoint");
+            assert!(claim.contains(&named), "{kind:?}: {claim}");
+        }
+    }
 }
