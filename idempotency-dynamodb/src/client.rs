@@ -210,8 +210,6 @@ fn timeouts() -> TimeoutConfig {
 
 #[cfg(test)]
 mod tests {
-    use aws_config::retry::RetryMode;
-
     use super::*;
 
     #[tokio::test]
@@ -256,7 +254,7 @@ mod tests {
         assert_eq!(timeouts.connect_timeout(), Some(CONNECT));
         assert_eq!(timeouts.operation_attempt_timeout(), Some(SEND_TIMEOUT));
         let retries = client.config().retry_config().unwrap();
-        assert_eq!(retries.mode(), RetryMode::Standard);
+        assert_eq!(retries.mode(), aws_config::retry::RetryMode::Standard);
         assert_eq!(retries.max_attempts(), 5);
         assert_eq!(retries.initial_backoff(), Duration::from_millis(25));
         assert_eq!(retries.max_backoff(), Duration::from_millis(500));

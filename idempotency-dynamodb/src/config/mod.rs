@@ -169,17 +169,6 @@ impl TableConfig {
     /// # Errors
     ///
     /// If the client has no region, or if an attribute name is not valid in DynamoDB or is used twice.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
-    /// # let variables = idempotency_core::config::Variables::default();
-    /// use idempotency_dynamodb::{TableConfig, default_client};
-    /// let store = TableConfig::from_variables(&variables)?.store(default_client().await?)?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn store(&self, client: Client) -> Result<DynamoDbStore, ConfigurationError> {
         self.builder().client(client).build()
     }
@@ -381,13 +370,6 @@ impl DynamoDbStoreBuilder {
     ///
     /// The usual value is `idempotency#{AWS_LAMBDA_FUNCTION_NAME}`. All records with the same value are in one partition, for
     /// which DynamoDB supports 1000 writes of 1 KB per second.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_dynamodb::DynamoDbStore;
-    /// let builder = DynamoDbStore::builder().composite_key("sk", "idempotency#payments");
-    /// ```
     pub fn composite_key(
         mut self,
         sort_key_attribute: impl Into<String>,

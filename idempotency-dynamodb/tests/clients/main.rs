@@ -123,8 +123,14 @@ pub(crate) fn said_in_full(reply: &StoreReply) -> String {
 }
 
 /// Returns the rows of a data file: every line but comments.
-pub(crate) fn rows(file: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
     file.lines().filter(|line| !line.starts_with('#'))
+}
+
+/// Returns the columns of a row, of which the last ones can be missing.
+pub(crate) fn columns<const N: usize>(row: &'static str) -> [&'static str; N] {
+    let mut columns = row.split(" | ");
+    std::array::from_fn(|_| columns.next().unwrap_or_default())
 }
 
 /// Reads a request to its end.

@@ -18,7 +18,7 @@ use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use serde_json::json;
 
 use super::script::{Reply, Sent, Wire};
-use super::{Kind, rows, said_in_full};
+use super::{Kind, columns, rows, said_in_full};
 
 const ARN: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/payments";
 
@@ -118,47 +118,9 @@ async fn compare(
 
 #[tokio::test]
 async fn an_endpoint_follows_region_partition_and_settings() {
-    for (region, setting, uri) in [
-        ("eu-west-1", "", "https://dynamodb.eu-west-1.amazonaws.com/"),
-        (
-            "cn-north-1",
-            "",
-            "https://dynamodb.cn-north-1.amazonaws.com.cn/",
-        ),
-        (
-            "us-gov-west-1",
-            "",
-            "https://dynamodb.us-gov-west-1.amazonaws.com/",
-        ),
-        // Signed for another region.
-        ("local", "", "http://localhost:8000/"),
-        (
-            "us-east-1",
-            "fips",
-            "https://dynamodb-fips.us-east-1.amazonaws.com/",
-        ),
-        (
-            "eu-west-1",
-            "dual stack",
-            "https://dynamodb.eu-west-1.api.aws/",
-        ),
-        (
-            "eu-west-1",
-            "http://127.0.0.1:8000",
-            "http://127.0.0.1:8000/",
-        ),
-        (
-            "eu-west-1",
-            "https://proxy.example:443/",
-            "https://proxy.example:443/",
-        ),
-        (
-            "eu-west-1",
-            "https://proxy.example/a%20b/../c",
-            "https://proxy.example/a%20b/../c/",
-        ),
-    ] {
-        let configure = |it: Builder| match (it.region(Region::from_static(region)), setting) {
+    for row in rows(include_str!("endpoints.txt")) {
+        let [region, setting, uri] = columns(row);
+        let configure = |it: Builder| match (it.region(Region::new(region)), setting) {
             (it, "") => it,
             (it, "fips") => it.use_fips(true),
             (it, "dual stack") => it.use_dual_stack(true),

@@ -24,7 +24,7 @@ use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
 use idempotency_tests::{START, operation, ours, unless_it_panics};
 use serde_json::json;
 
-use super::{Processes, assert_published, kill};
+use super::{DEATHS, Processes, assert_published, kill, said};
 
 /// The path of the call that dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,16 +108,8 @@ impl Harness {
 
     /// Retries the call. Returns what the caller gets.
     async fn retry(&self, charge: &Operation) -> String {
-        match self.run(charge).await {
-            Ok(outcome) if outcome.is_replayed() => {
-                format!("the response of run {}", outcome.response())
-            }
-            Ok(outcome) => format!("runs: run {}", outcome.response()),
-            Err(error) => match ours(&error).kind() {
-                ErrorKind::AlreadyInProgress => "in progress".to_owned(),
-                other => other.name().to_owned(),
-            },
-        }
+        let retry = self.run(charge).await;
+        said(retry.map(|outcome| (*outcome.response(), outcome.is_replayed())))
     }
 
     /// Plays a call on its path. The future never ends if the process dies.
@@ -145,10 +137,14 @@ impl Harness {
     }
 }
 
-/// Plays a death before or after a request is applied (`fault`). Returns the row.
-async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> String {
+/// Plays a death before or after a request is applied. Returns the row.
+async fn row(
+    database: &EmbeddedDynamoDb,
+    step: usize,
+    (when, fault): (&str, StoreFault),
+) -> String {
     let (path, name, operation_kind, nth) = STEPS[step];
-    let table = format!("step-{step}-{fault:?}");
+    let table = format!("step-{step}-{when}");
     let harness = Harness::new(database, &table).await;
     let store = &harness.processes.store;
     let reject = || operation().key("order_id");
@@ -185,11 +181,6 @@ async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> Str
     let early = harness.retry(&charge).await;
     harness.processes.pass(61);
     let late = harness.retry(&charge).await;
-    let when = if fault == StoreFault::Hang {
-        "before"
-    } else {
-        "after"
-    };
     let runs = harness.runs.load(Ordering::Relaxed);
     let path = match path {
         Path::ReadFirst => "read-first".to_owned(),
@@ -206,8 +197,8 @@ async fn a_crash_at_every_step_has_the_documented_result() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let mut rows = Vec::new();
     for step in 0..STEPS.len() {
-        for fault in [StoreFault::Hang, StoreFault::HangAfter] {
-            rows.push(row(&database, step, fault).await);
+        for death in DEATHS {
+            rows.push(row(&database, step, death).await);
         }
     }
     assert_published(&rows);

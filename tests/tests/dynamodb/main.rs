@@ -19,12 +19,12 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::store::Store;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{
-    Backend, BoxError, Call, Deadline, DynamoDbStore, Operation, Outcome, with_backend,
+    Backend, BoxError, Call, Deadline, DynamoDbStore, ErrorKind, Operation, Outcome, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::store::FaultyStore;
+use idempotency_testkit::store::{FaultyStore, StoreFault};
 use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::{End, START, Table, end, store_on};
+use idempotency_tests::{End, START, Table, end, ours, store_on};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -106,6 +106,24 @@ async fn kill<S: Store>(store: &FaultyStore<S>, call: impl Future, place: &str) 
     tokio::select! {
         _ = call => panic!("the call ended, and did not die at {place}"),
         () = store.hung() => {}
+    }
+}
+
+/// A process dies before or after its request is applied.
+const DEATHS: [(&str, StoreFault); 2] = [
+    ("before", StoreFault::Hang),
+    ("after", StoreFault::HangAfter),
+];
+
+/// Says what the caller of a retry gets: the response of which run, and whether it is replayed.
+fn said(retry: Result<(usize, bool), BoxError>) -> String {
+    match retry {
+        Ok((run, true)) => format!("the response of run {run}"),
+        Ok((run, false)) => format!("runs: run {run}"),
+        Err(error) => match ours(&error).kind() {
+            ErrorKind::AlreadyInProgress => "in progress".to_owned(),
+            other => other.name().to_owned(),
+        },
     }
 }
 

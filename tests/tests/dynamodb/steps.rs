@@ -15,7 +15,7 @@ use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_tests::{operation, ours, store_on};
 use serde_json::{Value, json};
 
-use super::{Processes, assert_published, kill};
+use super::{DEATHS, Processes, assert_published, kill};
 
 const STEPS: [&str; 3] = ["reserve", "charge", "ship"];
 
@@ -146,8 +146,7 @@ async fn an_order_killed_at_each_request_is_finished_with_one_response() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let mut rows = Vec::new();
     for (number, (name, request)) in FIRST.into_iter().chain(SECOND).enumerate() {
-        let (before, after) = (StoreFault::Hang, StoreFault::HangAfter);
-        for (when, fault) in [("before", before), ("after", after)] {
+        for (when, fault) in DEATHS {
             let shop = Shop::new(&database, &format!("{number}-{when}"), Steps::Keep).await;
             if number >= FIRST.len() {
                 shop.die(FIRST[1].1, StoreFault::HangAfter).await;
@@ -168,12 +167,8 @@ async fn an_order_killed_at_each_request_is_finished_with_one_response() {
 #[tokio::test]
 async fn each_record_of_a_step_survives_a_lost_reply() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
-    for fault in [
-        StoreFault::LoseReply,
-        StoreFault::LoseRequest,
-        StoreFault::Resend,
-        StoreFault::Throttle,
-    ] {
+    use StoreFault::{LoseReply, LoseRequest, Resend, Throttle};
+    for fault in [LoseReply, LoseRequest, Resend, Throttle] {
         for number in 1..=3 {
             let shop = Shop::new(&database, &format!("{fault:?}-{number}"), Steps::Keep).await;
             shop.inject(StoreOperation::Step, number, fault);

@@ -67,12 +67,6 @@ fn replies(words: &str) -> impl Iterator<Item = Reply> {
     })
 }
 
-/// Returns the columns of a row, of which the last ones can be missing.
-fn columns<const N: usize>(row: &str) -> [&str; N] {
-    let mut columns = row.split(" | ");
-    std::array::from_fn(|_| columns.next().unwrap_or_default())
-}
-
 /// Returns how a request failed: whether it may have been applied, and the error.
 #[track_caller]
 fn failure(reply: StoreReply) -> (bool, StoreError) {

@@ -8,9 +8,9 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{Change, SendLog, Store, StoreReply, StoreRequest, Write};
 use idempotency_dynamodb::DynamoDbStore;
 
-use super::{KIND, assert_applied, claim, claimed, columns, fence, id, replies, store};
+use super::{KIND, assert_applied, claim, claimed, fence, id, replies, store};
 use crate::script::{Reply, Timeout, Wire, credentials};
-use crate::{rows, said, text_of};
+use crate::{columns, rows, said, text_of};
 
 #[tokio::test]
 async fn the_outcome_of_a_claim_follows_from_all_its_replies() {

@@ -9,9 +9,9 @@ use idempotency_core::store::{
 use idempotency_dynamodb::transact;
 use serde_json::{Value, json};
 
-use super::{assert_applied, assert_sent, columns, fence, id, replies, store};
+use super::{assert_applied, assert_sent, fence, id, replies, store};
 use crate::script::{Reply, Wire};
-use crate::{rows, said, text_of};
+use crate::{columns, rows, said, text_of};
 
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
 

@@ -25,7 +25,7 @@ use idempotency_testkit::store::StoreOperation::Transact;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_tests::{START, ours};
 
-use super::{assert_published, kill};
+use super::{DEATHS, assert_published, kill, said};
 use bank::{Bank, Dice, Entry, Flaky, Receipt, TIMEOUT, Transfer, WINDOW};
 
 fn five() -> Transfer {
@@ -216,18 +216,15 @@ const STEPS: &[(&str, &str, StoreOperation)] = &[
 
 async fn retry(bank: &Bank, transfer: Transfer) -> String {
     let before = bank.runs();
-    match bank.transfer(transfer).await {
-        Ok(receipt) if receipt.run > before => format!("runs: run {}", receipt.run),
-        Ok(receipt) => format!("the response of run {}", receipt.run),
-        Err(error) => match ours(&error).kind() {
-            ErrorKind::AlreadyInProgress => "in progress".to_owned(),
-            other => other.name().to_owned(),
-        },
-    }
+    let retry = bank.transfer(transfer).await;
+    said(retry.map(|receipt| (receipt.run, receipt.run <= before)))
 }
 
 /// Plays a kill before or after a request is applied. Returns the row.
-async fn row(path: &str, name: &str, operation: StoreOperation, fault: StoreFault) -> String {
+async fn row(
+    (path, name, operation): (&str, &str, StoreOperation),
+    (when, fault): (&str, StoreFault),
+) -> String {
     let funds = if path == "rejected" { 3 } else { 10 };
     let bank = Bank::open("kills", funds).await;
     let store = Arc::new(FaultyStore::new(bank.store()));
@@ -243,11 +240,6 @@ async fn row(path: &str, name: &str, operation: StoreOperation, fault: StoreFaul
     let early = retry(&bank, five()).await;
     bank.clock.advance(TIMEOUT * 2);
     let late = retry(&bank, five()).await;
-    let when = if fault == StoreFault::Hang {
-        "before"
-    } else {
-        "after"
-    };
     let (alice, bob) = balances(&bank).await;
     let applied = bank.entry(1).await.map_or(0, |entry| entry.applied);
     assert_eq!(alice + bob, 2 * funds, "{path}, {when} the {name}");
@@ -258,9 +250,9 @@ async fn row(path: &str, name: &str, operation: StoreOperation, fault: StoreFaul
 #[tokio::test]
 async fn a_kill_at_every_request_leads_to_at_most_one_application() {
     let mut rows = Vec::new();
-    for (path, name, operation) in STEPS {
-        for fault in [StoreFault::Hang, StoreFault::HangAfter] {
-            rows.push(row(path, name, *operation, fault).await);
+    for step in STEPS {
+        for death in DEATHS {
+            rows.push(row(*step, death).await);
         }
     }
     assert_published(&rows);
