@@ -179,36 +179,13 @@ mod tests {
     use idempotency_core::record::StoredEvent;
     use serde_json::json;
 
-    use super::{floor, *};
-    use crate::transport::to_value;
-
-    fn stored(record: &Record) -> serde_json::Value {
-        let names = AttributeNames::default();
-        attributes(record)
-            .map(|(attribute, value)| {
-                let value = match to_value(value) {
-                    AttributeValue::S(text) => json!({ "S": text }),
-                    AttributeValue::N(text) => json!({ "N": text }),
-                    AttributeValue::M(steps) => {
-                        let text = |value: &AttributeValue| json!({ "S": value.as_s().unwrap() });
-                        let steps = steps
-                            .iter()
-                            .map(|(name, value)| (name.clone(), text(value)));
-                        json!({ "M": steps.collect::<serde_json::Map<_, _>>() })
-                    }
-                    other => panic!("{other:?} is never written"),
-                };
-                (names.of(attribute).to_owned(), value)
-            })
-            .collect::<serde_json::Map<_, _>>()
-            .into()
-    }
+    use super::*;
+    use crate::lean::tests::put;
+    use crate::transport::to_item;
 
     fn item(record: &Record) -> Item {
         let names = AttributeNames::default();
-        attributes(record)
-            .map(|(attribute, value)| (names.of(attribute).to_owned(), to_value(value)))
-            .collect()
+        to_item(attributes(record).map(|(attribute, value)| (names.of(attribute), value)))
     }
 
     fn whole_record() -> Record {
@@ -230,8 +207,10 @@ mod tests {
 
     #[test]
     fn every_attribute_has_this_stored_form() {
+        let (record, names) = (whole_record(), AttributeNames::default());
+        let item = attributes(&record).map(|(attribute, value)| (names.of(attribute), value));
         assert_eq!(
-            stored(&whole_record()),
+            put(item.collect(), false)["Item"],
             json!({
                 "expiration": { "N": "1700003600" },
                 "in_progress_expiration": { "N": "1700000010500" },

@@ -86,9 +86,7 @@ impl Shapes {
     ) -> Expressions<'a> {
         let mut draft = Draft::new();
         draft.update(set, further, remove);
-        draft.shape.update = draft.shape.tokens.len();
-        draft.condition(condition, false);
-        self.expressions(draft, "", names)
+        self.expressions(draft, condition, "", names)
     }
 
     /// Returns the expressions of an update that sets the result of one step. The name of the step is no part of the shape.
@@ -103,17 +101,19 @@ impl Shapes {
         let value = draft.value(result);
         let (steps, equals) = (Token::Name(Attribute::Steps), Token::Equals);
         draft.push(&[Token::Set, steps, Token::Step, equals, value]);
-        draft.shape.update = draft.shape.tokens.len();
-        draft.condition(condition, false);
-        self.expressions(draft, step, names)
+        self.expressions(draft, condition, step, names)
     }
 
+    /// Ends a draft of an update with the condition.
     fn expressions<'a>(
         &self,
-        draft: Draft<'a>,
+        mut draft: Draft<'a>,
+        condition: &'a Condition,
         step: &'a str,
         names: &AttributeNames,
     ) -> Expressions<'a> {
+        draft.shape.update = draft.shape.tokens.len();
+        draft.condition(condition, false);
         Expressions {
             rendered: self.rendered(draft.shape, names),
             step,
