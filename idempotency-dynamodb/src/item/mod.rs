@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "zstd")]
-    fn steps_are_decompressed_the_longest_that_a_run_records() {
+    fn steps_are_decompressed_up_to_the_longest_that_a_run_records() {
         let frame = |bytes| {
             let text = vec![b' '; bytes];
             let frame = zstd::bulk::compress(&text, 1).unwrap();

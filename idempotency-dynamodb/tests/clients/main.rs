@@ -122,9 +122,11 @@ pub(crate) fn said_in_full(reply: &StoreReply) -> String {
     }
 }
 
-/// Returns the rows of a data file: every line but comments.
+/// Returns the rows of a data file: every line but comments. There is at least one.
 pub(crate) fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
-    file.lines().filter(|line| !line.starts_with('#'))
+    let mut rows = file.lines().filter(|line| !line.starts_with('#'));
+    let first = rows.next().unwrap();
+    std::iter::once(first).chain(rows)
 }
 
 /// Returns the columns of a row, of which the last ones can be missing.

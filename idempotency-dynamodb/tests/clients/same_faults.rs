@@ -288,6 +288,7 @@ async fn a_connection_that_was_closed_while_it_was_idle_is_replaced() {
     let end = same("closed when the next request comes", &script, true).await;
     assert!(end.claim.starts_with("Applied "), "{end:?}");
     assert!(end.claim.contains("maybe_again: true"), "{end:?}");
+    is_lost("closed within the request", &Act::Hangs).await;
     // Here the client may see it before or after it sends.
     for kind in Kind::ALL {
         let end = self::end(kind, vec![Act::Closes(success())], true).await;
