@@ -2,8 +2,6 @@
 //! often, signed with the same credentials, and ends alike.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -12,8 +10,10 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 
-use super::{rows, said_in_full};
+use super::{read_request, rows, said_in_full};
 
 /// The variable that names the client of a process: `sdk` or `lean`.
 const CLIENT: &str = "CLIENT_OF_THE_TEST";
@@ -55,51 +55,37 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Arc<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    async fn start() -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Arc::new(Self {
             port: listener.local_addr().unwrap().port(),
             status: Mutex::new(200),
             requests: Arc::default(),
         });
         let accepting = Arc::clone(&server);
-        std::thread::spawn(move || {
-            for connection in listener.incoming().flatten() {
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
                 let server = Arc::clone(&accepting);
                 // The client may close the connection at any time.
-                std::thread::spawn(move || server.serve(connection).ok());
+                tokio::spawn(async move { server.serve(BufReader::new(connection)).await.ok() });
             }
         });
         server
     }
 
-    fn serve(&self, connection: TcpStream) -> std::io::Result<()> {
-        let mut connection = BufReader::new(connection);
+    async fn serve(&self, mut connection: BufReader<TcpStream>) -> std::io::Result<()> {
         loop {
-            let mut line = String::new();
-            if connection.read_line(&mut line)? == 0 {
+            let (line, headers) = read_request(&mut connection).await?;
+            if line.is_empty() {
                 return Ok(());
             }
-            let mut headers = BTreeMap::new();
-            let mut header = String::new();
-            loop {
-                header.clear();
-                connection.read_line(&mut header)?;
-                let Some((name, value)) = header.trim_end().split_once(':') else {
-                    break;
-                };
-                headers.insert(name.to_lowercase(), value.trim().to_owned());
-            }
-            let length = headers.get("content-length");
-            let length = length.map_or(0, |length| length.parse().unwrap());
-            connection.read_exact(&mut vec![0; length])?;
-            self.note(line.trim_end(), &headers);
+            self.note(&line, &headers);
             let (status, body) = self.response(&line);
+            let length = body.len();
             let head = format!(
-                "HTTP/1.1 {status} -\r\ncontent-length: {}\r\nx-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n",
-                body.len()
+                "HTTP/1.1 {status} -\r\ncontent-length: {length}\r\nx-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n"
             );
-            connection.get_mut().write_all((head + &body).as_bytes())?;
+            connection.write_all((head + &body).as_bytes()).await?;
         }
     }
 
@@ -113,10 +99,8 @@ impl Server {
             // The day.
             credential.remove(1);
         }
-        let app = header("user-agent")
-            .split(" app/")
-            .nth(1)
-            .unwrap_or_default();
+        let app = header("user-agent").split(" app/").nth(1);
+        let app = app.unwrap_or_default();
         let noted = format!(
             "{line} | {} | {} | {} | {credential:?} | {app}",
             header("host"),
@@ -198,9 +182,9 @@ fn variables(words: &str) -> Vec<(&str, &str)> {
     words.map(|word| word.split_once('=').unwrap()).collect()
 }
 
-#[test]
-fn each_variable_of_the_sdk_counts_for_both_clients() {
-    let server = Server::start();
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_variable_of_the_sdk_counts_for_both_clients() {
+    let server = Server::start().await;
     let folder = std::env::temp_dir().join(format!("environment-{}", server.port));
     std::fs::create_dir_all(folder.join(".aws")).unwrap();
     std::fs::write(folder.join("token"), "web-identity").unwrap();

@@ -29,6 +29,8 @@ macro_rules! tests_with {
 tests_with!(sdk, crate::Kind::Sdk);
 tests_with!(lean, crate::Kind::Lean);
 
+use std::collections::BTreeMap;
+
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use idempotency_core::record::Record;
@@ -135,18 +137,21 @@ pub(crate) fn columns<const N: usize>(row: &'static str) -> [&'static str; N] {
     std::array::from_fn(|_| columns.next().unwrap_or_default())
 }
 
-/// Reads a request to its end.
-pub(crate) async fn read_request(connection: &mut BufReader<TcpStream>) -> std::io::Result<()> {
-    let (mut line, mut length) = (String::new(), 0);
+/// Reads a request to its end. Returns its first line and its headers, in lower case. The line is empty at the end of the connection.
+pub(crate) async fn read_request(
+    connection: &mut BufReader<TcpStream>,
+) -> std::io::Result<(String, BTreeMap<String, String>)> {
+    let (mut first, mut headers) = (String::new(), BTreeMap::new());
+    connection.read_line(&mut first).await?;
     loop {
-        line.clear();
+        let mut line = String::new();
         connection.read_line(&mut line).await?;
-        if let Some(text) = line.to_lowercase().strip_prefix("content-length:") {
-            length = text.trim().parse().unwrap();
-        }
-        if line.trim().is_empty() {
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            let length = headers.get("content-length");
+            let length = length.map_or(0, |length: &String| length.parse().unwrap());
             connection.read_exact(&mut vec![0; length]).await?;
-            return Ok(());
-        }
+            return Ok((first.trim_end().to_owned(), headers));
+        };
+        headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
 }
