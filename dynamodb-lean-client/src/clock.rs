@@ -102,12 +102,8 @@ mod tests {
     #[test]
     fn the_date_of_a_response_is_that_of_the_middle_of_the_send() {
         let skew = Skew::default();
-        let is_wrong = skew.measure(
-            &response(&[("date", DATE.0)]),
-            at(DATE.1 - 1),
-            at(DATE.1 + 3),
-        );
-        assert!(!is_wrong);
+        let dated = response(&[("date", DATE.0)]);
+        assert!(!skew.measure(&dated, at(DATE.1 - 1), at(DATE.1 + 3)));
         assert_eq!(skew.correct(at(DATE.1)), at(DATE.1 - 1));
     }
 

@@ -263,36 +263,29 @@ mod tests {
 
     #[test]
     fn an_item_is_read_from_each_kind_of_response() {
-        assert_eq!(item("{}"), None);
-        assert_eq!(item(""), None);
-        assert_eq!(item(r#"{"Item":null}"#), None);
-        assert_eq!(
-            item(r#"{"ConsumedCapacity":{"TableName":"t"},"Item":{}}"#),
-            Some(Item::new())
-        );
-        assert_eq!(item(r#"{"Attributes":{}}"#), Some(Item::new()));
+        for none in ["{}", "", r#"{"Item":null}"#] {
+            assert_eq!(item(none), None, "{none}");
+        }
+        let with_capacity = r#"{"ConsumedCapacity":{"TableName":"t"},"Item":{}}"#;
+        for some in [with_capacity, r#"{"Attributes":{}}"#] {
+            assert_eq!(item(some), Some(Item::new()), "{some}");
+        }
     }
 
     #[test]
     fn an_error_is_read_with_its_code_and_message() {
-        let error = |text: &str| {
+        let throttled = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow down"}"#;
+        let documented = r#"{"code":"A:http://docs","__type":"B","Message":"m"}"#;
+        let of_proxy = r#"{"code":7,"message":["x"]}"#;
+        for (text, code, message) in [
+            (throttled, Some("ThrottlingException"), Some("slow down")),
+            (documented, Some("A"), Some("m")),
+            (of_proxy, None, None),
+        ] {
             let body = read(text.as_bytes()).unwrap();
-            let code = body.code.as_deref().map(short_code);
-            (code.map(str::to_owned), body.message)
-        };
-        let text = |text: &str| Some(text.to_owned());
-        assert_eq!(
-            error(
-                r#"{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow down"}"#
-            ),
-            (text("ThrottlingException"), text("slow down"))
-        );
-        assert_eq!(
-            error(r#"{"code":"A:http://docs","__type":"B","Message":"m"}"#),
-            (text("A"), text("m"))
-        );
-        // A proxy's own error.
-        assert_eq!(error(r#"{"code":7,"message":["x"]}"#), (None, None));
+            assert_eq!(body.code.as_deref().map(short_code), code, "{text}");
+            assert_eq!(body.message.as_deref(), message, "{text}");
+        }
     }
 
     #[test]

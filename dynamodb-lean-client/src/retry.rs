@@ -201,32 +201,27 @@ mod tests {
 
     #[test]
     fn only_a_fault_that_can_pass_is_worth_another_send() {
-        use ErrorKind::{ServerError, ThrottlingError, TransientError};
+        use ErrorKind::{ClientError, ServerError, ThrottlingError, TransientError};
+        let throughput = "ProvisionedThroughputExceededException";
+        let conflict = "ReplicatedWriteConflictException";
         for (status, code, kind) in [
-            (400, Some("ThrottlingException"), Some(ThrottlingError)),
-            (
-                400,
-                Some("ProvisionedThroughputExceededException"),
-                Some(ThrottlingError),
-            ),
-            (400, Some("RequestTimeout"), Some(TransientError)),
-            (
-                400,
-                Some("ReplicatedWriteConflictException"),
-                Some(ErrorKind::ClientError),
-            ),
-            (500, Some("InternalServerError"), Some(TransientError)),
-            (500, Some("ThrottlingException"), Some(ThrottlingError)),
-            (502, None, Some(TransientError)),
-            (503, None, Some(TransientError)),
-            (504, None, Some(TransientError)),
-            (501, None, None),
-            (200, None, None),
-            (400, None, None),
-            (400, Some("ConditionalCheckFailedException"), None),
-            (400, Some("TransactionConflictException"), None),
-            (400, Some("SignatureDoesNotMatch"), None),
+            (400, "ThrottlingException", Some(ThrottlingError)),
+            (400, throughput, Some(ThrottlingError)),
+            (400, "RequestTimeout", Some(TransientError)),
+            (400, conflict, Some(ClientError)),
+            (500, "InternalServerError", Some(TransientError)),
+            (500, "ThrottlingException", Some(ThrottlingError)),
+            (502, "", Some(TransientError)),
+            (503, "", Some(TransientError)),
+            (504, "", Some(TransientError)),
+            (501, "", None),
+            (200, "", None),
+            (400, "", None),
+            (400, "ConditionalCheckFailedException", None),
+            (400, "TransactionConflictException", None),
+            (400, "SignatureDoesNotMatch", None),
         ] {
+            let code = Some(code).filter(|code| !code.is_empty());
             assert_eq!(of_response(status, code, false), kind, "{status} {code:?}");
         }
         // The next send is signed with the corrected clock.
@@ -238,10 +233,11 @@ mod tests {
     #[test]
     fn the_error_codes_are_those_of_the_sdk() {
         use aws_runtime::retries::classifiers::{THROTTLING_ERRORS, TRANSIENT_ERRORS};
-        for (own, of_sdk) in [
+        let all = [
             (THROTTLED, THROTTLING_ERRORS),
             (TRANSIENT, TRANSIENT_ERRORS),
-        ] {
+        ];
+        for (own, of_sdk) in all {
             let mut of_sdk = of_sdk.to_vec();
             of_sdk.sort_unstable();
             assert_eq!(own, of_sdk);
@@ -252,14 +248,15 @@ mod tests {
     fn a_broken_connection_is_worth_another_send_and_a_bad_request_is_not() {
         let cause = || Box::new(io::Error::from(io::ErrorKind::ConnectionReset));
         let transient = Some(ErrorKind::TransientError);
-        assert_eq!(of_connector(&ConnectorError::io(cause())), transient);
-        assert_eq!(of_connector(&ConnectorError::timeout(cause())), transient);
-        assert_eq!(
-            of_connector(&ConnectorError::other(cause(), transient)),
-            transient
-        );
-        assert_eq!(of_connector(&ConnectorError::other(cause(), None)), None);
-        assert_eq!(of_connector(&ConnectorError::user(cause())), None);
+        for (error, kind) in [
+            (ConnectorError::io(cause()), transient),
+            (ConnectorError::timeout(cause()), transient),
+            (ConnectorError::other(cause(), transient), transient),
+            (ConnectorError::other(cause(), None), None),
+            (ConnectorError::user(cause()), None),
+        ] {
+            assert_eq!(of_connector(&error), kind, "{error:?}");
+        }
     }
 
     #[test]
@@ -298,24 +295,19 @@ mod tests {
         let short = standard().with_max_backoff(Duration::from_millis(300));
         assert_eq!(pause(&standard()), Some(asked));
         assert_eq!(pause(&short), Some(Duration::from_millis(300)));
-        assert_eq!(
-            pause(&short.with_retry_spec(RetrySpec::v2_1())),
-            Some(asked)
-        );
+        let short = short.with_retry_spec(RetrySpec::v2_1());
+        assert_eq!(pause(&short), Some(asked));
     }
 
     #[test]
     fn repetitions_take_from_the_quota_and_a_success_gives_back() {
         let quota = RetryQuota::default();
+        let v2_1 = standard().with_retry_spec(RetrySpec::v2_1());
         for (retries, kind, cost) in [
             (standard(), ErrorKind::ThrottlingError, 5),
             (standard(), ErrorKind::TransientError, 10),
             (standard(), ErrorKind::ServerError, 5),
-            (
-                standard().with_retry_spec(RetrySpec::v2_1()),
-                ErrorKind::TransientError,
-                14,
-            ),
+            (v2_1, ErrorKind::TransientError, 14),
         ] {
             let mut attempts = Attempts::new(&retries, &quota);
             assert!(attempts.next(Some(kind), None).is_some());

@@ -210,8 +210,6 @@ fn timeouts() -> TimeoutConfig {
 
 #[cfg(test)]
 mod tests {
-    use aws_config::retry::RetryMode;
-
     use super::*;
 
     #[tokio::test]
@@ -256,58 +254,54 @@ mod tests {
         assert_eq!(timeouts.connect_timeout(), Some(CONNECT));
         assert_eq!(timeouts.operation_attempt_timeout(), Some(SEND_TIMEOUT));
         let retries = client.config().retry_config().unwrap();
-        assert_eq!(retries.mode(), RetryMode::Standard);
+        assert_eq!(retries.mode(), aws_config::retry::RetryMode::Standard);
         assert_eq!(retries.max_attempts(), 5);
         assert_eq!(retries.initial_backoff(), Duration::from_millis(25));
         assert_eq!(retries.max_backoff(), Duration::from_millis(500));
     }
 
-    fn retries_with(retries: Option<RetryConfig>) -> RetryConfig {
-        let mut config = SdkConfig::builder().region(Region::from_static("eu-west-1"));
-        config.set_retry_config(retries);
-        let client = sdk_client(&config.build());
-        client.config().retry_config().unwrap().clone()
+    fn config() -> aws_types::sdk_config::Builder {
+        SdkConfig::builder().region(Region::from_static("eu-west-1"))
     }
 
     #[test]
-    fn retry_settings_that_the_caller_does_not_set_are_ours() {
-        let ours = retries(None);
-        assert_eq!(retries_with(None), ours);
-        assert_eq!(retries_with(Some(RetryConfig::standard())), ours);
-        let sends = retries_with(Some(RetryConfig::standard().with_max_attempts(9)));
-        assert_eq!(sends, ours.clone().with_max_attempts(9));
-        let adaptive = retries_with(Some(RetryConfig::adaptive()));
-        assert_eq!(adaptive.mode(), RetryMode::Adaptive);
-        assert_eq!(adaptive.initial_backoff(), INITIAL_BACKOFF);
-        let slow = RetryConfig::standard().with_initial_backoff(Duration::from_secs(2));
-        assert_eq!(
-            retries_with(Some(slow)).max_backoff(),
-            Duration::from_secs(2)
-        );
-    }
-
-    #[test]
-    fn retry_settings_of_the_caller_are_kept() {
-        assert!(!retries_with(Some(RetryConfig::disabled())).has_retry());
-        let own = RetryConfig::standard()
-            .with_max_attempts(2)
-            .with_initial_backoff(Duration::from_millis(7))
-            .with_max_backoff(Duration::from_millis(70));
-        assert_eq!(retries_with(Some(own.clone())), own);
+    fn retry_settings_that_the_caller_does_not_set_are_ours_and_the_others_are_kept() {
+        let (standard, ours) = (RetryConfig::standard, retries(None));
+        let ms = Duration::from_millis;
+        let own = standard().with_max_attempts(2).with_initial_backoff(ms(7));
+        let own = own.with_max_backoff(ms(70));
+        let slow = standard().with_initial_backoff(ms(2_000));
+        let adaptive = RetryConfig::adaptive().with_initial_backoff(INITIAL_BACKOFF);
+        let adaptive = adaptive.with_max_backoff(MAX_BACKOFF);
+        for (set, expected) in [
+            (None, ours.clone()),
+            (Some(standard()), ours.clone()),
+            (
+                Some(standard().with_max_attempts(9)),
+                ours.clone().with_max_attempts(9),
+            ),
+            (Some(RetryConfig::adaptive()), adaptive),
+            // The longest pause is at least as long as the first one.
+            (Some(slow.clone()), slow.with_max_backoff(ms(2_000))),
+            (Some(own.clone()), own),
+        ] {
+            let mut config = config();
+            config.set_retry_config(set.clone());
+            let client = sdk_client(&config.build());
+            assert_eq!(client.config().retry_config(), Some(&expected), "{set:?}");
+        }
+        let disabled = config().retry_config(RetryConfig::disabled()).build();
+        let client = sdk_client(&disabled);
+        assert!(!client.config().retry_config().unwrap().has_retry());
     }
 
     #[test]
     fn timeouts_of_the_caller_are_kept_and_missing_ones_are_set() {
-        let own = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_millis(200))
-            .build();
-        let config = SdkConfig::builder()
-            .region(Region::from_static("eu-west-1"))
-            .timeout_config(own)
-            .build();
-        let client = sdk_client(&config);
+        let own = Duration::from_millis(200);
+        let timeouts = TimeoutConfig::builder().connect_timeout(own).build();
+        let client = sdk_client(&config().timeout_config(timeouts).build());
         let timeouts = client.config().timeout_config().unwrap();
-        assert_eq!(timeouts.connect_timeout(), Some(Duration::from_millis(200)));
+        assert_eq!(timeouts.connect_timeout(), Some(own));
         assert_eq!(timeouts.operation_attempt_timeout(), Some(SEND_TIMEOUT));
     }
 
@@ -317,30 +311,25 @@ mod tests {
     async fn client_and_credential_providers_have_the_http_client_of_this_crate() {
         let region = Some(Region::from_static("eu-west-1"));
         let config = sdk_config_in(region).await.unwrap();
-        for client in [
-            config.http_client(),
-            sdk_client(&config).config().http_client(),
-            sdk_client(&SdkConfig::builder().build())
-                .config()
-                .http_client(),
-        ] {
+        let of = |config: &SdkConfig| sdk_client(config).config().http_client();
+        let unset = SdkConfig::builder().build();
+        for client in [config.http_client(), of(&config), of(&unset)] {
             assert!(format!("{client:?}").contains("Https"), "{client:?}");
         }
     }
 
     #[test]
     fn stalled_streams_are_left_to_the_timeout_of_a_send_unless_the_caller_chose_otherwise() {
-        let enabled = |config: SdkConfig| {
-            let client = sdk_client(&config);
+        let enabled = |config: aws_types::sdk_config::Builder| {
+            let client = sdk_client(&config.build());
             let chosen = client.config().stalled_stream_protection();
             chosen.map(StalledStreamProtectionConfig::is_enabled)
         };
-        let config = || SdkConfig::builder().region(Region::from_static("eu-west-1"));
-        assert_eq!(enabled(config().build()), Some(false));
+        assert_eq!(enabled(config()), Some(false));
         let chosen = StalledStreamProtectionConfig::enabled().build();
         let chosen = config().stalled_stream_protection(chosen);
-        assert_eq!(enabled(chosen.build()), Some(true));
+        assert_eq!(enabled(chosen), Some(true));
         let without_a_timeout = config().timeout_config(TimeoutConfig::disabled());
-        assert_eq!(enabled(without_a_timeout.build()), None);
+        assert_eq!(enabled(without_a_timeout), None);
     }
 }

@@ -422,11 +422,8 @@ pub(crate) mod tests {
         ] {
             let table = table();
             table.note_endpoint(uri);
-            let text = table.to_string();
-            assert!(
-                text.ends_with(&format!("in eu-west-1 at {named}")),
-                "{text}"
-            );
+            let end = format!("in eu-west-1 at {named}");
+            assert!(table.to_string().ends_with(&end), "{table}");
         }
     }
 
@@ -443,17 +440,15 @@ pub(crate) mod tests {
     #[test]
     fn an_error_about_the_keys_names_the_configured_ones() {
         let keys = "One or more parameter values were invalid: Missing the key pk in the item";
-        let composite = TableRef {
-            sort_key: Some("sk".to_owned()),
-            ..table()
-        };
-        for (table, named) in [
-            (table(), "partition key `id` of type S only: "),
-            (
-                composite,
-                "partition key `id` and the sort key `sk`, both of type S: ",
-            ),
+        let of_both = "partition key `id` and the sort key `sk`, both of type S: ";
+        for (sort_key, named) in [
+            (None, "partition key `id` of type S only: "),
+            (Some("sk".to_owned()), of_both),
         ] {
+            let table = TableRef {
+                sort_key,
+                ..table()
+            };
             let error = table.response("t", 400, Some("ValidationException"), Some(keys));
             let start = "the keys of DynamoDB table `payments` in eu-west-1 are not the ";
             let text = error.to_string();
@@ -461,80 +456,50 @@ pub(crate) mod tests {
         }
     }
 
+    /// Status, code and message of a response => the kind of its error.
+    const KINDS: &str = "\
+400 ResourceNotFoundException m => TableMissing
+400 AccessDeniedException m => AccessDenied
+400 UnrecognizedClientException m => Credentials
+400 ExpiredTokenException m => Credentials
+400 ThrottlingException m => Throttled
+400 ProvisionedThroughputExceededException m => Throttled
+400 RequestLimitExceeded m => Throttled
+400 TransactionConflictException m => Conflict
+400 ItemCollectionSizeLimitExceededException m => TooLarge
+400 SerializationException m => Rejected
+503 ServiceUnavailable m => Internal
+502  m => Internal
+400 ValidationException Item size has exceeded the maximum allowed size => TooLarge
+400 ValidationException Item size to update has exceeded the maximum allowed size => TooLarge
+400 ValidationException The provided key element does not match the schema => WrongSchema
+400 ValidationException invalid: Type mismatch for key id expected: N actual: S => WrongSchema
+400 ValidationException The number of conditions on the keys is invalid => WrongSchema
+400 ValidationException Invalid ConditionExpression: x => Rejected";
+
     #[test]
     fn each_code_and_message_has_its_kind() {
-        use StoreErrorKind as Kind;
-        let validation = "ValidationException";
-        for (status, code, message, kind) in [
-            (400, "ResourceNotFoundException", "m", Kind::TableMissing),
-            (400, "AccessDeniedException", "m", Kind::AccessDenied),
-            (400, "UnrecognizedClientException", "m", Kind::Credentials),
-            (400, "ExpiredTokenException", "m", Kind::Credentials),
-            (400, "ThrottlingException", "m", Kind::Throttled),
-            (
-                400,
-                "ProvisionedThroughputExceededException",
-                "m",
-                Kind::Throttled,
-            ),
-            (400, "RequestLimitExceeded", "m", Kind::Throttled),
-            (400, "TransactionConflictException", "m", Kind::Conflict),
-            (
-                400,
-                "ItemCollectionSizeLimitExceededException",
-                "m",
-                Kind::TooLarge,
-            ),
-            (400, "SerializationException", "m", Kind::Rejected),
-            (503, "ServiceUnavailable", "m", Kind::Internal),
-            (502, "", "m", Kind::Internal),
-            (
-                400,
-                validation,
-                "Item size has exceeded the maximum allowed size",
-                Kind::TooLarge,
-            ),
-            (
-                400,
-                validation,
-                "Item size to update has exceeded the maximum allowed size",
-                Kind::TooLarge,
-            ),
-            (
-                400,
-                validation,
-                "The provided key element does not match the schema",
-                Kind::WrongSchema,
-            ),
-            (
-                400,
-                validation,
-                "invalid: Type mismatch for key id expected: N actual: S",
-                Kind::WrongSchema,
-            ),
-            (
-                400,
-                validation,
-                "The number of conditions on the keys is invalid",
-                Kind::WrongSchema,
-            ),
-            (
-                400,
-                validation,
-                "Invalid ConditionExpression: x",
-                Kind::Rejected,
-            ),
-        ] {
+        let put = |status: &str, code: &str, message: &str| {
             let code = Some(code).filter(|code| !code.is_empty());
-            let error = table().response("DynamoDB_20120810.PutItem", status, code, Some(message));
-            assert_eq!(error.kind(), kind, "{status} {code:?} {message}");
-            if kind == Kind::Rejected && code == Some(validation) {
-                assert_eq!(
-                    error.to_string(),
-                    "dynamodb:PutItem was rejected by DynamoDB table `payments` in eu-west-1: \
-                     ValidationException: Invalid ConditionExpression"
-                );
-            }
+            let (target, status) = ("DynamoDB_20120810.PutItem", status.parse().unwrap());
+            table().response(target, status, code, Some(message))
+        };
+        for row in KINDS.lines() {
+            let (response, kind) = row.split_once(" => ").unwrap();
+            let mut parts = response.splitn(3, ' ');
+            let [status, code, message] = std::array::from_fn(|_| parts.next().unwrap());
+            let error = put(status, code, message);
+            assert_eq!(format!("{:?}", error.kind()), kind, "{row}");
         }
+        let error = put(
+            "400",
+            "ValidationException",
+            "Invalid ConditionExpression: x",
+        );
+        assert_eq!(
+            error.to_string(),
+            "dynamodb:PutItem was rejected by DynamoDB table `payments` in eu-west-1: \
+             ValidationException: Invalid ConditionExpression"
+        );
     }
 }

@@ -262,7 +262,7 @@ impl Body {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use idempotency_core::protocol::condition::Condition;
     use proptest::prelude::*;
     use serde_json::{Value as Json, json};
@@ -272,7 +272,7 @@ mod tests {
     use crate::request::Shapes;
 
     /// Returns the body of a put of this item.
-    fn put(item: Vec<(&str, Value<'_>)>, returns_existing: bool) -> Json {
+    pub(crate) fn put(item: Vec<(&str, Value<'_>)>, returns_existing: bool) -> Json {
         let request = Request::Put {
             item,
             expressions: Shapes::default()

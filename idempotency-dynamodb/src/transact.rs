@@ -2,12 +2,6 @@
 //!
 //! A handler stages writes with the builders of the SDK. When it has returned its response, they and the completion of its key go
 //! out as one request: all of them are applied and the response is stored, or nothing is.
-//!
-//! | module | what it does |
-//! |---|---|
-//! | `handler` | `call.transaction()` |
-//! | `staged` | one staged write: its table, its key, its size, its name in errors |
-//! | `reasons` | says what the cancellation of a transaction means |
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -303,33 +297,28 @@ fn table_name(table: &str) -> &str {
 impl<'a> Write<'a> {
     /// Returns the write of an item of a transaction. `None` if it has none, or more than one.
     fn of(item: &'a TransactWriteItem) -> Option<Self> {
-        let put = item.put().map(|put| Self {
-            kind: "put into",
-            table: put.table_name(),
-            attributes: put.item(),
-            is_put: true,
-            values: put.expression_attribute_values(),
+        let of = |kind, table, attributes, values| Self {
+            kind,
+            table,
+            attributes,
+            is_put: item.put().is_some(),
+            values,
+        };
+        let put = item.put().map(|it| {
+            let values = it.expression_attribute_values();
+            of("put into", it.table_name(), it.item(), values)
         });
-        let update = item.update().map(|update| Self {
-            kind: "update of",
-            table: update.table_name(),
-            attributes: update.key(),
-            is_put: false,
-            values: update.expression_attribute_values(),
+        let update = item.update().map(|it| {
+            let values = it.expression_attribute_values();
+            of("update of", it.table_name(), it.key(), values)
         });
-        let delete = item.delete().map(|delete| Self {
-            kind: "delete from",
-            table: delete.table_name(),
-            attributes: delete.key(),
-            is_put: false,
-            values: delete.expression_attribute_values(),
+        let delete = item.delete().map(|it| {
+            let values = it.expression_attribute_values();
+            of("delete from", it.table_name(), it.key(), values)
         });
-        let check = item.condition_check().map(|check| Self {
-            kind: "check of",
-            table: check.table_name(),
-            attributes: check.key(),
-            is_put: false,
-            values: check.expression_attribute_values(),
+        let check = item.condition_check().map(|it| {
+            let values = it.expression_attribute_values();
+            of("check of", it.table_name(), it.key(), values)
         });
         let mut writes = [put, update, delete, check].into_iter().flatten();
         let first = writes.next();
@@ -552,46 +541,34 @@ mod tests {
     fn put(table: &str, id: &str) -> TransactWriteItem {
         let put = Put::builder().table_name(table).item("id", text(id));
         let put = put.item("total", AttributeValue::N("5".to_owned()));
-        TransactWriteItem::builder()
-            .put(put.build().unwrap())
-            .build()
+        let put = put.build().unwrap();
+        TransactWriteItem::builder().put(put).build()
     }
 
     fn update(table: &str, id: &str) -> TransactWriteItem {
-        let update = Update::builder()
-            .table_name(table)
-            .key("id", text(id))
-            .update_expression("SET a = :a")
-            .expression_attribute_values(":a", text("x"));
-        TransactWriteItem::builder()
-            .update(update.build().unwrap())
-            .build()
+        let update = Update::builder().table_name(table).key("id", text(id));
+        let update = update.update_expression("SET a = :a");
+        let update = update.expression_attribute_values(":a", text("x"));
+        let update = update.build().unwrap();
+        TransactWriteItem::builder().update(update).build()
     }
 
-    fn delete(table: &str, id: &str) -> TransactWriteItem {
-        let delete = Delete::builder().table_name(table).key("id", text(id));
-        TransactWriteItem::builder()
-            .delete(delete.build().unwrap())
-            .build()
+    fn delete(table: &str, key: (&str, AttributeValue)) -> TransactWriteItem {
+        let delete = Delete::builder().table_name(table).key(key.0, key.1);
+        let delete = delete.build().unwrap();
+        TransactWriteItem::builder().delete(delete).build()
     }
 
     fn check(table: &str, id: &str) -> TransactWriteItem {
-        let check = ConditionCheck::builder()
-            .table_name(table)
-            .key("id", text(id))
-            .condition_expression("attribute_exists(id)");
-        TransactWriteItem::builder()
-            .condition_check(check.build().unwrap())
-            .build()
+        let check = ConditionCheck::builder().table_name(table);
+        let check = check.condition_expression("attribute_exists(id)");
+        let check = check.key("id", text(id)).build().unwrap();
+        TransactWriteItem::builder().condition_check(check).build()
     }
 
     /// Returns the deletion of an item with a binary key.
     fn binary(key: &[u8]) -> TransactWriteItem {
-        let delete = Delete::builder().table_name("t");
-        let delete = delete.key("id", AttributeValue::B(Blob::new(key)));
-        TransactWriteItem::builder()
-            .delete(delete.build().unwrap())
-            .build()
+        delete("t", ("id", AttributeValue::B(Blob::new(key))))
     }
 
     fn writes_of(items: impl IntoIterator<Item = TransactWriteItem>) -> Result<Writes, String> {
@@ -614,40 +591,32 @@ mod tests {
     fn two_operations_of_any_kind_on_one_item_are_refused() {
         for (first, second) in [
             (update("t", "1"), update("t", "1")),
-            (update("t", "1"), delete("t", "1")),
+            (update("t", "1"), delete("t", ("id", text("1")))),
             (check("t", "1"), update("t", "1")),
-            (put("t", "1"), delete("t", "1")),
+            (put("t", "1"), delete("t", ("id", text("1")))),
             (check("t", "1"), put("t", "1")),
             (
                 update("arn:aws:dynamodb:eu-west-1:1:table/t", "1"),
-                delete("t", "1"),
+                check("t", "1"),
             ),
         ] {
             let error = writes_of([first, second]).err().unwrap();
-            assert!(
-                error.contains("write 2") && error.contains("write 1 have the same item"),
-                "{error}"
-            );
-            assert!(error.contains("`t`"), "{error}");
+            for words in ["write 2", "write 1 have the same item", "`t`"] {
+                assert!(error.contains(words), "{error}");
+            }
         }
-        // The key of the table is known from the third write only.
+        // The key of the table is known from the third write only. DynamoDB refuses two puts alone.
+        assert!(writes_of([put("t", "1"), put("t", "1")]).is_ok());
+        let three = [update("t", "2"), put("t", "1"), put("t", "1")];
+        let error = writes_of(three).err().unwrap();
         assert!(
-            writes_of([put("t", "1"), put("t", "1")]).is_ok(),
-            "DynamoDB refuses it"
-        );
-        let error = writes_of([update("t", "2"), put("t", "1"), put("t", "1")])
-            .err()
-            .unwrap();
-        assert!(
-            error.contains("write 3") && error.contains("write 2 have"),
+            error.starts_with("write 3 (put into table `t`) and write 2 have"),
             "{error}"
         );
         assert!(writes_of([update("t", "1"), update("u", "1"), put("t", "2")]).is_ok());
         // The key of another table says nothing about this one: both puts have the same `total`.
-        let other = Delete::builder().table_name("u");
-        let other = other.key("total", AttributeValue::N("5".to_owned()));
-        let other = TransactWriteItem::builder().delete(other.build().unwrap());
-        assert!(writes_of([other.build(), put("t", "1"), put("t", "2")]).is_ok());
+        let other = delete("u", ("total", AttributeValue::N("5".to_owned())));
+        assert!(writes_of([other, put("t", "1"), put("t", "2")]).is_ok());
     }
 
     #[test]
@@ -675,15 +644,12 @@ mod tests {
         let large = |id: &str, bytes: usize| {
             let put = Put::builder().table_name("t").item("id", text(id));
             let put = put.item("b", AttributeValue::B(Blob::new(vec![0; bytes])));
-            TransactWriteItem::builder()
-                .put(put.build().unwrap())
-                .build()
+            let put = put.build().unwrap();
+            TransactWriteItem::builder().put(put).build()
         };
         let error = writes_of([large("1", 400 * 1024)]).err().unwrap();
-        assert!(
-            error.starts_with("write 1 (put into table `t`) has 409604 bytes"),
-            "{error}"
-        );
+        let begin = "write 1 (put into table `t`) has 409604 bytes";
+        assert!(error.starts_with(begin), "{error}");
         // Ten of 409,600 bytes, the most that an item can have, and one of the 98,304 bytes that are left.
         let writes = |bytes: usize| {
             let ten = (0..10).map(|n| large(&n.to_string(), 409_596));
@@ -692,7 +658,7 @@ mod tests {
         assert_eq!(writes(98_299).unwrap().count(), 11);
         let error = writes(98_300).err().unwrap();
         assert!(
-            error.contains("with write 11") && error.contains("4 MB"),
+            error.starts_with("with write 11 ") && error.ends_with("4 MB"),
             "{error}"
         );
         assert!(writes_of([large("1", 409_597)]).is_err());
@@ -703,7 +669,7 @@ mod tests {
     fn a_refused_write_is_not_staged() {
         let mut writes = writes_of([update("t", "1")]).unwrap();
         let before = writes.bytes();
-        assert!(writes.push(delete("t", "1")).is_err());
+        assert!(writes.push(delete("t", ("id", text("1")))).is_err());
         assert_eq!((writes.count(), writes.bytes()), (1, before));
     }
 
@@ -720,83 +686,54 @@ mod tests {
         CancellationReason::builder().code(code).build()
     }
 
-    fn explained(codes: &[&str]) -> Cancellation {
-        let writes = writes_of([update("accounts", "1"), put("orders", "2")]).unwrap();
-        Cancellation::of(codes.iter().copied().map(reason).collect(), true, &writes)
-    }
-
     const FAILED: &str = RejectedWrite::CONDITION;
 
-    #[test]
-    fn the_condition_on_the_record_decides_first() {
-        for others in [
-            ["None", "None"],
-            [FAILED, FAILED],
-            ["TransactionConflict", FAILED],
-        ] {
-            let codes = [FAILED, others[0], others[1]];
-            assert!(
-                matches!(explained(&codes), Cancellation::Record(None)),
-                "{codes:?}"
-            );
+    /// Says what a cancellation means: for staged writes, how many were rejected, and whether by their conditions alone.
+    fn meaning(cancellation: Cancellation) -> String {
+        match cancellation {
+            Cancellation::Record(None) => "record".to_owned(),
+            Cancellation::Record(Some(_)) => "record with its item".to_owned(),
+            Cancellation::RecordTooLarge => "record too large".to_owned(),
+            Cancellation::Staged(rejection) => {
+                let count = rejection.writes().len();
+                format!("staged {count} {}", rejection.is_by_conditions())
+            }
+            Cancellation::Conflict => "conflict".to_owned(),
+            Cancellation::Throttled(_) => "throttled".to_owned(),
+            Cancellation::Unknown(_) => "unknown".to_owned(),
         }
     }
 
     #[test]
-    fn nothing_is_concluded_from_the_staged_writes_while_another_transaction_has_the_record() {
-        let explained = explained(&["TransactionConflict", FAILED, "None"]);
-        assert!(matches!(explained, Cancellation::Conflict));
-        let throttled = self::explained(&["ThrottlingError", FAILED, "None"]);
-        assert!(matches!(throttled, Cancellation::Throttled(_)));
-    }
-
-    #[test]
-    fn a_staged_write_that_is_rejected_decides_before_conflicts_and_throttling() {
-        let Cancellation::Staged(rejection) = explained(&["None", FAILED, "TransactionConflict"])
-        else {
-            panic!("a condition of a staged write failed");
-        };
-        assert_eq!(
-            rejection.to_string(),
-            "write 1 of 2 (update of table `accounts`): ConditionalCheckFailed"
-        );
-        for code in ["ValidationError", "Other"] {
-            let Cancellation::Staged(rejection) = explained(&["None", FAILED, code]) else {
-                panic!("both staged writes were rejected");
-            };
-            assert_eq!(rejection.writes().len(), 2);
-            assert!(!rejection.writes()[1].is_condition() && !rejection.is_by_conditions());
-        }
-    }
-
-    #[test]
-    fn conflicts_and_throttling_of_staged_items_pass_by_themselves() {
-        for codes in [
-            ["None", "TransactionConflict", "None"],
-            ["None", "TransactionConflict", "ThrottlingError"],
+    fn the_reasons_of_a_record_and_two_staged_writes_mean_what_their_row_says() {
+        for (codes, expected) in [
+            // The condition on the record decides first.
+            ("Failed None None", "record"),
+            ("Failed Failed Failed", "record"),
+            ("Failed TransactionConflict Failed", "record"),
+            // Nothing is concluded from the staged writes while another transaction has the record.
+            ("TransactionConflict Failed None", "conflict"),
+            ("ThrottlingError Failed None", "throttled"),
+            // A staged write that is rejected decides before conflicts and throttling.
+            ("None Failed TransactionConflict", "staged 1 true"),
+            ("None Failed ValidationError", "staged 2 false"),
+            ("None Failed Other", "staged 2 false"),
+            // Conflicts and throttling of staged items pass by themselves.
+            ("None TransactionConflict None", "conflict"),
+            ("None TransactionConflict ThrottlingError", "conflict"),
+            ("None None ProvisionedThroughputExceeded", "throttled"),
+            // Reasons that do not fit the request explain nothing.
+            ("", "unknown"),
+            ("None None None", "unknown"),
+            ("Failed", "unknown"),
+            ("Other None None", "unknown"),
+            ("Other Failed None", "unknown"),
         ] {
-            assert!(
-                matches!(explained(&codes), Cancellation::Conflict),
-                "{codes:?}"
-            );
-        }
-        let throttled = explained(&["None", "None", "ProvisionedThroughputExceeded"]);
-        assert!(matches!(throttled, Cancellation::Throttled(_)));
-    }
-
-    #[test]
-    fn reasons_that_do_not_fit_the_request_explain_nothing() {
-        for codes in [
-            &[][..],
-            &["None", "None", "None"],
-            &[FAILED],
-            &["Other", "None", "None"],
-            &["Other", FAILED, "None"],
-        ] {
-            assert!(
-                matches!(explained(codes), Cancellation::Unknown(_)),
-                "{codes:?}"
-            );
+            let writes = writes_of([update("accounts", "1"), put("orders", "2")]).unwrap();
+            let named = codes.split_whitespace();
+            let named = named.map(|code| if code == "Failed" { FAILED } else { code });
+            let cancellation = Cancellation::of(named.map(reason).collect(), true, &writes);
+            assert_eq!(meaning(cancellation), expected, "{codes}");
         }
     }
 
@@ -809,31 +746,26 @@ mod tests {
                 .message("Item size to update has exceeded the maximum allowed size")
                 .build()
         };
-        let record = Cancellation::of(vec![size(), reason("None")], true, &writes);
-        assert!(matches!(record, Cancellation::RecordTooLarge));
-        let item = Cancellation::of(vec![reason("None"), size()], true, &writes);
-        assert!(matches!(item, Cancellation::Staged(_)));
+        let of = |reasons| meaning(Cancellation::of(reasons, true, &writes));
+        assert_eq!(of(vec![size(), reason("None")]), "record too large");
+        assert_eq!(of(vec![reason("None"), size()]), "staged 1 false");
     }
 
     #[test]
     fn the_old_item_is_returned_and_never_shown() {
         let writes = writes_of([update("accounts", "1")]).unwrap();
-        let failed = CancellationReason::builder()
-            .code(FAILED)
-            .item("balance", text("s3cr3t"))
-            .build();
-        let Cancellation::Staged(rejection) = Cancellation::of(vec![failed], false, &writes) else {
+        let failed = || CancellationReason::builder().code(FAILED);
+        let failed_with = failed().item("balance", text("s3cr3t")).build();
+        let Cancellation::Staged(rejection) = Cancellation::of(vec![failed_with], false, &writes)
+        else {
             panic!("the condition failed");
         };
         let item = rejection.write(0).and_then(|write| write.item::<Item>());
         assert_eq!(item.unwrap()["balance"], text("s3cr3t"));
         assert!(!format!("{rejection} {rejection:?}").contains("s3cr3t"));
         // Without an item DynamoDB can send an empty one.
-        let failed = reason(FAILED);
-        let empty = CancellationReason::builder()
-            .code(FAILED)
-            .set_item(Some(Item::new()));
-        for reason in [failed, empty.build()] {
+        let empty = failed().set_item(Some(Item::new()));
+        for reason in [failed().build(), empty.build()] {
             let Cancellation::Staged(rejection) = Cancellation::of(vec![reason], false, &writes)
             else {
                 panic!("the condition failed");

@@ -184,51 +184,37 @@ pub(crate) fn check_partition(partition: &str) -> Result<(), ConfigurationError>
 mod tests {
     use super::*;
 
-    fn error_text(names: &AttributeNames, sort_key: Option<&str>) -> String {
-        names.check(sort_key).unwrap_err().to_string()
+    /// Returns the default names with one change.
+    fn with(change: impl FnOnce(&mut AttributeNames)) -> AttributeNames {
+        let mut names = AttributeNames::default();
+        change(&mut names);
+        names
     }
 
     #[test]
-    fn the_defaults_are_accepted_with_and_without_a_sort_key() {
-        assert_eq!(AttributeNames::default().check(None), Ok(()));
-        assert_eq!(AttributeNames::default().check(Some("sk")), Ok(()));
-    }
-
-    #[test]
-    fn two_attributes_cannot_have_the_same_name() {
-        let names = AttributeNames {
-            data: "status".to_owned(),
-            ..AttributeNames::default()
-        };
-        assert_eq!(
-            error_text(&names, None),
-            "the name of the data attribute is `status`: the status attribute has the same name, write another one"
-        );
-        assert_eq!(
-            error_text(&AttributeNames::default(), Some("id")),
-            "the name of the sort key attribute is `id`: the key attribute has the same name, write another one"
-        );
-    }
-
-    #[test]
-    fn an_empty_name_and_one_of_more_than_255_bytes_are_errors() {
-        let empty = AttributeNames {
-            key: String::new(),
-            ..AttributeNames::default()
-        };
-        assert_eq!(
-            error_text(&empty, None),
-            "the name of the key attribute is empty: write at least one character"
-        );
-        let long = AttributeNames {
-            owner: "é".repeat(128),
-            ..AttributeNames::default()
-        };
-        assert!(error_text(&long, None).ends_with("write at most 255 bytes"));
-        let longest = AttributeNames {
-            owner: "o".repeat(255),
-            ..AttributeNames::default()
-        };
-        assert_eq!(longest.check(None), Ok(()));
+    fn names_are_accepted_or_refused_as_their_row_says() {
+        let same = "the status attribute has the same name, write another one";
+        let same = format!("the name of the data attribute is `status`: {same}");
+        let key = "the key attribute has the same name, write another one";
+        let key = format!("the name of the sort key attribute is `id`: {key}");
+        let empty = "the name of the key attribute is empty: write at least one character";
+        for (names, sort_key, refused) in [
+            (AttributeNames::default(), None, ""),
+            (AttributeNames::default(), Some("sk"), ""),
+            (AttributeNames::default(), Some("id"), key.as_str()),
+            (with(|it| it.data = "status".to_owned()), None, &same),
+            (with(|it| it.key = String::new()), None, empty),
+            (
+                with(|it| it.owner = "é".repeat(128)),
+                None,
+                "write at most 255 bytes",
+            ),
+            (with(|it| it.owner = "o".repeat(255)), None, ""),
+        ] {
+            let error = names.check(sort_key).err();
+            let text = error.map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(text.is_empty(), refused.is_empty(), "{text}");
+            assert!(text.ends_with(refused), "{text}");
+        }
     }
 }

@@ -169,17 +169,6 @@ impl TableConfig {
     /// # Errors
     ///
     /// If the client has no region, or if an attribute name is not valid in DynamoDB or is used twice.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
-    /// # let variables = idempotency_core::config::Variables::default();
-    /// use idempotency_dynamodb::{TableConfig, default_client};
-    /// let store = TableConfig::from_variables(&variables)?.store(default_client().await?)?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn store(&self, client: Client) -> Result<DynamoDbStore, ConfigurationError> {
         self.builder().client(client).build()
     }
@@ -229,41 +218,36 @@ fn large(variables: &Variables) -> Result<Settings, ConfigurationError> {
             })?),
         };
     }
-    if let Some(value) = variables.value(LARGE_RESPONSES) {
-        settings.split = match value {
-            "split" => true,
-            "off" => false,
-            _ => {
-                let remedy = "write `split` or `off`";
-                return Err(ConfigurationError::value(LARGE_RESPONSES, value, remedy));
-            }
-        };
-    }
+    let remedy = "write `split` or `off`";
+    settings.split = !chosen(variables, LARGE_RESPONSES, ["split", "off"], remedy)?;
     Ok(settings)
+}
+
+/// Returns true if a variable has the second of two values, and false if it has the first one, which is the default.
+fn chosen(
+    variables: &Variables,
+    name: &str,
+    values: [&str; 2],
+    remedy: &str,
+) -> Result<bool, ConfigurationError> {
+    match variables.value(name) {
+        None => Ok(false),
+        Some(value) if value == values[0] => Ok(false),
+        Some(value) if value == values[1] => Ok(true),
+        Some(value) => Err(ConfigurationError::value(name, value, remedy)),
+    }
 }
 
 /// Returns true if events may be kept in a table that is not encrypted with a key of KMS.
 fn unencrypted_events(variables: &Variables) -> Result<bool, ConfigurationError> {
-    match variables.value(UNENCRYPTED_EVENTS) {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(value) => {
-            let remedy = "write `true` or `false`";
-            Err(ConfigurationError::value(UNENCRYPTED_EVENTS, value, remedy))
-        }
-    }
+    let remedy = "write `true` or `false`";
+    chosen(variables, UNENCRYPTED_EVENTS, ["false", "true"], remedy)
 }
 
 /// Returns true if the client of the SDK is named, and false for the lean one, which is the default.
 fn names_sdk_client(variables: &Variables) -> Result<bool, ConfigurationError> {
-    match variables.value(CLIENT) {
-        None | Some("lean") => Ok(false),
-        Some("sdk") => Ok(true),
-        Some(value) => {
-            let remedy = "write one of `lean`, `sdk`";
-            Err(ConfigurationError::value(CLIENT, value, remedy))
-        }
-    }
+    let remedy = "write one of `lean`, `sdk`";
+    chosen(variables, CLIENT, ["lean", "sdk"], remedy)
 }
 
 /// Returns the value of the partition key for a table with a sort key.
@@ -386,13 +370,6 @@ impl DynamoDbStoreBuilder {
     ///
     /// The usual value is `idempotency#{AWS_LAMBDA_FUNCTION_NAME}`. All records with the same value are in one partition, for
     /// which DynamoDB supports 1000 writes of 1 KB per second.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_dynamodb::DynamoDbStore;
-    /// let builder = DynamoDbStore::builder().composite_key("sk", "idempotency#payments");
-    /// ```
     pub fn composite_key(
         mut self,
         sort_key_attribute: impl Into<String>,
@@ -547,18 +524,8 @@ mod tests {
         assert_eq!(read(&[]), Ok((default, true)));
         let both_off = [(COMPRESS_ABOVE, "off"), (LARGE_RESPONSES, "off")];
         assert_eq!(read(&both_off), Ok((None, false)));
-        assert_eq!(
-            read(&[(COMPRESS_ABOVE, "1000"), (LARGE_RESPONSES, "split")]),
-            Ok((Some(1_000), true))
-        );
-        assert_eq!(
-            read(&[(COMPRESS_ABOVE, "16 KB")]).unwrap_err().to_string(),
-            "IDEMPOTENCY_COMPRESS_ABOVE is `16 KB`: write a number of bytes, such as `16384`, or `off`"
-        );
-        assert_eq!(
-            read(&[(LARGE_RESPONSES, "on")]).unwrap_err().to_string(),
-            "IDEMPOTENCY_LARGE_RESPONSES is `on`: write `split` or `off`"
-        );
+        let set = [(COMPRESS_ABOVE, "1000"), (LARGE_RESPONSES, "split")];
+        assert_eq!(read(&set), Ok((Some(1_000), true)));
     }
 
     #[test]
@@ -567,10 +534,20 @@ mod tests {
         assert_eq!(read(&[]), Ok(false));
         assert_eq!(read(&[(UNENCRYPTED_EVENTS, "false")]), Ok(false));
         assert_eq!(read(&[(UNENCRYPTED_EVENTS, "true")]), Ok(true));
-        assert_eq!(
-            read(&[(UNENCRYPTED_EVENTS, "1")]).unwrap_err().to_string(),
-            "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED is `1`: write `true` or `false`"
-        );
+    }
+
+    #[test]
+    fn another_value_of_a_variable_is_an_error_that_says_which_it_can_have() {
+        let bytes = "write a number of bytes, such as `16384`, or `off`";
+        for (name, value, remedy) in [
+            (COMPRESS_ABOVE, "16 KB", bytes),
+            (LARGE_RESPONSES, "on", "write `split` or `off`"),
+            (UNENCRYPTED_EVENTS, "1", "write `true` or `false`"),
+            (CLIENT, "fast", "write one of `lean`, `sdk`"),
+        ] {
+            let error = TableConfig::check(&variables(&[(name, value)])).unwrap_err();
+            assert_eq!(error.to_string(), format!("{name} is `{value}`: {remedy}"));
+        }
     }
 
     fn client(region: Option<Region>) -> Client {
@@ -585,42 +562,29 @@ mod tests {
             .client(client(Some(Region::from_static("eu-west-1"))))
     }
 
-    fn error_text(builder: DynamoDbStoreBuilder) -> String {
-        builder.build().unwrap_err().to_string()
-    }
-
     #[test]
     fn the_name_of_a_store_contains_its_table() {
-        assert_eq!(
-            builder().build().unwrap().name(),
-            "DynamoDB table `idempotency`"
-        );
+        let store = builder().build().unwrap();
+        assert_eq!(store.name(), "DynamoDB table `idempotency`");
     }
 
     #[test]
-    fn a_missing_table_client_or_region_is_named_with_what_to_set() {
-        assert!(error_text(DynamoDbStore::builder()).contains("set IDEMPOTENCY_TABLE"));
-        assert!(error_text(builder().table("")).contains("set IDEMPOTENCY_TABLE"));
-        assert!(error_text(DynamoDbStore::builder().table("t")).contains("has no client"));
-        assert!(error_text(builder().client(client(None))).contains("set AWS_REGION"));
+    fn what_a_builder_lacks_or_cannot_use_is_named_with_what_to_set() {
         let empty = client(Some(Region::from_static("")));
-        assert!(error_text(builder().client(empty)).contains("AWS_REGION"));
-    }
-
-    #[test]
-    fn a_sort_key_that_is_another_attribute_or_an_empty_partition_is_an_error() {
-        assert!(
-            error_text(builder().composite_key("status", "p"))
-                .contains("sort key attribute is `status`")
-        );
-        assert!(
-            error_text(builder().composite_key("sk", ""))
-                .contains("set IDEMPOTENCY_STATIC_PK_VALUE")
-        );
-        assert!(
-            error_text(builder().composite_key("sk", "p".repeat(2049)))
-                .contains("at most 2048 bytes")
-        );
+        let composite = |key: &str, partition: &str| builder().composite_key(key, partition);
+        for (builder, named) in [
+            (DynamoDbStore::builder(), "set IDEMPOTENCY_TABLE"),
+            (builder().table(""), "set IDEMPOTENCY_TABLE"),
+            (DynamoDbStore::builder().table("t"), "has no client"),
+            (builder().client(client(None)), "set AWS_REGION"),
+            (builder().client(empty), "AWS_REGION"),
+            (composite("status", "p"), "sort key attribute is `status`"),
+            (composite("sk", ""), "set IDEMPOTENCY_STATIC_PK_VALUE"),
+            (composite("sk", &"p".repeat(2049)), "at most 2048 bytes"),
+        ] {
+            let text = builder.build().unwrap_err().to_string();
+            assert!(text.contains(named), "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, Recor
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use crate::config::AttributeNames;
-use crate::large::decompressed_up_to;
+use crate::large::decompressed;
 use crate::request::Value;
 
 mod json;
@@ -26,35 +26,23 @@ pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Va
     }
     let expiration = record.expiration.value();
     let lease = record.in_progress_expiration.value();
+    let expiration = expiration.map(|at| Value::Number(at.get()));
+    let lease = lease.map(|at| Value::Number(at.get()));
+    let validation = text(&record.validation, String::as_str);
+    let operation = text(&record.operation, String::as_str);
+    let event = record.event.as_ref();
+    let event = event.map(|event| Value::Text(event.stored()));
     let attributes = [
-        (
-            Attribute::Expiration,
-            expiration.map(|at| Value::Number(at.get())),
-        ),
-        (
-            Attribute::InProgressExpiration,
-            lease.map(|at| Value::Number(at.get())),
-        ),
+        (Attribute::Expiration, expiration),
+        (Attribute::InProgressExpiration, lease),
         (Attribute::Status, text(&record.status, Status::as_str)),
         (Attribute::Data, text(&record.data, |data| data.as_str())),
-        (
-            Attribute::Validation,
-            text(&record.validation, String::as_str),
-        ),
+        (Attribute::Validation, validation),
         (Attribute::Owner, text(&record.owner, OwnerToken::as_str)),
         (Attribute::Failure, text(&record.failure, String::as_str)),
-        (
-            Attribute::Operation,
-            text(&record.operation, String::as_str),
-        ),
+        (Attribute::Operation, operation),
         (Attribute::Decision, text(&record.decision, String::as_str)),
-        (
-            Attribute::Event,
-            record
-                .event
-                .as_ref()
-                .map(|event| Value::Text(event.stored())),
-        ),
+        (Attribute::Event, event),
         (Attribute::Steps, record.steps.value().map(Value::Steps)),
     ];
     let attributes = attributes.into_iter();
@@ -120,7 +108,7 @@ fn steps(value: Option<AttributeValue>) -> Field<RecordedSteps> {
     let read = |(name, value)| {
         let result = match value {
             AttributeValue::S(text) => Data::new(text),
-            AttributeValue::B(bytes) => decompressed_up_to(bytes.as_ref(), left).ok()?,
+            AttributeValue::B(bytes) => decompressed(bytes.as_ref(), left).ok()?,
             _ => return None,
         };
         left = left.checked_sub(result.as_str().len())?;
@@ -191,94 +179,38 @@ mod tests {
     use idempotency_core::record::StoredEvent;
     use serde_json::json;
 
-    use super::{floor, *};
-    use crate::transport::to_value;
-
-    fn stored(record: &Record) -> serde_json::Value {
-        let names = AttributeNames::default();
-        attributes(record)
-            .map(|(attribute, value)| {
-                let value = match to_value(value) {
-                    AttributeValue::S(text) => json!({ "S": text }),
-                    AttributeValue::N(text) => json!({ "N": text }),
-                    AttributeValue::M(steps) => {
-                        let text = |value: &AttributeValue| json!({ "S": value.as_s().unwrap() });
-                        let steps = steps
-                            .iter()
-                            .map(|(name, value)| (name.clone(), text(value)));
-                        json!({ "M": steps.collect::<serde_json::Map<_, _>>() })
-                    }
-                    other => panic!("{other:?} is never written"),
-                };
-                (names.of(attribute).to_owned(), value)
-            })
-            .collect::<serde_json::Map<_, _>>()
-            .into()
-    }
+    use super::*;
+    use crate::lean::tests::put;
+    use crate::transport::to_item;
 
     fn item(record: &Record) -> Item {
         let names = AttributeNames::default();
-        attributes(record)
-            .map(|(attribute, value)| (names.of(attribute).to_owned(), to_value(value)))
-            .collect()
-    }
-
-    fn claim() -> Record {
-        Record {
-            expiration: Field::Value(EpochSeconds::new(1_700_003_600)),
-            in_progress_expiration: Field::Value(EpochMillis::new(1_700_000_010_500)),
-            status: Field::Value(Status::InProgress),
-            validation: Field::Value("c4ca4238a0b923820dcc509a6f75849b".to_owned()),
-            owner: Field::Value(OwnerToken::from_bytes([7; 16])),
-            operation: Field::Value("shop::charge".to_owned()),
-            ..Record::default()
-        }
+        to_item(attributes(record).map(|(attribute, value)| (names.of(attribute), value)))
     }
 
     fn whole_record() -> Record {
+        let steps = [("reserve".to_owned(), Data::new("[7]"))];
         Record {
+            expiration: Field::Value(EpochSeconds::new(1_700_003_600)),
+            in_progress_expiration: Field::Value(EpochMillis::new(1_700_000_010_500)),
             status: Field::Value(Status::Completed),
             data: Field::Value(Data::new(r#"{"paid":true}"#)),
+            validation: Field::Value("c4ca4238a0b923820dcc509a6f75849b".to_owned()),
+            owner: Field::Value(OwnerToken::from_bytes([7; 16])),
             failure: Field::Value("Timeout".to_owned()),
+            operation: Field::Value("shop::charge".to_owned()),
             decision: Field::Value("{}".to_owned()),
             event: StoredEvent::selected("{\"order_id\": 7}"),
-            steps: Field::Value(
-                [("reserve".to_owned(), Data::new("[7]"))]
-                    .into_iter()
-                    .collect(),
-            ),
-            ..claim()
+            steps: Field::Value(steps.into_iter().collect()),
         }
-    }
-
-    #[test]
-    fn a_claim_with_steps_has_an_empty_map() {
-        let record = Record {
-            steps: Field::Value(RecordedSteps::default()),
-            ..Record::default()
-        };
-        assert_eq!(stored(&record), json!({ "steps": { "M": {} } }));
-    }
-
-    #[test]
-    fn a_claim_has_this_stored_form() {
-        assert_eq!(
-            stored(&claim()),
-            json!({
-                "expiration": { "N": "1700003600" },
-                "in_progress_expiration": { "N": "1700000010500" },
-                "status": { "S": "INPROGRESS" },
-                "validation": { "S": "c4ca4238a0b923820dcc509a6f75849b" },
-                "owner": { "S": "07070707070707070707070707070707" },
-                "operation": { "S": "shop::charge" }
-            })
-        );
     }
 
     #[test]
     fn every_attribute_has_this_stored_form() {
+        let (record, names) = (whole_record(), AttributeNames::default());
+        let item = attributes(&record).map(|(attribute, value)| (names.of(attribute), value));
         assert_eq!(
-            stored(&whole_record()),
+            put(item.collect(), false)["Item"],
             json!({
                 "expiration": { "N": "1700003600" },
                 "in_progress_expiration": { "N": "1700000010500" },
@@ -325,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_record_reads_back_as_it_was_written_without_its_event() {
-        for written in [Record::default(), claim(), whole_record()] {
+        for written in [Record::default(), whole_record()] {
             let read = record(item(&written), &AttributeNames::default());
             let event = None;
             assert_eq!(read, Record { event, ..written });
@@ -338,93 +270,35 @@ mod tests {
             status: "state".to_owned(),
             ..AttributeNames::default()
         };
-        let item = Item::from([
-            (
-                "state".to_owned(),
-                AttributeValue::S("COMPLETED".to_owned()),
-            ),
-            (
-                "status".to_owned(),
-                AttributeValue::S("INPROGRESS".to_owned()),
-            ),
-        ]);
+        let item = [("state", "COMPLETED"), ("status", "INPROGRESS")];
+        let item = item.map(|(name, text)| (name.to_owned(), AttributeValue::S(text.to_owned())));
         let expected = Record {
             status: Field::Value(Status::Completed),
             ..Record::default()
         };
-        assert_eq!(record(item, &names), expected);
+        assert_eq!(record(Item::from(item), &names), expected);
     }
 
     #[test]
     fn attributes_of_a_wrong_type_are_present_but_unreadable() {
-        let wrong = |name: &str, value| {
-            record(
-                Item::from([(name.to_owned(), value)]),
-                &AttributeNames::default(),
-            )
+        let mut item = item(&whole_record());
+        item.remove("event");
+        item.values_mut()
+            .for_each(|value| *value = AttributeValue::Bs(Vec::new()));
+        let expected = Record {
+            expiration: Field::Unreadable,
+            in_progress_expiration: Field::Unreadable,
+            status: Field::Unreadable,
+            data: Field::Unreadable,
+            validation: Field::Unreadable,
+            owner: Field::Unreadable,
+            failure: Field::Unreadable,
+            operation: Field::Unreadable,
+            decision: Field::Unreadable,
+            event: None,
+            steps: Field::Unreadable,
         };
-        let text = || AttributeValue::S("1700000000".to_owned());
-        let number = || AttributeValue::N("1".to_owned());
-        assert_eq!(wrong("expiration", text()).expiration, Field::Unreadable);
-        assert_eq!(
-            wrong("in_progress_expiration", AttributeValue::Null(true)).in_progress_expiration,
-            Field::Unreadable
-        );
-        assert_eq!(wrong("status", number()).status, Field::Unreadable);
-        assert_eq!(
-            wrong("validation", AttributeValue::Null(true)).validation,
-            Field::Unreadable
-        );
-        assert_eq!(wrong("owner", number()).owner, Field::Unreadable);
-        assert_eq!(wrong("failure", number()).failure, Field::Unreadable);
-        assert_eq!(wrong("operation", number()).operation, Field::Unreadable);
-        assert_eq!(wrong("decision", number()).decision, Field::Unreadable);
-        assert_eq!(wrong("steps", text()).steps, Field::Unreadable);
-        assert_eq!(
-            wrong("data", AttributeValue::Ns(vec!["1".to_owned()])).data,
-            Field::Unreadable
-        );
-    }
-
-    #[test]
-    fn a_native_response_reads_as_its_json_text() {
-        let read = |value| {
-            record(
-                Item::from([("data".to_owned(), value)]),
-                &AttributeNames::default(),
-            )
-            .data
-        };
-        let native = AttributeValue::M(HashMap::from([(
-            "n".to_owned(),
-            AttributeValue::N("1.50".to_owned()),
-        )]));
-        assert_eq!(read(native), Field::Value(Data::new(r#"{"n":1.50}"#)));
-        assert_eq!(
-            read(AttributeValue::Null(true)),
-            Field::Value(Data::new("null"))
-        );
-        assert_eq!(
-            read(AttributeValue::Bool(true)),
-            Field::Value(Data::new("true"))
-        );
-        assert_eq!(
-            read(AttributeValue::N("0".to_owned())),
-            Field::Value(Data::new("0"))
-        );
-    }
-
-    #[test]
-    fn fractions_of_a_second_are_cut_off() {
-        let item = Item::from([(
-            "expiration".to_owned(),
-            AttributeValue::N("1700000000.75".to_owned()),
-        )]);
-        let read = record(item, &AttributeNames::default());
-        assert_eq!(
-            read.expiration,
-            Field::Value(EpochSeconds::new(1_700_000_000))
-        );
+        assert_eq!(record(item, &AttributeNames::default()), expected);
     }
 
     #[test]
@@ -437,33 +311,29 @@ mod tests {
     }
 
     #[test]
-    fn decimals_round_down_without_a_float() {
-        assert_eq!(floor("1700000000.999999"), Some(1_700_000_000));
-        assert_eq!(floor("9007199254740993.9"), Some(9_007_199_254_740_993));
-        assert_eq!(floor("-1.5"), Some(-2));
-        assert_eq!(floor("-1.0"), Some(-1));
-        assert_eq!(floor("-0.001"), Some(-1));
-        assert_eq!(floor(".5"), Some(0));
-    }
-
-    #[test]
-    fn exponents_move_the_decimal_point() {
-        assert_eq!(floor("1.7E9"), Some(1_700_000_000));
-        assert_eq!(floor("17e+8"), Some(1_700_000_000));
-        assert_eq!(floor("1999e-3"), Some(1));
-        assert_eq!(floor("1e-130"), Some(0));
-        assert_eq!(floor("-1e-130"), Some(-1));
-        assert_eq!(floor("0e125"), Some(0));
-    }
-
-    #[test]
-    fn numbers_outside_the_range_are_limited_to_it() {
-        assert_eq!(floor("9223372036854775808"), Some(i64::MAX));
-        assert_eq!(floor("-9223372036854775809"), Some(i64::MIN));
-        assert_eq!(floor("9.9E125"), Some(i64::MAX));
-        assert_eq!(floor("-9.9E125"), Some(i64::MIN));
-        assert_eq!(floor("1e2147483647"), Some(i64::MAX));
-        assert_eq!(floor("1e-2147483648"), Some(0));
+    fn decimals_round_down_without_a_float_and_within_the_range() {
+        for (text, expected) in [
+            ("1700000000.999999", 1_700_000_000),
+            ("9007199254740993.9", 9_007_199_254_740_993),
+            ("-1.5", -2),
+            ("-1.0", -1),
+            ("-0.001", -1),
+            (".5", 0),
+            ("1.7E9", 1_700_000_000),
+            ("17e+8", 1_700_000_000),
+            ("1999e-3", 1),
+            ("1e-130", 0),
+            ("-1e-130", -1),
+            ("0e125", 0),
+            ("9223372036854775808", i64::MAX),
+            ("-9223372036854775809", i64::MIN),
+            ("9.9E125", i64::MAX),
+            ("-9.9E125", i64::MIN),
+            ("1e2147483647", i64::MAX),
+            ("1e-2147483648", 0),
+        ] {
+            assert_eq!(floor(text), Some(expected), "{text}");
+        }
     }
 
     #[test]

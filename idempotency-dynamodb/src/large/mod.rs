@@ -147,17 +147,15 @@ pub(crate) fn compressed_event(text: &str) -> Option<Vec<u8>> {
 /// # Errors
 ///
 /// What is wrong with it.
-#[cfg(feature = "zstd")]
 pub(crate) fn decompressed_event(compressed: &[u8]) -> Result<String, &'static str> {
     let longest = idempotency_core::record::StoredEvent::LONGEST_STORED;
-    decompress(compressed, longest).map_err(|_| "it is damaged")
-}
-
-#[cfg(not(feature = "zstd"))]
-pub(crate) fn decompressed_event(_: &[u8]) -> Result<String, &'static str> {
-    Err(
-        "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb",
-    )
+    decompress(compressed, longest).map_err(|_| {
+        if ZSTD_IS_COMPILED_IN {
+            "it is damaged"
+        } else {
+            "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb"
+        }
+    })
 }
 
 // The form of a stored response: chosen before a write, and recognised in an item that was read.
@@ -322,21 +320,12 @@ impl ItemForm {
     }
 }
 
-/// Returns the response of compressed bytes.
+/// Returns the text of compressed bytes: at most so many bytes.
 ///
 /// # Errors
 ///
 /// What is wrong with them.
-pub(crate) fn decompressed(bytes: &[u8]) -> Result<Data, &'static str> {
-    decompressed_up_to(bytes, LARGEST_TEXT)
-}
-
-/// Returns the text of the content of an attribute: at most so many bytes.
-///
-/// # Errors
-///
-/// What is wrong with the content.
-pub(crate) fn decompressed_up_to(bytes: &[u8], at_most: usize) -> Result<Data, &'static str> {
+pub(crate) fn decompressed(bytes: &[u8], at_most: usize) -> Result<Data, &'static str> {
     decompress(bytes, at_most).map(Data::new)
 }
 
@@ -369,7 +358,7 @@ mod tests {
 
     use aws_sdk_dynamodb::primitives::Blob;
     use aws_sdk_dynamodb::types::AttributeValue;
-    use idempotency_core::record::{Data, RecordId};
+    use idempotency_core::record::{Attribute, Data, RecordId};
 
     use super::manifest::PIECE_BYTES;
     use super::*;
@@ -402,6 +391,13 @@ mod tests {
         Form::of(data, settings, &AttributeNames::default(), room, true).unwrap()
     }
 
+    fn split<'a>(form: &'a Form<'a>) -> &'a Stored<'a> {
+        match form {
+            Form::Split(stored) => stored,
+            _ => panic!("it is not split"),
+        }
+    }
+
     /// Returns the name of the form of a response in an item with this room.
     fn kind(data: &Data, compress_above: Option<usize>, split: bool, room: usize) -> &'static str {
         let settings = settings(compress_above, split);
@@ -422,63 +418,45 @@ mod tests {
         ])
     }
 
-    use idempotency_core::record::Attribute;
-
     #[test]
-    fn a_text_that_does_not_become_smaller_is_plain() {
-        // Random text of 20 bits in four bytes becomes smaller; a short text does not, because of the text in `data`.
-        let short = Data::new("x".repeat(COMPRESSED.len()));
-        assert_eq!(kind(&short, Some(0), true, ROOM), "plain");
+    fn a_response_has_the_form_of_its_row() {
         let digits = Data::new(r#"{"id":"9b2c6f0e-2f4e-4d0a-8a5e-0b7f9b1c2d3e","sum":1047}"#);
-        assert_eq!(kind(&digits, Some(0), true, ROOM), "plain");
-    }
-
-    #[test]
-    fn a_text_that_exceeds_the_room_by_one_byte_is_split() {
-        let data = random(300_000);
+        let text = |bytes| Data::new("x".repeat(bytes));
+        let wide = random(300_000);
         let plain = "data".len() + 300_000;
-        assert_eq!(kind(&data, None, true, plain), "plain");
-        assert_eq!(kind(&data, None, true, plain - 1), "split");
-        assert_eq!(kind(&data, None, false, plain - 1), "plain");
-        let no_ids = Form::of(
-            &data,
-            settings(None, true),
-            &AttributeNames::default(),
-            0,
-            false,
-        );
-        assert!(
-            matches!(no_ids, Some(Form::Plain)),
-            "the ids of its pieces would be too long"
-        );
-    }
-
-    #[test]
-    fn a_text_longer_than_lambdas_limit_has_no_form() {
-        let largest = Data::new("x".repeat(LARGEST_TEXT));
-        let longer = Data::new("x".repeat(LARGEST_TEXT + 1));
-        for compress_above in [None, Some(16_384)] {
-            assert_ne!(kind(&largest, compress_above, true, ROOM), "too long");
-            assert_eq!(kind(&longer, compress_above, true, ROOM), "too long");
+        let (largest, longer) = (text(LARGEST_TEXT), text(LARGEST_TEXT + 1));
+        for (data, compress_above, split, room, expected) in [
+            // It does not become smaller: a short text does not, because of the text in `data`.
+            (&text(COMPRESSED.len()), Some(0), true, ROOM, "plain"),
+            (&digits, Some(0), true, ROOM, "plain"),
+            // It is split if it exceeds the room by one byte.
+            (&wide, None, true, plain, "plain"),
+            (&wide, None, true, plain - 1, "split"),
+            (&wide, None, false, plain - 1, "plain"),
+            // Lambda's limit.
+            (&largest, None, true, ROOM, "split"),
+            (&longer, None, true, ROOM, "too long"),
+            (&longer, Some(16_384), true, ROOM, "too long"),
+            // As before: the item is too large, which the store finds out.
+            (&longer, None, false, ROOM, "plain"),
+        ] {
+            let form = kind(data, compress_above, split, room);
+            assert_eq!(form, expected, "{compress_above:?} {split} {room}");
         }
-        // As before: the item is too large, which the store finds out.
-        assert_eq!(kind(&longer, None, false, ROOM), "plain");
+        assert_ne!(kind(&largest, Some(16_384), true, ROOM), "too long");
+        // The ids of its pieces would be too long.
+        let (set, names) = (settings(None, true), AttributeNames::default());
+        let no_ids = Form::of(&wide, set, &names, 0, false);
+        assert!(matches!(no_ids, Some(Form::Plain)));
     }
 
     #[test]
     fn a_split_response_reads_back_with_a_last_piece_of_any_length() {
-        for bytes in [
-            PIECE_BYTES - 1,
-            PIECE_BYTES,
-            PIECE_BYTES + 1,
-            2 * PIECE_BYTES,
-            LARGEST_TEXT,
-        ] {
+        let last = [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1];
+        for bytes in last.into_iter().chain([2 * PIECE_BYTES, LARGEST_TEXT]) {
             let data = Data::new("x".repeat(bytes));
             let form = form(&data, settings(None, true), 1_000);
-            let Form::Split(stored) = &form else {
-                panic!("it is split");
-            };
+            let stored = split(&form);
             let lengths: Vec<_> = stored.pieces().map(<[u8]>::len).collect();
             assert_eq!(lengths.len(), bytes.div_ceil(PIECE_BYTES));
             assert_eq!(lengths.len(), stored.manifest.pieces());
@@ -495,10 +473,8 @@ mod tests {
             assert!(read.response(all.clone()) == Ok(data));
             let mut damaged = all.clone();
             damaged[bytes / 2] ^= 1;
-            assert_eq!(
-                read.response(damaged).unwrap_err(),
-                "a piece of its response is damaged"
-            );
+            let damaged = read.response(damaged).unwrap_err();
+            assert_eq!(damaged, "a piece of its response is damaged");
             assert!(read.response(all[1..].to_vec()).is_err());
         }
     }
@@ -507,9 +483,7 @@ mod tests {
     fn a_split_response_has_this_stored_form() {
         let data = Data::new("x".repeat(PIECE_BYTES + 1));
         let form = form(&data, settings(None, true), 1_000);
-        let Form::Split(stored) = &form else {
-            panic!("it is split");
-        };
+        let stored = split(&form);
         assert_eq!(
             form.further().unwrap().1,
             Value::Text(
@@ -571,10 +545,8 @@ mod tests {
                 HashMap::from([("data".to_owned(), text(data)), (name.to_owned(), value)]);
             let taken = ItemForm::of(&mut item, &AttributeNames::default());
             assert!(matches!(taken, ItemForm::Damaged(_)), "{data}, {name}");
-            assert!(
-                !item.contains_key("data"),
-                "it is never taken for a response"
-            );
+            // It is never taken for a response.
+            assert!(!item.contains_key("data"), "{data}, {name}");
         }
     }
 
@@ -585,10 +557,8 @@ mod tests {
             ("data_zstd".to_owned(), AttributeValue::B(Blob::new([1]))),
             ("data_pieces".to_owned(), AttributeValue::S("{}".to_owned())),
         ]);
-        assert!(matches!(
-            ItemForm::of(&mut item, &AttributeNames::default()),
-            ItemForm::Plain
-        ));
+        let form = ItemForm::of(&mut item, &AttributeNames::default());
+        assert!(matches!(form, ItemForm::Plain));
         assert_eq!(item["data"], AttributeValue::S("42".to_owned()));
     }
 
@@ -616,13 +586,12 @@ mod tests {
                 let form = form(&data, settings(Some(16_384), true), ROOM);
                 let mut item = text_of(&form, "data_zstd");
                 assert_eq!(item["data"], AttributeValue::S(COMPRESSED.to_owned()));
-                let ItemForm::Compressed(bytes) =
-                    ItemForm::of(&mut item, &AttributeNames::default())
-                else {
+                let form = ItemForm::of(&mut item, &AttributeNames::default());
+                let ItemForm::Compressed(bytes) = form else {
                     panic!("it is compressed");
                 };
                 assert!(item.is_empty());
-                assert!(decompressed(&bytes) == Ok(data.clone()));
+                assert!(decompressed(&bytes, LARGEST_TEXT) == Ok(data.clone()));
             }
         }
 
@@ -640,7 +609,11 @@ mod tests {
             let golden = [
                 40, 181, 47, 253, 96, 147, 0, 93, 0, 0, 32, 91, 48, 44, 93, 1, 0, 140, 169, 110, 8,
             ];
-            assert_eq!(decompressed(&golden), Ok(data.clone()), "{bytes:?}");
+            assert_eq!(
+                decompressed(&golden, LARGEST_TEXT),
+                Ok(data.clone()),
+                "{bytes:?}"
+            );
             assert_eq!(
                 form.apply((Attribute::Data, Value::Text("x"))).1,
                 Value::Text(
@@ -667,9 +640,7 @@ mod tests {
         fn a_compressed_response_is_split_too() {
             let data = random(2_000_000);
             let form = form(&data, settings(Some(16_384), true), ROOM);
-            let Form::Split(stored) = &form else {
-                panic!("it is split");
-            };
+            let stored = split(&form);
             assert!(stored.manifest.bytes() < 2_000_000);
             let all: Vec<u8> = stored.pieces().flatten().copied().collect();
             assert!(stored.manifest.response(all) == Ok(data));
@@ -690,16 +661,20 @@ mod tests {
                 ("bytes that are no text", frame(&[0xff; 100]), "not UTF-8"),
             ] {
                 let text = format!("its compressed response is {error}");
-                assert_eq!(decompressed(&bytes).unwrap_err(), text, "{name}");
+                assert_eq!(
+                    decompressed(&bytes, LARGEST_TEXT).unwrap_err(),
+                    text,
+                    "{name}"
+                );
             }
             // A bomb: a few hundred bytes that would become more than any response.
             let bomb = frame(&vec![b' '; LARGEST_TEXT + 1]);
             assert!(bomb.len() < 1_000);
             assert_eq!(
-                decompressed(&bomb).unwrap_err(),
+                decompressed(&bomb, LARGEST_TEXT).unwrap_err(),
                 "its compressed response is longer than any response can be"
             );
-            let largest = decompressed(&frame(&vec![b' '; LARGEST_TEXT])).unwrap();
+            let largest = decompressed(&frame(&vec![b' '; LARGEST_TEXT]), LARGEST_TEXT).unwrap();
             assert_eq!(largest.as_str().len(), LARGEST_TEXT);
         }
     }
@@ -720,9 +695,7 @@ mod tests {
             assert!(matches!(form(&large, settings, ROOM), Form::Plain));
             let larger = Data::new("x".repeat(500_000));
             let form = form(&larger, settings, ROOM);
-            let Form::Split(stored) = &form else {
-                panic!("it does not fit one item");
-            };
+            let stored = split(&form);
             let all: Vec<u8> = stored.pieces().flatten().copied().collect();
             assert!(stored.manifest.response(all) == Ok(larger.clone()));
         }
@@ -741,7 +714,7 @@ mod tests {
         fn a_compressed_response_is_refused_with_the_name_of_the_feature() {
             let refused = "its response is compressed, and this program was built without the feature `zstd` of \
                        idempotency-dynamodb: enable the feature";
-            assert_eq!(decompressed(&[40, 181, 47, 253]).unwrap_err(), refused);
+            assert_eq!(decompressed(&[40, 181, 47, 253], 9).unwrap_err(), refused);
             let bytes = b"[0]".to_vec();
             let stored = Manifest::of(&bytes, Encoding::Zstd, 3);
             assert_eq!(stored.response(bytes).unwrap_err(), refused);

@@ -86,9 +86,7 @@ impl Shapes {
     ) -> Expressions<'a> {
         let mut draft = Draft::new();
         draft.update(set, further, remove);
-        draft.shape.update = draft.shape.tokens.len();
-        draft.condition(condition, false);
-        self.expressions(draft, "", names)
+        self.expressions(draft, condition, "", names)
     }
 
     /// Returns the expressions of an update that sets the result of one step. The name of the step is no part of the shape.
@@ -103,17 +101,19 @@ impl Shapes {
         let value = draft.value(result);
         let (steps, equals) = (Token::Name(Attribute::Steps), Token::Equals);
         draft.push(&[Token::Set, steps, Token::Step, equals, value]);
-        draft.shape.update = draft.shape.tokens.len();
-        draft.condition(condition, false);
-        self.expressions(draft, step, names)
+        self.expressions(draft, condition, step, names)
     }
 
+    /// Ends a draft of an update with the condition.
     fn expressions<'a>(
         &self,
-        draft: Draft<'a>,
+        mut draft: Draft<'a>,
+        condition: &'a Condition,
         step: &'a str,
         names: &AttributeNames,
     ) -> Expressions<'a> {
+        draft.shape.update = draft.shape.tokens.len();
+        draft.condition(condition, false);
         Expressions {
             rendered: self.rendered(draft.shape, names),
             step,
@@ -417,19 +417,12 @@ mod tests {
     use idempotency_core::protocol::condition::{claimable, held_by};
     use idempotency_core::protocol::policy::OnTimeout;
     use idempotency_core::record::{Data, Field, OwnerToken, Record, Status};
-    use idempotency_core::store::Change;
     use idempotency_core::time::{EpochMillis, EpochSeconds};
 
     use proptest::prelude::*;
 
     use super::*;
     use crate::item;
-
-    /// Returns the values, after the checks of [`declared`] and that no parentheses are doubled.
-    fn checked<'a>(expressions: &Expressions<'a>) -> Vec<(String, Value<'a>)> {
-        assert!(!expressions.condition().contains("(("));
-        declared(expressions)
-    }
 
     /// Returns true if a pair of parentheses contains only another pair.
     fn has_redundant_parentheses(text: &str) -> bool {
@@ -445,113 +438,86 @@ mod tests {
         pairs.iter().copied().any(inside)
     }
 
-    /// Returns the values, after a check that exactly the used placeholders are declared and that no two have the same name.
+    /// Returns the values, after a check that exactly the used placeholders are declared, that no two have the same name, and that no
+    /// parentheses are doubled.
     fn declared<'a>(expressions: &Expressions<'a>) -> Vec<(String, Value<'a>)> {
-        let texts = [
-            expressions.update().unwrap_or_default(),
-            expressions.condition(),
-        ];
-        let tokens: BTreeSet<&str> = texts
-            .iter()
-            .flat_map(|text| {
-                text.split(|c: char| !(c.is_ascii_alphanumeric() || "#:_".contains(c)))
-            })
-            .filter(|token| token.starts_with(['#', ':']))
-            .collect();
+        let condition = expressions.condition();
+        let texts = [expressions.update().unwrap_or_default(), condition];
+        let other = |letter: char| !(letter.is_ascii_alphanumeric() || "#:_".contains(letter));
+        let tokens = texts.iter().flat_map(|text| text.split(other));
+        let used: BTreeSet<&str> = tokens.filter(|it| it.starts_with(['#', ':'])).collect();
         let names: Vec<_> = expressions.names().collect();
-        let placeholders = names.iter().map(|(placeholder, _)| *placeholder);
-        let values = expressions.values();
-        let declared: Vec<_> = placeholders
-            .chain(values.map(|(placeholder, _)| placeholder))
-            .collect();
-        assert_eq!(tokens, declared.iter().copied().collect(), "in {texts:?}");
-        assert_eq!(tokens.len(), declared.len(), "in {declared:?}");
+        let values: Vec<_> = expressions.values().collect();
+        let of_names = names.iter().map(|(placeholder, _)| *placeholder);
+        let of_values = values.iter().map(|(placeholder, _)| *placeholder);
+        let declared: Vec<_> = of_names.chain(of_values).collect();
+        assert_eq!(used, declared.iter().copied().collect(), "in {texts:?}");
+        assert_eq!(used.len(), declared.len(), "in {declared:?}");
         let distinct: BTreeSet<_> = names.iter().map(|(_, name)| name).collect();
         assert_eq!(distinct.len(), names.len());
-        assert!(
-            !has_redundant_parentheses(expressions.condition()),
-            "{texts:?}"
-        );
-        let values = expressions.values();
+        assert!(!has_redundant_parentheses(condition), "{texts:?}");
+        let values = values.into_iter();
         values
-            .map(|(placeholder, value)| (placeholder.to_owned(), value))
+            .map(|(name, value)| (name.to_owned(), value))
             .collect()
     }
 
-    /// Returns the condition with the names of the attributes in place of their placeholders.
+    /// Returns a text with the names of the attributes in place of their placeholders.
     fn named(expressions: &Expressions<'_>, text: &str) -> String {
-        expressions
-            .names()
-            .fold(text.to_owned(), |text, (placeholder, name)| {
-                text.replace(placeholder, name)
-            })
+        let names = expressions.names();
+        names.fold(text.to_owned(), |text, (placeholder, name)| {
+            text.replace(placeholder, name)
+        })
     }
 
     fn of(condition: &Condition) -> Expressions<'_> {
         Shapes::default().condition(&AttributeNames::default(), condition)
     }
 
-    /// Returns a condition with the names of the attributes in place of their placeholders.
-    fn rendered(condition: &Condition) -> String {
-        let expressions = of(condition);
-        checked(&expressions);
-        assert_eq!(expressions.update(), None);
-        named(&expressions, expressions.condition())
+    fn fence() -> Condition {
+        held_by(&OwnerToken::from_bytes([7; 16]))
     }
 
     #[test]
-    fn a_claim_under_rerun_renders_the_condition_of_the_protocol() {
-        let condition = claimable(EpochMillis::new(1_700_000_000_999), OnTimeout::Rerun);
-        let expressions = of(&condition);
-        assert_eq!(
-            expressions.condition(),
-            "attribute_not_exists(#a) \
-             OR (#b < :a AND (#c <> :b OR attribute_not_exists(#d) OR #d < :c)) \
-             OR (#c = :b AND #d < :c)"
-        );
-        assert_eq!(
-            rendered(&condition),
-            "attribute_not_exists(id) \
+    fn a_condition_is_rendered_as_the_text_of_its_row() {
+        use Condition::{All, Any, Below, Differs, Equals, Exists, NoRecord};
+        let claimed = |policy| claimable(EpochMillis::new(1_700_000_000_999), policy);
+        let millis = || Operand::Millis(EpochMillis::new(1));
+        let text = Operand::Text("1".to_owned());
+        let [owner, data] = [Attribute::Owner, Attribute::Data].map(Exists);
+        let nested = Any(vec![NoRecord, All(vec![Any(vec![owner, data])])]);
+        let always = "attribute_exists(id) OR attribute_not_exists(id)";
+        let never = "attribute_exists(id) AND attribute_not_exists(id)";
+        let rerun = "attribute_not_exists(id) \
              OR (expiration < :a AND (status <> :b OR attribute_not_exists(in_progress_expiration) \
              OR in_progress_expiration < :c)) \
-             OR (status = :b AND in_progress_expiration < :c)"
-        );
-        assert_eq!(
-            checked(&expressions),
-            [
-                (":a".to_owned(), Value::Number(1_700_000_000)),
-                (":b".to_owned(), Value::Text("INPROGRESS")),
-                (":c".to_owned(), Value::Number(1_700_000_000_999)),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_claim_under_hold_renders_the_condition_of_the_protocol() {
-        assert_eq!(
-            rendered(&claimable(
-                EpochMillis::new(1_700_000_000_999),
-                OnTimeout::Hold
-            )),
-            "attribute_not_exists(id) OR (expiration < :a AND status <> :b) \
-             OR (status = :b AND attribute_exists(failure))"
-        );
-    }
-
-    #[test]
-    fn the_fence_of_an_owner_compares_token_and_status() {
-        let condition = held_by(&OwnerToken::from_bytes([7; 16]));
-        assert_eq!(rendered(&condition), "owner = :a AND status = :b");
-        assert_eq!(
-            checked(&of(&condition)),
-            [
-                (
-                    ":a".to_owned(),
-                    Value::Text("07070707070707070707070707070707")
-                ),
-                (":b".to_owned(), Value::Text("INPROGRESS")),
-            ]
-        );
+             OR (status = :b AND in_progress_expiration < :c)";
+        let hold = "attribute_not_exists(id) OR (expiration < :a AND status <> :b) \
+             OR (status = :b AND attribute_exists(failure))";
+        let parentheses =
+            "attribute_not_exists(id) OR (attribute_exists(owner) OR attribute_exists(data))";
+        for (condition, expected) in [
+            (claimed(OnTimeout::Rerun), rerun),
+            (claimed(OnTimeout::Hold), hold),
+            (fence(), "owner = :a AND status = :b"),
+            // Lists of one add no parentheses.
+            (All(vec![Any(vec![NoRecord])]), "attribute_not_exists(id)"),
+            (nested, parentheses),
+            // As in the memory store.
+            (All(Vec::new()), always),
+            (Any(Vec::new()), never),
+            // Seconds are never compared with milliseconds, or a time with a text.
+            (Below(Attribute::Expiration, millis()), never),
+            (Differs(Attribute::Expiration, millis()), always),
+            (Equals(Attribute::Status, millis()), never),
+            (Equals(Attribute::Expiration, text), never),
+        ] {
+            let expressions = of(&condition);
+            declared(&expressions);
+            assert_eq!(expressions.update(), None);
+            let rendered = named(&expressions, expressions.condition());
+            assert_eq!(rendered, expected, "{condition:?}");
+        }
     }
 
     #[test]
@@ -572,153 +538,64 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_one_add_no_parentheses() {
-        let one = Condition::All(vec![Condition::Any(vec![Condition::NoRecord])]);
-        assert_eq!(rendered(&one), "attribute_not_exists(id)");
-        let nested = Condition::Any(vec![
-            Condition::NoRecord,
-            Condition::All(vec![Condition::Any(vec![
-                Condition::Exists(Attribute::Owner),
-                Condition::Exists(Attribute::Data),
-            ])]),
-        ]);
-        assert_eq!(
-            rendered(&nested),
-            "attribute_not_exists(id) OR (attribute_exists(owner) OR attribute_exists(data))"
-        );
-    }
-
-    #[test]
-    fn empty_lists_hold_as_in_the_memory_store() {
-        let always = "attribute_exists(id) OR attribute_not_exists(id)";
-        let never = "attribute_exists(id) AND attribute_not_exists(id)";
-        assert_eq!(rendered(&Condition::All(Vec::new())), always);
-        assert_eq!(rendered(&Condition::Any(Vec::new())), never);
-    }
-
-    #[test]
-    fn seconds_are_never_compared_with_milliseconds() {
-        let millis = || Operand::Millis(EpochMillis::new(1));
-        let never = "attribute_exists(id) AND attribute_not_exists(id)";
-        let always = "attribute_exists(id) OR attribute_not_exists(id)";
-        assert_eq!(
-            rendered(&Condition::Below(Attribute::Expiration, millis())),
-            never
-        );
-        assert_eq!(
-            rendered(&Condition::Differs(Attribute::Expiration, millis())),
-            always
-        );
-        assert_eq!(
-            rendered(&Condition::Equals(Attribute::Status, millis())),
-            never
-        );
-        let text = Operand::Text("1".to_owned());
-        assert_eq!(
-            rendered(&Condition::Equals(Attribute::Expiration, text)),
-            never
-        );
-    }
-
-    /// Returns the update and the condition with the names of the attributes in place of their placeholders.
-    fn update(change: &Change, condition: &Condition) -> (Option<String>, String) {
-        let names = AttributeNames::default();
-        let set: Vec<_> = item::attributes(&change.set).collect();
-        let expressions = Shapes::default().update(&names, &set, None, &change.remove, condition);
-        checked(&expressions);
-        let update = expressions.update();
-        let update = update.map(|update| named(&expressions, update));
-        (update, named(&expressions, expressions.condition()))
-    }
-
-    #[test]
-    fn a_completion_sets_its_attributes_and_its_condition_has_its_own_placeholders() {
-        let change = Change {
-            set: Record {
-                expiration: Field::Value(EpochSeconds::new(5)),
-                status: Field::Value(Status::Completed),
-                data: Field::Value(Data::new("1")),
-                validation: Field::Unreadable,
-                ..Record::default()
-            },
-            remove: Vec::new(),
+    fn an_update_is_rendered_as_the_text_of_its_row() {
+        let completion = Record {
+            expiration: Field::Value(EpochSeconds::new(5)),
+            status: Field::Value(Status::Completed),
+            data: Field::Value(Data::new("1")),
+            validation: Field::Unreadable,
+            ..Record::default()
         };
-        let (update, condition) = update(&change, &held_by(&OwnerToken::from_bytes([7; 16])));
-        assert_eq!(
-            update.as_deref(),
-            Some("SET expiration = :a, status = :b, data = :c")
-        );
-        assert_eq!(condition, "owner = :d AND status = :e");
-    }
-
-    #[test]
-    fn an_attribute_that_is_set_and_removed_is_removed_once() {
-        let change = Change {
-            set: Record {
-                failure: Field::Value("Timeout".to_owned()),
-                owner: Field::Value(OwnerToken::from_bytes([7; 16])),
-                ..Record::default()
-            },
-            remove: vec![Attribute::Owner, Attribute::Data, Attribute::Owner],
+        let failure = Record {
+            failure: Field::Value("Timeout".to_owned()),
+            owner: Field::Value(OwnerToken::from_bytes([7; 16])),
+            ..Record::default()
         };
-        let (update, _) = update(&change, &Condition::NoRecord);
-        assert_eq!(
-            update.as_deref(),
-            Some("SET failure = :a REMOVE owner, data")
-        );
+        let twice = vec![Attribute::Owner, Attribute::Data, Attribute::Owner];
+        let completes = "SET expiration = :a, status = :b, data = :c";
+        let fails = "SET failure = :a REMOVE owner, data";
+        for (set, remove, update, condition) in [
+            // The condition has its own placeholders.
+            (completion, vec![], completes, "owner = :d AND status = :e"),
+            // An attribute that is set and removed is removed once.
+            (failure, twice, fails, "owner = :b AND status = :c"),
+            (Record::default(), vec![], "", "owner = :a AND status = :b"),
+        ] {
+            let (shapes, change) = (Shapes::default(), (set, remove, fence()));
+            let expressions = of_change(&shapes, &change);
+            declared(&expressions);
+            let rendered = expressions.update().map(|text| named(&expressions, text));
+            assert_eq!(rendered.unwrap_or_default(), update);
+            assert_eq!(named(&expressions, expressions.condition()), condition);
+        }
     }
 
     #[test]
     fn a_step_is_set_in_the_map_and_its_name_is_no_part_of_the_shape() {
         let (shapes, names) = (Shapes::default(), AttributeNames::default());
-        let fence = held_by(&OwnerToken::from_bytes([7; 16]));
+        let fence = fence();
         for name in ["reserve", "a.b", "#a"] {
             let step = shapes.step(&names, name, Value::Text("7"), &fence);
             assert_eq!(step.update(), Some("SET #a.#b = :a"));
             assert_eq!(step.condition(), "#c = :b AND #d = :c");
             let named: Vec<_> = step.names().collect();
-            let expected = [
-                ("#a", "steps"),
-                ("#b", name),
-                ("#c", "owner"),
-                ("#d", "status"),
-            ];
+            let names = ["steps", name, "owner", "status"];
+            let expected: Vec<_> = ["#a", "#b", "#c", "#d"].into_iter().zip(names).collect();
             assert_eq!(named, expected);
             let values = declared(&step);
             assert_eq!(values[0], (":a".to_owned(), Value::Text("7")));
         }
-        assert_eq!(
-            shapes
-                .kept
-                .iter()
-                .filter(|kept| kept.get().is_some())
-                .count(),
-            1
-        );
+        let kept = shapes.kept.iter().filter(|kept| kept.get().is_some());
+        assert_eq!(kept.count(), 1);
     }
 
-    #[test]
-    fn an_empty_change_has_no_expression() {
-        assert_eq!(update(&Change::default(), &Condition::NoRecord).0, None);
-    }
-
-    /// What a request contains of its expressions.
-    type Rendering<'a> = (
-        Option<String>,
-        String,
-        Vec<(String, String)>,
-        Vec<(String, Value<'a>)>,
-    );
-
-    fn rendering<'a>(expressions: &Expressions<'a>) -> Rendering<'a> {
-        (
-            expressions.update().map(str::to_owned),
-            expressions.condition().to_owned(),
-            expressions
-                .names()
-                .map(|(placeholder, name)| (placeholder.to_owned(), name.to_owned()))
-                .collect(),
-            declared(expressions),
+    /// Returns what a request contains of its expressions.
+    fn rendering(expressions: &Expressions<'_>) -> String {
+        let names: Vec<_> = expressions.names().collect();
+        let (update, condition) = (expressions.update(), expressions.condition());
+        format!(
+            "{update:?} {condition} {names:?} {:?}",
+            declared(expressions)
         )
     }
 
@@ -739,26 +616,7 @@ mod tests {
         let first = shapes.condition(&names, &first);
         let second = shapes.condition(&names, &second);
         assert!(Arc::ptr_eq(&first.rendered, &second.rendered));
-        assert_ne!(checked(&first), checked(&second));
-    }
-
-    #[test]
-    fn shapes_that_are_not_kept_are_rendered_too() {
-        let shapes = Shapes::default();
-        let conditions: Vec<_> = (1..=2 * MAX_SHAPES)
-            .map(|count| {
-                let owner = |n| Condition::Equals(Attribute::Owner, Operand::Text(format!("{n}")));
-                Condition::Any((0..count).map(owner).collect())
-            })
-            .collect();
-        let names = AttributeNames::default();
-        for _ in 0..2 {
-            for condition in &conditions {
-                let kept = shapes.condition(&names, condition);
-                assert_eq!(rendering(&kept), rendering(&of(condition)));
-            }
-        }
-        assert!(shapes.kept.iter().all(|place| place.get().is_some()));
+        assert_ne!(declared(&first), declared(&second));
     }
 
     #[test]
@@ -791,17 +649,18 @@ mod tests {
     }
 
     fn attribute() -> impl Strategy<Value = Attribute> {
+        use Attribute::*;
         prop::sample::select(vec![
-            Attribute::Expiration,
-            Attribute::InProgressExpiration,
-            Attribute::Status,
-            Attribute::Data,
-            Attribute::Validation,
-            Attribute::Owner,
-            Attribute::Failure,
-            Attribute::Operation,
-            Attribute::Decision,
-            Attribute::Steps,
+            Expiration,
+            InProgressExpiration,
+            Status,
+            Data,
+            Validation,
+            Owner,
+            Failure,
+            Operation,
+            Decision,
+            Steps,
         ])
     }
 

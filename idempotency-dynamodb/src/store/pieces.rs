@@ -17,7 +17,7 @@ use idempotency_core::time::EpochSeconds;
 
 use super::DynamoDbStore;
 use crate::item::{self, Item};
-use crate::large::{ItemForm, Manifest, Stored, decompressed, record_of_piece};
+use crate::large::{ItemForm, LARGEST_TEXT, Manifest, Stored, decompressed, record_of_piece};
 use crate::request::{GET, Request, Value};
 use crate::sends::{PIECES_AT_A_TIME, Sends};
 
@@ -188,7 +188,9 @@ impl DynamoDbStore {
         let mut record = item::record(item, &self.names);
         let response = match taken {
             ItemForm::Plain => return Ok((record, None)),
-            ItemForm::Compressed(bytes) => decompressed(&bytes).map_err(str::to_owned),
+            ItemForm::Compressed(bytes) => {
+                decompressed(&bytes, LARGEST_TEXT).map_err(str::to_owned)
+            }
             // Boxed, so that the future of every other request stays small.
             ItemForm::Split(manifest) => Box::pin(self.read_pieces(id, &manifest, log))
                 .await?

@@ -1,6 +1,7 @@
 //! Credentials: kept as the SDK keeps them, loaded again before they expire, and never shown.
 
-use super::{Kind, Recorder};
+use super::Kind;
+use super::script::Wire;
 use aws_config::SdkConfig;
 use aws_credential_types::credential_fn::provide_credentials_fn;
 use aws_credential_types::provider::error::CredentialsError;
@@ -17,7 +18,7 @@ fn unused() -> Credentials {
 }
 
 /// Returns a configuration whose credentials are named by their number, and the count of them.
-fn numbered(recorder: &Recorder, valid_for: Duration) -> (SdkConfig, Arc<AtomicUsize>) {
+fn numbered(wire: &Wire, valid_for: Duration) -> (SdkConfig, Arc<AtomicUsize>) {
     let loads = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&loads);
     let provider = provide_credentials_fn(move || {
@@ -37,78 +38,60 @@ fn numbered(recorder: &Recorder, valid_for: Duration) -> (SdkConfig, Arc<AtomicU
             ))
         }
     });
-    let config = recorder.config(unused());
+    let config = wire.config(unused());
     let config = config.credentials_provider(SharedCredentialsProvider::new(provider));
     (config.build(), loads)
 }
 
 /// Returns the access keys of these requests.
-fn keys(recorder: &Recorder) -> Vec<String> {
-    let sent = recorder.take();
+fn keys(wire: &Wire) -> Vec<String> {
+    let sent = wire.take();
     let key = |credential: &str| credential.split('/').next().unwrap().to_owned();
     sent.iter().map(|sent| key(sent.credential())).collect()
 }
 
 #[tokio::test]
-async fn credentials_are_loaded_once_and_kept() {
+async fn credentials_are_loaded_once_and_kept_until_they_are_about_to_expire() {
     for kind in Kind::ALL {
-        let recorder = Recorder::default();
-        let (config, loads) = numbered(&recorder, Duration::from_secs(3_600));
-        let store = kind.store(&config, "payments").build().unwrap();
-        for _ in 0..3 {
-            store.warm_up().await.unwrap();
+        for (seconds, expected) in [(3_600, ["key0"; 3]), (4, ["key0", "key1", "key2"])] {
+            let wire = Wire::default();
+            let (config, _) = numbered(&wire, Duration::from_secs(seconds));
+            let store = kind.store(&config);
+            for _ in 0..3 {
+                store.warm_up().await.unwrap();
+            }
+            assert_eq!(keys(&wire), expected, "{kind:?}");
         }
-        assert_eq!(keys(&recorder), ["key0"; 3]);
-        assert_eq!(loads.load(Ordering::Relaxed), 1);
     }
 }
 
 #[tokio::test]
 async fn requests_that_begin_together_load_credentials_once() {
-    let recorder = Recorder::default();
-    let (config, loads) = numbered(&recorder, Duration::from_secs(3_600));
-    let store = Arc::new(Kind::Lean.store(&config, "payments").build().unwrap());
-    let requests: Vec<_> = (0..8)
-        .map(|_| {
-            let store = Arc::clone(&store);
-            tokio::spawn(async move { store.warm_up().await.unwrap() })
-        })
-        .collect();
-    for request in requests {
-        request.await.unwrap();
+    let wire = Wire::default();
+    let (config, loads) = numbered(&wire, Duration::from_secs(3_600));
+    let store = Arc::new(Kind::Lean.store(&config));
+    let mut requests = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let store = Arc::clone(&store);
+        requests.spawn(async move { store.warm_up().await.unwrap() });
     }
-    assert_eq!(keys(&recorder), ["key0"; 8]);
+    requests.join_all().await;
+    assert_eq!(keys(&wire), ["key0"; 8]);
     assert_eq!(loads.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
-async fn credentials_that_are_about_to_expire_are_loaded_again() {
-    for kind in Kind::ALL {
-        let recorder = Recorder::default();
-        let (config, _) = numbered(&recorder, Duration::from_secs(4));
-        let store = kind.store(&config, "payments").build().unwrap();
-        for _ in 0..3 {
-            store.warm_up().await.unwrap();
-        }
-        assert_eq!(keys(&recorder), ["key0", "key1", "key2"]);
-    }
-}
-
-#[tokio::test]
 async fn a_cache_of_the_user_counts() {
-    let recorder = Recorder::default();
-    let (config, _) = numbered(&recorder, Duration::from_secs(3_600));
+    let wire = Wire::default();
+    let (config, _) = numbered(&wire, Duration::from_secs(3_600));
     let config = config
         .into_builder()
         .identity_cache(IdentityCache::no_cache());
-    let store = Kind::Lean
-        .store(&config.build(), "payments")
-        .build()
-        .unwrap();
+    let store = Kind::Lean.store(&config.build());
     for _ in 0..3 {
         store.warm_up().await.unwrap();
     }
-    let keys: BTreeSet<_> = keys(&recorder).into_iter().collect();
+    let keys: BTreeSet<_> = keys(&wire).into_iter().collect();
     assert_eq!(keys.len(), 3);
 }
 
@@ -116,16 +99,16 @@ async fn a_cache_of_the_user_counts() {
 async fn credentials_that_cannot_be_loaded_are_the_same_error() {
     let mut texts = Vec::new();
     for kind in Kind::ALL {
-        let recorder = Recorder::default();
+        let wire = Wire::default();
         let failing = provide_credentials_fn(|| async {
             Err::<Credentials, _>(CredentialsError::not_loaded("the role was deleted"))
         });
-        let config = recorder.config(unused());
+        let config = wire.config(unused());
         let config = config.credentials_provider(SharedCredentialsProvider::new(failing));
-        let store = kind.store(&config.build(), "payments").build().unwrap();
+        let store = kind.store(&config.build());
         let error = store.warm_up().await.unwrap_err();
         texts.push(format!("{:?} {error}", error.kind()));
-        assert!(keys(&recorder).is_empty());
+        assert!(keys(&wire).is_empty());
     }
     assert!(texts[0].starts_with("Credentials there are no credentials for"));
     assert_eq!(texts[0], texts[1]);
@@ -133,42 +116,38 @@ async fn credentials_that_cannot_be_loaded_are_the_same_error() {
 
 #[tokio::test]
 async fn nothing_shows_credentials() {
-    let recorder = Recorder::default();
-    let config = recorder.config(unused()).build();
-    let store = Kind::Lean.store(&config, "payments").build().unwrap();
+    let wire = Wire::default();
+    let config = wire.config(unused()).build();
+    let store = Kind::Lean.store(&config);
     store.warm_up().await.unwrap();
     let client = LeanClient::from_sdk_config(&config);
     for text in [format!("{client:?}"), format!("{store:?}")] {
         assert!(text.contains("eu-west-1"), "{text}");
-        assert!(
-            !text.contains("s3cr3t") && !text.contains("unused"),
-            "{text}"
-        );
+        let secret = text.contains("s3cr3t") || text.contains("unused");
+        assert!(!secret, "{text}");
     }
     // The SDK's client shows its settings, with the access key and without the secret.
-    let builder = Kind::Lean.store(&config, "payments");
+    let builder = Kind::Lean.with_config(&config);
     assert!(!format!("{builder:?}").contains("s3cr3t"));
 }
 
 #[tokio::test]
 async fn an_adaptive_configuration_gets_the_client_of_the_sdk() {
-    let recorder = Recorder::default();
-    let config = recorder.config(unused());
+    let wire = Wire::default();
+    let config = wire.config(unused());
     let config = config.retry_config(aws_config::retry::RetryConfig::adaptive());
     let store = DynamoDbStore::from_sdk_config(&config.build(), "payments").unwrap();
     store.warm_up().await.unwrap();
-    assert_ne!(recorder.take()[0].header("amz-sdk-request"), "");
+    assert_ne!(wire.take()[0].header("amz-sdk-request"), "");
 }
 
 #[test]
 fn an_adaptive_client_is_refused_with_what_to_use() {
-    let config = Recorder::default().config(unused());
+    let config = Wire::default().config(unused());
     let config = config.retry_config(aws_config::retry::RetryConfig::adaptive());
     let client = LeanClient::from_sdk_config(&config.build());
     let store = DynamoDbStore::builder().table("payments");
     let error = store.lean_client(client).build().unwrap_err().to_string();
-    assert!(
-        error.contains("use the standard mode (AWS_RETRY_MODE"),
-        "{error}"
-    );
+    let named = "use the standard mode (AWS_RETRY_MODE";
+    assert!(error.contains(named), "{error}");
 }

@@ -2,8 +2,6 @@
 //! often, signed with the same credentials, and ends alike.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -11,8 +9,11 @@ use std::sync::{Arc, Mutex};
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::StoreReply;
-use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{read_request, rows, said_in_full};
 
 /// The variable that names the client of a process: `sdk` or `lean`.
 const CLIENT: &str = "CLIENT_OF_THE_TEST";
@@ -28,29 +29,17 @@ async fn the_process() {
     };
     let builder = DynamoDbStore::builder().table("payments");
     let store = match &*kind {
-        "lean" => match LeanClient::from_env().await {
-            Ok(client) => builder.lean_client(client).build(),
-            Err(error) => Err(error),
-        },
-        _ => match idempotency_dynamodb::default_client().await {
-            Ok(client) => builder.client(client).build(),
-            Err(error) => Err(error),
-        },
+        "lean" => LeanClient::from_env()
+            .await
+            .map(|it| builder.lean_client(it)),
+        _ => idempotency_dynamodb::default_client()
+            .await
+            .map(|it| builder.client(it)),
     };
-    let end = match store {
+    let end = match store.and_then(DynamoDbStoreBuilder::build) {
         Ok(store) => {
-            let id = RecordId::new("a#1");
-            let reply = store.put(&id, &Record::default(), &Condition::NoRecord);
-            match reply.await {
-                StoreReply::Failed {
-                    maybe_applied,
-                    error,
-                } => format!(
-                    "maybe_applied: {maybe_applied}, {:?}: {error}",
-                    error.kind()
-                ),
-                other => format!("{other:?}"),
-            }
+            let (id, record) = (RecordId::new("a#1"), Record::default());
+            said_in_full(&store.put(&id, &record, &Condition::NoRecord).await)
         }
         Err(error) => error.to_string(),
     };
@@ -66,51 +55,37 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Arc<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    async fn start() -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Arc::new(Self {
             port: listener.local_addr().unwrap().port(),
             status: Mutex::new(200),
             requests: Arc::default(),
         });
         let accepting = Arc::clone(&server);
-        std::thread::spawn(move || {
-            for connection in listener.incoming().flatten() {
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
                 let server = Arc::clone(&accepting);
                 // The client may close the connection at any time.
-                std::thread::spawn(move || server.serve(connection).ok());
+                tokio::spawn(async move { server.serve(BufReader::new(connection)).await.ok() });
             }
         });
         server
     }
 
-    fn serve(&self, connection: TcpStream) -> std::io::Result<()> {
-        let mut connection = BufReader::new(connection);
+    async fn serve(&self, mut connection: BufReader<TcpStream>) -> std::io::Result<()> {
         loop {
-            let mut line = String::new();
-            if connection.read_line(&mut line)? == 0 {
+            let (line, headers) = read_request(&mut connection).await?;
+            if line.is_empty() {
                 return Ok(());
             }
-            let mut headers = BTreeMap::new();
-            let mut header = String::new();
-            loop {
-                header.clear();
-                connection.read_line(&mut header)?;
-                let Some((name, value)) = header.trim_end().split_once(':') else {
-                    break;
-                };
-                headers.insert(name.to_lowercase(), value.trim().to_owned());
-            }
-            let length = headers.get("content-length");
-            let length = length.map_or(0, |length| length.parse().unwrap());
-            connection.read_exact(&mut vec![0; length])?;
-            self.note(line.trim_end(), &headers);
+            self.note(&line, &headers);
             let (status, body) = self.response(&line);
+            let length = body.len();
             let head = format!(
-                "HTTP/1.1 {status} -\r\ncontent-length: {}\r\nx-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n",
-                body.len()
+                "HTTP/1.1 {status} -\r\ncontent-length: {length}\r\nx-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n"
             );
-            connection.get_mut().write_all((head + &body).as_bytes())?;
+            connection.write_all((head + &body).as_bytes()).await?;
         }
     }
 
@@ -124,10 +99,8 @@ impl Server {
             // The day.
             credential.remove(1);
         }
-        let app = header("user-agent")
-            .split(" app/")
-            .nth(1)
-            .unwrap_or_default();
+        let app = header("user-agent").split(" app/").nth(1);
+        let app = app.unwrap_or_default();
         let noted = format!(
             "{line} | {} | {} | {} | {credential:?} | {app}",
             header("host"),
@@ -188,7 +161,7 @@ fn run(server: &Server, folder: &Path, client: &str, variables: &[(&str, &str)])
     }
 }
 
-/// Words of [`ROWS`] that stand for several variables.
+/// Words of `environment.txt` that stand for several variables.
 const SETS: [(&str, &str); 5] = [
     ("PLACE", "AWS_REGION=eu-west-1 AWS_ENDPOINT_URL=URL"),
     ("KEYS", "AWS_ACCESS_KEY_ID=access AWS_SECRET_ACCESS_KEY=s"),
@@ -201,53 +174,6 @@ const SETS: [(&str, &str); 5] = [
     ("NO_FILE", "AWS_SHARED_CREDENTIALS_FILE=FOLDER/none"),
 ];
 
-/// The status of DynamoDB, the variables, and what the end or a request contains.
-const ROWS: &str = r#"
-200 PLACE KEYS => ["access",
-200 PLACE KEYS AWS_SESSION_TOKEN=a-token => | a-token |
-200 PLACE KEYS AWS_SDK_UA_APP_ID=shop => | shop
-200 PLACE KEYS AWS_REGION=cn-north-1 => cn-north-1
-200 PLACE KEYS AWS_REGION= AWS_DEFAULT_REGION=eu-west-3 => eu-west-3
-200 PLACE KEYS AWS_ENDPOINT_URL_DYNAMODB=URL/path => POST /path
-200 PLACE KEYS AWS_ENDPOINT_URL_SQS=http://127.0.0.1:1 => Applied
-200 PLACE KEYS AWS_EXECUTION_ENV=AWS_Lambda_provided.al2023 AWS_LAMBDA_FUNCTION_NAME=f _X_AMZN_TRACE_ID=Root=1-2-3 => Applied
-200 PLACE KEYS NO_PROXY=127.0.0.1 HTTP_PROXY=http://127.0.0.1:1 => Applied
-200 PLACE KEYS AWS_ENDPOINT_URL=http://dynamodb.example HTTP_PROXY=URL => POST http://dynamodb.example/
-500 PLACE KEYS => maybe_applied: true
-500 PLACE KEYS AWS_MAX_ATTEMPTS=1 => maybe_applied: true
-500 PLACE KEYS AWS_MAX_ATTEMPTS=2 => maybe_applied: true
-500 PLACE KEYS AWS_MAX_ATTEMPTS=7 => maybe_applied: true
-500 PLACE KEYS AWS_MAX_ATTEMPTS=0 => maybe_applied: true
-500 PLACE KEYS AWS_MAX_ATTEMPTS=many => maybe_applied: true
-500 PLACE KEYS AWS_RETRY_MODE=legacy => maybe_applied: true
-500 PLACE KEYS AWS_RETRY_MODE=standard => maybe_applied: true
-500 PLACE KEYS AWS_RETRY_MODE=unknown => maybe_applied: true
-500 PLACE KEYS AWS_NEW_RETRIES_2026=true => maybe_applied: true
-500 PLACE KEYS AWS_NEW_RETRIES_2026=true AWS_MAX_ATTEMPTS=4 => maybe_applied: true
-200 PROXIED KEYS => CONNECT dynamodb.eu-west-1.amazonaws.com:443
-200 PROXIED KEYS AWS_USE_FIPS_ENDPOINT=true => CONNECT dynamodb-fips.eu-west-1.amazonaws.com:443
-200 PROXIED KEYS AWS_USE_DUALSTACK_ENDPOINT=true => CONNECT dynamodb.eu-west-1.api.aws:443
-200 PROXIED KEYS AWS_ACCOUNT_ID=111122223333 => CONNECT 111122223333.ddb.eu-west-1.amazonaws.com:443
-200 PROXIED KEYS AWS_ACCOUNT_ID=111122223333 AWS_ACCOUNT_ID_ENDPOINT_MODE=disabled => CONNECT dynamodb.eu-west-1.amazonaws.com:443
-200 PROXIED KEYS AWS_ACCOUNT_ID_ENDPOINT_MODE=required => maybe_applied: false
-200 PROXIED KEYS AWS_ACCOUNT_ID_ENDPOINT_MODE=unknown =>
-200 PROXIED KEYS AWS_ENDPOINT_URL=URL AWS_IGNORE_CONFIGURED_ENDPOINT_URLS=true => CONNECT dynamodb.eu-west-1.amazonaws.com:443
-200 PROXIED KEYS AWS_ENDPOINT_URL=URL AWS_USE_FIPS_ENDPOINT=true => maybe_applied: false
-200 CONFIG AWS_PROFILE=fips KEYS HTTPS_PROXY=URL AWS_MAX_ATTEMPTS=1 => CONNECT dynamodb-fips.us-east-1.amazonaws.com:443
-500 CONFIG KEYS => eu-north-1
-200 CONFIG KEYS => | of-profile
-200 CONFIG AWS_PROFILE=other => of-other
-200 CONFIG AWS_PROFILE=missing =>
-200 PLACE => of-file
-200 PLACE AWS_PROFILE=other => | t |
-200 PLACE NO_FILE AWS_CONTAINER_CREDENTIALS_FULL_URI=URL/container AWS_CONTAINER_AUTHORIZATION_TOKEN=a => of-container
-200 PLACE NO_FILE AWS_EC2_METADATA_SERVICE_ENDPOINT=URL => of-imds
-200 PLACE NO_FILE AWS_EC2_METADATA_DISABLED=true => Credentials
-200 PLACE NO_FILE AWS_WEB_IDENTITY_TOKEN_FILE=FOLDER/token AWS_ROLE_ARN=arn:aws:iam::111122223333:role/r AWS_ENDPOINT_URL_STS=URL/sts => of-sts
-200 PLACE AWS_ACCESS_KEY_ID=access => of-file
-200 AWS_ENDPOINT_URL=URL KEYS => no AWS region
-"#;
-
 /// Returns the variables that the words of a row set. A later word replaces an earlier one.
 fn variables(words: &str) -> Vec<(&str, &str)> {
     let set = |word| SETS.iter().find(|(name, _)| *name == word);
@@ -256,9 +182,9 @@ fn variables(words: &str) -> Vec<(&str, &str)> {
     words.map(|word| word.split_once('=').unwrap()).collect()
 }
 
-#[test]
-fn each_variable_of_the_sdk_counts_for_both_clients() {
-    let server = Server::start();
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_variable_of_the_sdk_counts_for_both_clients() {
+    let server = Server::start().await;
     let folder = std::env::temp_dir().join(format!("environment-{}", server.port));
     std::fs::create_dir_all(folder.join(".aws")).unwrap();
     std::fs::write(folder.join("token"), "web-identity").unwrap();
@@ -269,7 +195,7 @@ fn each_variable_of_the_sdk_counts_for_both_clients() {
         format!("[default]\nregion = eu-north-1\nendpoint_url = {url}\nmax_attempts = 2\nsdk_ua_app_id = of-profile\n[profile other]\nregion = eu-south-1\nservices = local\nretry_mode = legacy\n[services local]\ndynamodb =\n  endpoint_url = {url}\n[profile fips]\nregion = us-east-1\nuse_fips_endpoint = true\naccount_id_endpoint_mode = disabled\naws_account_id = 111122223333\n"),
     )
     .unwrap();
-    for row in ROWS.trim().lines() {
+    for row in rows(include_str!("environment.txt")) {
         let (words, contained) = row.split_once("=>").unwrap();
         let (status, words) = words.trim().split_once(' ').unwrap();
         *server.status.lock().unwrap() = status.parse().unwrap();

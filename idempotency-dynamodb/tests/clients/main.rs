@@ -1,5 +1,5 @@
-//! The store with each client. The lean client reports, sends and stores the same as the SDK's: the tests of `wire`, `connections`
-//! and `embedded` run with both, and their requests are compared. Here: both clients, and an HTTP client that notes what they send.
+//! The store with each client. The lean client reports and sends the same as the SDK's: the tests of `wire` run with both, and
+//! their requests are compared. Here: both clients, and what their tests share.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -8,6 +8,7 @@ mod environment;
 mod same_faults;
 mod same_reply;
 mod same_wire;
+mod script;
 
 /// Includes the tests of a store with one client. Their files are compiled for each client, so that no test is written twice.
 macro_rules! tests_with {
@@ -20,8 +21,6 @@ macro_rules! tests_with {
         mod $client {
             const KIND: crate::Kind = $kind;
 
-            pub(crate) mod connections;
-            mod embedded;
             mod wire;
         }
     };
@@ -30,21 +29,15 @@ macro_rules! tests_with {
 tests_with!(sdk, crate::Kind::Sdk);
 tests_with!(lean, crate::Kind::Lean);
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{
-    BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents, SharedCredentialsProvider,
-};
-use aws_smithy_runtime_api::client::http::{
-    HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
-};
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use aws_smithy_types::body::SdkBody;
+use idempotency_core::record::Record;
+use idempotency_core::store::StoreReply;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
-use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::TcpStream;
 
 /// A client of the store.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +50,8 @@ impl Kind {
     pub(crate) const ALL: [Self; 2] = [Self::Sdk, Self::Lean];
 
     /// Returns the builder of a store with this client of the SDK, or with the lean client made from it.
-    pub(crate) fn with_client(self, client: Client, table: &str) -> DynamoDbStoreBuilder {
-        let builder = DynamoDbStore::builder().table(table);
+    pub(crate) fn with_client(self, client: Client) -> DynamoDbStoreBuilder {
+        let builder = DynamoDbStore::builder().table("payments");
         match self {
             Self::Sdk => builder.client(client),
             Self::Lean => builder.lean_client(idempotency_dynamodb::LeanClient::new(client)),
@@ -66,98 +59,99 @@ impl Kind {
     }
 
     /// Returns the builder of a store with a client from this configuration.
-    pub(crate) fn store(self, config: &SdkConfig, table: &str) -> DynamoDbStoreBuilder {
-        let builder = DynamoDbStore::builder().table(table);
+    pub(crate) fn with_config(self, config: &SdkConfig) -> DynamoDbStoreBuilder {
+        let builder = DynamoDbStore::builder().table("payments");
         match self {
             Self::Sdk => builder.client(idempotency_dynamodb::sdk_client(config)),
             Self::Lean => builder.sdk_config(config),
         }
     }
-}
 
-/// A request as it was sent.
-#[derive(Clone, Debug)]
-pub(crate) struct RecordedRequest {
-    pub(crate) method: String,
-    pub(crate) uri: String,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: Value,
-}
-
-impl RecordedRequest {
-    pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", String::as_str)
-    }
-
-    /// Returns whose request it is, and the day, region and service that it is signed for.
-    pub(crate) fn credential(&self) -> &str {
-        let (_, rest) = self
-            .header("authorization")
-            .split_once("Credential=")
-            .unwrap();
-        rest.split(',').next().unwrap()
+    /// Returns the store on a client from this configuration.
+    pub(crate) fn store(self, config: &SdkConfig) -> DynamoDbStore {
+        self.with_config(config).build().unwrap()
     }
 }
 
-/// A reply: status, headers and body.
-pub(crate) type Reply = (u16, Vec<(&'static str, &'static str)>, String);
-
-/// An HTTP client that notes requests as they are sent. After the scripted replies each one succeeds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Recorder {
-    replies: Arc<Mutex<VecDeque<Reply>>>,
-    sent: Arc<Mutex<Vec<RecordedRequest>>>,
-}
-
-impl Recorder {
-    pub(crate) fn replying(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self {
-            replies: Arc::new(Mutex::new(replies.into_iter().collect())),
-            sent: Arc::default(),
+/// Says a reply in a few words: what happened, and whether an earlier send, or a failed one, may have been applied. A record is named
+/// by its response.
+pub(crate) fn said(reply: &StoreReply) -> String {
+    let named = |record: &Option<Record>| match record {
+        None => "no record".to_owned(),
+        Some(record) => {
+            let data = record.data.value();
+            data.map_or("a claim", |data| data.as_str()).to_owned()
         }
-    }
-
-    /// Returns a configuration in `eu-west-1`.
-    pub(crate) fn config(&self, credentials: Credentials) -> aws_types::sdk_config::Builder {
-        SdkConfig::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::from_static("eu-west-1"))
-            .credentials_provider(SharedCredentialsProvider::new(credentials))
-            .http_client(self.clone())
-    }
-
-    /// Returns what was sent since the last call of this function.
-    pub(crate) fn take(&self) -> Vec<RecordedRequest> {
-        std::mem::take(&mut self.sent.lock().unwrap())
-    }
-}
-
-impl HttpConnector for Recorder {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let headers = request.headers().iter();
-        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        self.sent.lock().unwrap().push(RecordedRequest {
-            method: request.method().to_owned(),
-            uri: request.uri().to_owned(),
-            headers: headers.collect(),
-            body: serde_json::from_slice(request.body().bytes().unwrap()).unwrap(),
-        });
-        let reply = self.replies.lock().unwrap().pop_front();
-        let (status, headers, body) = reply.unwrap_or((200, Vec::new(), "{}".to_owned()));
-        let mut response = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body));
-        for (name, value) in headers {
-            response.headers_mut().insert(name, value);
-        }
-        HttpConnectorFuture::ready(Ok(response))
+    };
+    let (what, maybe) = match reply {
+        StoreReply::Applied { maybe_again, .. } => ("applied".to_owned(), *maybe_again),
+        StoreReply::ConditionFailed {
+            existing,
+            maybe_applied,
+            ..
+        } => (format!("refused by {}", named(existing)), *maybe_applied),
+        StoreReply::Failed {
+            error,
+            maybe_applied,
+        } => (format!("{:?}", error.kind()), *maybe_applied),
+        StoreReply::Rejected {
+            rejection,
+            maybe_applied,
+        } => (rejection.to_string(), *maybe_applied),
+        StoreReply::Found { record, .. } => (format!("found {}", named(record)), false),
+        other => panic!("{other:?}"),
+    };
+    if maybe {
+        format!("{what}, maybe applied")
+    } else {
+        what
     }
 }
 
-impl HttpClient for Recorder {
-    fn http_connector(
-        &self,
-        _: &HttpConnectorSettings,
-        _: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
+/// Returns the text of the error in a reply.
+pub(crate) fn text_of(reply: &StoreReply) -> String {
+    match reply {
+        StoreReply::Failed { error, .. } => error.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Says a reply as [`said`] does, with the text of an error, or with all that is known of a success.
+pub(crate) fn said_in_full(reply: &StoreReply) -> String {
+    match reply {
+        StoreReply::Failed { error, .. } => format!("{}: {error}", said(reply)),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Returns the rows of a data file: every line but comments. There is at least one.
+pub(crate) fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
+    let mut rows = file.lines().filter(|line| !line.starts_with('#'));
+    let first = rows.next().unwrap();
+    std::iter::once(first).chain(rows)
+}
+
+/// Returns the columns of a row, of which the last ones can be missing.
+pub(crate) fn columns<const N: usize>(row: &'static str) -> [&'static str; N] {
+    let mut columns = row.split(" | ");
+    std::array::from_fn(|_| columns.next().unwrap_or_default())
+}
+
+/// Reads a request to its end. Returns its first line and its headers, in lower case. The line is empty at the end of the connection.
+pub(crate) async fn read_request(
+    connection: &mut BufReader<TcpStream>,
+) -> std::io::Result<(String, BTreeMap<String, String>)> {
+    let (mut first, mut headers) = (String::new(), BTreeMap::new());
+    connection.read_line(&mut first).await?;
+    loop {
+        let mut line = String::new();
+        connection.read_line(&mut line).await?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            let length = headers.get("content-length");
+            let length = length.map_or(0, |length: &String| length.parse().unwrap());
+            connection.read_exact(&mut vec![0; length]).await?;
+            return Ok((first.trim_end().to_owned(), headers));
+        };
+        headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
 }

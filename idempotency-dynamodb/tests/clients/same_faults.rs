@@ -9,19 +9,20 @@ use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{
-    AsyncSleep, BehaviorVersion, Credentials, Region, SharedAsyncSleep, SharedCredentialsProvider,
-    Sleep, StalledStreamProtectionConfig,
+    AsyncSleep, BehaviorVersion, Region, SharedAsyncSleep, SharedCredentialsProvider, Sleep,
+    StalledStreamProtectionConfig,
 };
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Store, StoreReply};
+use idempotency_core::store::Store;
+use idempotency_dynamodb::DynamoDbStore;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use super::Kind;
-use super::sdk::connections::read_request;
+use super::script::credentials;
+use super::{Kind, read_request, rows, said_in_full};
 
 /// The timeout of a send.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
@@ -50,11 +51,8 @@ fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
 }
 
 fn success() -> Vec<u8> {
-    response(
-        "200 OK",
-        "content-type: application/x-amz-json-1.0\r\n",
-        "{}",
-    )
+    let json = "content-type: application/x-amz-json-1.0\r\n";
+    response("200 OK", json, "{}")
 }
 
 fn condition_failed() -> Vec<u8> {
@@ -123,32 +121,26 @@ impl Server {
             }
         }
     }
+}
 
-    /// Returns the configuration of a client that sends at most three times.
-    fn config(&self) -> SdkConfig {
-        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(SEND_TIMEOUT);
-        SdkConfig::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            // All SDK clients of a region share a retry quota, which one test would use up for the next.
-            .region(Region::new(
-                self.endpoint.replace(':', "-").replace('/', ""),
-            ))
-            .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
-                "key", "secret", None, None, "test",
-            )))
-            .retry_config(
-                RetryConfig::standard()
-                    .with_max_attempts(3)
-                    .with_initial_backoff(Duration::from_millis(1))
-                    .with_max_backoff(LONGEST_PAUSE),
-            )
-            .timeout_config(timeouts.build())
-            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .sleep_impl(SharedAsyncSleep::new(Sleeps(Arc::clone(&self.stalled))))
-            .http_client(idempotency_dynamodb::http_client())
-            .endpoint_url(&self.endpoint)
-            .build()
-    }
+/// Returns the configuration of a client that sends at most three times.
+fn config(endpoint: &str, stalled: &Arc<Notify>) -> SdkConfig {
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(SEND_TIMEOUT);
+    let retries = RetryConfig::standard().with_max_attempts(3);
+    let retries = retries.with_initial_backoff(Duration::from_millis(1));
+    // All SDK clients of a region share a retry quota, which one test would use up for the next.
+    let region = endpoint.replace(':', "-").replace('/', "");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new(region))
+        .credentials_provider(SharedCredentialsProvider::new(credentials()))
+        .retry_config(retries.with_max_backoff(LONGEST_PAUSE))
+        .timeout_config(timeouts.build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .sleep_impl(SharedAsyncSleep::new(Sleeps(Arc::clone(stalled))))
+        .http_client(idempotency_dynamodb::http_client())
+        .endpoint_url(endpoint)
+        .build()
 }
 
 /// Ends pauses at once, and timeouts when the server says that it stalls.
@@ -177,25 +169,19 @@ struct End {
     connections: usize,
 }
 
+async fn claimed(store: &DynamoDbStore) -> String {
+    let (id, record) = (RecordId::new("a#1"), Record::default());
+    said_in_full(&store.put(&id, &record, &Condition::NoRecord).await)
+}
+
 /// Returns how a claim ends. `warm` calls the server once before it, so that the claim meets an open connection.
 async fn end(kind: Kind, script: Vec<Act>, warm: bool) -> End {
     let server = Server::start(script).await;
-    let store = kind.store(&server.config(), "payments").build().unwrap();
+    let store = kind.store(&config(&server.endpoint, &server.stalled));
     if warm {
         store.warm_up().await.unwrap();
     }
-    let id = RecordId::new("a#1");
-    let claim = store.put(&id, &Record::default(), &Condition::NoRecord);
-    let claim = match claim.await {
-        StoreReply::Failed {
-            maybe_applied,
-            error,
-        } => format!(
-            "maybe applied: {maybe_applied}, {:?}: {error}",
-            error.kind()
-        ),
-        other => format!("{other:?}"),
-    };
+    let claim = claimed(&store).await;
     End {
         // The port differs.
         claim: claim.replace(server.endpoint.rsplit(':').next().unwrap(), "port"),
@@ -212,6 +198,13 @@ async fn same(name: &str, script: &[Act], warm: bool) -> End {
     lean
 }
 
+/// Asserts that a claim whose three sends all meet this act may have been applied.
+async fn is_lost(name: &str, act: &Act) {
+    let end = same(name, &vec![act.clone(); 3], false).await;
+    assert!(end.claim.contains(", maybe applied: "), "{name}: {end:?}");
+    assert_eq!(end.sends, 3, "{name}");
+}
+
 #[tokio::test]
 async fn a_response_that_is_cut_at_any_byte_ends_alike() {
     for whole in [success(), condition_failed()] {
@@ -222,12 +215,7 @@ async fn a_response_that_is_cut_at_any_byte_ends_alike() {
             assert!(once.claim.starts_with("Applied "), "{name}: {once:?}");
             assert!(once.claim.contains("maybe_again: true"), "{name}: {once:?}");
             assert_eq!(once.sends, 2, "{name}");
-            let always = same(&name, &[cut.clone(), cut.clone(), cut], false).await;
-            assert!(
-                always.claim.starts_with("maybe applied: true"),
-                "{name}: {always:?}"
-            );
-            assert_eq!(always.sends, 3, "{name}");
+            is_lost(&name, &cut).await;
         }
     }
 }
@@ -237,47 +225,14 @@ async fn a_response_that_stalls_at_any_byte_ends_alike() {
     let whole = condition_failed();
     for length in 0..whole.len() {
         let stalls = Act::Stalls(whole[..length].to_vec());
-        let name = format!("stalls after {length} bytes");
-        let end = same(&name, &[stalls.clone(), stalls.clone(), stalls], false).await;
-        assert!(
-            end.claim.starts_with("maybe applied: true"),
-            "{name}: {end:?}"
-        );
-        assert_eq!(end.sends, 3, "{name}");
+        is_lost(&format!("stalls after {length} bytes"), &stalls).await;
     }
 }
-
-/// Responses after which the connection closes, each with what is wrong about it.
-const CLOSES: &str = r"
-the length is larger than the body => HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}
-the length is smaller than the body => HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{}
-the length is zero => HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n{}
-there is no length => HTTP/1.1 200 OK\r\n\r\n{}
-the length is no number => HTTP/1.1 200 OK\r\ncontent-length: two\r\n\r\n{}
-the length is negative => HTTP/1.1 200 OK\r\ncontent-length: -2\r\n\r\n{}
-two lengths differ => HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}
-the length is too large for any memory => HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n{}
-chunks => HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n
-chunks without the last one => HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n
-a chunk whose length is no number => HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nz\r\n{}\r\n0\r\n\r\n
-chunks and a length => HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n
-HTTP 1.0 => HTTP/1.0 200 OK\r\n\r\n{}
-HTTP 9.9 => HTTP/9.9 200 OK\r\ncontent-length: 2\r\n\r\n{}
-not HTTP => 220 mail.example.com ESMTP\r\n
-an empty line => \r\n\r\n
-a status of four digits => HTTP/1.1 2000 OK\r\ncontent-length: 2\r\n\r\n{}
-a status below 100 => HTTP/1.1 099 OK\r\ncontent-length: 2\r\n\r\n{}
-a header without a colon => HTTP/1.1 200 OK\r\nbroken\r\ncontent-length: 2\r\n\r\n{}
-100 before the response => HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}
-101 => HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n
-204 with a body => HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\n{}
-304 => HTTP/1.1 304 Not Modified\r\ncontent-length: 2\r\n\r\n
-";
 
 #[tokio::test]
 async fn a_wrong_response_ends_alike() {
     let escaped = |text: &str| text.replace(r"\r\n", "\r\n").into_bytes();
-    let closes = CLOSES.trim().lines().map(|row| {
+    let closes = rows(include_str!("responses.txt")).map(|row| {
         let (name, text) = row.split_once(" => ").unwrap();
         (name, Act::Closes(escaped(text)))
     });
@@ -327,13 +282,56 @@ async fn a_wrong_response_ends_alike() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_while_it_was_idle_ends_alike() {
+async fn a_connection_that_was_closed_while_it_was_idle_is_replaced() {
     // As after a freeze of the function: the server closed the connection, and the next call finds it in the pool.
-    let script = [Act::Closes(success())];
-    let end = same("closed after a response", &script, true).await;
-    assert!(end.claim.starts_with("Applied "), "{end:?}");
     let script = [Act::Responds(success()), Act::Hangs];
     let end = same("closed when the next request comes", &script, true).await;
     assert!(end.claim.starts_with("Applied "), "{end:?}");
     assert!(end.claim.contains("maybe_again: true"), "{end:?}");
+    is_lost("closed within the request", &Act::Hangs).await;
+    // Here the client may see it before or after it sends.
+    for kind in Kind::ALL {
+        let end = self::end(kind, vec![Act::Closes(success())], true).await;
+        assert!(end.claim.starts_with("Applied "), "{kind:?}: {end:?}");
+        assert_eq!(end.connections, 2, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_after_an_internal_error_and_kept_after_a_refusal() {
+    let responds = |status, body| Act::Responds(response(status, "", body));
+    let internal = responds("500 Internal Server Error", "{}");
+    let throttled = responds("400 Bad Request", r#"{"__type":"ThrottlingException"}"#);
+    for (name, first, warm, sends, connections) in [
+        ("after an internal error", vec![internal], false, 2, 2),
+        ("after throttling", vec![throttled], false, 2, 1),
+        ("after a warm-up", vec![], true, 2, 1),
+    ] {
+        let end = same(name, &first, warm).await;
+        assert!(end.claim.starts_with("Applied "), "{name}: {end:?}");
+        let counts = (end.sends, end.connections);
+        assert_eq!(counts, (sends, connections), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_cannot_connect_is_not_applied_and_its_error_names_the_endpoint() {
+    // A port that is closed, and one that does not speak TLS.
+    for scheme in ["http", "https"] {
+        for kind in Kind::ALL {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let endpoint = format!("{scheme}://{}", listener.local_addr().unwrap());
+            if scheme == "http" {
+                drop(listener);
+            } else {
+                tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+            }
+            let store = kind.store(&config(&endpoint, &Arc::default()));
+            let claim = claimed(&store).await;
+            let begin = "Unreachable: no connection to DynamoDB table `payments` in ";
+            assert!(claim.starts_with(begin), "{kind:?}: {claim}");
+            let named = format!(" at {endpoint}: check the endpoint");
+            assert!(claim.contains(&named), "{kind:?}: {claim}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::endpoint::{Endpoint, EndpointFuture, Params, ResolveEndpoint};
 use aws_sdk_dynamodb::config::{Credentials, Region};
@@ -12,11 +12,13 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
-use idempotency_core::store::{Change, SendLog, Store, StoreReply, StoreRequest, Write};
+use idempotency_core::store::{Change, Store, StoreReply, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use serde_json::json;
 
-use super::{Kind, RecordedRequest, Recorder, Reply};
+use super::script::{Reply, Sent, Wire};
+use super::{Kind, columns, rows, said_in_full};
 
 const ARN: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/payments";
 
@@ -25,21 +27,14 @@ fn credentials() -> Credentials {
 }
 
 fn of_account() -> Credentials {
-    let credentials = Credentials::builder().access_key_id("access");
-    let credentials = credentials
-        .secret_access_key("secret")
-        .account_id("444455556666");
-    credentials.provider_name("test").build()
+    let account = Credentials::builder().account_id("444455556666");
+    let account = account.provider_name("test").access_key_id("access");
+    account.secret_access_key("secret").build()
 }
 
 fn of_session() -> Credentials {
-    Credentials::new(
-        "access",
-        "secret",
-        Some("token/+=".to_owned()),
-        None,
-        "test",
-    )
+    let token = Some("t0ken/+=".to_owned());
+    Credentials::new("access", "secret", token, None, "test")
 }
 
 /// Returns what a client sends for each kind of request, or the error of the first one.
@@ -48,31 +43,23 @@ async fn sent(
     configure: &dyn Fn(Builder) -> Builder,
     credentials: Credentials,
     table: &str,
-) -> Result<Vec<RecordedRequest>, String> {
-    let recorder = Recorder::default();
-    let config: SdkConfig = configure(recorder.config(credentials)).build();
-    let store = kind.store(&config, table).build().unwrap();
-    let failed =
-        |error: idempotency_core::store::StoreError| format!("{:?}: {error}", error.kind());
-    store.warm_up().await.map_err(failed)?;
-    let (id, owner) = (
-        RecordId::new("charge#\"é\n"),
-        OwnerToken::from_bytes([7; 16]),
-    );
+) -> Result<Vec<Sent>, String> {
+    let wire = Wire::default();
+    let store = kind.with_config(&configure(wire.config(credentials)).build());
+    let store = store.table(table).build().unwrap();
+    let warm = store.warm_up().await;
+    warm.map_err(|error| format!("{:?}: {error}", error.kind()))?;
+    let id = RecordId::new("charge#\"é\n");
+    let owner = OwnerToken::from_bytes([7; 16]);
+    let steps = [("b\"é.", "\"\u{0}\""), ("a", "1")];
+    let steps = steps.map(|(name, result)| (name.to_owned(), Data::new(result)));
     let record = Record {
         expiration: Field::Value(EpochSeconds::new(-1)),
         in_progress_expiration: Field::Value(EpochMillis::new(i64::MAX)),
         status: Field::Value(Status::InProgress),
         data: Field::Value(Data::new("\"\\u0000 \u{1F980} </script>\"")),
         owner: Field::Value(owner.clone()),
-        steps: Field::Value(
-            [
-                ("b\"é.".to_owned(), Data::new("\"\u{0}\"")),
-                ("a".to_owned(), Data::new("1")),
-            ]
-            .into_iter()
-            .collect(),
-        ),
+        steps: Field::Value(steps.into_iter().collect()),
         ..Record::default()
     };
     let step = Write::Step {
@@ -89,13 +76,10 @@ async fn sent(
     let claimable = claimable(EpochMillis::new(1_700_000_000_999), OnTimeout::Rerun);
     store.put(&id, &record, &claimable).await;
     store.update(&id, &change, &held_by(&owner)).await;
-    let log = SendLog::new();
-    store
-        .send(StoreRequest::write(&id, &step, &held_by(&owner)), &log)
-        .await;
+    store.write(&id, step, &held_by(&owner)).await;
     store.delete(&id, &held_by(&owner)).await;
     store.get(&id).await;
-    Ok(recorder.take())
+    Ok(wire.take())
 }
 
 async fn compare(
@@ -126,51 +110,24 @@ async fn compare(
         ] {
             assert_eq!(lean.header(name), sdk.header(name), "{name}");
         }
-        assert_eq!(
-            lean.header("x-amz-date").len(),
-            sdk.header("x-amz-date").len()
-        );
+        let date = |sent: &Sent| sent.header("x-amz-date").len();
+        assert_eq!(date(lean), date(sdk));
     }
     Ok(lean[0].uri.clone())
 }
 
 #[tokio::test]
 async fn an_endpoint_follows_region_partition_and_settings() {
-    let region = |name: &'static str| move |it: Builder| it.region(Region::from_static(name));
-    let url = |url: &'static str| move |it: Builder| it.endpoint_url(url);
-    let configurations: [(&dyn Fn(Builder) -> Builder, &str); 9] = [
-        (&|it| it, "https://dynamodb.eu-west-1.amazonaws.com/"),
-        (
-            &region("cn-north-1"),
-            "https://dynamodb.cn-north-1.amazonaws.com.cn/",
-        ),
-        (
-            &region("us-gov-west-1"),
-            "https://dynamodb.us-gov-west-1.amazonaws.com/",
-        ),
-        // Signed for another region.
-        (&region("local"), "http://localhost:8000/"),
-        (
-            &|it| it.region(Region::new("us-east-1")).use_fips(true),
-            "https://dynamodb-fips.us-east-1.amazonaws.com/",
-        ),
-        (
-            &|it| it.use_dual_stack(true),
-            "https://dynamodb.eu-west-1.api.aws/",
-        ),
-        (&url("http://127.0.0.1:8000"), "http://127.0.0.1:8000/"),
-        (
-            &url("https://proxy.example:443/"),
-            "https://proxy.example:443/",
-        ),
-        (
-            &url("https://proxy.example/a%20b/../c"),
-            "https://proxy.example/a%20b/../c/",
-        ),
-    ];
-    for (configure, uri) in configurations {
+    for row in rows(include_str!("endpoints.txt")) {
+        let [region, setting, uri] = columns(row);
+        let configure = |it: Builder| match (it.region(Region::new(region)), setting) {
+            (it, "") => it,
+            (it, "fips") => it.use_fips(true),
+            (it, "dual stack") => it.use_dual_stack(true),
+            (it, url) => it.endpoint_url(url),
+        };
         for credentials in [credentials, of_session] {
-            let sent = compare(configure, credentials, "payments").await;
+            let sent = compare(&configure, credentials, "payments").await;
             assert_eq!(sent.as_deref(), Ok(uri));
         }
     }
@@ -178,34 +135,18 @@ async fn an_endpoint_follows_region_partition_and_settings() {
 
 #[tokio::test]
 async fn an_endpoint_follows_the_account_of_the_credentials_and_of_the_table() {
-    let same = |it: Builder| it;
-    for (credentials, table, uri) in [
-        (
-            of_account as fn() -> Credentials,
-            "payments",
-            "https://444455556666.ddb.eu-west-1.amazonaws.com/",
-        ),
-        (
-            of_account,
-            ARN,
-            "https://111122223333.ddb.eu-west-1.amazonaws.com/",
-        ),
-        (
-            credentials,
-            ARN,
-            "https://111122223333.ddb.eu-west-1.amazonaws.com/",
-        ),
+    use aws_types::endpoint_config::AccountIdEndpointMode::{Disabled, Preferred};
+    let (own, session): (fn() -> _, fn() -> _) = (of_account, credentials);
+    for (credentials, table, mode, host) in [
+        (own, "payments", Preferred, "444455556666.ddb"),
+        (own, ARN, Preferred, "111122223333.ddb"),
+        (session, ARN, Preferred, "111122223333.ddb"),
+        (own, ARN, Disabled, "dynamodb"),
     ] {
-        let sent = compare(&same, credentials, table).await;
-        assert_eq!(sent.as_deref(), Ok(uri));
+        let mode = |it: Builder| it.account_id_endpoint_mode(mode.clone());
+        let sent = compare(&mode, credentials, table).await;
+        assert_eq!(sent, Ok(format!("https://{host}.eu-west-1.amazonaws.com/")));
     }
-    use aws_types::endpoint_config::AccountIdEndpointMode;
-    let disabled = |it: Builder| it.account_id_endpoint_mode(AccountIdEndpointMode::Disabled);
-    let sent = compare(&disabled, of_account, ARN).await;
-    assert_eq!(
-        sent.as_deref(),
-        Ok("https://dynamodb.eu-west-1.amazonaws.com/")
-    );
 }
 
 #[tokio::test]
@@ -232,29 +173,26 @@ impl ResolveEndpoint for WithHeader {
 
 #[tokio::test]
 async fn an_endpoint_with_headers_is_an_error_before_any_request() {
-    let recorder = Recorder::default();
-    let config = aws_sdk_dynamodb::config::Builder::from(&recorder.config(credentials()).build());
+    let wire = Wire::default();
+    let config = aws_sdk_dynamodb::config::Builder::from(&wire.config(credentials()).build());
     let config = config.endpoint_resolver(WithHeader).build();
     let client = LeanClient::new(aws_sdk_dynamodb::Client::from_conf(config));
     let store = DynamoDbStore::builder().table("payments");
     let store = store.lean_client(client).build().unwrap();
     let error = store.warm_up().await.unwrap_err();
-    assert!(
-        error
-            .source()
-            .is_some_and(|it| it.to_string().contains("use the SDK's client"))
-    );
-    assert!(recorder.take().is_empty());
+    let why = error.source().unwrap().to_string();
+    assert!(why.contains("use the SDK's client"), "{why}");
+    assert!(wire.take().is_empty());
 }
 
 #[tokio::test]
 async fn a_request_names_this_crate_and_the_application() {
-    let recorder = Recorder::default();
+    let wire = Wire::default();
     let name = aws_config::AppName::new("shop").unwrap();
-    let config = recorder.config(credentials()).app_name(name).build();
-    let store = Kind::Lean.store(&config, "payments").build().unwrap();
+    let config = wire.config(credentials()).app_name(name).build();
+    let store = Kind::Lean.store(&config);
     store.warm_up().await.unwrap();
-    let sent = recorder.take();
+    let sent = wire.take();
     let agent = sent[0].header("user-agent");
     assert!(agent.starts_with("idempotency-dynamodb/"), "{agent}");
     assert!(agent.ends_with(" app/shop"), "{agent}");
@@ -262,13 +200,9 @@ async fn a_request_names_this_crate_and_the_application() {
 
 // Both clients repeat the same sends, and end with the same errors.
 
-fn session_credentials() -> Credentials {
-    Credentials::new("access", "secret", Some("t0ken".to_owned()), None, "test")
-}
-
 /// Returns how a claim with these replies ends, and the dates of its sends.
-async fn claimed(kind: Kind, replies: Vec<Reply>) -> (String, Vec<String>) {
-    ended(kind, RequestKind::Put, replies).await
+async fn claimed(kind: Kind, reply: Reply) -> (String, Vec<String>) {
+    ended(kind, RequestKind::Put, vec![reply]).await
 }
 
 /// A kind of request.
@@ -287,119 +221,59 @@ pub(crate) async fn ended(
     replies: Vec<Reply>,
 ) -> (String, Vec<String>) {
     static CLIENTS: AtomicUsize = AtomicUsize::new(0);
-    let recorder = Recorder::replying(replies);
-    // Pauses take real time here, so they are short.
-    let retries = RetryConfig::standard()
-        .with_max_attempts(3)
-        .with_initial_backoff(std::time::Duration::from_millis(1));
-    let config = recorder.config(session_credentials()).retry_config(retries);
-    let config = config.sleep_impl(aws_sdk_dynamodb::config::SharedAsyncSleep::new(Sleeps));
+    let wire = Wire::beginning_with(replies);
     // All SDK clients of a region share a retry quota, which one test would use up for the next.
     let region = format!("region-{}", CLIENTS.fetch_add(1, Ordering::Relaxed));
-    let config = config.region(Region::new(region.clone())).build();
-    let store = kind.store(&config, "payments").build().unwrap();
+    let config = wire.quick_config(of_session());
+    let config = config.region(Region::new(region.clone()));
+    // Three attempts alone would be the SDK's default, which counts as not set.
+    let retries = RetryConfig::standard().with_max_attempts(3);
+    let retries = retries.with_initial_backoff(Duration::from_millis(1));
+    let store = kind.store(&config.retry_config(retries).build());
     let (id, is_new) = (RecordId::new("charge#1"), Condition::NoRecord);
+    // tokio suspends a task that never waits after some time, and its sends would appear to time out.
+    tokio::task::yield_now().await;
     let reply = match request {
         RequestKind::Put => store.put(&id, &Record::default(), &is_new).await,
         RequestKind::Update => store.update(&id, &Change::default(), &is_new).await,
         RequestKind::Delete => store.delete(&id, &is_new).await,
         RequestKind::Get => store.get(&id).await,
     };
-    let end = match reply {
-        StoreReply::Failed {
-            maybe_applied,
-            error,
-        } => {
-            let mut texts = String::new();
-            let mut source = error.source();
-            while let Some(cause) = source {
-                texts.push_str(&format!("{cause} {cause:?}"));
-                source = cause.source();
-            }
-            assert!(
-                !texts.contains("t0ken") && !texts.contains("s3cr3t"),
-                "{texts}"
-            );
-            format!("{maybe_applied} {:?} {error}", error.kind())
+    if let StoreReply::Failed { error, .. } = &reply {
+        let (mut texts, mut cause) = (String::new(), error.source());
+        while let Some(error) = cause {
+            texts += &format!("{error} {error:?}");
+            cause = error.source();
         }
-        other => format!("{other:?}"),
-    };
-    let sent = recorder.take();
+        let secret = texts.contains("t0ken") || texts.contains("s3cr3t");
+        assert!(!secret, "{texts}");
+    }
+    let sent = wire.take();
     let dates = sent.iter().map(|sent| sent.header("x-amz-date").to_owned());
-    (end.replace(&region, "region"), dates.collect())
+    let end = said_in_full(&reply).replace(&region, "region");
+    (end, dates.collect())
 }
 
 /// Gives both clients the same reply to each send, and returns the end that both have, after as many sends.
 async fn same_end(request: RequestKind, reply: Reply) -> String {
     let [sdk, lean] = Kind::ALL.map(|kind| ended(kind, request, vec![reply.clone(); 3]));
     let (sdk, lean) = (sdk.await, lean.await);
-    assert_eq!(lean.0, sdk.0, "{request:?} {reply:?}");
-    assert_eq!(
-        lean.1.len(),
-        sdk.1.len(),
-        "{request:?} {reply:?}: {}",
-        sdk.0
-    );
+    let (of_lean, of_sdk) = ((&lean.0, lean.1.len()), (&sdk.0, sdk.1.len()));
+    assert_eq!(of_lean, of_sdk, "{request:?} {reply:?}");
     lean.0
 }
 
-#[derive(Debug)]
-struct Sleeps;
-
-impl aws_sdk_dynamodb::config::AsyncSleep for Sleeps {
-    fn sleep(&self, duration: std::time::Duration) -> aws_sdk_dynamodb::config::Sleep {
-        aws_sdk_dynamodb::config::Sleep::new(tokio::time::sleep(duration))
-    }
-}
-
-/// Returns a reply with an error code.
-fn error(status: u16, body: &str) -> Reply {
-    (status, Vec::new(), body.to_owned())
-}
-
-/// Replies by their status and body.
-const REPLIES: &str = r#"
-400 {"__type":"a#ThrottlingException","message":"s"}
-400 {"__type":"a#ReplicatedWriteConflictException","message":"s"}
-400 {"__type":"a#TransactionConflictException","message":"s"}
-400 {"__type":"a#ConditionalCheckFailedException","message":"s"}
-400 {"__type":"a#ConditionalCheckFailedException","Item":{"status":{"S":"COMPLETED"},"data":{"M":{"a":{"N":"1"}}}}}
-400 {"__type":"a#ConditionalCheckFailedException","Item":{"s3cr3t":7}}
-400 {"__type":"a#ValidationException","message":"Item size has exceeded the maximum allowed size"}
-400 {"__type":"ResourceNotFoundException"}
-400 {"code":"AccessDeniedException","Message":"no"}
-403 {"__type":"a#UnrecognizedClientException","message":"no"}
-408 {"__type":"RequestTimeoutException"}
-400 {}
-400
-400 <html>s3cr3t
-404 {"message":7}
-413 {"__type":"RequestEntityTooLarge"}
-429 {"message":"s"}
-500 {"__type":"a#InternalServerError","message":"s"}
-500 s3cr3t
-501 {}
-502 <html>
-503 {"__type":"a#ServiceUnavailable"}
-504
-200 s3cr3t
-200
-200 {"Attributes":{"status":{"S":"INPROGRESS"}}}
-200 {"Attributes":{"s3cr3t":7}}
-204
-301
-"#;
-
 #[tokio::test]
 async fn every_error_response_is_repeated_as_often_and_ends_alike() {
-    let written = REPLIES.trim().lines().map(|row| {
+    let written = rows(include_str!("replies.txt")).map(|row| {
         let (status, body) = row.split_once(' ').unwrap_or((row, ""));
-        error(status.parse().unwrap(), body)
+        Reply::new(status.parse().unwrap(), body)
     });
-    let named = |code, body| (400, vec![("x-amzn-errortype", code)], body);
+    let named =
+        |code, body: &str| Reply::Response(400, vec![("x-amzn-errortype", code)], body.to_owned());
     let by_header = [
-        named("ThrottlingException:http://a", "{}".to_owned()),
-        named("a#AccessDenied", r#"{"__type":"other"}"#.to_owned()),
+        named("ThrottlingException:http://a", "{}"),
+        named("a#AccessDenied", r#"{"__type":"other"}"#),
     ];
     for reply in written.chain(by_header) {
         same_end(RequestKind::Put, reply).await;
@@ -409,135 +283,64 @@ async fn every_error_response_is_repeated_as_often_and_ends_alike() {
 #[tokio::test]
 async fn every_status_without_an_error_code_is_repeated_as_often_and_ends_alike() {
     for status in 300..600 {
-        let end = same_end(RequestKind::Put, error(status, "{}")).await;
+        let end = same_end(RequestKind::Put, Reply::new(status, "{}")).await;
         // A proxy can have written it, after DynamoDB applied the write.
-        assert!(end.starts_with("true "), "{status}: {end}");
+        assert!(end.contains(", maybe applied: "), "{status}: {end}");
     }
 }
 
-/// The error codes of DynamoDB for requests to items, of all services, and of services whose errors the SDK repeats. From the
-/// API reference of DynamoDB, its `CommonErrors`, and the SDK's lists.
-const CODES: &[&str] = &[
-    "AccessDenied",
-    "AccessDeniedException",
-    "AuthFailure",
-    "BandwidthLimitExceeded",
-    "ConditionalCheckFailedException",
-    "DuplicateItemException",
-    "EC2ThrottledException",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "IdempotentParameterMismatchException",
-    "IncompleteSignature",
-    "IncompleteSignatureException",
-    "InternalFailure",
-    "InternalServerError",
-    "InvalidAction",
-    "InvalidClientTokenId",
-    "InvalidEndpointException",
-    "InvalidSignatureException",
-    "ItemCollectionSizeLimitExceededException",
-    "KMSAccessDeniedException",
-    "KMSDisabledException",
-    "KMSInvalidStateException",
-    "LimitExceededException",
-    "MalformedQueryString",
-    "MissingAuthenticationToken",
-    "MissingAuthenticationTokenException",
-    "NotAuthorized",
-    "OptInRequired",
-    "PolicyNotFoundException",
-    "PriorRequestNotComplete",
-    "ProvisionedThroughputExceededException",
-    "ReplicatedWriteConflictException",
-    "RequestEntityTooLarge",
-    "RequestExpired",
-    "RequestLimitExceeded",
-    "RequestThrottled",
-    "RequestThrottledException",
-    "RequestTimeout",
-    "RequestTimeoutException",
-    "RequestTimeTooSkewed",
-    "ResourceInUseException",
-    "ResourceNotFoundException",
-    "SerializationException",
-    "ServiceUnavailable",
-    "SignatureDoesNotMatch",
-    "SlowDown",
-    "TableNotFoundException",
-    "Throttling",
-    "ThrottledException",
-    "ThrottlingException",
-    "TooManyRequestsException",
-    "TransactionCanceledException",
-    "TransactionConflictException",
-    "TransactionInProgressException",
-    "UnknownOperationException",
-    "UnrecognizedClientException",
-    "ValidationException",
-    "a code that is not known",
-];
-
 #[tokio::test]
 async fn every_error_code_is_repeated_as_often_and_ends_alike_for_each_request() {
-    for request in [
-        RequestKind::Put,
-        RequestKind::Update,
-        RequestKind::Delete,
-        RequestKind::Get,
-    ] {
-        for code in CODES {
+    use RequestKind::{Delete, Get, Put, Update};
+    for request in [Put, Update, Delete, Get] {
+        for code in rows(include_str!("codes.txt")) {
             // The lean client knows them for each request, the SDK's for writes alone.
             let of_writes = [
                 "ConditionalCheckFailedException",
                 "ReplicatedWriteConflictException",
             ];
-            if matches!(request, RequestKind::Get) && of_writes.contains(code) {
+            if matches!(request, Get) && of_writes.contains(&code) {
                 continue;
             }
-            let body = format!(
-                r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"s3cr3t"}}"#
-            );
             for status in [400, 500] {
-                same_end(request, error(status, &body)).await;
+                let body = json!({ "message": "s3cr3t" });
+                same_end(request, Reply::with_code(status, code, body)).await;
             }
         }
     }
 }
 
 #[tokio::test]
-async fn a_send_refused_for_a_wrong_clock_is_repeated_with_the_clock_of_dynamodb() {
-    let refused = (
-        400,
-        vec![("date", "Sun, 22 Nov 2020 07:06:58 GMT")],
-        r#"{"__type":"a#InvalidSignatureException","message":"Signature expired"}"#.to_owned(),
-    );
-    for kind in Kind::ALL {
-        let (end, dates) = claimed(kind, vec![refused.clone()]).await;
-        assert!(end.starts_with("Applied "), "{end}");
-        assert!(end.ends_with("maybe_again: false }"), "{end}");
-        assert_eq!(dates.len(), 2);
-        assert!(!dates[0].starts_with("20201122T07"), "{dates:?}");
-        assert!(dates[1].starts_with("20201122T07"), "{dates:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_claim_that_is_applied_after_a_failed_send_may_be_applied_again() {
-    for kind in Kind::ALL {
-        let (end, sends) = claimed(kind, vec![error(500, "{}")]).await;
-        assert!(end.starts_with("Applied "), "{end}");
-        assert!(end.ends_with("maybe_again: true }"), "{end}");
-        assert_eq!(sends.len(), 2);
-    }
-}
-
-#[tokio::test]
-async fn a_refused_signature_with_the_right_clock_is_not_repeated() {
-    let body = r#"{"__type":"a#InvalidSignatureException","message":"no"}"#;
-    for kind in Kind::ALL {
-        let (end, dates) = claimed(kind, vec![error(400, body)]).await;
-        assert!(end.starts_with("false Credentials "), "{end}");
-        assert_eq!(dates.len(), 1);
+async fn a_claim_after_a_failed_send_or_with_a_refused_signature_ends_as_its_row_says() {
+    let signature = |message: &str| {
+        json!({ "__type": "a#InvalidSignatureException", "message": message }).to_string()
+    };
+    let date = vec![("date", "Sun, 22 Nov 2020 07:06:58 GMT")];
+    let expired = Reply::Response(400, date, signature("Signature expired"));
+    let refused = Reply::new(400, signature("no"));
+    for (reply, begin, end, days) in [
+        // It is repeated with the clock of DynamoDB.
+        (
+            expired,
+            "Applied ",
+            "maybe_again: false }",
+            &[false, true][..],
+        ),
+        (
+            Reply::new(500, "{}"),
+            "Applied ",
+            "maybe_again: true }",
+            &[false; 2],
+        ),
+        // The clock is right.
+        (refused, "Credentials: ", "", &[false]),
+    ] {
+        for kind in Kind::ALL {
+            let (claim, dates) = claimed(kind, reply.clone()).await;
+            let as_expected = claim.starts_with(begin) && claim.ends_with(end);
+            assert!(as_expected, "{reply:?}: {claim}");
+            let of_2020 = dates.iter().map(|date| date.starts_with("20201122T07"));
+            assert_eq!(of_2020.collect::<Vec<_>>(), days, "{reply:?}: {dates:?}");
+        }
     }
 }

@@ -10,21 +10,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
-use idempotency_core::future::BoxFuture;
 use idempotency_core::store::{StoreReply, Write};
-use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::dynamodb::once::{self, Once, OnceRefusal};
 use idempotency_lambda::dynamodb::versioned::{self, Version, VersionedError, VersionedRefusal};
 use idempotency_lambda::{
-    Backend, BoxError, Call, Deadline, DynamoDbStore, Error, ErrorKind, Lookup, OnError,
-    OnInProgress, OnStoreError, OnTimeout, Operation, Outcome, with_backend,
+    BoxError, Call, Error, ErrorKind, Lookup, OnError, OnInProgress, OnStoreError, OnTimeout,
+    Operation, Outcome,
 };
+use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
-use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::{START, operation, ours, store_on};
+use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
+use idempotency_tests::{START, operation, ours, unless_it_panics};
 use serde_json::json;
+
+use super::{DEATHS, Processes, assert_published, kill, said};
 
 /// The path of the call that dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,8 +37,6 @@ enum Path {
     Panic,
     /// A response is stored.
     Duplicate,
-    /// A response is stored and cached.
-    Cached,
     /// It waits for another call that runs.
     Waiting,
     /// The first call of its key, under `read-first`.
@@ -54,176 +52,119 @@ enum Path {
 }
 
 /// The steps at which it dies: the path, the name of the request, its kind and its number.
-const STEPS: &[(Path, &str, StoreOperation, usize)] = &[
-    (Path::Fresh, "claim", StoreOperation::Put, 1),
-    (Path::Fresh, "completion", StoreOperation::Update, 1),
-    (Path::Failure, "claim", StoreOperation::Put, 1),
-    (Path::Failure, "release", StoreOperation::Delete, 1),
-    (Path::Panic, "release", StoreOperation::Update, 1),
-    (Path::Duplicate, "claim", StoreOperation::Put, 1),
-    (Path::Waiting, "claim", StoreOperation::Put, 1),
-    (Path::Waiting, "read", StoreOperation::Read, 1),
-    (Path::ReadFirst, "first read", StoreOperation::Read, 1),
-    (Path::ReadFirst, "claim", StoreOperation::Put, 1),
-    (
-        Path::ReadFirstDuplicate,
-        "first read",
-        StoreOperation::Read,
-        1,
-    ),
-    (Path::Fenced, "completion", StoreOperation::Update, 2),
-    (Path::Unprotected, "completion", StoreOperation::Update, 1),
-    (
-        Path::UnprotectedWithoutClaim,
-        "completion",
-        StoreOperation::Update,
-        1,
-    ),
-    (
-        Path::UnprotectedWithoutClaim,
-        "put of the response",
-        StoreOperation::Put,
-        2,
-    ),
-];
-
-/// A clock that stands still, except that short pauses pass at once. Requests take real time, so their time limits must not
-/// pass.
-pub(crate) struct QuickPauses(pub(crate) ManualClock);
-
-impl Clock for QuickPauses {
-    fn now(&self) -> EpochMillis {
-        self.0.now()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        if duration > Duration::from_secs(1) {
-            return self.0.sleep(duration);
-        }
-        self.0.advance(duration);
-        Box::pin(std::future::ready(()))
-    }
-}
+const STEPS: &[(Path, &str, StoreOperation, usize)] = {
+    use Path::*;
+    use StoreOperation::{Delete, Put, Read, Update};
+    &[
+        (Fresh, "claim", Put, 1),
+        (Fresh, "completion", Update, 1),
+        (Failure, "claim", Put, 1),
+        (Failure, "release", Delete, 1),
+        (Panic, "release", Update, 1),
+        (Duplicate, "claim", Put, 1),
+        (Waiting, "claim", Put, 1),
+        (Waiting, "read", Read, 1),
+        (ReadFirst, "first read", Read, 1),
+        (ReadFirst, "claim", Put, 1),
+        (ReadFirstDuplicate, "first read", Read, 1),
+        (Fenced, "completion", Update, 2),
+        (Unprotected, "completion", Update, 1),
+        (UnprotectedWithoutClaim, "completion", Update, 1),
+        (UnprotectedWithoutClaim, "put of the response", Put, 2),
+    ]
+};
 
 struct Harness {
-    clock: ManualClock,
-    store: Arc<FaultyStore<DynamoDbStore>>,
+    processes: Processes,
     runs: AtomicUsize,
-    processes: AtomicUsize,
 }
 
 impl Harness {
-    fn new(database: &EmbeddedDynamoDb, table: &str) -> Self {
-        let store = store_on(database).table(table).build().unwrap();
+    async fn new(database: &EmbeddedDynamoDb, table: &str) -> Self {
         Self {
-            clock: ManualClock::at(START),
-            store: Arc::new(FaultyStore::new(store)),
+            processes: Processes::on(database, table).await,
             runs: AtomicUsize::new(0),
-            processes: AtomicUsize::new(0),
         }
-    }
-
-    /// Returns the backend of a new process, which remembers nothing.
-    fn process(&self) -> Backend {
-        let seed = self.processes.fetch_add(1, Ordering::Relaxed);
-        let random = SeededRandom::new(seed as u64);
-        Backend::new(
-            self.store.clone(),
-            Arc::new(QuickPauses(self.clock.clone())),
-            Arc::new(random),
-        )
     }
 
     async fn call<F>(&self, charge: &Operation, handler: F) -> Result<Outcome<usize>, BoxError>
     where
         F: AsyncFnOnce(usize) -> Result<usize, BoxError>,
     {
-        let deadline = Deadline::At(self.clock.now().plus(Duration::from_secs(30)));
-        let call = charge.run(&json!({ "order_id": 1 }), deadline, || async {
-            handler(self.runs.fetch_add(1, Ordering::Relaxed) + 1).await
-        });
-        with_backend(self.process(), call).await
+        let run = async |_: Call| handler(self.runs.fetch_add(1, Ordering::Relaxed) + 1).await;
+        let payload = json!({ "order_id": 1 });
+        self.processes.call(charge, &payload, run).await
+    }
+
+    async fn run(&self, charge: &Operation) -> Result<Outcome<usize>, BoxError> {
+        self.call(charge, async |run| Ok(run)).await
+    }
+
+    /// Runs a call whose request of this kind and number hangs: the process dies there.
+    async fn kill(&self, charge: &Operation, kind: StoreOperation, fault: StoreFault) {
+        self.processes.store.inject(kind, 1, fault);
+        kill(&self.processes.store, self.run(charge), "the request").await;
     }
 
     /// Retries the call. Returns what the caller gets.
     async fn retry(&self, charge: &Operation) -> String {
-        match self.call(charge, async |run| Ok(run)).await {
-            Ok(outcome) if outcome.is_replayed() => {
-                format!("the response of run {}", outcome.response())
-            }
-            Ok(outcome) => format!("runs: run {}", outcome.response()),
-            Err(error) => match ours(&error).kind() {
-                ErrorKind::AlreadyInProgress => "in progress".to_owned(),
-                other => other.name().to_owned(),
-            },
-        }
+        let retry = self.run(charge).await;
+        said(retry.map(|outcome| (*outcome.response(), outcome.is_replayed())))
     }
 
     /// Plays a call on its path. The future never ends if the process dies.
     async fn play(&self, path: Path, charge: &Operation) {
         match path {
-            Path::Fresh
-            | Path::Duplicate
-            | Path::Cached
-            | Path::Waiting
-            | Path::ReadFirst
-            | Path::ReadFirstDuplicate
-            | Path::Unprotected
-            | Path::UnprotectedWithoutClaim => {
-                let _ = self.call(charge, async |run| Ok(run)).await;
-            }
             Path::Failure => drop(self.call(charge, async |_| Err("declined".into())).await),
             Path::Panic => {
                 let panics = self.call(charge, async |_| {
                     // A key with a mark is free a millisecond after its claim.
-                    self.clock.advance(Duration::from_millis(1));
+                    self.processes.clock.advance(Duration::from_millis(1));
                     panic!("in the handler")
                 });
                 drop(panics.await);
             }
             Path::Fenced => {
                 let slow = self.call(charge, async |run| {
-                    self.clock.advance(Duration::from_secs(31));
-                    self.call(charge, async |run| Ok(run)).await?;
+                    self.processes.pass(31);
+                    self.run(charge).await?;
                     Ok(run)
                 });
                 let _ = slow.await;
             }
+            _ => drop(self.run(charge).await),
         }
     }
 }
 
-/// Plays a death before or after a request is applied (`fault`). Returns the row.
-async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> String {
+/// Plays a death before or after a request is applied. Returns the row.
+async fn row(
+    database: &EmbeddedDynamoDb,
+    step: usize,
+    (when, fault): (&str, StoreFault),
+) -> String {
     let (path, name, operation_kind, nth) = STEPS[step];
-    let table = format!("step-{step}-{fault:?}");
-    database.create_table(TableSpec::new(&table)).await.unwrap();
-    let harness = Harness::new(database, &table);
+    let table = format!("step-{step}-{when}");
+    let harness = Harness::new(database, &table).await;
+    let store = &harness.processes.store;
     let reject = || operation().key("order_id");
     let charge = reject().build().unwrap();
     let own = match path {
-        Path::Waiting => reject().on_in_progress(OnInProgress::Wait).build().unwrap(),
-        Path::ReadFirst | Path::ReadFirstDuplicate => {
-            reject().lookup(Lookup::ReadFirst).build().unwrap()
-        }
+        Path::Waiting => reject().on_in_progress(OnInProgress::Wait),
+        Path::ReadFirst | Path::ReadFirstDuplicate => reject().lookup(Lookup::ReadFirst),
         Path::Unprotected | Path::UnprotectedWithoutClaim => {
-            let policy = OnStoreError::RunUnprotected;
-            reject().on_store_error(policy).build().unwrap()
+            reject().on_store_error(OnStoreError::RunUnprotected)
         }
-        _ => reject().build().unwrap(),
+        _ => reject(),
     };
+    let own = own.build().unwrap();
     if matches!(path, Path::Duplicate | Path::ReadFirstDuplicate) {
-        harness.call(&charge, async |run| Ok(run)).await.unwrap();
+        harness.run(&charge).await.unwrap();
     }
     if path == Path::Waiting {
         // Another process claims and dies.
-        harness
-            .store
-            .inject(StoreOperation::Put, 1, StoreFault::HangAfter);
-        tokio::select! {
-            _ = harness.call(&charge, async |run| Ok(run)) => unreachable!("it hangs"),
-            () = harness.store.hung() => {}
-        }
+        let claim = StoreOperation::Put;
+        harness.kill(&charge, claim, StoreFault::HangAfter).await;
     }
     let lost = match path {
         Path::Unprotected => Some(StoreFault::LoseReply),
@@ -231,24 +172,15 @@ async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> Str
         _ => None,
     };
     if let Some(lost) = lost {
-        let read_fails = (StoreOperation::Read, StoreFault::Throttle);
-        for (kind, fault) in [(StoreOperation::Put, lost), read_fails] {
-            harness.store.inject(kind, 1, fault);
-        }
+        store.inject(StoreOperation::Put, 1, lost);
+        store.inject(StoreOperation::Read, 1, StoreFault::Throttle);
     }
-    harness.store.inject(operation_kind, nth, fault);
-    tokio::select! {
-        () = harness.play(path, &own) => panic!("{path:?}, {name}: the call ended"),
-        () = harness.store.hung() => {}
-    }
+    store.inject(operation_kind, nth, fault);
+    let place = format!("{path:?}, {name}");
+    kill(store, harness.play(path, &own), &place).await;
     let early = harness.retry(&charge).await;
-    harness.clock.advance(Duration::from_secs(61));
+    harness.processes.pass(61);
     let late = harness.retry(&charge).await;
-    let when = if fault == StoreFault::Hang {
-        "before"
-    } else {
-        "after"
-    };
     let runs = harness.runs.load(Ordering::Relaxed);
     let path = match path {
         Path::ReadFirst => "read-first".to_owned(),
@@ -265,75 +197,26 @@ async fn a_crash_at_every_step_has_the_documented_result() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let mut rows = Vec::new();
     for step in 0..STEPS.len() {
-        for fault in [StoreFault::Hang, StoreFault::HangAfter] {
-            rows.push(row(&database, step, fault).await);
+        for death in DEATHS {
+            rows.push(row(&database, step, death).await);
         }
     }
-    let published = include_str!("../../../docs/evidence/reliability.md");
-    let missing: Vec<_> = rows
-        .iter()
-        .filter(|row| !published.contains(row.as_str()))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "docs/evidence/reliability.md does not say:\n{}",
-        rows.join("\n")
-    );
-}
-
-#[tokio::test]
-async fn a_cached_duplicate_makes_no_request() {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
-    database
-        .create_table(TableSpec::new("cached"))
-        .await
-        .unwrap();
-    let harness = Harness::new(&database, "cached");
-    let charge = operation().key("order_id").local_cache(8).build().unwrap();
-    let process = harness.process();
-    let call = || {
-        let deadline = Deadline::At(harness.clock.now().plus(Duration::from_secs(30)));
-        let run = charge.run(&json!({ "order_id": 1 }), deadline, || async {
-            Ok::<_, BoxError>(1)
-        });
-        with_backend(process.clone(), run)
-    };
-    call().await.unwrap();
-    let before = harness.store.calls().len();
-    harness.play(Path::Cached, &charge).await;
-    let asked_by_another_process = harness.store.calls().len() - before;
-    call().await.unwrap();
-    assert_eq!(
-        harness.store.calls().len() - before,
-        asked_by_another_process
-    );
+    assert_published(&rows);
 }
 
 #[tokio::test]
 async fn under_hold_a_panic_makes_no_request_and_keeps_its_claim() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
-    database.create_table(TableSpec::new("held")).await.unwrap();
     for on_error in [OnError::Release, OnError::Record] {
-        let harness = Arc::new(Harness::new(&database, "held"));
-        let charge = operation()
-            .key_prefix(format!("{on_error:?}"))
-            .key("order_id")
-            .on_timeout(OnTimeout::Hold)
-            .on_error(on_error)
-            .build()
-            .unwrap();
-        let charge = Arc::new(charge);
-        let call = {
-            let (harness, charge) = (Arc::clone(&harness), Arc::clone(&charge));
-            async move {
-                let panics = harness.call(&charge, async |_| panic!("in the handler"));
-                drop(panics.await);
-            }
-        };
-        assert!(tokio::spawn(call).await.unwrap_err().is_panic());
-        assert_eq!(harness.store.calls().len(), 1, "the claim is all there is");
+        let harness = Harness::new(&database, &format!("{on_error:?}")).await;
+        let charge = operation().key("order_id").on_timeout(OnTimeout::Hold);
+        let charge = charge.on_error(on_error).build().unwrap();
+        let call = harness.call(&charge, async |_| panic!("in the handler"));
+        assert!(unless_it_panics(call).await.is_err());
+        let calls = harness.processes.store.calls();
+        assert_eq!(calls.len(), 1, "the claim is all there is");
         assert_eq!(harness.retry(&charge).await, "in progress");
-        harness.clock.advance(Duration::from_secs(61));
+        harness.processes.pass(61);
         assert_eq!(harness.retry(&charge).await, "IdempotencyUnresolved");
         assert_eq!(harness.runs.load(Ordering::Relaxed), 1);
     }
@@ -342,60 +225,46 @@ async fn under_hold_a_panic_makes_no_request_and_keeps_its_claim() {
 #[tokio::test]
 async fn a_write_of_a_dead_process_changes_nothing_when_it_arrives_late() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
-    database.create_table(TableSpec::new("late")).await.unwrap();
-    let harness = Harness::new(&database, "late");
+    let harness = Harness::new(&database, "late").await;
     let charge = operation().key("order_id").build().unwrap();
-    harness
-        .store
-        .inject(StoreOperation::Update, 1, StoreFault::Hang);
-    tokio::select! {
-        _ = harness.call(&charge, async |run| Ok(run)) => unreachable!("it hangs"),
-        () = harness.store.hung() => {}
-    }
-    let completion = harness.store.calls().pop().unwrap();
-    harness.clock.advance(Duration::from_secs(31));
+    let completion = StoreOperation::Update;
+    harness.kill(&charge, completion, StoreFault::Hang).await;
+    let store = &harness.processes.store;
+    let completion = store.calls().pop().unwrap();
+    harness.processes.pass(31);
     assert_eq!(harness.retry(&charge).await, "runs: run 2");
     // The completion of the dead process arrives.
     let parts = (completion.id, completion.write, completion.condition);
     let (Some(id), Some(Write::Update(change)), Some(condition)) = parts else {
         panic!("the last call was the completion");
     };
-    let arrived = harness.store.inner().update(&id, &change, &condition).await;
+    let arrived = store.inner().update(&id, &change, &condition).await;
     assert!(matches!(arrived, StoreReply::ConditionFailed { .. }));
     assert_eq!(harness.retry(&charge).await, "the response of run 2");
 }
 
-async fn database() -> EmbeddedDynamoDb {
+/// Returns a database with the table `items`, and processes over a table of records.
+async fn with_items() -> (EmbeddedDynamoDb, Processes) {
     let database = EmbeddedDynamoDb::start().await.unwrap();
-    for table in ["idempotency", "items"] {
-        database.create_table(TableSpec::new(table)).await.unwrap();
-    }
-    database
+    let items = TableSpec::new("items");
+    database.create_table(items).await.unwrap();
+    let processes = Processes::on(&database, "idempotency").await;
+    (database, processes)
 }
 
 /// Makes a call with this key whose handler stages one write.
 async fn stage(
-    database: &EmbeddedDynamoDb,
+    processes: &Processes,
     key: u32,
     item: TransactWriteItem,
-) -> Result<u32, BoxError> {
-    let store = DynamoDbStore::from_sdk_config(&database.sdk_config(), "idempotency")?;
-    let backend = Backend::new(
-        Arc::new(store),
-        Arc::new(ManualClock::at(START)),
-        Arc::new(SeededRandom::new(u64::from(key))),
-    );
+) -> Result<Outcome<u32>, BoxError> {
     let charge = operation().key("order_id").build()?;
-    let deadline = Deadline::At(EpochMillis::new(START + 30_000));
-    let call = charge.run(
-        &json!({ "order_id": key }),
-        deadline,
-        |call: Call| async move {
-            call.transaction().write(item)?;
-            Ok::<_, BoxError>(key)
-        },
-    );
-    Ok(with_backend(backend, call).await?.into_response())
+    let handler = async |call: Call| {
+        call.transaction().write(item)?;
+        Ok(key)
+    };
+    let payload = json!({ "order_id": key });
+    processes.call(&charge, &payload, handler).await
 }
 
 fn rejected(error: &BoxError) -> &Error {
@@ -406,7 +275,7 @@ fn rejected(error: &BoxError) -> &Error {
 
 #[tokio::test]
 async fn a_staged_update_that_counts_once_is_rejected_with_its_typed_reason() {
-    let database = database().await;
+    let (database, processes) = with_items().await;
     let (client, clock) = (database.client(), ManualClock::at(START));
     let once = Once::new(once::plan(0.1, Duration::from_secs(3_600))).unwrap();
     let once = once.clock(Arc::new(clock.clone()));
@@ -422,49 +291,47 @@ async fn a_staged_update_that_counts_once_is_rejected_with_its_typed_reason() {
     }
     clock.advance(Duration::from_secs(9 * 733));
     let count = update("evt-1").prepare(&client).await.unwrap();
-    assert_eq!(stage(&database, 1, count.transact_item()).await.unwrap(), 1);
     // The same call again: its response is replayed, and nothing is sent.
-    assert_eq!(stage(&database, 1, count.transact_item()).await.unwrap(), 1);
+    for is_replayed in [false, true] {
+        let staged = stage(&processes, 1, count.transact_item()).await;
+        assert_eq!(staged.unwrap().is_replayed(), is_replayed);
+    }
     // Another call with the same event.
-    let error = stage(&database, 2, count.transact_item())
-        .await
-        .unwrap_err();
+    let error = stage(&processes, 2, count.transact_item()).await;
+    let error = error.unwrap_err();
     let write = rejected(&error).rejection().unwrap().write(0).unwrap();
     let refusal = count.rejected(write);
-    assert!(
-        matches!(refusal, Some(OnceRefusal::AlreadyApplied(_))),
-        "{refusal:?}"
-    );
+    let applied = matches!(refusal, Some(OnceRefusal::AlreadyApplied(_)));
+    assert!(applied, "{refusal:?}");
     let items = database.items("items").await.unwrap();
     assert_eq!(items[0]["units"], AttributeValue::N("30".into()));
 }
 
 #[tokio::test]
 async fn a_staged_versioned_write_is_rejected_with_the_conflict() {
-    let database = database().await;
+    let (database, processes) = with_items().await;
     let id = || [("id", AttributeValue::S("o".into()))];
     let create = versioned::create("items", id()).prepare().unwrap();
-    stage(&database, 1, create.transact_item()).await.unwrap();
+    stage(&processes, 1, create.transact_item()).await.unwrap();
     let read = Version::of(&database.items("items").await.unwrap()[0]).unwrap();
     let set = |value: bool| {
         let update = versioned::update("items", id(), &read).expression("SET shipped = :s");
         let update = update.value(":s", AttributeValue::Bool(value));
         update.prepare().unwrap()
     };
-    stage(&database, 2, set(true).transact_item())
-        .await
-        .unwrap();
+    let shipped = set(true).transact_item();
+    stage(&processes, 2, shipped).await.unwrap();
     let late = set(false);
-    let error = stage(&database, 3, late.transact_item()).await.unwrap_err();
+    let error = stage(&processes, 3, late.transact_item())
+        .await
+        .unwrap_err();
     let write = rejected(&error).rejection().unwrap().write(0).unwrap();
     let Some(VersionedRefusal::Error(VersionedError::Conflict(conflict))) = late.rejected(write)
     else {
         panic!("a conflict");
     };
-    assert_eq!(
-        conflict.version().map(Version::number),
-        Some(read.number() + 1)
-    );
+    let present = conflict.version().map(Version::number);
+    assert_eq!(present, Some(read.number() + 1));
     assert!(!conflict.maybe_applied());
     let items = database.items("items").await.unwrap();
     assert_eq!(items[0]["shipped"], AttributeValue::Bool(true));

@@ -6,11 +6,13 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{RecordId, StoredEvent};
 use idempotency_core::time::Clock;
-use idempotency_lambda::{Backend, BoxError, Deadline, ErrorKind, Operation, with_backend};
+use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_backend};
+use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
-use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::{START, Table, operation, ours, store_on};
+use idempotency_tests::{End, START, Table, operation, ours, store_on};
 use serde_json::{Value, json};
+
+use super::{operations, process, returning};
 
 fn keeping(store_event: &str) -> Operation {
     operation()
@@ -40,23 +42,16 @@ async fn the_selected_part_of_an_event_is_stored_with_the_claim_and_kept_by_the_
     let table = unchecked().await?;
     let charge = keeping("{order_id: order_id}");
     let expected = AttributeValue::S(r#"{"selected":{"order_id": 7}}"#.to_owned());
-    let outcome = table
-        .call(&charge, &order(), async || {
-            assert_eq!(stored(&table).await?, expected);
-            Ok(1)
-        })
-        .await?;
+    let handler = async || {
+        assert_eq!(stored(&table).await?, expected);
+        Ok(1)
+    };
+    let outcome = table.call(&charge, &order(), handler).await?;
     assert_eq!(outcome.into_response(), 1);
     assert_eq!(stored(&table).await?, expected);
-    let requests = table.requests();
-    let operations: Vec<_> = requests.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(operations, ["PutItem", "UpdateItem"]);
-    assert!(
-        table
-            .call(&charge, &order(), async || Ok(2))
-            .await?
-            .is_replayed()
-    );
+    assert_eq!(operations(&table), "PutItem UpdateItem");
+    let duplicate = returning(&table, &charge, &order(), 2).await;
+    assert_eq!(duplicate, End::Replayed(1));
     Ok(())
 }
 
@@ -73,16 +68,10 @@ async fn an_event_is_compressed_where_that_makes_it_smaller_and_reads_back() -> 
     let store = store_on(&table.database).table("idempotency").build()?;
     let id = RecordId::new(&table.only_item().await?["id"]);
     let event = store.stored_event(&id).await?;
-    assert_eq!(
-        event.as_ref().map(StoredEvent::as_str),
-        Some(order.to_string().as_str())
-    );
-    assert!(
-        store
-            .stored_event(&RecordId::new("none#1"))
-            .await?
-            .is_none()
-    );
+    let event = event.as_ref().map(StoredEvent::as_str);
+    assert_eq!(event, Some(order.to_string().as_str()));
+    let none = store.stored_event(&RecordId::new("none#1")).await?;
+    assert!(none.is_none());
     Ok(())
 }
 
@@ -93,14 +82,13 @@ async fn a_response_that_needs_the_place_of_the_event_replaces_it() -> Result<()
         let order = json!({ "order_id": order_id });
         let response = "x".repeat(length);
         let charge = keeping("all");
-        table
-            .call(&charge, &order, async || Ok(response.clone()))
-            .await?;
+        returning(&table, &charge, &order, response).await;
         let items = table.database.items("idempotency").await?;
         let with_event = items.iter().filter(|item| item.contains_key("event"));
         assert_eq!(with_event.count() == order_id, is_kept);
-        let again = table.call(&charge, &order, async || Ok(String::new()));
-        assert_eq!(again.await?.into_response().len(), length);
+        let again = returning(&table, &charge, &order, String::new()).await;
+        let is_replayed = matches!(again, End::Replayed(text) if text.len() == length);
+        assert!(is_replayed);
     }
     Ok(())
 }
@@ -131,50 +119,39 @@ async fn a_completion_after_an_eviction_stores_the_event_again_if_there_is_room(
 #[tokio::test]
 async fn a_table_that_is_not_encrypted_gets_no_event_and_no_handler_runs() -> Result<(), BoxError> {
     let table = Table::start().await?;
-    let refused = table
-        .call(&keeping("all"), &order(), async || Ok(1))
-        .await
-        .unwrap_err();
-    let error = ours(&refused);
-    assert_eq!(error.kind(), ErrorKind::StoreFailed);
-    assert!(!error.handler_ran());
-    let text = error.to_string();
-    assert!(
-        text.contains("is not encrypted with a key of KMS"),
-        "{text}"
-    );
-    assert!(
-        text.contains("IDEMPOTENCY_STORE_EVENT_UNENCRYPTED"),
-        "{text}"
-    );
-    assert!(!text.contains("4242"), "{text}");
-    assert!(table.database.items("idempotency").await?.is_empty());
+    let text = refused(&table).await?;
+    let why = text.contains("is not encrypted with a key of KMS");
+    let waives = text.contains("IDEMPOTENCY_STORE_EVENT_UNENCRYPTED");
+    assert!(why && waives, "{text}");
     // Operations that keep no event do not ask.
     table.requests();
     let plain = operation().key("order_id").build()?;
-    table.call(&plain, &order(), async || Ok(1)).await?;
-    assert!(
-        !table
-            .requests()
-            .iter()
-            .any(|(name, _)| name == "DescribeTable")
-    );
+    assert_eq!(returning(&table, &plain, &order(), 1).await, End::Ran(1));
+    assert_eq!(operations(&table), "PutItem UpdateItem");
     Ok(())
+}
+
+/// Returns the text of the error of a call whose event is not stored, so that its handler does not run.
+async fn refused(table: &Table) -> Result<String, BoxError> {
+    let charge = keeping("all");
+    let called = table.call(&charge, &order(), async || Ok(1)).await;
+    let error = called.unwrap_err();
+    let (error, text) = (ours(&error), error.to_string());
+    assert_eq!(error.kind(), ErrorKind::StoreFailed);
+    assert!(!error.handler_ran());
+    assert!(!text.contains("4242"), "{text}");
+    assert!(table.database.items("idempotency").await?.is_empty());
+    Ok(text)
 }
 
 #[tokio::test]
 async fn an_encrypted_table_is_asked_once() -> Result<(), BoxError> {
     let database = EmbeddedDynamoDb::start().await?;
-    database
-        .create_table(TableSpec::new("encrypted").encrypted())
-        .await?;
+    let encrypted = TableSpec::new("encrypted").encrypted();
+    database.create_table(encrypted).await?;
     let store = store_on(&database).table("encrypted").build()?;
-    let clock = ManualClock::at(START);
-    let process = Backend::new(
-        Arc::new(store),
-        Arc::new(clock.clone()),
-        Arc::new(SeededRandom::new(1)),
-    );
+    let (store, clock) = (Arc::new(store), ManualClock::at(START));
+    let process = process(store, &clock, 1);
     let charge = keeping("all");
     for order_id in [1, 2] {
         let order = json!({ "order_id": order_id });
@@ -183,9 +160,7 @@ async fn an_encrypted_table_is_asked_once() -> Result<(), BoxError> {
         with_backend(process.clone(), call).await?;
     }
     let requests = database.requests();
-    let described = requests
-        .iter()
-        .filter(|request| request.operation == "DescribeTable");
+    let described = requests.iter().filter(|it| it.operation == "DescribeTable");
     assert_eq!(described.count(), 1);
     assert_eq!(database.items("encrypted").await?.len(), 2);
     Ok(())
@@ -196,12 +171,7 @@ async fn a_table_that_cannot_be_asked_gets_no_event() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let denied = Fault::on("DescribeTable").respond_with(400, "AccessDeniedException");
     table.database.inject(denied);
-    let refused = table
-        .call(&keeping("all"), &order(), async || Ok(1))
-        .await
-        .unwrap_err();
-    let text = ours(&refused).to_string();
+    let text = refused(&table).await?;
     assert!(text.contains("dynamodb:DescribeTable"), "{text}");
-    assert!(table.database.items("idempotency").await?.is_empty());
     Ok(())
 }

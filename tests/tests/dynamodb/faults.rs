@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use idempotency_core::time::Clock;
 use idempotency_lambda::{
-    BoxError, Deadline, ErrorKind, OnTimeout, Operation, observe, with_backend,
+    BoxError, Bypass, Deadline, ErrorKind, OnTimeout, Operation, observe, with_backend,
 };
 use idempotency_testkit::dynamodb::Fault;
-use idempotency_tests::{Table, operation, ours, store_on};
+use idempotency_tests::{End, Table, end, operation, ours, store_on};
 use serde_json::{Value, json};
+
+use super::{drop_in_handler, operations, returning};
 
 fn charge() -> Operation {
     operation()
@@ -54,57 +56,51 @@ async fn a_completed_record_has_the_names_and_values_that_other_languages_expect
 #[tokio::test]
 async fn falsy_responses_replay_from_the_table_as_themselves() -> Result<(), BoxError> {
     let table = Table::start().await?;
-    let responses = [
-        json!(0),
-        json!(false),
-        json!(""),
-        json!([]),
-        json!({}),
-        json!(null),
-    ];
-    for (order_id, response) in responses.into_iter().enumerate() {
+    let responses = json!([0, false, "", [], {}, null]);
+    for (order_id, response) in responses.as_array().unwrap().iter().enumerate() {
         let order = json!({ "order_id": order_id + 1, "amount": 42 });
-        for is_duplicate in [false, true] {
-            let outcome = table
-                .call(&charge(), &order, async || Ok(response.clone()))
-                .await?;
-            assert_eq!(
-                (outcome.is_replayed(), outcome.into_response()),
-                (is_duplicate, response.clone())
-            );
+        for expected in [End::Ran(response.clone()), End::Replayed(response.clone())] {
+            let end = returning(&table, &charge(), &order, response.clone()).await;
+            assert_eq!(end, expected);
         }
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_call_whose_claims_reply_is_lost_does_not_get_in_progress_because_of_its_own_write()
--> Result<(), BoxError> {
-    let table = Table::start().await?;
-    table.database.inject(Fault::on("PutItem").drop_reply());
-    let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
-    assert_eq!(outcome.into_response(), 1);
+async fn a_caller_does_not_notice_a_lost_reply_or_short_throttling() -> Result<(), BoxError> {
+    let (put, update) = (|| Fault::on("PutItem"), || Fault::on("UpdateItem"));
+    for (faults, expected) in [
+        // The call does not get `in progress` because of its own write.
+        (vec![put().drop_reply()], End::Ran(1)),
+        // The record confirms the completion.
+        (vec![update().drop_reply()], End::Replayed(1)),
+        (vec![put().throttle(), update().throttle()], End::Ran(1)),
+    ] {
+        let table = Table::start().await?;
+        for fault in faults {
+            table.database.inject(fault);
+        }
+        let end = returning(&table, &charge(), &order(), 1).await;
+        assert_eq!(end, expected);
+        assert_eq!(table.only_item().await?["status"], "COMPLETED");
+    }
     Ok(())
 }
 
-#[tokio::test]
-async fn a_completion_whose_reply_is_lost_on_the_wire_is_confirmed_by_the_record()
--> Result<(), BoxError> {
-    let table = Table::start().await?;
-    table.database.inject(Fault::on("UpdateItem").drop_reply());
-    let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
+/// Asserts that a call completes during whose handler this happens: its duplicate is replayed.
+async fn assert_completes(
+    table: &Table,
+    meanwhile: impl AsyncFnOnce() -> Result<(), BoxError>,
+) -> Result<(), BoxError> {
+    let handler = async || {
+        meanwhile().await?;
+        Ok(1)
+    };
+    let outcome = table.call(&charge(), &order(), handler).await?;
     assert_eq!(outcome.into_response(), 1);
-    assert_eq!(table.only_item().await?["status"], "COMPLETED");
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_caller_does_not_notice_short_throttling() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    table.database.inject(Fault::on("PutItem").throttle());
-    table.database.inject(Fault::on("UpdateItem").throttle());
-    let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
-    assert_eq!(outcome.into_response(), 1);
+    let duplicate = returning(table, &charge(), &order(), 2).await;
+    assert_eq!(duplicate, End::Replayed(1));
     Ok(())
 }
 
@@ -113,20 +109,22 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_change_the_runni
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let late = table.database.inject(Fault::on("PutItem").late_arrival());
-    let outcome = table
-        .call(&charge(), &order(), async || {
-            late.release().await;
-            Ok(1)
-        })
-        .await?;
-    assert_eq!(outcome.into_response(), 1);
-    assert!(
-        table
-            .call(&charge(), &order(), async || Ok(2))
-            .await?
-            .is_replayed()
-    );
-    Ok(())
+    let arrives = async || {
+        late.release().await;
+        Ok(())
+    };
+    assert_completes(&table, arrives).await
+}
+
+#[tokio::test]
+async fn a_call_whose_claim_was_evicted_still_completes() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let evicts = async || {
+        let id = table.only_item().await?["id"].clone();
+        table.database.delete("idempotency", [("id", id)]).await?;
+        Ok(())
+    };
+    assert_completes(&table, evicts).await
 }
 
 #[tokio::test]
@@ -151,10 +149,8 @@ async fn of_six_duplicates_in_six_processes_one_runs_and_all_get_its_response()
         }
     }
     assert_eq!(runs.load(Ordering::Relaxed), 1);
-    let claims = table
-        .requests()
-        .into_iter()
-        .filter(|(operation, _)| operation == "PutItem");
+    let requests = table.requests();
+    let claims = requests.iter().filter(|(name, _)| name == "PutItem");
     assert_eq!(claims.count(), 6);
     Ok(())
 }
@@ -165,36 +161,11 @@ async fn a_response_over_400_kb_that_is_not_split_goes_to_its_caller_and_the_han
     let off = Table::start_with(|store| store.compress_above(None).split_large_responses(false));
     let table = off.await?;
     let large = "x".repeat(410 * 1024);
-    let outcome = table
-        .call(&charge(), &order(), async || Ok(large.clone()))
-        .await?;
-    assert_eq!(outcome.into_response().len(), large.len());
+    let own = returning(&table, &charge(), &order(), large.clone()).await;
+    assert!(own == End::NotStored(large));
     table.clock.advance(Duration::from_secs(60));
-    let error = table
-        .call(&charge(), &order(), async || Ok(String::new()))
-        .await
-        .unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_call_whose_claim_was_evicted_still_completes() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let outcome = table
-        .call(&charge(), &order(), async || {
-            let id = table.only_item().await?["id"].clone();
-            table.database.delete("idempotency", [("id", id)]).await?;
-            Ok(1)
-        })
-        .await?;
-    assert_eq!(outcome.into_response(), 1);
-    assert!(
-        table
-            .call(&charge(), &order(), async || Ok(2))
-            .await?
-            .is_replayed()
-    );
+    let duplicate = returning(&table, &charge(), &order(), String::new()).await;
+    assert_eq!(duplicate, End::Refused(ErrorKind::ResponseUnavailable));
     Ok(())
 }
 
@@ -202,115 +173,65 @@ async fn a_call_whose_claim_was_evicted_still_completes() -> Result<(), BoxError
 async fn errors_of_permissions_and_missing_tables_name_the_table_and_the_remedy()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
-    table
-        .database
-        .inject(Fault::on("PutItem").respond_with(400, "AccessDeniedException"));
-    let error = table
-        .call(&charge(), &order(), async || Ok(1))
-        .await
-        .unwrap_err();
-    let error = ours(&error);
-    assert_eq!(error.kind(), ErrorKind::StoreFailed);
-    assert!(!error.handler_ran());
-    let text = error.to_string();
-    assert!(
-        text.contains("idempotency") && text.contains("dynamodb:PutItem"),
-        "{text}"
-    );
-
+    let denied = Fault::on("PutItem").respond_with(400, "AccessDeniedException");
+    table.database.inject(denied);
     let missing = store_on(&table.database).table("elsewhere").build()?;
-    let charge = operation()
-        .key("order_id")
-        .store(std::sync::Arc::new(missing))
-        .build()?;
-    let deadline = idempotency_lambda::Deadline::Inherited;
-    let error: BoxError = charge
-        .run(&order(), deadline, || async { Ok::<_, BoxError>(1) })
-        .await
-        .unwrap_err();
-    let text = error.to_string();
-    assert!(
-        text.contains("elsewhere") && text.contains("IDEMPOTENCY_TABLE"),
-        "{text}"
-    );
+    let elsewhere = operation().key("order_id").store(Arc::new(missing));
+    let (elsewhere, handler) = (elsewhere.build()?, || async { Ok(1) });
+    let elsewhere = elsewhere.run(&order(), Deadline::Inherited, handler);
+    let (charge, order) = (charge(), order());
+    let denied = table.call(&charge, &order, handler);
+    for (called, words) in [
+        (denied.await, ["idempotency", "dynamodb:PutItem"]),
+        (elsewhere.await, ["elsewhere", "IDEMPOTENCY_TABLE"]),
+    ] {
+        let error = called.unwrap_err();
+        let error = ours(&error);
+        assert_eq!(error.kind(), ErrorKind::StoreFailed);
+        assert!(!error.handler_ran());
+        let text = error.to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
     Ok(())
 }
 
-/// Returns the operations that the table received. `!` marks a write whose condition failed.
-fn operations(table: &Table) -> Vec<String> {
-    let mark = |status| if status == Some(200) { "" } else { "!" };
-    table
-        .requests()
-        .into_iter()
-        .map(|(operation, status)| format!("{operation}{}", mark(status)))
-        .collect()
-}
-
-#[tokio::test]
-async fn a_first_run_costs_two_writes_and_a_duplicate_one_refused_write() -> Result<(), BoxError> {
+/// Makes the calls of a row one after another: each with the operation, its end, and what it costs.
+async fn assert_costs<const N: usize>(
+    calls: [(&Operation, End<u8>, &str); N],
+) -> Result<(), BoxError> {
     let table = Table::start().await?;
-    let charge = operation().key("order_id").build()?;
-    table.call(&charge, &order(), async || Ok(1)).await?;
-    assert_eq!(operations(&table), ["PutItem", "UpdateItem"]);
-    assert!(
-        table
-            .call(&charge, &order(), async || Ok(2))
-            .await?
-            .is_replayed()
-    );
-    assert_eq!(operations(&table), ["PutItem!"]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_cached_duplicate_costs_nothing() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let charge = operation().key("order_id").local_cache(8).build()?;
-    table.call(&charge, &order(), async || Ok(1)).await?;
-    operations(&table);
-    assert!(
-        table
-            .call(&charge, &order(), async || Ok(2))
-            .await?
-            .is_replayed()
-    );
-    assert!(operations(&table).is_empty());
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_response_read_from_the_table_is_cached_too() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let elsewhere = operation().key("order_id").build()?;
-    table.call(&elsewhere, &order(), async || Ok(1)).await?;
-    operations(&table);
-    let charge = operation().key("order_id").local_cache(8).build()?;
-    for costs in [vec!["PutItem!"], vec![]] {
-        let outcome = table.call(&charge, &order(), async || Ok(2)).await?;
-        assert!(outcome.is_replayed());
+    for (charge, expected, costs) in calls {
+        assert_eq!(returning(&table, charge, &order(), 1).await, expected);
         assert_eq!(operations(&table), costs);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_failed_handler_costs_a_claim_and_a_release() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let charge = operation().key("order_id").build()?;
-    let failed = table
-        .call(&charge, &order(), async || Err::<(), _>("declined".into()))
-        .await;
-    assert_eq!(failed.unwrap_err().to_string(), "declined");
-    assert_eq!(operations(&table), ["PutItem", "DeleteItem"]);
-    Ok(())
+async fn each_call_costs_the_documented_requests() -> Result<(), BoxError> {
+    let keyed = || operation().key("order_id");
+    let (plain, cached) = (keyed().build()?, keyed().local_cache(8).build()?);
+    let without = operation().key("receipt_id").key_required(false);
+    let without = without.build()?;
+    let first = |charge| (charge, End::Ran(1), "PutItem UpdateItem");
+    let again = |charge, costs| (charge, End::Replayed(1), costs);
+    let free = (&without, End::Bypassed(Bypass::NoKey, 1), "");
+    assert_costs([first(&plain), again(&plain, "PutItem!")]).await?;
+    assert_costs([first(&cached), again(&cached, "")]).await?;
+    // A response that was read from the table is cached too.
+    let (read, from_cache) = (again(&cached, "PutItem!"), again(&cached, ""));
+    assert_costs([first(&plain), read, from_cache]).await?;
+    assert_costs([free]).await
 }
 
 #[tokio::test]
-async fn a_call_without_a_key_costs_nothing() -> Result<(), BoxError> {
+async fn a_failed_handler_costs_a_claim_and_a_release() -> Result<(), BoxError> {
     let table = Table::start().await?;
-    let charge = operation().key("receipt_id").key_required(false).build()?;
-    table.call(&charge, &order(), async || Ok(1)).await?;
-    assert!(operations(&table).is_empty());
+    let charge = operation().key("order_id").build()?;
+    let declines = async || Err::<(), _>("declined".into());
+    let failed = end(table.call(&charge, &order(), declines).await);
+    assert_eq!(failed, End::Failed("declined".to_owned()));
+    assert_eq!(operations(&table), "PutItem DeleteItem");
     Ok(())
 }
 
@@ -321,15 +242,10 @@ async fn the_writes_of_a_first_run_are_conditional_and_request_the_old_record()
     let charge = operation().key("order_id").build()?;
     table.call(&charge, &order(), async || Ok(1)).await?;
     for request in table.database.requests() {
-        assert_eq!(
-            request.body["ReturnValuesOnConditionCheckFailure"],
-            "ALL_OLD"
-        );
-        assert!(
-            request.body["ConditionExpression"].is_string(),
-            "{}",
-            request.operation
-        );
+        let (name, body) = (request.operation, request.body);
+        let brings_back = &body["ReturnValuesOnConditionCheckFailure"];
+        assert_eq!(brings_back, "ALL_OLD", "{name}");
+        assert!(body["ConditionExpression"].is_string(), "{name}");
     }
     Ok(())
 }
@@ -352,20 +268,13 @@ async fn a_claim_on_the_record_of_a_dropped_run_is_a_takeover_after_the_lease()
         }
     });
     let order = json!({ "order_id": 7 });
-    // The first run is dropped in its handler, as a timeout does it. Its claim stays.
-    let (begun, begins) = tokio::sync::oneshot::channel();
-    let stuck = table.call(&charge, &order, async || {
-        let _ = begun.send(());
-        std::future::pending::<Result<u8, BoxError>>().await
-    });
-    tokio::select! { biased; _ = stuck => unreachable!("it is stuck"), _ = begins => {} }
+    // As a timeout does it. Its claim stays.
+    drop_in_handler(&table, &charge, &order).await;
     table.clock.advance(Duration::from_secs(31));
-    let again = table.call(&charge, &order, async || Ok(1)).await?;
-    assert!(!again.is_replayed());
+    assert_eq!(returning(&table, &charge, &order, 1).await, End::Ran(1));
     // The window of the completed record ends. A claim on it is no takeover.
     table.clock.advance(Duration::from_secs(3_700));
-    let later = table.call(&charge, &order, async || Ok(2)).await?;
-    assert!(!later.is_replayed());
+    assert_eq!(returning(&table, &charge, &order, 2).await, End::Ran(2));
     assert_eq!(*taken_over.lock().unwrap(), [false, true, false]);
     Ok(())
 }

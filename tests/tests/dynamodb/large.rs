@@ -2,20 +2,21 @@
 //!
 //! The outcome of one write whose response is in pieces: a fenced one, and one whose pieces may have been applied.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
-    Change, SendLog, Store as _, StoreErrorKind, StoreReply, StoreRequest, Write,
+    Change, SendLog, Store as _, StoreError, StoreErrorKind, StoreReply, StoreRequest, Write,
 };
 use idempotency_lambda::{BoxError, DynamoDbStore, ErrorKind, OnStoreError, Operation};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
 use idempotency_testkit::store::StoreExt;
-use idempotency_tests::{Table, operation, ours, store_on};
+use idempotency_tests::{End, Table, operation, ours, store_on};
 use serde_json::{Value, json};
+
+use super::{operations, returning};
 
 /// The largest text of a response that is stored: Lambda's limit.
 const LARGEST: usize = 6_291_556;
@@ -35,65 +36,39 @@ fn response(length: usize, seed: u64) -> String {
 }
 
 /// A response of three pieces.
-pub(crate) fn of_three_pieces(seed: u64) -> String {
+fn of_three_pieces(seed: u64) -> String {
     response(1_300_000, seed)
 }
 
-/// Returns the requests since the last call of this function, without repetitions: how many of each. `!` marks a write whose
-/// condition failed.
-fn requests(table: &Table) -> Vec<(String, usize)> {
-    let mut counted: Vec<(String, usize)> = Vec::new();
-    for (operation, status) in table.requests() {
-        let mark = if status == Some(200) { "" } else { "!" };
-        let name = format!("{operation}{mark}");
-        match counted.last_mut() {
-            Some((last, count)) if *last == name => *count += 1,
-            _ => counted.push((name, 1)),
-        }
+/// Calls with this response.
+async fn call(table: &Table, response: &str) -> End<String> {
+    returning(table, &export(), &order(), response.to_owned()).await
+}
+
+/// Asserts that a call runs, and that its caller gets its own response.
+async fn assert_runs(table: &Table, response: &str) {
+    match call(table, response).await {
+        End::Ran(own) | End::NotStored(own) => assert!(own == response, "another response"),
+        other => panic!("{other:?}"),
     }
-    counted
-}
-
-#[track_caller]
-fn assert_requests(table: &Table, expected: &[(&str, usize)]) {
-    let requests = requests(table);
-    let counted = requests.iter().map(|(name, count)| (name.as_str(), *count));
-    assert_eq!(counted.collect::<Vec<_>>(), expected);
-}
-
-/// Calls with this response. Returns the response that the caller gets, and whether it is replayed.
-pub(crate) async fn call(table: &Table, response: &str) -> Result<(String, bool), BoxError> {
-    let outcome = table
-        .call(&export(), &order(), async || Ok(response.to_owned()))
-        .await?;
-    let is_replayed = outcome.is_replayed();
-    Ok((outcome.into_response(), is_replayed))
 }
 
 /// Asserts that a duplicate gets this response.
 async fn assert_replays(table: &Table, response: &str) {
-    let (replayed, is_replayed) = call(table, "from a run that must not happen")
-        .await
-        .unwrap();
-    assert!(is_replayed);
-    assert!(
-        replayed == response,
-        "{} of {} bytes",
-        replayed.len(),
-        response.len()
-    );
+    let End::Replayed(replayed) = call(table, "from a run that must not happen").await else {
+        panic!("it is not replayed");
+    };
+    let lengths = (replayed.len(), response.len());
+    assert!(replayed == response, "{lengths:?}");
 }
 
 /// Calls a second time, and returns the error. Asserts that the handler did not run.
-pub(crate) async fn duplicate_fails(table: &Table) -> (ErrorKind, String) {
-    let runs = AtomicUsize::new(0);
+async fn duplicate_fails(table: &Table) -> (ErrorKind, String) {
     let (export, order) = (export(), order());
-    let duplicate = table.call(&export, &order, async || {
-        runs.fetch_add(1, Ordering::Relaxed);
-        Ok(String::new())
+    let duplicate = table.call(&export, &order, async || -> Result<String, BoxError> {
+        panic!("the handler runs")
     });
     let error = duplicate.await.unwrap_err();
-    assert_eq!(runs.into_inner(), 0);
     (ours(&error).kind(), error.to_string())
 }
 
@@ -110,65 +85,58 @@ async fn stored(table: &Table) -> (Item, Vec<Item>) {
     (records.into_iter().next().unwrap(), pieces)
 }
 
-#[tokio::test]
-async fn a_response_of_at_most_16_kib_is_stored_as_before() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let text = "x".repeat(16_384 - 2);
-    call(&table, &text).await?;
-    let (record, pieces) = stored(&table).await;
-    assert_eq!(record["data"], AttributeValue::S(format!("\"{text}\"")));
-    assert_eq!((record.len(), pieces.len()), (7, 0));
-    assert_replays(&table, &text).await;
-    Ok(())
+/// Deletes an item of the table.
+async fn evict(table: &Table, item: &Item) -> Result<(), BoxError> {
+    let key = [("id", item["id"].as_s().unwrap().clone())];
+    Ok(table.database.delete("idempotency", key).await?)
 }
 
 #[tokio::test]
-async fn a_response_of_one_byte_more_is_compressed() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let text = response(16_385, 1);
-    call(&table, &text).await?;
-    assert_requests(&table, &[("PutItem", 1), ("UpdateItem", 1)]);
-    let (record, pieces) = stored(&table).await;
-    assert!(record["data_zstd"].as_b().unwrap().as_ref().len() < 13_000);
-    assert!(
-        record["data"]
-            .as_s()
-            .unwrap()
-            .starts_with("compressed in data_zstd")
-    );
-    assert_eq!((record.len(), pieces.len()), (8, 0));
-    assert_replays(&table, &text).await;
-    assert_requests(&table, &[("PutItem!", 1)]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_largest_response_of_lambda_is_replayed_byte_for_byte() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let text = response(LARGEST, 2);
-    let (own, _) = call(&table, &text).await?;
-    assert!(own == text);
-    let (record, pieces) = stored(&table).await;
-    assert!((11..=16).contains(&pieces.len()), "{}", pieces.len());
-    for piece in &pieces {
-        // The same end as the record's, so that TTL deletes all of them.
-        assert_eq!(piece["expiration"], record["expiration"]);
-        assert_eq!(piece.len(), 3);
-        let prefix = format!("{}#", record["id"].as_s().unwrap());
-        assert!(piece["id"].as_s().unwrap().starts_with(&prefix));
+async fn a_response_is_stored_in_the_form_of_its_length_and_replayed_byte_for_byte()
+-> Result<(), BoxError> {
+    for (text, form, pieces) in [
+        ("x".repeat(16_384 - 2), "", 0..=0),
+        (response(16_385, 1), "compressed in data_zstd", 0..=0),
+        (
+            of_three_pieces(15),
+            "split over the items of data_pieces",
+            3..=3,
+        ),
+        (
+            response(LARGEST, 2),
+            "split over the items of data_pieces",
+            11..=16,
+        ),
+    ] {
+        let table = Table::start().await?;
+        assert_runs(&table, &text).await;
+        let requests = operations(&table);
+        let (record, stored) = stored(&table).await;
+        let count = stored.len();
+        assert!(pieces.contains(&count), "{count}");
+        // Each piece costs one put, and one get of a duplicate.
+        assert_eq!(requests, "PutItem ".repeat(count + 1) + "UpdateItem");
+        let data = record["data"].as_s().unwrap();
+        if form.is_empty() {
+            assert_eq!(*data, format!("\"{text}\""));
+        } else {
+            assert!(data.starts_with(form), "{data}");
+        }
+        assert_eq!(record.len(), 7 + usize::from(!form.is_empty()));
+        if let Some(compressed) = record.get("data_zstd") {
+            assert!(compressed.as_b().unwrap().as_ref().len() < 13_000);
+        }
+        for piece in &stored {
+            // The same end as the record's, so that TTL deletes all of them.
+            assert_eq!(piece["expiration"], record["expiration"]);
+            assert_eq!(piece.len(), 3);
+            let prefix = format!("{}#", record["id"].as_s().unwrap());
+            assert!(piece["id"].as_s().unwrap().starts_with(&prefix));
+        }
+        assert_replays(&table, &text).await;
+        let expected = "PutItem!".to_owned() + &" GetItem".repeat(count);
+        assert_eq!(operations(&table), expected);
     }
-    assert_replays(&table, &text).await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn each_piece_costs_one_put_and_one_get_of_a_duplicate() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    let text = of_three_pieces(15);
-    call(&table, &text).await?;
-    assert_requests(&table, &[("PutItem", 4), ("UpdateItem", 1)]);
-    assert_replays(&table, &text).await;
-    assert_requests(&table, &[("PutItem!", 1), ("GetItem", 3)]);
     Ok(())
 }
 
@@ -176,8 +144,7 @@ async fn each_piece_costs_one_put_and_one_get_of_a_duplicate() -> Result<(), Box
 async fn one_byte_more_than_lambdas_limit_goes_to_its_own_caller_alone() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let text = "x".repeat(LARGEST - 1);
-    let (own, _) = call(&table, &text).await?;
-    assert!(own == text);
+    assert_runs(&table, &text).await;
     let (kind, _) = duplicate_fails(&table).await;
     assert_eq!(kind, ErrorKind::ResponseUnavailable);
     assert_eq!(stored(&table).await.1.len(), 0);
@@ -201,8 +168,7 @@ async fn killed_at(operation: &str, nth: usize, after: bool) -> Result<(), BoxEr
         _ = call(&table, &first) => panic!("{place}: the call ended"),
         () = held.reached() => {}
     }
-    let completed = operation == "UpdateItem" && after;
-    if completed {
+    if operation == "UpdateItem" && after {
         assert_replays(&table, &first).await;
         return Ok(());
     }
@@ -212,8 +178,7 @@ async fn killed_at(operation: &str, nth: usize, after: bool) -> Result<(), BoxEr
         assert_eq!(kind, ErrorKind::AlreadyInProgress, "{place}");
         table.clock.advance(Duration::from_secs(31));
     }
-    let (own, is_replayed) = call(&table, &second).await?;
-    assert!(!is_replayed && own == second, "{place}");
+    assert_runs(&table, &second).await;
     held.release().await;
     assert_replays(&table, &second).await;
     Ok(())
@@ -244,10 +209,10 @@ async fn an_owner_whose_lease_ends_while_it_writes_pieces_changes_nothing() -> R
         () = held.reached() => {}
     }
     table.clock.advance(Duration::from_secs(31));
-    call(&table, &winner).await?;
+    assert_runs(&table, &winner).await;
     held.release().await;
-    let error = overtaken.await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    let unknown = End::AfterRun(ErrorKind::CompletionUnknown);
+    assert_eq!(overtaken.await, unknown);
     assert_replays(&table, &winner).await;
     Ok(())
 }
@@ -260,17 +225,14 @@ async fn two_runs_with_the_same_response_share_its_pieces_for_the_longer_window(
     let with_window = async |hours: u64| {
         let window = Duration::from_secs(hours * 3_600);
         let export = operation().key("order_id").expires_after(window).build()?;
-        let outcome = table
-            .call(&export, &order(), async || Ok(text.clone()))
-            .await?;
-        assert!(!outcome.is_replayed());
+        let ended = returning(&table, &export, &order(), text.clone()).await;
+        assert!(ended == End::Ran(text.clone()));
         let (record, pieces) = stored(&table).await;
         assert_eq!(pieces.len(), 3);
         let end = |item: &Item| item["expiration"].as_n().unwrap().parse::<i64>().unwrap();
         let ends: Vec<_> = pieces.iter().map(end).collect();
         assert!(ends.iter().all(|piece| *piece == ends[0]));
-        let key = [("id", record["id"].as_s().unwrap().clone())];
-        table.database.delete("idempotency", key).await?;
+        evict(&table, &record).await?;
         Ok::<_, BoxError>((end(&record), ends[0]))
     };
     let (record, pieces) = with_window(2).await?;
@@ -287,7 +249,7 @@ async fn two_runs_with_the_same_response_share_its_pieces_for_the_longer_window(
 async fn a_missing_or_damaged_piece_is_an_error_and_the_handler_does_not_run()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
-    call(&table, &of_three_pieces(8)).await?;
+    assert_runs(&table, &of_three_pieces(8)).await;
     let (_, pieces) = stored(&table).await;
     let mut damaged = pieces[1].clone();
     let mut bytes = damaged["data_piece"].as_b().unwrap().clone().into_inner();
@@ -296,19 +258,12 @@ async fn a_missing_or_damaged_piece_is_an_error_and_the_handler_does_not_run()
     damaged.insert("data_piece".to_owned(), AttributeValue::B(blob));
     table.database.put("idempotency", damaged).await?;
     let (kind, text) = duplicate_fails(&table).await;
-    assert_eq!(kind, ErrorKind::CorruptRecord);
-    assert!(
-        text.contains("a piece of its response is damaged"),
-        "{text}"
-    );
-    let key = [("id", pieces[1]["id"].as_s().unwrap().clone())];
-    table.database.delete("idempotency", key).await?;
+    let damaged = text.contains("a piece of its response is damaged");
+    assert!(kind == ErrorKind::CorruptRecord && damaged, "{text}");
+    evict(&table, &pieces[1]).await?;
     let (kind, text) = duplicate_fails(&table).await;
-    assert_eq!(kind, ErrorKind::CorruptRecord);
-    assert!(
-        text.contains("piece 2 of 3 of its response is missing"),
-        "{text}"
-    );
+    let missing = text.contains("piece 2 of 3 of its response is missing");
+    assert!(kind == ErrorKind::CorruptRecord && missing, "{text}");
     Ok(())
 }
 
@@ -317,16 +272,12 @@ async fn a_piece_that_cannot_be_fetched_is_a_failed_request_not_a_damaged_record
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let text = of_three_pieces(9);
-    call(&table, &text).await?;
-    table
-        .database
-        .inject(Fault::on("GetItem").always().throttle());
-    let (kind, text_of_error) = duplicate_fails(&table).await;
-    assert_eq!(kind, ErrorKind::StoreFailed);
-    assert!(
-        text_of_error.contains("throttles requests"),
-        "{text_of_error}"
-    );
+    assert_runs(&table, &text).await;
+    let throttled = Fault::on("GetItem").always().throttle();
+    table.database.inject(throttled);
+    let (kind, error) = duplicate_fails(&table).await;
+    let throttled = error.contains("throttles requests");
+    assert!(kind == ErrorKind::StoreFailed && throttled, "{error}");
     table.database.clear_faults();
     assert_replays(&table, &text).await;
     Ok(())
@@ -336,37 +287,16 @@ async fn a_piece_that_cannot_be_fetched_is_a_failed_request_not_a_damaged_record
 async fn lost_replies_and_throttled_pieces_are_sent_again() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let text = of_three_pieces(10);
-    table
-        .database
-        .inject(Fault::on("PutItem").nth(2).drop_reply());
-    table
-        .database
-        .inject(Fault::on("PutItem").nth(3).throttle());
-    table
-        .database
-        .inject(Fault::on("PutItem").nth(4).drop_request());
-    let (own, is_replayed) = call(&table, &text).await?;
-    assert!(!is_replayed && own == text);
+    let put = |nth| Fault::on("PutItem").nth(nth);
+    for fault in [
+        put(2).drop_reply(),
+        put(3).throttle(),
+        put(4).drop_request(),
+    ] {
+        table.database.inject(fault);
+    }
+    assert_runs(&table, &text).await;
     assert_replays(&table, &text).await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_table_that_refuses_pieces_completes_the_key_without_the_response() -> Result<(), BoxError>
-{
-    let table = Table::start().await?;
-    // An IAM condition that admits record ids alone.
-    table.database.inject_chosen(|request| {
-        let is_piece = request
-            .key("id")
-            .is_some_and(|id| id.matches('#').count() > 1);
-        is_piece.then(|| Fault::on("PutItem").respond_with(400, "AccessDeniedException"))
-    });
-    let text = of_three_pieces(12);
-    let (own, is_replayed) = call(&table, &text).await?;
-    assert!(!is_replayed && own == text);
-    let (kind, _) = duplicate_fails(&table).await;
-    assert_eq!(kind, ErrorKind::ResponseUnavailable);
     Ok(())
 }
 
@@ -374,12 +304,10 @@ async fn a_table_that_refuses_pieces_completes_the_key_without_the_response() ->
 async fn an_evicted_record_leaves_pieces_that_a_later_run_uses() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let text = of_three_pieces(13);
-    call(&table, &text).await?;
+    assert_runs(&table, &text).await;
     let (record, _) = stored(&table).await;
-    let key = [("id", record["id"].as_s().unwrap().clone())];
-    table.database.delete("idempotency", key).await?;
-    let (own, is_replayed) = call(&table, &text).await?;
-    assert!(!is_replayed && own == text);
+    evict(&table, &record).await?;
+    assert_runs(&table, &text).await;
     assert_replays(&table, &text).await;
     assert_eq!(stored(&table).await.1.len(), 3);
     Ok(())
@@ -389,16 +317,15 @@ async fn an_evicted_record_leaves_pieces_that_a_later_run_uses() -> Result<(), B
 async fn the_response_of_an_expired_record_is_not_fetched_by_the_claim_that_replaces_it()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
-    call(&table, &of_three_pieces(14)).await?;
-    requests(&table);
+    assert_runs(&table, &of_three_pieces(14)).await;
+    operations(&table);
     table.clock.advance(Duration::from_secs(3_700));
-    let (own, is_replayed) = call(&table, "short").await?;
-    assert!(!is_replayed && own == "short");
-    assert_requests(&table, &[("PutItem", 1), ("UpdateItem", 1)]);
+    assert_runs(&table, "short").await;
+    assert_eq!(operations(&table), "PutItem UpdateItem");
     Ok(())
 }
 
-/// A table with a store over it, and a claim of `owner(1)`.
+/// A table with a store over it, and a claim of owner 1.
 struct Claimed {
     database: EmbeddedDynamoDb,
     store: DynamoDbStore,
@@ -434,32 +361,58 @@ impl Claimed {
         database.create_table(TableSpec::new("idempotency")).await?;
         let store = store_on(&database).table("idempotency").build()?;
         let id = RecordId::new("shop#42b7");
-        let placed = store.put(&id, &claim(1), &Condition::NoRecord).await;
-        assert!(matches!(placed, StoreReply::Applied { .. }));
-        Ok(Self {
+        let claimed = Self {
             database,
             store,
             id,
-        })
+        };
+        claimed.claim(1, &Condition::NoRecord).await;
+        Ok(claimed)
+    }
+
+    /// Claims the key for this owner.
+    async fn claim(&self, number: u8, condition: &Condition) {
+        let placed = self.store.put(&self.id, &claim(number), condition).await;
+        assert!(matches!(placed, StoreReply::Applied { .. }), "{placed:?}");
+    }
+
+    /// Completes the key with this response, as this owner.
+    async fn complete(&self, number: u8, response: &str) -> StoreReply {
+        let (change, held) = (completion(response), held_by(&owner(number)));
+        self.store.update(&self.id, &change, &held).await
+    }
+
+    /// As [`complete`](Self::complete). Asserts that this succeeds.
+    async fn completes(&self, number: u8, response: &str) {
+        let written = self.complete(number, response).await;
+        assert!(matches!(written, StoreReply::Applied { .. }), "{written:?}");
+    }
+}
+
+/// Returns the error of a completion that was not applied because its pieces are not written. The key can still be completed without
+/// its response.
+fn without_pieces(written: StoreReply) -> StoreError {
+    match written {
+        StoreReply::Failed {
+            maybe_applied: false,
+            error,
+        } if error.kind() == StoreErrorKind::TooLarge => error,
+        other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
 async fn a_late_owner_that_wrote_its_pieces_gets_the_winners_response() -> Result<(), BoxError> {
     let claimed = Claimed::start().await?;
-    let Claimed { store, id, .. } = &claimed;
-    let takeover = store.put(id, &claim(2), &held_by(&owner(1))).await;
-    assert!(matches!(takeover, StoreReply::Applied { .. }));
-    let winner = completion(&of_three_pieces(6));
-    let won = store.update(id, &winner, &held_by(&owner(2))).await;
-    assert!(matches!(won, StoreReply::Applied { .. }));
-    let late = completion(&of_three_pieces(5));
-    match store.update(id, &late, &held_by(&owner(1))).await {
+    claimed.claim(2, &held_by(&owner(1))).await;
+    let winner = of_three_pieces(6);
+    claimed.completes(2, &winner).await;
+    match claimed.complete(1, &of_three_pieces(5)).await {
         StoreReply::ConditionFailed {
             existing: Some(existing),
             maybe_applied: false,
             ..
-        } => assert!(existing.data == winner.set.data),
+        } => assert!(existing.data == completion(&winner).set.data),
         other => panic!("{other:?}"),
     }
     Ok(())
@@ -467,72 +420,37 @@ async fn a_late_owner_that_wrote_its_pieces_gets_the_winners_response() -> Resul
 
 #[tokio::test]
 async fn pieces_whose_replies_are_lost_leave_the_completion_not_applied() -> Result<(), BoxError> {
-    let Claimed {
-        database,
-        store,
-        id,
-    } = Claimed::start().await?;
-    database.inject(
-        Fault::on("PutItem")
-            .always()
-            .internal_error_although_applied(),
-    );
-    let change = completion(&of_three_pieces(11));
-    let owner = owner(1);
-    let written = store.update(&id, &change, &held_by(&owner)).await;
-    let StoreReply::Failed {
-        maybe_applied: false,
-        error,
-    } = written
-    else {
-        panic!("{written:?}");
-    };
-    // Without its response the key can still be completed.
-    assert_eq!(error.kind(), StoreErrorKind::TooLarge, "{error}");
-    let record = database
-        .item("idempotency", [("id", id.as_str())])
-        .await?
-        .unwrap();
-    assert!(
-        !record.contains_key("data"),
-        "no reader can take it for a response"
-    );
+    let claimed = Claimed::start().await?;
+    let (database, response) = (&claimed.database, of_three_pieces(11));
+    let lost = Fault::on("PutItem").always();
+    database.inject(lost.internal_error_although_applied());
+    without_pieces(claimed.complete(1, &response).await);
+    let key = [("id", claimed.id.as_str())];
+    let record = database.item("idempotency", key).await?.unwrap();
+    // No reader can take it for a response.
+    assert!(!record.contains_key("data"));
     database.clear_faults();
-    let written = store.update(&id, &change, &held_by(&owner)).await;
-    assert!(matches!(written, StoreReply::Applied { .. }));
+    claimed.completes(1, &response).await;
     Ok(())
 }
 
 #[tokio::test]
 async fn a_write_that_is_sent_again_does_not_write_its_pieces_again() -> Result<(), BoxError> {
-    let Claimed {
-        database,
-        store,
-        id,
-    } = Claimed::start().await?;
-    let change = completion(&of_three_pieces(12));
-    let held = held_by(&owner(1));
-    let pieces = || {
-        let requests = database.requests();
-        let puts = requests.iter().filter(|request| is_piece(request));
-        puts.count()
-    };
+    let claimed = Claimed::start().await?;
+    let (database, response) = (&claimed.database, of_three_pieces(12));
+    let pieces = || database.requests().iter().filter(|it| is_piece(it)).count();
     database.inject(Fault::on("UpdateItem").always().throttle());
     for _ in 0..2 {
-        let written = store.update(&id, &change, &held).await;
+        let written = claimed.complete(1, &response).await;
         assert!(matches!(written, StoreReply::Failed { .. }));
         assert_eq!(pieces(), 3);
     }
     database.clear_faults();
-    let written = store.update(&id, &change, &held).await;
-    assert!(matches!(written, StoreReply::Applied { .. }));
+    claimed.completes(1, &response).await;
     assert_eq!(pieces(), 3);
     // The next owner of the key knows nothing of them: the record can have been evicted with its pieces.
-    let again = Condition::Exists(Attribute::Data);
-    let claimed = store.put(&id, &claim(1), &again).await;
-    assert!(matches!(claimed, StoreReply::Applied { .. }));
-    let written = store.update(&id, &change, &held).await;
-    assert!(matches!(written, StoreReply::Applied { .. }));
+    claimed.claim(1, &Condition::Exists(Attribute::Data)).await;
+    claimed.completes(1, &response).await;
     assert_eq!(pieces(), 6);
     Ok(())
 }
@@ -544,57 +462,44 @@ fn is_piece(request: &Request) -> bool {
 }
 
 /// Lets this fault happen to every write of a piece.
-fn on_each_piece(database: &EmbeddedDynamoDb, fault: fn() -> Fault) {
-    database.inject_chosen(move |request| is_piece(request).then(fault));
+fn on_each_piece(database: &EmbeddedDynamoDb, fault: impl Fn() -> Fault + Send + 'static) {
+    database.inject_chosen(move |request| is_piece(request).then(&fault));
 }
 
 #[tokio::test]
-async fn throttled_pieces_never_let_the_handler_run_again() -> Result<(), BoxError> {
-    let table = Table::start().await?;
-    on_each_piece(&table.database, || Fault::on("PutItem").throttle());
-    let text = of_three_pieces(16);
-    let (own, is_replayed) = call(&table, &text).await?;
-    assert!(!is_replayed && own == text);
-    // The lease would have ended.
-    table.clock.advance(Duration::from_secs(31));
-    let (kind, _) = duplicate_fails(&table).await;
-    assert_eq!(kind, ErrorKind::ResponseUnavailable);
+async fn a_table_that_refuses_or_throttles_pieces_completes_the_key_without_the_response()
+-> Result<(), BoxError> {
+    // As an IAM condition that admits record ids alone.
+    let refused = || Fault::on("PutItem").respond_with(400, "AccessDeniedException");
+    let throttled = || Fault::on("PutItem").throttle();
+    for fault in [refused as fn() -> Fault, throttled] {
+        let table = Table::start().await?;
+        on_each_piece(&table.database, fault);
+        assert_runs(&table, &of_three_pieces(16)).await;
+        // The lease would have ended.
+        table.clock.advance(Duration::from_secs(31));
+        let (kind, _) = duplicate_fails(&table).await;
+        assert_eq!(kind, ErrorKind::ResponseUnavailable);
+    }
     Ok(())
 }
 
 #[tokio::test]
 async fn pieces_leave_time_for_the_completion_without_the_response() -> Result<(), BoxError> {
-    let Claimed {
-        database,
-        store,
-        id,
-    } = Claimed::start().await?;
-    on_each_piece(&database, || {
-        Fault::on("PutItem")
-            .release_after(Duration::from_secs(60))
-            .hold()
+    let claimed = Claimed::start().await?;
+    let late = Duration::from_secs(60);
+    on_each_piece(&claimed.database, move || {
+        Fault::on("PutItem").release_after(late).hold()
     });
     let limit = Duration::from_secs(4);
     let log = SendLog::with_limit(limit);
-    let (change, held) = (completion(&of_three_pieces(17)), held_by(&owner(1)));
-    let write = Write::Update(change);
-    let written = tokio::time::timeout(
-        limit,
-        store.send(StoreRequest::write(&id, &write, &held), &log),
-    )
-    .await?;
-    let StoreReply::Failed {
-        maybe_applied: false,
-        error,
-    } = written
-    else {
-        panic!("{written:?}");
-    };
-    assert_eq!(error.kind(), StoreErrorKind::TooLarge, "{error}");
-    assert!(
-        error.to_string().contains("could not be written"),
-        "{error}"
-    );
+    let write = Write::Update(completion(&of_three_pieces(17)));
+    let held = held_by(&owner(1));
+    let request = StoreRequest::write(&claimed.id, &write, &held);
+    let sent = claimed.store.send(request, &log);
+    let error = without_pieces(tokio::time::timeout(limit, sent).await?);
+    let text = error.to_string();
+    assert!(text.contains("could not be written"), "{text}");
     Ok(())
 }
 
@@ -603,27 +508,18 @@ async fn pieces_leave_time_for_the_completion_without_the_response() -> Result<(
 async fn a_duplicate_whose_pieces_cannot_be_fetched_does_not_run_unprotected()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
-    call(&table, &of_three_pieces(18)).await?;
-    table
-        .database
-        .inject(Fault::on("GetItem").always().throttle());
-    let unprotected = operation()
-        .key("order_id")
-        .on_store_error(OnStoreError::RunUnprotected)
-        .build()?;
-    let order = serde_json::json!({ "order_id": 7 });
-    let duplicate = table.call(
-        &unprotected,
-        &order,
-        async || -> Result<String, BoxError> { panic!("the key is completed") },
-    );
-    let error = duplicate.await.unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert_runs(&table, &of_three_pieces(18)).await;
+    let throttled = |operation| Fault::on(operation).always().throttle();
+    table.database.inject(throttled("GetItem"));
+    let unprotected = operation().key("order_id");
+    let unprotected = unprotected.on_store_error(OnStoreError::RunUnprotected);
+    let unprotected = unprotected.build()?;
+    let own = || "unprotected".to_owned();
+    let duplicate = returning(&table, &unprotected, &order(), own()).await;
+    assert_eq!(duplicate, End::Refused(ErrorKind::StoreFailed));
     // A claim that is throttled itself says nothing of the key.
-    table
-        .database
-        .inject(Fault::on("PutItem").always().throttle());
-    let runs = table.call(&unprotected, &order, async || Ok("unprotected".to_owned()));
-    assert_eq!(runs.await?.into_response(), "unprotected");
+    table.database.inject(throttled("PutItem"));
+    let runs = returning(&table, &unprotected, &order(), own()).await;
+    assert!(matches!(runs, End::Bypassed(..)), "{runs:?}");
     Ok(())
 }

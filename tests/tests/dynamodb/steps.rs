@@ -6,22 +6,16 @@
 //! Steps at their limits: takeovers whose replies are lost, results that do not fit, large responses beside them, other payloads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotency_core::time::Clock;
-use idempotency_lambda::{
-    Backend, BoxError, Call, Deadline, DynamoDbStore, ErrorKind, OnTimeout, Operation, Outcome,
-    Steps, with_backend,
-};
+use idempotency_lambda::{BoxError, Call, ErrorKind, OnTimeout, Operation, Outcome, Steps};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
-use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::{START, operation, ours, store_on};
-use serde_json::json;
+use idempotency_tests::{operation, ours, store_on};
+use serde_json::{Value, json};
 
-use super::crash_matrix::QuickPauses;
+use super::{DEATHS, Processes, assert_published, kill};
 
 const STEPS: [&str; 3] = ["reserve", "charge", "ship"];
 
@@ -48,31 +42,26 @@ impl World {
 }
 
 struct Shop {
-    clock: ManualClock,
-    store: Arc<FaultyStore<DynamoDbStore>>,
+    processes: Processes,
     world: World,
     place: Operation,
-    processes: AtomicU64,
+}
+
+fn order() -> Value {
+    json!({ "order_id": 1 })
+}
+
+fn closed<R>() -> Result<R, BoxError> {
+    Err("the bank is closed".into())
 }
 
 impl Shop {
     async fn new(database: &EmbeddedDynamoDb, table: &str, steps: Steps) -> Self {
-        database.create_table(TableSpec::new(table)).await.unwrap();
-        let store = store_on(database).table(table).build().unwrap();
         Self {
-            clock: ManualClock::at(START),
-            store: Arc::new(FaultyStore::new(store)),
+            processes: Processes::on(database, table).await,
             world: World::default(),
             place: operation().key("order_id").steps(steps).build().unwrap(),
-            processes: AtomicU64::new(0),
         }
-    }
-
-    /// Returns a new process, which remembers nothing.
-    fn process(&self) -> Backend {
-        let seed = self.processes.fetch_add(1, Ordering::Relaxed);
-        let clock = Arc::new(QuickPauses(self.clock.clone()));
-        Backend::new(self.store.clone(), clock, Arc::new(SeededRandom::new(seed)))
     }
 
     /// Places the order in a new process, which remembers nothing. `after` runs after each step.
@@ -80,10 +69,7 @@ impl Shop {
     where
         F: AsyncFn(&'static str) -> Result<(), BoxError>,
     {
-        let process = self.process();
-        let deadline = Deadline::At(self.clock.now().plus(Duration::from_secs(30)));
-        let after = &after;
-        let order = async move |call: Call| {
+        let steps = async |call: Call| {
             let mut done = Vec::new();
             for name in STEPS {
                 let step = call.named_step(name);
@@ -91,24 +77,33 @@ impl Shop {
                 done.push(step.run(|| self.world.effect(name, token.clone())).await?);
                 after(name).await?;
             }
-            Ok::<_, BoxError>(done)
+            Ok(done)
         };
-        let placed = self.place.run(&json!({ "order_id": 1 }), deadline, order);
-        with_backend(process, placed).await
+        self.processes.call(&self.place, &order(), steps).await
     }
 
     async fn place_quietly(&self) -> Result<Outcome<Vec<String>>, BoxError> {
         self.place(async |_| Ok(())).await
     }
 
+    /// Places the order, which fails after this step.
+    async fn fail_after(&self, step: &str) {
+        let failed = self.place(async |name| if name == step { closed() } else { Ok(()) });
+        assert_eq!(failed.await.unwrap_err().to_string(), "the bank is closed");
+        // No lease has to expire: the failure frees the key.
+        self.processes.clock.advance(Duration::from_millis(1));
+    }
+
     /// Places the order in a process that dies at its request of this kind and number.
     async fn die(&self, (request, number): (StoreOperation, usize), fault: StoreFault) {
-        self.store.inject(request, number, fault);
-        tokio::select! {
-            _ = self.place_quietly() => panic!("the process did not die at {request:?} {number}"),
-            () = self.store.hung() => {}
-        }
-        self.clock.advance(Duration::from_secs(31));
+        self.inject(request, number, fault);
+        let place = format!("{request:?} {number}");
+        kill(&self.processes.store, self.place_quietly(), &place).await;
+        self.processes.pass(31);
+    }
+
+    fn inject(&self, request: StoreOperation, number: usize, fault: StoreFault) {
+        self.processes.store.inject(request, number, fault);
     }
 
     /// Retries the order until its response is replayed, and checks that there is one response.
@@ -122,7 +117,7 @@ impl Shop {
     }
 
     fn requests(&self) -> Vec<StoreOperation> {
-        let calls = self.store.calls();
+        let calls = self.processes.store.calls();
         calls.iter().map(|call| call.operation).collect()
     }
 }
@@ -151,10 +146,7 @@ async fn an_order_killed_at_each_request_is_finished_with_one_response() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let mut rows = Vec::new();
     for (number, (name, request)) in FIRST.into_iter().chain(SECOND).enumerate() {
-        for (when, fault) in [
-            ("before", StoreFault::Hang),
-            ("after", StoreFault::HangAfter),
-        ] {
+        for (when, fault) in DEATHS {
             let shop = Shop::new(&database, &format!("{number}-{when}"), Steps::Keep).await;
             if number >= FIRST.len() {
                 shop.die(FIRST[1].1, StoreFault::HangAfter).await;
@@ -166,32 +158,20 @@ async fn an_order_killed_at_each_request_is_finished_with_one_response() {
                 "| {when} the {name} | {reserve} | {charge} | {ship} |"
             ));
             let recorded = request.0 != StoreOperation::Step || when == "after";
-            assert!(
-                !recorded || [reserve, charge, ship] == [1, 1, 1],
-                "{rows:?}"
-            );
+            assert!(!recorded || shop.world.counts() == [1; 3], "{rows:?}");
         }
     }
-    let published = include_str!("../../../docs/evidence/reliability.md");
-    let all = rows.join("\n");
-    assert!(
-        rows.iter().all(|row| published.contains(row.as_str())),
-        "docs/evidence/reliability.md does not say:\n{all}"
-    );
+    assert_published(&rows);
 }
 
 #[tokio::test]
 async fn each_record_of_a_step_survives_a_lost_reply() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
-    for fault in [
-        StoreFault::LoseReply,
-        StoreFault::LoseRequest,
-        StoreFault::Resend,
-        StoreFault::Throttle,
-    ] {
+    use StoreFault::{LoseReply, LoseRequest, Resend, Throttle};
+    for fault in [LoseReply, LoseRequest, Resend, Throttle] {
         for number in 1..=3 {
             let shop = Shop::new(&database, &format!("{fault:?}-{number}"), Steps::Keep).await;
-            shop.store.inject(StoreOperation::Step, number, fault);
+            shop.inject(StoreOperation::Step, number, fault);
             shop.finish().await;
             assert_eq!(shop.world.counts(), [1, 1, 1], "{fault:?} {number}");
         }
@@ -203,15 +183,7 @@ async fn a_retry_after_a_failure_keeps_or_forgets_the_steps_by_policy() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     for (steps, counts) in [(Steps::Keep, [1, 1, 1]), (Steps::Forget, [2, 2, 1])] {
         let shop = Shop::new(&database, &format!("{steps:?}"), steps).await;
-        let failed = shop
-            .place(async |name| match name {
-                "charge" => Err("the warehouse is closed".into()),
-                _ => Ok(()),
-            })
-            .await;
-        assert_eq!(failed.unwrap_err().to_string(), "the warehouse is closed");
-        // No lease has to expire: the failure frees the key.
-        shop.clock.advance(Duration::from_millis(1));
+        shop.fail_after("charge").await;
         shop.finish().await;
         assert_eq!(shop.world.counts(), counts);
     }
@@ -224,7 +196,7 @@ async fn a_slow_owner_records_nothing_and_gets_the_winners_response() {
     let outcome = shop
         .place(async |name| {
             if name == "charge" {
-                shop.clock.advance(Duration::from_secs(31));
+                shop.processes.pass(31);
                 let winner = shop.place_quietly().await?;
                 assert!(!winner.is_replayed());
             }
@@ -242,24 +214,19 @@ async fn a_slow_owner_records_nothing_and_gets_the_winners_response() {
 async fn an_owner_that_was_taken_over_within_a_step_gets_the_winners_response() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let shop = Shop::new(&database, "within", Steps::Keep).await;
-    let outcome = {
-        let clock = Arc::new(QuickPauses(shop.clock.clone()));
-        let process = Backend::new(shop.store.clone(), clock, Arc::new(SeededRandom::new(99)));
-        let deadline = Deadline::At(shop.clock.now().plus(Duration::from_secs(30)));
-        let order = async |call: Call| {
-            let slow = call.step("reserve", || async {
-                shop.clock.advance(Duration::from_secs(31));
-                shop.place_quietly().await?;
-                Ok::<_, BoxError>("reserve of the slow owner".to_owned())
-            });
-            let error = slow.await.unwrap_err();
-            assert_eq!(ours(&error).kind(), ErrorKind::LostOwnership);
-            // What the handler returns now is not used.
-            Ok::<_, BoxError>(vec!["of the slow owner".to_owned()])
-        };
-        let placed = shop.place.run(&json!({ "order_id": 1 }), deadline, order);
-        with_backend(process, placed).await.unwrap()
+    let steps = async |call: Call| {
+        let slow = call.step("reserve", || async {
+            shop.processes.pass(31);
+            shop.place_quietly().await?;
+            Ok::<_, BoxError>("reserve of the slow owner".to_owned())
+        });
+        let error = slow.await.unwrap_err();
+        assert_eq!(ours(&error).kind(), ErrorKind::LostOwnership);
+        // What the handler returns now is not used.
+        Ok(vec!["of the slow owner".to_owned()])
     };
+    let outcome = shop.processes.call(&shop.place, &order(), steps).await;
+    let outcome = outcome.unwrap();
     assert!(outcome.is_replayed());
     assert_eq!(outcome.response()[0], "reserve of one order");
     assert_eq!(shop.world.counts(), [1, 1, 1]);
@@ -275,7 +242,7 @@ async fn the_end_of_the_window_forgets_the_steps() {
     ] {
         let shop = Shop::new(&database, table, Steps::Keep).await;
         shop.die(FIRST[2].1, StoreFault::HangAfter).await;
-        shop.clock.advance(Duration::from_secs(seconds));
+        shop.processes.pass(seconds);
         shop.finish().await;
         assert_eq!(shop.world.counts(), counts, "{table}");
     }
@@ -287,16 +254,9 @@ async fn under_hold_a_killed_run_waits_for_an_operator_and_a_failed_one_goes_on(
     let mut shop = Shop::new(&database, "hold", Steps::Keep).await;
     let holds = operation().key("order_id").steps(Steps::Keep);
     shop.place = holds.on_timeout(OnTimeout::Hold).build().unwrap();
-    let failed = shop
-        .place(async |name| match name {
-            "reserve" => Err("the bank is closed".into()),
-            _ => Ok(()),
-        })
-        .await;
-    assert!(failed.is_err());
-    shop.clock.advance(Duration::from_millis(1));
-    shop.die((StoreOperation::Step, 1), StoreFault::HangAfter)
-        .await;
+    shop.fail_after("reserve").await;
+    let record = (StoreOperation::Step, 1);
+    shop.die(record, StoreFault::HangAfter).await;
     let error = shop.place_quietly().await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::Unresolved);
     assert_eq!(shop.world.counts(), [1, 1, 0]);
@@ -320,55 +280,42 @@ async fn each_path_sends_the_documented_requests() {
     assert_eq!(shop.requests()[before..], [Put, Update, Read, Step, Update]);
 
     let shop = Shop::new(&database, "failures", Steps::Keep).await;
-    let fails = |at: &'static str| {
-        shop.place(async move |name| if name == at { Err("no".into()) } else { Ok(()) })
-    };
-    assert!(fails("charge").await.is_err());
+    shop.fail_after("charge").await;
     assert_eq!(shop.requests(), [Put, Step, Step, Update]);
 
     let shop = Shop::new(&database, "early", Steps::Keep).await;
-    let early = async |_: Call| Err::<Vec<String>, BoxError>("no".into());
-    let deadline = Deadline::At(shop.clock.now().plus(Duration::from_secs(30)));
-    let process = Backend::new(
-        shop.store.clone(),
-        Arc::new(QuickPauses(shop.clock.clone())),
-        Arc::new(SeededRandom::new(7)),
-    );
-    let failed = shop.place.run(&json!({ "order_id": 1 }), deadline, early);
-    assert!(with_backend(process, failed).await.is_err());
+    let early = async |_: Call| closed::<Vec<String>>();
+    let failed = shop.processes.call(&shop.place, &order(), early).await;
+    assert!(failed.is_err());
     assert_eq!(shop.requests(), [Put, Delete], "no step was recorded");
 }
 
 /// Returns a shop whose first run died after `reserve` and `charge` were recorded.
 async fn killed_after_charge(database: &EmbeddedDynamoDb, table: &str) -> Shop {
     let shop = Shop::new(database, table, Steps::Keep).await;
-    shop.die((StoreOperation::Step, 2), StoreFault::HangAfter)
-        .await;
+    let record = (StoreOperation::Step, 2);
+    shop.die(record, StoreFault::HangAfter).await;
     shop
 }
 
 #[tokio::test]
 async fn a_takeover_survives_each_fault_of_its_requests() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
-    for fault in [
-        StoreFault::LoseReply,
-        StoreFault::LoseRequest,
-        StoreFault::Resend,
-    ] {
+    use StoreFault::{LoseReply, LoseRequest, Resend};
+    for fault in [LoseReply, LoseRequest, Resend] {
         let shop = killed_after_charge(&database, &format!("{fault:?}")).await;
-        shop.store.inject(StoreOperation::Update, 1, fault);
+        shop.inject(StoreOperation::Update, 1, fault);
         shop.finish().await;
         assert_eq!(shop.world.counts(), [1, 1, 1], "{fault:?}");
     }
     // Not even a read: the call ends, and releases what it may have taken over. The steps stay.
-    for fault in [StoreFault::LoseReply, StoreFault::LoseRequest] {
+    for fault in [LoseReply, LoseRequest] {
         let shop = killed_after_charge(&database, &format!("read-{fault:?}")).await;
-        shop.store.inject(StoreOperation::Update, 1, fault);
-        shop.store
-            .inject(StoreOperation::Read, 1, StoreFault::LoseRequest);
+        shop.inject(StoreOperation::Update, 1, fault);
+        shop.inject(StoreOperation::Read, 1, LoseRequest);
         let error = shop.place_quietly().await.unwrap_err();
         assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
-        shop.clock.advance(Duration::from_secs(31));
+        shop.processes.pass(31);
         shop.finish().await;
         assert_eq!(shop.world.counts(), [1, 1, 1], "{fault:?}");
     }
@@ -395,32 +342,26 @@ async fn steps_of_another_payload_are_not_used() {
 /// Checks that a run which is killed after its first step, and under `keep` one that fails there, keeps another payload out.
 async fn buys_another(shop: &Shop, steps: Steps) {
     let place = async |amount: u32| {
-        let process = shop.process();
-        let deadline = Deadline::At(shop.clock.now().plus(Duration::from_secs(30)));
-        let order = async |call: Call| {
+        let steps = async |call: Call| {
             let reserved = call.step("reserve", || shop.world.effect("reserve", "t".to_owned()));
             reserved.await?;
-            Err::<Vec<String>, BoxError>("the bank is closed".into())
+            closed::<Vec<String>>()
         };
         let payload = json!({ "order_id": 1, "amount": amount });
-        let placed = shop.place.run(&payload, deadline, order);
-        with_backend(process, placed).await.unwrap_err()
+        let placed = shop.processes.call(&shop.place, &payload, steps).await;
+        placed.unwrap_err()
     };
-    shop.store
-        .inject(StoreOperation::Step, 1, StoreFault::HangAfter);
-    tokio::select! {
-        _ = place(1) => panic!("the process did not die"),
-        () = shop.store.hung() => {}
-    }
-    shop.clock.advance(Duration::from_secs(31));
+    shop.inject(StoreOperation::Step, 1, StoreFault::HangAfter);
+    kill(&shop.processes.store, place(1), "its first step").await;
+    shop.processes.pass(31);
     assert_eq!(ours(&place(2).await).kind(), ErrorKind::PayloadMismatch);
     assert_eq!(place(1).await.to_string(), "the bank is closed");
     assert_eq!(shop.world.counts(), [1, 0, 0], "it is recorded");
-    shop.clock.advance(Duration::from_millis(1));
+    shop.processes.clock.advance(Duration::from_millis(1));
     if steps == Steps::Keep {
         assert_eq!(ours(&place(2).await).kind(), ErrorKind::PayloadMismatch);
         // The window of the steps ends: another payload begins a new run.
-        shop.clock.advance(Duration::from_secs(3_602));
+        shop.processes.pass(3_602);
     }
     assert_eq!(place(2).await.to_string(), "the bank is closed");
     assert_eq!(shop.world.counts(), [2, 0, 0]);
@@ -433,29 +374,24 @@ async fn a_record_that_steps_fill_is_taken_over_without_its_event() {
     let table = store_on(&database).table("full");
     let store = table.unencrypted_events(true).build().unwrap();
     let mut shop = Shop::new(&database, "unused", Steps::Keep).await;
-    shop.store = Arc::new(FaultyStore::new(store));
+    shop.processes.store = Arc::new(FaultyStore::new(store));
     let place = operation().key("order_id").validate("order_id");
     let place = place.store_event("all").steps(Steps::Keep);
     shop.place = place.build().unwrap();
     let place = async |note: String, fails: bool| {
-        let deadline = Deadline::At(shop.clock.now().plus(Duration::from_secs(30)));
-        let order = async |call: Call| {
+        let steps = async |call: Call| {
             let result = async { Ok::<_, BoxError>(noise(480_000)) };
             let full: String = call.step("reserve", || result).await?;
-            if fails {
-                return Err("the bank is closed".into());
-            }
-            Ok(vec![full.len().to_string()])
+            if fails { closed() } else { Ok(full.len()) }
         };
         let payload = json!({ "order_id": 1, "note": note });
-        let placed = shop.place.run(&payload, deadline, order);
-        with_backend(shop.process(), placed).await
+        shop.processes.call(&shop.place, &payload, steps).await
     };
-    let failed: Result<Outcome<Vec<String>>, BoxError> = place("short".to_owned(), true).await;
+    let failed = place("short".to_owned(), true).await;
     assert_eq!(failed.unwrap_err().to_string(), "the bank is closed");
-    shop.clock.advance(Duration::from_millis(1));
+    shop.processes.clock.advance(Duration::from_millis(1));
     let outcome = place(noise(60_000), false).await.unwrap();
-    assert_eq!(outcome.response(), &["480000"]);
+    assert_eq!(outcome.response(), &480_000);
 }
 
 /// Returns a text that zstd cannot make much smaller.
@@ -469,7 +405,6 @@ fn noise(bytes: usize) -> String {
 async fn results_share_the_record_and_a_response_of_any_size_completes_it() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let shop = Shop::new(&database, "large", Steps::Keep).await;
-    let deadline = Deadline::At(shop.clock.now().plus(Duration::from_secs(30)));
     let large = async |call: Call| {
         let result = async |bytes| Ok::<_, BoxError>(noise(bytes));
         let first: String = call.step("a", || result(300_000)).await?;
@@ -484,11 +419,10 @@ async fn results_share_the_record_and_a_response_of_any_size_completes_it() {
         let longest = call.step("d", || async { Ok::<_, BoxError>("d".repeat(5_000_000)) });
         let refused = longest.await.unwrap_err();
         assert_eq!(ours(&refused).kind(), ErrorKind::StepNotRecorded);
-        Ok::<_, BoxError>(vec![noise(1_500_000)])
+        Ok(vec![noise(1_500_000)])
     };
-    let payload = json!({ "order_id": 1 });
-    let placed = shop.place.run(&payload, deadline, large);
-    let outcome = with_backend(shop.process(), placed).await.unwrap();
+    let outcome = shop.processes.call(&shop.place, &order(), large).await;
+    let outcome = outcome.unwrap();
     let again = shop.place_quietly().await.unwrap();
     assert!(again.is_replayed());
     assert_eq!(again.response(), outcome.response());
@@ -499,25 +433,18 @@ async fn results_that_were_compressed_are_those_of_the_next_run() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let shop = Shop::new(&database, "compressed", Steps::Keep).await;
     let long = "long ".repeat(20_000);
-    for (run, fails) in [(0, true), (1, false)] {
-        let deadline = Deadline::At(shop.clock.now().plus(Duration::from_secs(30)));
-        let order = async |call: Call| {
+    for is_first in [true, false] {
+        let steps = async |call: Call| {
             let result = call.step("reserve", || async {
-                assert_eq!(run, 0, "it is recorded");
+                assert!(is_first, "it is recorded");
                 Ok::<_, BoxError>(long.clone())
             });
             let result: String = result.await?;
             assert!(result == long);
-            if fails {
-                return Err("the bank is closed".into());
-            }
-            Ok(vec![])
+            if is_first { closed() } else { Ok(()) }
         };
-        let payload = json!({ "order_id": 1 });
-        let placed = shop.place.run(&payload, deadline, order);
-        let ended: Result<Outcome<Vec<String>>, BoxError> =
-            with_backend(shop.process(), placed).await;
-        assert_eq!(ended.is_err(), fails);
-        shop.clock.advance(Duration::from_millis(1));
+        let ended = shop.processes.call(&shop.place, &order(), steps).await;
+        assert_eq!(ended.is_err(), is_first);
+        shop.processes.clock.advance(Duration::from_millis(1));
     }
 }

@@ -4,82 +4,45 @@ use std::error::Error;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::example::StoreExt;
-use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record};
 use idempotency_core::store::{
-    Change, Consistency, SendLog, Store as _, StoreErrorKind, StoreReply, StoreRequest,
-    TransactionRequest, Write,
+    Change, Consistency, SendLog, Store as _, StoreRequest, TransactionRequest, Write,
 };
+use idempotency_core::{example::StoreExt, protocol::condition::Condition};
 use idempotency_dynamodb::once::{self, Once, OnceError};
 use idempotency_dynamodb::versioned::{self, Version};
 
-use super::script::{Reply, Wire};
-use super::{claim, failed, failure, id, store, with_client};
-
-#[tokio::test]
-async fn an_error_about_a_missing_table_names_table_and_region() {
-    let (maybe_applied, error) = failed([Reply::error(
-        "ResourceNotFoundException",
-        "Requested resource not found",
-    )])
-    .await;
-    assert!(!maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::TableMissing);
-    assert_eq!(
-        error.to_string(),
-        "there is no DynamoDB table `payments` in eu-west-1: create it, or set IDEMPOTENCY_TABLE"
-    );
-}
-
-#[tokio::test]
-async fn an_error_about_a_denied_action_names_what_the_role_needs() {
-    let (maybe_applied, error) = failed([Reply::error(
-        "AccessDeniedException",
-        "User: arn is not authorized to perform: dynamodb:PutItem",
-    )])
-    .await;
-    assert!(!maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::AccessDenied);
-    let text = error.to_string();
-    assert!(
-        text.starts_with(
-            "dynamodb:PutItem is denied on DynamoDB table `payments` in eu-west-1: allow"
-        ),
-        "{text}"
-    );
-    assert!(text.contains(
-        "dynamodb:GetItem, dynamodb:PutItem, dynamodb:UpdateItem and dynamodb:DeleteItem"
-    ));
-    assert!(text.ends_with("(User: arn is not authorized to perform: dynamodb:PutItem)"));
-}
+use super::{KIND, claim, claimed, failure, id, store};
+use crate::script::{Reply, Timeout, Wire, credentials};
+use crate::{said, said_in_full};
 
 #[tokio::test]
 async fn missing_credentials_are_an_error_before_any_request() {
     let wire = Wire::new([]);
-    let client = wire.client_without_credentials();
-    let store = with_client(client).build().unwrap();
-    let (maybe_applied, error) = failure(store.put(&id(), &claim(), &Condition::NoRecord).await);
-    assert!(!maybe_applied);
-    assert_eq!(error.kind(), StoreErrorKind::Credentials, "{error}");
+    let client = wire.client_of(None, Timeout::OfSend);
+    let store = KIND.with_client(client).build().unwrap();
+    assert_eq!(said(&claimed(&store).await), "Credentials");
     assert!(wire.requests().is_empty());
 }
 
 #[tokio::test]
 async fn a_missing_http_client_is_an_error_before_any_request() {
-    let client = Wire::client_without_an_http_client();
-    let store = with_client(client).build().unwrap();
-    let (maybe_applied, error) = failure(store.put(&id(), &claim(), &Condition::NoRecord).await);
-    assert!(!maybe_applied, "{error}");
-    let text = error.to_string();
+    // As one has it without a TLS provider.
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("eu-west-1"))
+        .endpoint_url("http://127.0.0.1:1")
+        .credentials_provider(credentials());
+    let client = Client::from_conf(config.build());
+    let store = KIND.with_client(client).build().unwrap();
+    let error = said_in_full(&claimed(&store).await);
     // A build of the whole workspace has the SDK's own HTTP client, because a crate of the tests needs it.
-    if error.kind() != StoreErrorKind::Unreachable {
-        assert_eq!(error.kind(), StoreErrorKind::Rejected, "{text}");
-        assert!(text.contains("has no HTTP client"), "{text}");
-        assert!(text.contains("the feature `rustls-ring`"), "{text}");
-    } else {
-        assert!(text.starts_with("no connection to"), "{text}");
+    if !error.starts_with("Unreachable: no connection to") {
+        assert!(error.starts_with("Rejected: the client for"), "{error}");
+        assert!(error.contains("has no HTTP client"), "{error}");
+        assert!(error.contains("the feature `rustls-ring`"), "{error}");
     }
 }
 
@@ -94,30 +57,17 @@ async fn a_response_of_more_than_400_kb_that_is_not_split_is_an_error_before_any
         set: large.clone(),
         remove: Vec::new(),
     };
-    let store = with_client(wire.client())
-        .compress_above(None)
-        .split_large_responses(false)
-        .build()
-        .unwrap();
+    let store = KIND.with_client(wire.client()).compress_above(None);
+    let store = store.split_large_responses(false).build().unwrap();
     for write in [
         store.put(&id(), &large, &Condition::NoRecord).await,
         store.update(&id(), &change, &Condition::NoRecord).await,
     ] {
-        let (maybe_applied, error) = failure(write);
-        assert!(!maybe_applied, "{error}");
-        assert_eq!(error.kind(), StoreErrorKind::TooLarge);
-        assert!(
-            error
-                .to_string()
-                .starts_with("the record has 409615 bytes and DynamoDB table `payments`"),
-            "{error}"
-        );
-        assert!(
-            error
-                .to_string()
-                .ends_with("or set IDEMPOTENCY_LARGE_RESPONSES=split"),
-            "{error}"
-        );
+        let text = said_in_full(&write);
+        let begin = "TooLarge: the record has 409615 bytes and DynamoDB table `payments`";
+        assert!(text.starts_with(begin), "{text}");
+        let end = "or set IDEMPOTENCY_LARGE_RESPONSES=split";
+        assert!(text.ends_with(end), "{text}");
     }
     assert!(wire.requests().is_empty());
 }
@@ -132,139 +82,77 @@ fn texts(error: &(dyn Error + 'static)) -> String {
 fn replies_with_a_secret() -> Vec<Reply> {
     let message =
         "One or more values were invalid: Item {card: s3cr3t}, key [s3cr3t], allowed size 1";
-    let codes = [
-        "ValidationException",
-        "SerializationException",
-        "ResourceNotFoundException",
-        "AccessDeniedException",
-        "ExpiredTokenException",
-        "ThrottlingException",
-        "TransactionConflictException",
-        "ItemCollectionSizeLimitExceededException",
-        "InternalServerError",
-        "OtherException",
-    ];
-    let mut replies: Vec<_> = codes.map(|code| Reply::error(code, message)).into();
+    let codes = "ValidationException SerializationException ResourceNotFoundException AccessDeniedException \
+        ExpiredTokenException ThrottlingException TransactionConflictException \
+        ItemCollectionSizeLimitExceededException InternalServerError OtherException";
+    let codes = codes.split(' ');
+    let mut replies: Vec<_> = codes.map(|code| Reply::error(code, message)).collect();
     // The SDK keeps a body that it cannot parse completely in its error.
     let broken = "{ \"Item\": { \"data\": { \"S\": \"s3cr3t\" }, \"n\": { \"N\": 1 }, ";
-    replies.extend([200, 400, 500].map(|status| Reply::Text(status, broken)));
+    replies.extend([200, 400, 500].map(|status| Reply::new(status, broken)));
     replies
 }
 
 #[tokio::test]
 async fn no_error_shows_what_a_reply_quotes_in_its_text_its_debug_or_a_cause() {
-    for (reply, requested) in replies_with_a_secret()
-        .iter()
-        .flat_map(|reply| RequestedBy::ALL.map(|requested| (reply, requested)))
-    {
-        let wire = Wire::new(std::iter::repeat_n(reply.clone(), 5));
-        let text = requested.fail(&wire).await;
-        assert!(wire.sends() > 0 && !text.contains("s3cr3t"), "{text}");
-    }
-}
-
-/// What sends the request that fails.
-#[derive(Clone, Copy)]
-enum RequestedBy {
-    Read,
-    Put,
-    Update,
-    Delete,
-    Transaction,
-    Once,
-    Create,
-    Versioned,
-    Deletion,
-}
-
-impl RequestedBy {
-    const ALL: [Self; 9] = [
-        Self::Read,
-        Self::Put,
-        Self::Update,
-        Self::Delete,
-        Self::Transaction,
-        Self::Once,
-        Self::Create,
-        Self::Versioned,
-        Self::Deletion,
+    let (id, condition, staged) = (id(), Condition::NoRecord, super::transactions::staged());
+    let writes = [
+        Write::Put(claim()),
+        Write::Update(Change::default()),
+        Write::Delete,
     ];
-
-    /// Sends a request that fails, and returns all that its error shows, and what its notes show.
-    async fn fail(self, wire: &Wire) -> String {
-        let log = SendLog::new();
-        let (store, id, condition) = (store(wire), id(), Condition::NoRecord);
-        let write = match self {
-            Self::Read => {
-                let read = store
-                    .send(StoreRequest::Read(&id, Consistency::Strong), &log)
-                    .await;
-                let StoreReply::Failed { error, .. } = read else {
-                    panic!("the read did not fail")
-                };
-                return texts(&error) + &texts(&log.timed_out("the table").1);
-            }
-            Self::Put => Write::Put(claim()),
-            Self::Update => Write::Update(Change::default()),
-            Self::Delete => Write::Delete,
-            Self::Transaction => {
-                let staged = super::transactions::staged();
-                let transaction = TransactionRequest {
-                    record: None,
-                    staged: &staged,
-                    token: "t",
-                };
-                let outcome = store.send(StoreRequest::Transact(transaction), &log).await;
-                return Self::of(outcome, &log);
-            }
-            Self::Once | Self::Create | Self::Versioned | Self::Deletion => {
-                // Without timeouts, which expire at once.
-                let client = Client::new(&wire.sdk_config("eu-west-1"));
-                return self.fail_on_a_business_item(&client).await;
-            }
-        };
-        Self::of(
-            store
-                .send(StoreRequest::write(&id, &write, &condition), &log)
-                .await,
-            &log,
-        )
+    let transaction = TransactionRequest {
+        record: None,
+        staged: &staged,
+        token: "t",
+    };
+    let writes = writes.each_ref();
+    let writes = writes.map(|write| StoreRequest::write(&id, write, &condition));
+    let others = [
+        StoreRequest::Read(&id, Consistency::Strong),
+        StoreRequest::Transact(transaction),
+    ];
+    for reply in replies_with_a_secret() {
+        let mut shown = Vec::new();
+        for request in writes.into_iter().chain(others) {
+            // tokio suspends a task that never waits after some time, and its sends would appear to time out.
+            tokio::task::yield_now().await;
+            let (wire, log) = (Wire::new(vec![reply.clone(); 5]), SendLog::new());
+            let (_, error) = failure(store(&wire).send(request, &log).await);
+            shown.push(texts(&error) + &texts(&log.timed_out("the table").1));
+            assert!(wire.sends() > 0);
+        }
+        for error in failures_of_business_items(&reply).await {
+            shown.push(texts(&*error));
+        }
+        for text in shown {
+            assert!(!text.contains("s3cr3t"), "{reply:?}: {text}");
+        }
     }
+}
 
-    fn of(outcome: StoreReply, log: &SendLog) -> String {
-        let StoreReply::Failed { error, .. } = outcome else {
-            panic!("the write did not fail")
-        };
-        texts(&error) + &texts(&log.timed_out("the table").1)
-    }
-
-    async fn fail_on_a_business_item(self, client: &Client) -> String {
-        let key = || [("id", AttributeValue::S("s3cr3t".to_owned()))];
-        let version = Version::NONE;
-        let error: Box<dyn Error> = match self {
-            Self::Once => {
-                let once = Once::new(once::plan(0.1, Duration::from_secs(60))).unwrap();
-                let update = once.update("items", key(), "s3cr3t");
-                let update = update.expression("SET a = :a");
-                let update = update.value(":a", AttributeValue::S("s3cr3t".to_owned()));
-                update.send(client).await.unwrap_err().into()
-            }
-            Self::Create => {
-                let create = versioned::create("items", key());
-                create.send(client).await.unwrap_err().into()
-            }
-            Self::Versioned => {
-                let update = versioned::update("items", key(), &version);
-                let update = update.expression("REMOVE a");
-                update.send(client).await.unwrap_err().into()
-            }
-            _ => {
-                let delete = versioned::delete("items", key(), &version);
-                delete.send(client).await.unwrap_err().into()
-            }
-        };
-        texts(&*error)
-    }
+/// Returns the errors of writes to an item of the user that get this reply.
+async fn failures_of_business_items(reply: &Reply) -> [Box<dyn Error>; 4] {
+    let wire = Wire::new(vec![reply.clone(); 20]);
+    // Without timeouts, which expire at once.
+    let client = Client::new(&wire.sdk_config("eu-west-1"));
+    let key = || [("id", AttributeValue::S("s3cr3t".to_owned()))];
+    let version = Version::NONE;
+    let once = Once::new(once::plan(0.1, Duration::from_secs(60))).unwrap();
+    let once = once.update("items", key(), "s3cr3t");
+    let once = once.expression("SET a = :a");
+    let once = once.value(":a", AttributeValue::S("s3cr3t".to_owned()));
+    let create = versioned::create("items", key());
+    let update = versioned::update("items", key(), &version).expression("REMOVE a");
+    let delete = versioned::delete("items", key(), &version);
+    let errors = [
+        once.send(&client).await.unwrap_err().into(),
+        create.send(&client).await.unwrap_err().into(),
+        update.send(&client).await.unwrap_err().into(),
+        delete.send(&client).await.unwrap_err().into(),
+    ];
+    assert!(wire.sends() >= errors.len());
+    errors
 }
 
 #[tokio::test]

@@ -3,33 +3,21 @@
 mod errors;
 mod outcomes;
 mod requests;
-mod script;
 mod transactions;
 
-use aws_config::SdkConfig;
-use aws_sdk_dynamodb::Client;
 use idempotency_core::example::StoreExt;
-use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Field, Record, RecordId, Status};
+use idempotency_core::protocol::condition::{Condition, held_by};
+use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{StoreError, StoreReply};
 use idempotency_core::time::EpochSeconds;
-use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
+use idempotency_dynamodb::DynamoDbStore;
+use serde_json::{Value, json};
 
 use super::KIND;
-use script::{Reply, Wire};
+use crate::script::{Reply, Wire};
 
 fn store(wire: &Wire) -> DynamoDbStore {
-    with_client(wire.client()).build().unwrap()
-}
-
-/// Returns the builder of a store with this client, or with the lean client made from it.
-fn with_client(client: Client) -> DynamoDbStoreBuilder {
-    KIND.with_client(client, "payments")
-}
-
-/// Returns the builder of a store with a client from this configuration.
-fn with_config(config: &SdkConfig) -> DynamoDbStoreBuilder {
-    KIND.store(config, "payments")
+    KIND.with_client(wire.client()).build().unwrap()
 }
 
 fn id() -> RecordId {
@@ -44,17 +32,39 @@ fn claim() -> Record {
     }
 }
 
-/// Returns the outcome of a claim.
-async fn claimed(wire: &Wire) -> StoreReply {
-    store(wire).put(&id(), &claim(), &Condition::NoRecord).await
+/// Returns the condition of the writes of an owner.
+fn fence() -> Condition {
+    held_by(&OwnerToken::from_bytes([7; 16]))
 }
 
-/// Returns how a claim with these replies fails: whether it may have been applied, and the error.
-async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
-    let wire = Wire::new(replies);
-    let failed = failure(claimed(&wire).await);
-    wire.requests();
-    failed
+/// Returns the outcome of a claim.
+async fn claimed(store: &DynamoDbStore) -> StoreReply {
+    store.put(&id(), &claim(), &Condition::NoRecord).await
+}
+
+/// A message that an error quotes, because it can contain no value of an item.
+const MESSAGE: &str = "User: arn is not authorized to perform: dynamodb:PutItem";
+
+/// Returns the replies of these words: what happens to a send, or an error code. `A+B` is a transaction that was cancelled with these
+/// codes.
+fn replies(words: &str) -> impl Iterator<Item = Reply> {
+    words.split(", ").map(|word| match word {
+        "Ok" => Reply::ok(),
+        "Reset" => Reply::Reset,
+        "Refused" => Reply::Refused,
+        "Silence" => Reply::Silence,
+        "BadGateway" => Reply::new(502, "<html>bad gateway</html>"),
+        "Unreadable" => Reply::new(200, "{ \"Attributes\": "),
+        "Empty" => Reply::conflict(&json!({})),
+        "Held" => Reply::conflict(&json!({ "status": { "S": "INPROGRESS" } })),
+        "Completed" => {
+            Reply::conflict(&json!({ "status": { "S": "COMPLETED" }, "data": { "S": "[1]" } }))
+        }
+        code => match code.split_once('+') {
+            Some((record, staged)) => transactions::cancelled(record, staged),
+            None => Reply::error(code, MESSAGE),
+        },
+    })
 }
 
 /// Returns how a request failed: whether it may have been applied, and the error.
@@ -72,4 +82,11 @@ fn failure(reply: StoreReply) -> (bool, StoreError) {
 #[track_caller]
 fn assert_applied(reply: &StoreReply) {
     assert!(matches!(reply, StoreReply::Applied { .. }), "{reply:?}");
+}
+
+/// Asserts that the requests are those of this name in `requests.json`.
+#[track_caller]
+fn assert_sent(wire: &Wire, name: &str) {
+    let all: Value = serde_json::from_str(include_str!("requests.json")).unwrap();
+    assert_eq!(json!(wire.requests()), all[name], "{name}");
 }

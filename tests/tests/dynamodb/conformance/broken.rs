@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, StoredEvent};
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Change, Consistency, MemoryStore, RecordWrite, SendLog, Store, StoreError, StoreErrorKind,
-    StoreReply, StoreRequest, Write,
+    Change, Consistency, MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply,
+    StoreRequest, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::conformance::{ForeignRecord, StoreFactory};
-use idempotency_testkit::store::StoreExt;
-use idempotency_testkit::store::StoreOperation;
+use idempotency_testkit::store::{StoreExt, StoreOperation};
+use serde::Deserialize;
 
 /// The mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) enum Broken {
     UnfencedUpdate,
     UnfencedDelete,
@@ -183,13 +183,6 @@ impl BrokenStore {
         }
     }
 
-    /// Evaluates the condition in one step and writes in another, so that another write can happen between them.
-    async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<StoreReply> {
-        let existing = self.inner.record(id);
-        tokio::task::yield_now().await;
-        (!condition.holds(existing.as_ref())).then_some(StoreReply::condition_failed(existing))
-    }
-
     /// Returns the outcome that the caller gets for a write.
     fn reported(&self, operation: StoreOperation, write: StoreReply) -> StoreReply {
         let mut loses = self.loses.lock().unwrap();
@@ -217,132 +210,81 @@ impl BrokenStore {
             other => other,
         }
     }
-
-    fn too_large(&self, record: &Record) -> Option<StoreReply> {
-        let bytes = record.data.value().map_or(0, |data| data.as_str().len());
-        let refused = self.broken == Broken::TooLargeIsRejected && bytes >= LARGEST;
-        refused.then(|| {
-            let error = StoreError::new(StoreErrorKind::Rejected, "no: send less");
-            StoreReply::failed(error)
-        })
-    }
-
-    fn remember(&self, id: &RecordId) {
-        if let Some(record) = self.inner.record(id) {
-            self.earlier.lock().unwrap().insert(id.clone(), record);
-        }
-    }
 }
 
 fn always() -> Condition {
     Condition::All(Vec::new())
 }
 
-/// Returns `new`, with the attributes that it lacks taken from `old`.
-fn merged(new: Record, old: Record) -> Record {
-    fn or<T>(new: Field<T>, old: Field<T>) -> Field<T> {
-        if new.exists() { new } else { old }
-    }
-    Record {
-        expiration: or(new.expiration, old.expiration),
-        in_progress_expiration: or(new.in_progress_expiration, old.in_progress_expiration),
-        status: or(new.status, old.status),
-        data: or(new.data, old.data),
-        validation: or(new.validation, old.validation),
-        owner: or::<OwnerToken>(new.owner, old.owner),
-        failure: or(new.failure, old.failure),
-        operation: or(new.operation, old.operation),
-        decision: or(new.decision, old.decision),
-        event: new.event.or(old.event),
-        steps: or(new.steps, old.steps),
-    }
+/// Returns the update that sets these attributes and removes none.
+fn setting(set: Record) -> Write {
+    let remove = Vec::new();
+    Write::Update(Change { set, remove })
 }
 
 impl BrokenStore {
-    async fn put(&self, id: &RecordId, record: &Record, condition: &Condition) -> StoreReply {
-        if let Some(refusal) = self.too_large(record) {
-            return refusal;
+    async fn write(&self, id: &RecordId, write: &Write, condition: &Condition) -> StoreReply {
+        let (kind, mut write) = match write {
+            Write::Put(record) => (StoreOperation::Put, Write::Put(self.stored(record))),
+            Write::Update(change) => {
+                let (set, remove) = (self.stored(&change.set), change.remove.clone());
+                (
+                    StoreOperation::Update,
+                    Write::Update(Change { set, remove }),
+                )
+            }
+            Write::Delete => (StoreOperation::Delete, Write::Delete),
+            Write::Step { .. } => (StoreOperation::Step, write.clone()),
+        };
+        let (id, mut condition) = (self.id(id), self.evaluated(kind, condition));
+        if let Write::Put(record) = &write
+            && self.broken == Broken::TooLargeIsRejected
+            && record
+                .data
+                .value()
+                .is_some_and(|data| data.as_str().len() >= LARGEST)
+        {
+            let error = StoreError::new(StoreErrorKind::Rejected, "no: send less");
+            return StoreReply::failed(error);
         }
-        let (id, mut record) = (self.id(id), self.stored(record));
-        let mut condition = self.evaluated(StoreOperation::Put, condition);
-        self.remember(&id);
-        if self.broken == Broken::PutMerges {
-            record = merged(record, self.inner.record(&id).unwrap_or_default());
+        let present = self.inner.record(&id);
+        if let (Write::Put(_) | Write::Update(_), Some(record)) = (&write, &present) {
+            self.earlier
+                .lock()
+                .unwrap()
+                .insert(id.clone(), record.clone());
         }
-        if self.broken == Broken::PutInTwoSteps {
-            if let Some(refusal) = self.in_two_steps(&id, &condition).await {
-                return refusal;
+        write = match (self.broken, write) {
+            (Broken::PutMerges, Write::Put(record)) => setting(record),
+            (Broken::UpdateReplaces, Write::Update(change)) => Write::Put(change.set),
+            (Broken::RemovesNothing, Write::Update(change)) => setting(change.set),
+            (Broken::PanicsOnEmptyChange, Write::Update(change)) => {
+                assert!(change != Change::default(), "an empty change");
+                Write::Update(change)
+            }
+            (Broken::StepReplacesOthers, Write::Step { name, result }) => setting(Record {
+                steps: Field::Value([(name, result)].into_iter().collect()),
+                ..Record::default()
+            }),
+            (_, write) => write,
+        };
+        let two_steps = match kind {
+            StoreOperation::Put => Broken::PutInTwoSteps,
+            _ => Broken::UpdateInTwoSteps,
+        };
+        // It evaluates the condition in one step and writes in another, so that another write can happen between them.
+        if self.broken == two_steps && matches!(write, Write::Put(_) | Write::Update(_)) {
+            tokio::task::yield_now().await;
+            if !condition.holds(present.as_ref()) {
+                return StoreReply::condition_failed(present);
             }
             condition = always();
         }
-        let write = self.inner.put(&id, &record, &condition).await;
-        if self.broken == Broken::WritesWhenRefused {
+        let reply = self.inner.write(&id, write.clone(), &condition).await;
+        if let (Broken::WritesWhenRefused, Write::Put(record)) = (self.broken, write) {
             self.inner.insert(id, record);
         }
-        self.reported(StoreOperation::Put, write)
-    }
-
-    async fn update(&self, id: &RecordId, change: &Change, condition: &Condition) -> StoreReply {
-        let id = self.id(id);
-        let mut change = Change {
-            set: self.stored(&change.set),
-            remove: change.remove.clone(),
-        };
-        let mut condition = self.evaluated(StoreOperation::Update, condition);
-        assert!(
-            self.broken != Broken::PanicsOnEmptyChange || change != Change::default(),
-            "an empty change"
-        );
-        self.remember(&id);
-        if self.broken == Broken::RemovesNothing {
-            change.remove.clear();
-        }
-        if self.broken == Broken::UpdateInTwoSteps {
-            if let Some(refusal) = self.in_two_steps(&id, &condition).await {
-                return refusal;
-            }
-            condition = always();
-        }
-        let write = match self.broken {
-            Broken::UpdateReplaces => self.inner.put(&id, &change.set, &condition).await,
-            _ => self.inner.update(&id, &change, &condition).await,
-        };
-        self.reported(StoreOperation::Update, write)
-    }
-
-    async fn delete(&self, id: &RecordId, condition: &Condition) -> StoreReply {
-        let condition = self.evaluated(StoreOperation::Delete, condition);
-        let write = self.inner.delete(&self.id(id), &condition).await;
-        self.reported(StoreOperation::Delete, write)
-    }
-
-    async fn step(
-        &self,
-        id: &RecordId,
-        name: &str,
-        result: &Data,
-        condition: &Condition,
-    ) -> StoreReply {
-        let id = self.id(id);
-        let condition = self.evaluated(StoreOperation::Step, condition);
-        if self.broken == Broken::StepReplacesOthers {
-            let steps = [(name.to_owned(), result.clone())].into_iter().collect();
-            let set = Record {
-                steps: Field::Value(steps),
-                ..Record::default()
-            };
-            let remove = Vec::new();
-            return self
-                .inner
-                .update(&id, &Change { set, remove }, &condition)
-                .await;
-        }
-        let step = Write::Step {
-            name: name.to_owned(),
-            result: result.clone(),
-        };
-        let write = self.inner.write(&id, step, &condition).await;
-        self.reported(StoreOperation::Step, write)
+        self.reported(kind, reply)
     }
 }
 
@@ -376,24 +318,14 @@ impl Store for BrokenStore {
         log: &'a SendLog,
     ) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
-            let RecordWrite {
-                id,
-                write,
-                condition,
-            } = match request {
-                StoreRequest::Write(record) => record,
-                StoreRequest::Read(id, consistency) => {
-                    return self.read(id, consistency, log).await;
+            match request {
+                StoreRequest::Write(record) => {
+                    self.write(record.id, record.write, record.condition).await
                 }
+                StoreRequest::Read(id, consistency) => self.read(id, consistency, log).await,
                 StoreRequest::Transact(transaction) => {
-                    return StoreReply::failed(transaction.staged.unsupported(&self.name()));
+                    StoreReply::failed(transaction.staged.unsupported(&self.name()))
                 }
-            };
-            match write {
-                Write::Put(record) => self.put(id, record, condition).await,
-                Write::Update(change) => self.update(id, change, condition).await,
-                Write::Delete => self.delete(id, condition).await,
-                Write::Step { name, result } => self.step(id, name, result, condition).await,
             }
         })
     }

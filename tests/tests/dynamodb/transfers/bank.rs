@@ -14,20 +14,17 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ReturnValuesOnConditionCheckFailure, ScalarAttributeType, Update,
 };
-use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::future::BoxFuture;
-use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::random::Random;
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::Clock;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_lambda::dynamodb::Transactional;
-use idempotency_lambda::{Backend, BoxError};
+use idempotency_lambda::{Backend, BoxError, Call, Deadline, Operation, with_backend};
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::START;
+use idempotency_tests::{START, operation};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -66,29 +63,12 @@ pub(crate) struct Entry {
     pub(crate) run: usize,
 }
 
-/// A clock that stands still, except that short pauses pass at once.
-pub(crate) struct QuickPauses(pub(crate) ManualClock);
-
-impl Clock for QuickPauses {
-    fn now(&self) -> EpochMillis {
-        self.0.now()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        if duration > Duration::from_secs(1) {
-            return self.0.sleep(duration);
-        }
-        self.0.advance(duration);
-        Box::pin(std::future::ready(()))
-    }
-}
-
 pub(crate) struct Bank {
     pub(crate) clock: ManualClock,
     client: Client,
     /// The names of the tables have this at their end, so that two tests can share a database.
     suffix: String,
-    operation: CompiledOperation,
+    operation: Operation,
     runs: AtomicUsize,
     processes: AtomicUsize,
     /// Holds the embedded database, if it is not another one.
@@ -126,11 +106,13 @@ impl Bank {
         suffix: &str,
         each: i64,
     ) -> Self {
+        let operation = operation().key("transfer").validate("amount");
+        let operation = operation.expires_after(WINDOW);
         let bank = Self {
             clock: ManualClock::at(START),
             client,
             suffix: suffix.to_owned(),
-            operation: operation(),
+            operation: operation.build().unwrap(),
             runs: AtomicUsize::new(0),
             processes: AtomicUsize::new(0),
             database,
@@ -175,12 +157,7 @@ impl Bank {
     /// Returns the backend of a new process over a store.
     pub(crate) fn process(&self, store: Arc<dyn Store>) -> Backend {
         let seed = self.processes.fetch_add(1, Ordering::Relaxed);
-        let clock = QuickPauses(self.clock.clone());
-        Backend::new(
-            store,
-            Arc::new(clock),
-            Arc::new(SeededRandom::new(seed as u64)),
-        )
+        crate::process(store, &self.clock, seed as u64)
     }
 
     /// Delivers a transfer to a process. `before_it_ends` runs in the handler, after the writes are staged.
@@ -194,25 +171,16 @@ impl Bank {
         F: AsyncFnOnce() -> Result<(), BoxError>,
     {
         let payload = json!({ "transfer": transfer.number, "amount": transfer.amount });
-        let deadline = Some(self.clock.now().plus(TIMEOUT));
-        let identity = self.operation.identify(&payload.to_string(), None)?;
-        let handler = |call: Call| async move {
+        let deadline = Deadline::At(self.clock.now().plus(TIMEOUT));
+        let handler = async |call: Call| {
             let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
             self.stage(&call, transfer, run)?;
             before_it_ends().await?;
             let transfer = transfer.number;
             Ok::<_, BoxError>(Receipt { transfer, run })
         };
-        let call = self.operation.run(
-            &process,
-            &identity,
-            deadline,
-            Codec::json(),
-            Errors::new(BoxError::from),
-            handler,
-        );
-        let outcome = call.await?;
-        Ok(outcome.into_response())
+        let call = self.operation.run(&payload, deadline, handler);
+        Ok(with_backend(process, call).await?.into_response())
     }
 
     /// Delivers a transfer without faults.
@@ -228,26 +196,23 @@ impl Bank {
                 .table_name(self.table(ACCOUNTS))
                 .key("id", text(id))
         };
+        let amount = number(transfer.amount);
         let take = update(transfer.from)
             .update_expression("SET balance = balance - :amount")
             .condition_expression("balance >= :amount")
+            .expression_attribute_values(":amount", amount.clone())
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let give = update(transfer.to).update_expression("SET balance = balance + :amount");
+        let give = update(transfer.to)
+            .update_expression("SET balance = balance + :amount")
+            .expression_attribute_values(":amount", amount);
         let entry = update(&entry_id(transfer.number))
             .update_expression("SET run = :run ADD applied :one")
             .expression_attribute_values(":run", number(i64::try_from(run)?))
             .expression_attribute_values(":one", number(1));
-        let amount = || number(transfer.amount);
-        call.transaction()
-            .update(
-                take.expression_attribute_values(":amount", amount())
-                    .build()?,
-            )?
-            .update(
-                give.expression_attribute_values(":amount", amount())
-                    .build()?,
-            )?
-            .update(entry.build()?)?;
+        let mut transaction = call.transaction();
+        for write in [take, give, entry] {
+            transaction = transaction.update(write.build()?)?;
+        }
         Ok(())
     }
 
@@ -286,17 +251,6 @@ impl Bank {
     pub(crate) fn runs(&self) -> usize {
         self.runs.load(Ordering::Relaxed)
     }
-}
-
-fn operation() -> CompiledOperation {
-    let settings = Settings {
-        key: Some("transfer".into()),
-        validate: Some("amount".into()),
-        key_prefix: Some("bank.transfer".into()),
-        expires_after: Some(WINDOW),
-        ..Settings::default()
-    };
-    CompiledOperation::new("bank::transfer", &settings, &Variables::default()).unwrap()
 }
 
 fn entry_id(transfer: usize) -> String {
@@ -346,28 +300,21 @@ pub(crate) struct Flaky<S> {
 
 impl<S: Store> Flaky<S> {
     pub(crate) fn new(store: S, dice: Dice) -> Self {
-        let kill = dice.percent(15);
-        let left = if kill {
-            dice.below(5) as usize
-        } else {
-            usize::MAX
-        };
+        let kill = dice.percent(15).then(|| dice.below(5) as usize);
         Self {
             store: FaultyStore::new(store),
             dice,
-            left: AtomicUsize::new(left),
+            left: AtomicUsize::new(kill.unwrap_or(usize::MAX)),
         }
     }
 
     /// Chooses the fault of the next request of this kind.
     fn arrange(&self, operation: StoreOperation) {
-        let left = self.left.fetch_sub(1, Ordering::Relaxed);
-        let fault = if left == 0 {
+        let is_killed = self.left.fetch_sub(1, Ordering::Relaxed) == 0;
+        let fault = if is_killed {
             self.left.store(usize::MAX, Ordering::Relaxed);
-            Some(match self.dice.below(2) {
-                0 => StoreFault::Hang,
-                _ => StoreFault::HangAfter,
-            })
+            let hangs = [StoreFault::Hang, StoreFault::HangAfter];
+            Some(hangs[self.dice.below(2) as usize])
         } else {
             match self.dice.below(20) {
                 0 | 1 => Some(StoreFault::LoseReply),

@@ -18,12 +18,15 @@ use std::sync::{Arc, Mutex};
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::{StreamExt, stream};
 use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_dynamodb::DynamoDbStore;
 use idempotency_lambda::{BoxError, ErrorKind};
 use idempotency_testkit::dynamodb::Fault;
+use idempotency_testkit::store::StoreOperation::Transact;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_tests::{START, ours};
 
-use bank::{Bank, Dice, Flaky, Receipt, TIMEOUT, Transfer, WINDOW};
+use super::{DEATHS, assert_published, kill, said};
+use bank::{Bank, Dice, Entry, Flaky, Receipt, TIMEOUT, Transfer, WINDOW};
 
 fn five() -> Transfer {
     Transfer {
@@ -44,18 +47,12 @@ async fn a_transfer_is_applied_once_and_its_duplicate_gets_the_same_receipt() {
     let receipt = bank.transfer(five()).await.unwrap();
     assert_eq!(bank.transfer(five()).await.unwrap(), receipt);
     assert_eq!((balances(&bank).await, bank.runs()), ((5, 15), 1));
-    let operations: Vec<_> = bank.database.as_ref().unwrap().requests();
-    let operations: Vec<_> = operations
-        .iter()
-        .map(|request| request.operation.as_str())
-        .collect();
-    let [.., claim, transaction, duplicate, _, _] = operations[..] else {
-        panic!("{operations:?}");
-    };
-    assert_eq!(
-        [claim, transaction, duplicate],
-        ["PutItem", "TransactWriteItems", "PutItem"]
-    );
+    let requests = bank.database.as_ref().unwrap().requests();
+    let requests = requests.iter().map(|request| request.operation.as_str());
+    let requests: Vec<_> = requests.collect();
+    // At the end the balances are read.
+    let of_transfers = &requests[requests.len() - 5..requests.len() - 2];
+    assert_eq!(of_transfers, ["PutItem", "TransactWriteItems", "PutItem"]);
 }
 
 #[tokio::test]
@@ -70,11 +67,8 @@ async fn a_transfer_without_funds_is_rejected_and_can_be_sent_again_when_there_a
     let write = rejection.write(0).unwrap();
     let item: &HashMap<String, AttributeValue> = write.item().unwrap();
     assert!(write.is_condition() && item["balance"] == AttributeValue::N("3".to_owned()));
-    let text = error.to_string();
-    assert!(
-        text.contains("write 1 of 3 (update of table `accounts-poor`): ConditionalCheckFailed"),
-        "{text}"
-    );
+    let named = "write 1 of 3 (update of table `accounts-poor`): ConditionalCheckFailed";
+    assert!(error.to_string().contains(named), "{error}");
     assert_eq!((balances(&bank).await, bank.entry(1).await), ((3, 3), None));
     bank.set_balance("alice", 9).await;
     bank.transfer(five()).await.unwrap();
@@ -94,32 +88,39 @@ async fn a_lost_reply_on_the_wire_is_sent_again_and_applied_once() {
     }
     let receipt = bank.transfer(five()).await.unwrap();
     assert_eq!(balances(&bank).await, (5, 15));
-    assert_eq!(
-        bank.entry(1).await.map(|entry| (entry.applied, entry.run)),
-        Some((1, receipt.run))
-    );
+    assert_eq!(bank.entry(1).await, Some(once(&receipt)));
+}
+
+/// Returns the entry of a transfer that was applied once, by the run of this receipt.
+fn once(receipt: &Receipt) -> Entry {
+    let run = receipt.run;
+    Entry { applied: 1, run }
+}
+
+/// Delivers the transfer to a process with these faults. Returns its store, and what the caller gets.
+async fn with_faults(
+    bank: &Bank,
+    faults: &[(StoreOperation, usize, StoreFault)],
+) -> (Arc<FaultyStore<DynamoDbStore>>, Result<Receipt, BoxError>) {
+    let store = Arc::new(FaultyStore::new(bank.store()));
+    for (operation, nth, fault) in faults {
+        store.inject(*operation, *nth, *fault);
+    }
+    let process = bank.process(store.clone());
+    let ended = bank.deliver(process, five(), async || Ok(())).await;
+    (store, ended)
 }
 
 #[tokio::test]
 async fn a_transaction_that_the_store_forgets_is_recognised_by_the_record() {
+    use StoreFault::{Delay, LoseReply, LoseRequest, Resend};
     // Each request is another one for the database, so that its token is not the only protection.
-    for fault in [
-        StoreFault::LoseReply,
-        StoreFault::Resend,
-        StoreFault::Delay,
-        StoreFault::LoseRequest,
-    ] {
+    for fault in [LoseReply, Resend, Delay, LoseRequest] {
         let bank = Bank::open("recognised", 10).await;
-        let store = Arc::new(FaultyStore::new(bank.store()));
-        store.inject(StoreOperation::Transact, 1, fault);
-        let process = bank.process(store.clone());
-        let receipt = bank
-            .deliver(process, five(), async || Ok(()))
-            .await
-            .unwrap();
+        let (store, receipt) = with_faults(&bank, &[(Transact, 1, fault)]).await;
         store.deliver().await;
-        let entry = bank.entry(1).await.unwrap();
-        assert_eq!((entry.applied, entry.run), (1, receipt.run), "{fault:?}");
+        let entry = bank.entry(1).await;
+        assert_eq!(entry, Some(once(&receipt.unwrap())), "{fault:?}");
         assert_eq!(balances(&bank).await, (5, 15), "{fault:?}");
     }
 }
@@ -127,15 +128,12 @@ async fn a_transaction_that_the_store_forgets_is_recognised_by_the_record() {
 #[tokio::test]
 async fn a_transaction_that_meets_others_is_sent_again_for_as_long_as_there_is_time() {
     let bank = Bank::open("conflict", 10).await;
-    let store = Arc::new(FaultyStore::new(bank.store()));
-    for nth in 1..=9 {
-        store.inject(StoreOperation::Transact, nth, StoreFault::Conflict);
-    }
-    let process = bank.process(store.clone());
-    bank.deliver(process, five(), async || Ok(()))
-        .await
-        .unwrap();
-    assert_eq!(store.count(StoreOperation::Transact), 10);
+    let conflicts: Vec<_> = (1..=9)
+        .map(|nth| (Transact, nth, StoreFault::Conflict))
+        .collect();
+    let (store, receipt) = with_faults(&bank, &conflicts).await;
+    receipt.unwrap();
+    assert_eq!(store.count(Transact), 10);
     assert_eq!(balances(&bank).await, (5, 15));
 }
 
@@ -154,15 +152,11 @@ async fn a_slow_owner_applies_nothing_and_gets_the_winners_receipt() {
 #[tokio::test]
 async fn a_late_transaction_of_a_rejected_call_is_not_applied() {
     let bank = Bank::open("late", 3).await;
-    let store = Arc::new(FaultyStore::new(bank.store()));
     // The first send is on its way when the second one is rejected.
-    store.inject(StoreOperation::Transact, 1, StoreFault::Delay);
-    let process = bank.process(store.clone());
-    let error = bank
-        .deliver(process, five(), async || Ok(()))
-        .await
-        .unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::TransactionRejected);
+    let delay = (Transact, 1, StoreFault::Delay);
+    let (store, rejected) = with_faults(&bank, &[delay]).await;
+    let kind = ours(&rejected.unwrap_err()).kind();
+    assert_eq!(kind, ErrorKind::TransactionRejected);
     bank.set_balance("alice", 9).await;
     store.deliver().await;
     assert_eq!((balances(&bank).await, bank.entry(1).await), ((9, 3), None));
@@ -170,21 +164,15 @@ async fn a_late_transaction_of_a_rejected_call_is_not_applied() {
 
 #[tokio::test]
 async fn a_rejection_whose_release_fails_is_unknown_after_a_lost_send_and_certain_without() {
-    for (lost, kind) in [
-        (false, ErrorKind::TransactionRejected),
-        (true, ErrorKind::CompletionUnknown),
+    let unreleased = (StoreOperation::Delete, 1, StoreFault::Throttle);
+    let lost = (Transact, 1, StoreFault::LoseRequest);
+    for (faults, kind) in [
+        (&[unreleased][..], ErrorKind::TransactionRejected),
+        (&[lost, unreleased], ErrorKind::CompletionUnknown),
     ] {
         let bank = Bank::open("unreleased", 3).await;
-        let store = Arc::new(FaultyStore::new(bank.store()));
-        if lost {
-            store.inject(StoreOperation::Transact, 1, StoreFault::LoseRequest);
-        }
-        store.inject(StoreOperation::Delete, 1, StoreFault::Throttle);
-        let process = bank.process(store);
-        let error = bank
-            .deliver(process, five(), async || Ok(()))
-            .await
-            .unwrap_err();
+        let (_, ended) = with_faults(&bank, faults).await;
+        let error = ended.unwrap_err();
         assert_eq!(ours(&error).kind(), kind);
         assert!(ours(&error).has_unconfirmed_writes());
     }
@@ -196,10 +184,8 @@ async fn a_handler_that_fails_has_staged_its_writes_for_nothing() {
     let process = bank.process(Arc::new(bank.store()));
     let failed = bank.deliver(process, five(), async || Err(BoxError::from("declined")));
     assert_eq!(failed.await.unwrap_err().to_string(), "declined");
-    assert_eq!(
-        (balances(&bank).await, bank.entry(1).await),
-        ((10, 10), None)
-    );
+    assert_eq!(balances(&bank).await, (10, 10));
+    assert_eq!(bank.entry(1).await, None);
 }
 
 #[tokio::test]
@@ -213,10 +199,8 @@ async fn an_evicted_claim_applies_nothing_and_its_retry_applies_once() {
     let error = evicted.await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::LostOwnership);
     assert!(ours(&error).has_unconfirmed_writes());
-    assert_eq!(
-        (balances(&bank).await, bank.entry(1).await),
-        ((10, 10), None)
-    );
+    assert_eq!(balances(&bank).await, (10, 10));
+    assert_eq!(bank.entry(1).await, None);
     bank.transfer(five()).await.unwrap();
     assert_eq!((balances(&bank).await, bank.runs()), ((5, 15), 2));
 }
@@ -224,60 +208,39 @@ async fn an_evicted_claim_applies_nothing_and_its_retry_applies_once() {
 /// The requests at which the process dies: on which path, which request.
 const STEPS: &[(&str, &str, StoreOperation)] = &[
     ("transfer", "claim", StoreOperation::Put),
-    ("transfer", "transaction", StoreOperation::Transact),
-    ("rejected", "transaction", StoreOperation::Transact),
+    ("transfer", "transaction", Transact),
+    ("rejected", "transaction", Transact),
     ("rejected", "release", StoreOperation::Delete),
-    (
-        "after a lost reply",
-        "second transaction",
-        StoreOperation::Transact,
-    ),
+    ("after a lost reply", "second transaction", Transact),
 ];
 
 async fn retry(bank: &Bank, transfer: Transfer) -> String {
     let before = bank.runs();
-    match bank.transfer(transfer).await {
-        Ok(receipt) if receipt.run > before => format!("runs: run {}", receipt.run),
-        Ok(receipt) => format!("the response of run {}", receipt.run),
-        Err(error) => match ours(&error).kind() {
-            ErrorKind::AlreadyInProgress => "in progress".to_owned(),
-            other => other.name().to_owned(),
-        },
-    }
+    let retry = bank.transfer(transfer).await;
+    said(retry.map(|receipt| (receipt.run, receipt.run <= before)))
 }
 
 /// Plays a kill before or after a request is applied. Returns the row.
-async fn row(path: &str, name: &str, operation: StoreOperation, fault: StoreFault) -> String {
+async fn row(
+    (path, name, operation): (&str, &str, StoreOperation),
+    (when, fault): (&str, StoreFault),
+) -> String {
     let funds = if path == "rejected" { 3 } else { 10 };
     let bank = Bank::open("kills", funds).await;
-    let transfer = Transfer {
-        number: 1,
-        from: "alice",
-        to: "bob",
-        amount: 5,
-    };
     let store = Arc::new(FaultyStore::new(bank.store()));
     let nth = if path == "after a lost reply" {
-        store.inject(StoreOperation::Transact, 1, StoreFault::LoseReply);
+        store.inject(Transact, 1, StoreFault::LoseReply);
         2
     } else {
         1
     };
     store.inject(operation, nth, fault);
-    let process = bank.process(store.clone());
-    tokio::select! {
-        _ = bank.deliver(process, transfer, async || Ok(())) => panic!("{path}, {name}: the call ended"),
-        () = store.hung() => {}
-    }
-    let early = retry(&bank, transfer).await;
+    let call = bank.deliver(bank.process(store.clone()), five(), async || Ok(()));
+    kill(&store, call, name).await;
+    let early = retry(&bank, five()).await;
     bank.clock.advance(TIMEOUT * 2);
-    let late = retry(&bank, transfer).await;
-    let when = if fault == StoreFault::Hang {
-        "before"
-    } else {
-        "after"
-    };
-    let (alice, bob) = (bank.balance("alice").await, bank.balance("bob").await);
+    let late = retry(&bank, five()).await;
+    let (alice, bob) = balances(&bank).await;
     let applied = bank.entry(1).await.map_or(0, |entry| entry.applied);
     assert_eq!(alice + bob, 2 * funds, "{path}, {when} the {name}");
     assert_eq!(alice, funds - 5 * applied, "{path}, {when} the {name}");
@@ -287,21 +250,12 @@ async fn row(path: &str, name: &str, operation: StoreOperation, fault: StoreFaul
 #[tokio::test]
 async fn a_kill_at_every_request_leads_to_at_most_one_application() {
     let mut rows = Vec::new();
-    for (path, name, operation) in STEPS {
-        for fault in [StoreFault::Hang, StoreFault::HangAfter] {
-            rows.push(row(path, name, *operation, fault).await);
+    for step in STEPS {
+        for death in DEATHS {
+            rows.push(row(*step, death).await);
         }
     }
-    let published = include_str!("../../../../docs/evidence/reliability.md");
-    let missing: Vec<_> = rows
-        .iter()
-        .filter(|row| !published.contains(row.as_str()))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "docs/evidence/reliability.md does not say:\n{}",
-        rows.join("\n")
-    );
+    assert_published(&rows);
 }
 
 /// The number of transfers that a test run makes.
@@ -333,26 +287,22 @@ async fn balances_are_exact_and_each_receipt_agrees_with_the_ledger() {
     let (each, seed) = (40, 7);
     let bank = Bank::open_anywhere("crowd", each).await;
     let dice = Dice::new(seed);
-    let all: Vec<_> = (1..=transfers())
-        .map(|number| {
-            let (from, to) = if dice.percent(50) {
-                ("alice", "bob")
-            } else {
-                ("bob", "alice")
-            };
-            // One of each 50 transfers is more than both accounts have, so it is rejected in every order.
-            let amount = match number % 50 {
-                0 => 2 * each + 1,
-                _ => 1 + dice.below(9) as i64,
-            };
-            Transfer {
-                number,
-                from,
-                to,
-                amount,
-            }
-        })
-        .collect();
+    let transfer = |number| {
+        let ends = ["alice", "bob"];
+        let from = usize::from(!dice.percent(50));
+        // One of each 50 transfers is more than both accounts have, so it is rejected in every order.
+        let amount = match number % 50 {
+            0 => 2 * each + 1,
+            _ => 1 + dice.below(9) as i64,
+        };
+        Transfer {
+            number,
+            from: ends[from],
+            to: ends[1 - from],
+            amount,
+        }
+    };
+    let all: Vec<_> = (1..=transfers()).map(transfer).collect();
     let callers = Mutex::new(Callers::default());
     // Near one another, and in another order: duplicates meet.
     let mut deliveries: Vec<_> = all.iter().cycle().take(all.len() * DELIVERIES).collect();
@@ -369,20 +319,14 @@ async fn balances_are_exact_and_each_receipt_agrees_with_the_ledger() {
         match bank.transfer(*transfer).await {
             Ok(receipt) => note(&callers, receipt),
             Err(error) => {
-                assert_eq!(
-                    ours(&error).kind(),
-                    ErrorKind::TransactionRejected,
-                    "{error}"
-                );
+                let kind = ours(&error).kind();
+                assert_eq!(kind, ErrorKind::TransactionRejected, "{error}");
                 callers.lock().unwrap().rejected += 1;
             }
         }
     }
     let taken = EpochMillis::new(START).until(bank.clock.now());
-    assert!(
-        taken < WINDOW,
-        "no window may end, but {taken:?} have passed"
-    );
+    assert!(taken < WINDOW, "no window may end, but {taken:?} passed");
     // What was held back arrives last.
     for store in late.into_inner().unwrap() {
         let store: Arc<Flaky<_>> = store;
@@ -396,7 +340,7 @@ async fn deliver(
     transfer: Transfer,
     dice: &Dice,
     callers: &Mutex<Callers>,
-    late: &Mutex<Vec<Arc<Flaky<idempotency_dynamodb::DynamoDbStore>>>>,
+    late: &Mutex<Vec<Arc<Flaky<DynamoDbStore>>>>,
 ) {
     let store = Arc::new(Flaky::new(bank.store(), dice.clone()));
     late.lock().unwrap().push(Arc::clone(&store));
