@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -40,6 +41,30 @@ pub const ALL_OLD: ReturnValuesOnConditionCheckFailure =
 
 /// An item.
 pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// A value that `Debug` does not show, because it can contain data of the user.
+#[derive(Clone)]
+pub(crate) struct Hidden<T>(pub(crate) T);
+
+impl<T> fmt::Debug for Hidden<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl<T> Deref for Hidden<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Hidden<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
 
 /// The result of a write.
 pub(crate) enum Reply {

@@ -3,26 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use idempotency_core::future::BoxFuture;
-use idempotency_core::time::EpochMillis;
+use idempotency_testkit::ManualClock;
 use proptest::prelude::*;
 
 use super::layout::{BEHIND, PROMISED};
 use super::*;
 use crate::send::Item;
-
-/// A clock that stands still.
-struct At(i64);
-
-impl Clock for At {
-    fn now(&self) -> EpochMillis {
-        EpochMillis::new(self.0)
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
 
 /// The length of a bucket, in seconds.
 const BUCKET: i64 = 60;
@@ -34,7 +20,7 @@ fn once() -> Once {
 
 /// Returns the update that counts an event at this time, in milliseconds.
 fn prepared(once: &Once, event: &str, milliseconds: i64) -> PreparedUpdate {
-    let once = once.clone().clock(Arc::new(At(milliseconds)));
+    let once = once.clone().clock(Arc::new(ManualClock::at(milliseconds)));
     let key = [("id", AttributeValue::S("c-1".to_owned()))];
     let update = once.update("usage", key, event).expression("ADD units :n");
     let update = update.value(":n", AttributeValue::N("1".to_owned()));

@@ -143,6 +143,7 @@ async fn versioned_on(client: &Client) {
     };
     let create = || versioned::create(TABLE, key("a")).attribute("balance", number(100));
     let first = create().send(client).await.unwrap().version().clone();
+    assert_eq!(first.number(), 1);
     let present = conflict(create().send(client).await.unwrap_err());
     assert_eq!(present.version(), Some(&first));
     let debit = |expected: &Version, amount| {
@@ -154,27 +155,31 @@ async fn versioned_on(client: &Client) {
     };
     let second = debit(&first, 30).send(client).await.unwrap();
     assert_eq!(number_in(second.item().unwrap(), "balance"), 70);
-    assert_eq!(
-        Version::of(second.item().unwrap()).as_ref(),
-        Ok(second.version())
-    );
+    let of_item = Version::of(second.item().unwrap());
+    assert_eq!(of_item.as_ref(), Ok(second.version()));
+    assert_eq!(second.version().number(), 2);
+    assert!(!second.by_earlier_send());
     let stale = conflict(debit(&first, 1).send(client).await.unwrap_err());
     assert_eq!(stale.version(), Some(second.version()));
+    assert_eq!(number_in(stale.current().unwrap(), "balance"), 70);
+    assert!(!stale.maybe_applied());
     let refused = debit(second.version(), 71).send(client).await.unwrap_err();
-    assert!(
-        matches!(refused, versioned::VersionedError::ConditionFailed(_)),
-        "{refused}"
-    );
+    let versioned::VersionedError::ConditionFailed(failed) = refused else {
+        panic!("a failed condition is expected: {refused}");
+    };
+    assert_eq!(number_in(failed.current(), "balance"), 70);
 
-    let absent = versioned::update(TABLE, key("b"), &Version::NONE).expression("REMOVE x");
-    assert!(
-        conflict(absent.send(client).await.unwrap_err())
-            .current()
-            .is_none()
-    );
-    let delete = |expected: &Version| versioned::delete(TABLE, key("a"), expected);
-    conflict(delete(&first).send(client).await.unwrap_err());
-    delete(second.version()).send(client).await.unwrap();
+    for expected in [&Version::NONE, second.version()] {
+        let absent = versioned::update(TABLE, key("b"), expected).expression("REMOVE x");
+        let absent = conflict(absent.send(client).await.unwrap_err());
+        assert!(absent.current().is_none());
+    }
+    let delete = |expected: &Version| versioned::delete(TABLE, key("a"), expected).return_item();
+    let stale = conflict(delete(&first).send(client).await.unwrap_err());
+    assert_eq!(stale.version(), Some(second.version()));
+    let deleted = delete(second.version()).send(client).await.unwrap();
+    assert_eq!(number_in(deleted.item().unwrap(), "balance"), 70);
+    assert_eq!(deleted.version(), &Version::NONE);
     delete(second.version()).send(client).await.unwrap();
     // Created again: the version of before does not delete it.
     create().send(client).await.unwrap();
