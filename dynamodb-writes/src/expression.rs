@@ -17,22 +17,13 @@ const OURS: &str = "idem_";
 /// The longest expression, in bytes.
 const LONGEST: usize = 4096;
 
-/// The texts and placeholders that the user gave. `Debug` shows no values.
+/// The texts and placeholders that the user gave.
 #[derive(Clone, Default)]
 pub(crate) struct UserExpressions {
     pub(crate) update: Option<String>,
     pub(crate) condition: Option<String>,
     pub(crate) names: HashMap<String, String>,
     pub(crate) values: HashMap<String, AttributeValue>,
-}
-
-impl fmt::Debug for UserExpressions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UserExpressions")
-            .field("names", &self.names.keys().collect::<BTreeSet<_>>())
-            .field("values", &self.values.keys().collect::<BTreeSet<_>>())
-            .finish_non_exhaustive()
-    }
 }
 
 /// Expressions that were checked, to which ours can be added.
@@ -103,16 +94,6 @@ impl Checked {
         let placeholder = format!(":{OURS}{short}");
         self.values.insert(placeholder.clone(), value);
         placeholder
-    }
-
-    /// Returns the names. `None` if there are none: DynamoDB rejects an empty map.
-    pub(crate) fn take_names(&mut self) -> Option<HashMap<String, String>> {
-        Some(std::mem::take(&mut self.names)).filter(|names| !names.is_empty())
-    }
-
-    /// Returns the values. `None` if there are none: DynamoDB rejects an empty map.
-    pub(crate) fn take_values(&mut self) -> Option<HashMap<String, AttributeValue>> {
-        Some(std::mem::take(&mut self.values)).filter(|values| !values.is_empty())
     }
 }
 
@@ -467,41 +448,40 @@ fn attributes<'t, 'a>(tokens: &'t [(usize, Token<'a>)]) -> impl Iterator<Item = 
 mod tests {
     use super::*;
 
-    fn user(update: Option<&str>, condition: Option<&str>) -> UserExpressions {
-        UserExpressions {
-            update: update.map(str::to_owned),
-            condition: condition.map(str::to_owned),
+    /// Checks an update expression and a condition. `defined` has placeholders, such as `#a=units :n`.
+    fn check<'a>(
+        update: impl Into<Option<&'a str>>,
+        condition: impl Into<Option<&'a str>>,
+        defined: &str,
+    ) -> Result<Checked, InvalidExpression> {
+        let mut user = UserExpressions {
+            update: update.into().map(str::to_owned),
+            condition: condition.into().map(str::to_owned),
             ..UserExpressions::default()
+        };
+        for placeholder in defined.split_whitespace() {
+            match placeholder.split_once('=') {
+                Some((name, of)) => drop(user.names.insert(name.to_owned(), of.to_owned())),
+                None => {
+                    let value = AttributeValue::S("secret".to_owned());
+                    user.values.insert(placeholder.to_owned(), value);
+                }
+            }
         }
-    }
-
-    fn with_name(
-        mut expressions: UserExpressions,
-        placeholder: &str,
-        name: &str,
-    ) -> UserExpressions {
-        expressions
-            .names
-            .insert(placeholder.to_owned(), name.to_owned());
-        expressions
-    }
-
-    fn with_value(mut expressions: UserExpressions, placeholder: &str) -> UserExpressions {
-        let value = AttributeValue::S("secret".to_owned());
-        expressions.values.insert(placeholder.to_owned(), value);
-        expressions
+        user.check(|name| name == "ours")
     }
 
     fn merged(text: &str) -> Result<String, InvalidExpression> {
-        let mut checked = with_value(user(Some(text), None), ":n").check(|name| name == "ours")?;
+        let mut checked = check(text, None, ":n")?;
         checked.clauses.add(Clause::Set, "x = :x");
         checked.clauses.add(Clause::Remove, "y");
         Ok(checked.clauses.to_string())
     }
 
-    fn refusal(expressions: UserExpressions) -> String {
-        let checked = expressions.check(|name| name == "ours");
-        checked.map(|_| ()).unwrap_err().to_string()
+    #[track_caller]
+    fn is_refused<T>(checked: Result<T, InvalidExpression>, says: &str) {
+        let error = checked.map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(says), "{says}: {error}");
     }
 
     #[test]
@@ -525,7 +505,7 @@ mod tests {
 
     #[test]
     fn an_update_expression_that_cannot_be_split_is_refused() {
-        let cases = [
+        for (text, expected) in [
             ("", "must begin with"),
             ("units :n", "must begin with"),
             ("SET REMOVE a", "SET clause without an action"),
@@ -533,10 +513,8 @@ mod tests {
             ("SET a = 'b' + :n", "character at byte 8"),
             ("SET a = : + :n", "placeholder without a name at byte 8"),
             ("SET ä = :n", "character at byte 4"),
-        ];
-        for (text, expected) in cases {
-            let error = merged(text).unwrap_err().to_string();
-            assert!(error.contains(expected), "{text}: {error}");
+        ] {
+            is_refused(merged(text), expected);
         }
     }
 
@@ -552,14 +530,13 @@ mod tests {
             ("REMOVE a, delete", "delete", 10),
             ("SET a = if_not_exists(b, :n ADD c :n", "ADD", 28),
         ] {
-            let error = merged(text).unwrap_err().to_string();
             let place = format!("keyword `{word}` at byte {at}, where");
+            is_refused(merged(text), &place);
             let hint = format!("such as `#{}`", word.to_ascii_lowercase());
-            assert!(error.contains(&place) && error.contains(&hint), "{error}");
+            is_refused(merged(text), &hint);
         }
         for text in ["SET a = if_not_exists(b, :n", "SET a = b) ADD c :n"] {
-            let error = merged(text).unwrap_err().to_string();
-            assert!(error.contains("parentheses of the update"), "{error}");
+            is_refused(merged(text), "parentheses of the update");
         }
         // Behind a complete action, and as a part of a path.
         for text in [
@@ -577,39 +554,32 @@ mod tests {
             "SET a = :n REMOVE ours",
             "ADD ours[0].b :n",
         ] {
-            let error = merged(text).unwrap_err().to_string();
-            assert!(error.contains("the attribute `ours`"), "{text}: {error}");
+            is_refused(merged(text), "the attribute `ours`");
         }
-        let by_placeholder = with_name(user(Some("REMOVE #o"), None), "#o", "ours");
-        assert!(refusal(by_placeholder).contains("the attribute `ours`"));
+        is_refused(check("REMOVE #o", None, "#o=ours"), "the attribute `ours`");
         // A member of another attribute may have the name, and a condition may read ours.
         assert!(merged("SET a.ours = :n").is_ok());
-        let reads = user(Some("REMOVE a"), Some("attribute_exists(ours)"));
-        assert!(reads.check(|name| name == "ours").is_ok());
+        assert!(check("REMOVE a", "attribute_exists(ours)", "").is_ok());
     }
 
     #[test]
     fn placeholders_are_used_and_defined_and_not_ours() {
-        let update = || user(Some("SET #a = :n"), None);
-        let named = || with_name(update(), "#a", "units");
-        assert_eq!(
-            refusal(update()),
-            "the placeholder `#a` is used and not defined; nothing was sent"
-        );
-        assert_eq!(
-            refusal(named()),
-            "the placeholder `:n` is used and not defined; nothing was sent"
-        );
-        let more = with_value(with_value(named(), ":n"), ":m");
-        assert_eq!(
-            refusal(more),
-            "the placeholder `:m` is defined and not used; nothing was sent"
-        );
-        let without_sigil = with_value(with_value(named(), ":n"), "m");
-        assert!(refusal(without_sigil).contains("must be `:`"));
-        let borrowed = user(Some("REMOVE a"), Some("a = :idem_k0"));
-        assert!(refusal(borrowed).contains("reserved"));
-        assert!(refusal(with_value(with_name(named(), "#idem_p", "a"), ":n")).contains("reserved"));
+        let update = "SET #a = :n";
+        for (update, condition, defined, says) in [
+            (update, "a", "", "`#a` is used and not defined; nothing"),
+            (update, "a", "#a=units", "`:n` is used and not defined;"),
+            (
+                update,
+                "a",
+                "#a=units :n :m",
+                "`:m` is defined and not used",
+            ),
+            (update, "a", "#a=units :n m", "must be `:`"),
+            ("REMOVE a", "a = :idem_k0", "", "reserved"),
+            (update, "a", "#a=units #idem_p=a :n", "reserved"),
+        ] {
+            is_refused(check(update, condition, defined), says);
+        }
     }
 
     #[test]
@@ -622,18 +592,18 @@ mod tests {
             ("(a = b OR size(c) > d)", "(a = b OR size(c) > d)"),
         ];
         for (text, expected) in cases {
-            let checked = user(None, Some(text)).check(|_| false).unwrap();
+            let checked = check(None, text, "").unwrap();
             assert_eq!(checked.condition.as_deref(), Some(expected));
         }
-        for text in ["a) OR (b", "(a", "a)", "", " "] {
-            assert!(user(None, Some(text)).check(|_| false).is_err(), "{text}");
+        for (text, says) in [
+            ("a) OR (b", "do not match"),
+            ("(a", "do not match"),
+            ("a)", "do not match"),
+            ("", "the condition is empty"),
+            (" ", "the condition is empty"),
+        ] {
+            is_refused(check(None, text, ""), says);
         }
-    }
-
-    #[test]
-    fn debug_shows_no_value() {
-        let expressions = with_value(user(Some("SET a = :n"), None), ":n");
-        assert!(!format!("{expressions:?}").contains("secret"));
     }
 
     #[test]

@@ -201,27 +201,22 @@ mod tests {
 
     #[test]
     fn only_an_error_with_a_code_of_dynamodb_proves_that_nothing_was_applied() {
-        assert!(not_applied(
-            Some(400),
-            Some("ConditionalCheckFailedException")
-        ));
-        assert!(not_applied(Some(400), Some("ThrottlingException")));
-        assert!(not_applied(Some(413), Some("RequestEntityTooLarge")));
-        assert!(not_applied(Some(400), Some("TransactionCanceledException")));
-        assert!(!not_applied(
-            Some(400),
-            Some("TransactionInProgressException")
-        ));
-        assert!(!not_applied(Some(400), None));
-        assert!(!not_applied(Some(408), Some("RequestTimeoutException")));
-        assert!(!not_applied(Some(408), Some("Timeout")));
-        assert!(!not_applied(Some(500), Some("InternalServerError")));
-        assert!(!not_applied(Some(503), Some("ThrottlingException")));
-        assert!(!not_applied(
-            Some(200),
-            Some("ConditionalCheckFailedException")
-        ));
-        assert!(!not_applied(None, None));
+        for (status, code, proves) in [
+            (Some(400), Some("ConditionalCheckFailedException"), true),
+            (Some(400), Some("ThrottlingException"), true),
+            (Some(413), Some("RequestEntityTooLarge"), true),
+            (Some(400), Some("TransactionCanceledException"), true),
+            (Some(400), Some("TransactionInProgressException"), false),
+            (Some(400), None, false),
+            (Some(408), Some("RequestTimeoutException"), false),
+            (Some(408), Some("Timeout"), false),
+            (Some(500), Some("InternalServerError"), false),
+            (Some(503), Some("ThrottlingException"), false),
+            (Some(200), Some("ConditionalCheckFailedException"), false),
+            (None, None, false),
+        ] {
+            assert_eq!(not_applied(status, code), proves, "{status:?} {code:?}");
+        }
     }
 
     #[test]
@@ -234,18 +229,17 @@ mod tests {
 
     #[test]
     fn a_message_that_can_quote_values_is_left_out() {
-        assert_eq!(
-            without_values("Type mismatch"),
-            Some("Type mismatch".to_owned())
-        );
-        assert_eq!(without_values("1 error: Value '[4242]' at 'items'"), None);
         // Of a known message the phrase alone.
-        assert_eq!(
-            without_values("Input collection [a@b.c, a@b.c] contains duplicates."),
-            Some("contains duplicates".to_owned())
-        );
-        assert_eq!(without_values("a@b.c is no number"), None);
+        let duplicates = "Input collection [a@b.c, a@b.c] contains duplicates.";
         let denied = "User: arn:aws:iam::1:role/f is not authorized to perform: dynamodb:PutItem";
-        assert_eq!(without_values(denied), Some(denied.to_owned()));
+        for (message, shown) in [
+            ("Type mismatch", Some("Type mismatch")),
+            ("1 error: Value '[4242]' at 'items'", None),
+            (duplicates, Some("contains duplicates")),
+            ("a@b.c is no number", None),
+            (denied, Some(denied)),
+        ] {
+            assert_eq!(without_values(message).as_deref(), shown);
+        }
     }
 }

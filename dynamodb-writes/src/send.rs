@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -40,6 +41,30 @@ pub const ALL_OLD: ReturnValuesOnConditionCheckFailure =
 
 /// An item.
 pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// A value that `Debug` does not show, because it can contain data of the user.
+#[derive(Clone)]
+pub(crate) struct Hidden<T>(pub(crate) T);
+
+impl<T> fmt::Debug for Hidden<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl<T> Deref for Hidden<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Hidden<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
 
 /// The result of a write.
 pub(crate) enum Reply {
@@ -101,11 +126,7 @@ pub async fn send(
             let call = call
                 .customize()
                 .config_override(noting::<PutItemError>(notes));
-            let sent = call.send().await;
-            reply(sent.map(|output| output.attributes), |error| match error {
-                PutItemError::ConditionalCheckFailedException(failure) => failure.item,
-                _ => None,
-            })
+            reply(call.send().await.map(|output| output.attributes))
         }
         SdkWrite::Update(update) => {
             let expression = update.update_expression;
@@ -124,11 +145,7 @@ pub async fn send(
             let call = call
                 .customize()
                 .config_override(noting::<UpdateItemError>(notes));
-            let sent = call.send().await;
-            reply(sent.map(|output| output.attributes), |error| match error {
-                UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
-                _ => None,
-            })
+            reply(call.send().await.map(|output| output.attributes))
         }
         SdkWrite::Delete(delete) => {
             let call = client
@@ -145,21 +162,16 @@ pub async fn send(
             let call = call
                 .customize()
                 .config_override(noting::<DeleteItemError>(notes));
-            let sent = call.send().await;
-            reply(sent.map(|output| output.attributes), |error| match error {
-                DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
-                _ => None,
-            })
+            reply(call.send().await.map(|output| output.attributes))
         }
     }
 }
 
-/// Returns the end of a write. `item` takes the present item out of a failed condition.
+/// Returns the end of a write.
 // The error is that of the SDK.
 #[allow(clippy::result_large_err)]
 fn reply<E>(
     sent: Result<Option<Item>, SdkError<E>>,
-    item: impl FnOnce(E) -> Option<Item>,
 ) -> Result<SdkReply, SdkError<aws_sdk_dynamodb::Error>>
 where
     E: ProvideErrorMetadata + Into<aws_sdk_dynamodb::Error>,
@@ -167,7 +179,10 @@ where
     match sent {
         Ok(item) => Ok(SdkReply::Applied(item)),
         Err(SdkError::ServiceError(failure)) if failure.err().code() == Some(CONDITION_FAILED) => {
-            Ok(SdkReply::Refused(item(failure.into_err())))
+            Ok(SdkReply::Refused(match failure.into_err().into() {
+                aws_sdk_dynamodb::Error::ConditionalCheckFailedException(failure) => failure.item,
+                _ => None,
+            }))
         }
         Err(error) => Err(error.map_service_error(Into::into)),
     }

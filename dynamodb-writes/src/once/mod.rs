@@ -44,6 +44,7 @@
 //! # }
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,13 +57,14 @@ use layout::Layout;
 
 use crate::error::{InvalidExpression, RequestError};
 use crate::expression::{self, UserExpressions};
-use crate::send::{self, Item, Reply};
+use crate::send::{self, Hidden, Item, Reply};
 
 mod layout;
 mod plan;
 mod prepared;
 
 pub use plan::{Estimate, Plan, PlanError, plan};
+use prepared::Parts;
 pub use prepared::{OnceRefusal, PreparedUpdate};
 
 /// Makes updates that count once, by one plan. Clones are cheap.
@@ -119,12 +121,11 @@ impl Once {
         idempotency_key: impl AsRef<[u8]>,
     ) -> OnceUpdate {
         OnceUpdate {
-            layout: self.layout.clone(),
-            clock: Arc::clone(&self.clock),
+            once: self.clone(),
             table: table.into(),
-            key: expression::key(key),
-            idempotency_key: idempotency_key.as_ref().to_vec(),
-            user: UserExpressions::default(),
+            key: Hidden(expression::key(key)),
+            idempotency_key: Hidden(idempotency_key.as_ref().to_vec()),
+            user: Hidden(UserExpressions::default()),
             returns_item: false,
         }
     }
@@ -170,8 +171,8 @@ impl OnceOutcome {
     #[must_use]
     pub fn into_item(self) -> Option<Item> {
         match self {
-            Self::Applied(applied) => applied.item,
-            Self::AlreadyApplied(already) => Some(already.item),
+            Self::Applied(applied) => applied.item.0,
+            Self::AlreadyApplied(already) => Some(already.item.0),
         }
     }
 
@@ -183,13 +184,15 @@ impl OnceOutcome {
 }
 
 /// An update that this call applied.
+#[derive(Debug)]
 pub struct Applied {
-    item: Option<Item>,
+    item: Hidden<Option<Item>>,
 }
 
 /// An update that was applied before.
+#[derive(Debug)]
 pub struct AlreadyApplied {
-    item: Item,
+    item: Hidden<Item>,
     maybe_by_this_call: bool,
 }
 
@@ -198,20 +201,6 @@ impl AlreadyApplied {
     #[must_use]
     pub fn maybe_by_this_call(&self) -> bool {
         self.maybe_by_this_call
-    }
-}
-
-impl fmt::Debug for Applied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Applied").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for AlreadyApplied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AlreadyApplied")
-            .field("maybe_by_this_call", &self.maybe_by_this_call)
-            .finish_non_exhaustive()
     }
 }
 
@@ -248,8 +237,9 @@ pub enum OnceError {
 /// The condition of the caller does not hold, and the item does not know the key.
 ///
 /// `Debug` shows no attribute of the item.
+#[derive(Debug)]
 pub struct OnceConditionFailed {
-    item: Option<Item>,
+    item: Hidden<Option<Item>>,
     may_still_arrive: bool,
 }
 
@@ -265,14 +255,6 @@ impl OnceConditionFailed {
     #[must_use]
     pub fn may_still_arrive(&self) -> bool {
         self.may_still_arrive
-    }
-}
-
-impl fmt::Debug for OnceConditionFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnceConditionFailed")
-            .field("may_still_arrive", &self.may_still_arrive)
-            .finish_non_exhaustive()
     }
 }
 
@@ -393,16 +375,15 @@ impl From<RequestError> for OnceError {
 /// succeeds.
 const MAX_CHANGES: u32 = 4;
 
-/// An update that counts once: made by [`Once::update`](Once::update). `Debug` shows the table alone.
-#[derive(Clone)]
+/// An update that counts once: made by [`Once::update`](Once::update). `Debug` shows no key and no value.
+#[derive(Clone, Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct OnceUpdate {
-    layout: Layout,
-    clock: Arc<dyn Clock>,
+    once: Once,
     table: String,
-    key: Item,
-    idempotency_key: Vec<u8>,
-    user: UserExpressions,
+    key: Hidden<Item>,
+    idempotency_key: Hidden<Vec<u8>>,
+    user: Hidden<UserExpressions>,
     returns_item: bool,
 }
 
@@ -454,7 +435,7 @@ impl OnceUpdate {
     /// read.
     pub async fn prepare(self, client: &Client) -> Result<PreparedUpdate, OnceError> {
         let prepared = self.build()?;
-        match send::read(client, &prepared.table, &prepared.key).await? {
+        match send::read(client, &prepared.parts.table, &prepared.parts.key).await? {
             Some(item) => prepared.for_item(&item),
             None => Ok(prepared),
         }
@@ -468,20 +449,26 @@ impl OnceUpdate {
         if self.idempotency_key.is_empty() {
             return Err(InvalidExpression::new("the idempotency key is empty").into());
         }
-        let now = self.clock.now();
-        let bucket = self.layout.bucket_at(now).ok_or_else(|| {
+        let Once { layout, clock } = self.once;
+        let now = clock.now();
+        let bucket = layout.bucket_at(now).ok_or_else(|| {
             let at_least = now.until(EpochMillis::new(0));
             OnceError::ClockBehind(ClockBehind {
                 at_least,
                 maybe_applied: false,
             })
         })?;
-        expression::check_key(&self.key, |name| self.layout.is_ours(name))?;
-        let user = self.user.check(|name| self.layout.is_ours(name))?;
-        let (layout, idempotency_key) = (self.layout, self.idempotency_key);
-        let prepared =
-            PreparedUpdate::new(layout, self.table, self.key, user, idempotency_key, bucket);
-        Ok(prepared?)
+        expression::check_key(&self.key, |name| layout.is_ours(name))?;
+        let parts = Parts {
+            user: self.user.0.check(|name| layout.is_ours(name))?,
+            layout,
+            table: self.table,
+            key: self.key.0,
+            idempotency_key: self.idempotency_key.0,
+            bucket,
+            stale: BTreeMap::new(),
+        };
+        Ok(parts.prepared()?)
     }
 
     /// Applies the update if the item does not know the key: one UpdateItem.
@@ -502,12 +489,13 @@ impl OnceUpdate {
                 if !error.is_too_large() || error.maybe_applied() {
                     return OnceError::Request(error);
                 }
-                let room_within = prepared.layout.removed_within();
+                let room_within = prepared.parts.layout.removed_within();
                 OnceError::ItemTooLarge(Box::new(ItemFull { room_within, error }))
             };
             match reply.map_err(failed)? {
                 Reply::Applied(item) => {
-                    let item = item.map(|item| layout::without_keys(&prepared.layout, item));
+                    let layout = &prepared.parts.layout;
+                    let item = Hidden(item.map(|item| layout::without_keys(layout, item)));
                     return Ok(OnceOutcome::Applied(Applied { item }));
                 }
                 Reply::Refused {
@@ -526,13 +514,5 @@ impl OnceUpdate {
             }
         }
         Err(OnceError::Contended)
-    }
-}
-
-impl fmt::Debug for OnceUpdate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnceUpdate")
-            .field("table", &self.table)
-            .finish_non_exhaustive()
     }
 }

@@ -10,12 +10,11 @@ use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update as SdkUp
 use idempotency_core::store::RejectedWrite;
 
 use super::AlreadyApplied;
-use super::layout::{self, Slot};
-use super::layout::{FEW, Layout};
+use super::layout::{self, FEW, Layout};
 use super::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
 use crate::error::InvalidExpression;
 use crate::expression::{Checked, Clause, check_length, not_built};
-use crate::send::{ALL_OLD, Item, SdkWrite};
+use crate::send::{ALL_OLD, Hidden, Item, SdkWrite};
 
 /// An update that counts once, ready to be sent or to be part of a transaction.
 ///
@@ -38,14 +37,7 @@ use crate::send::{ALL_OLD, Item, SdkWrite};
 /// ```
 #[derive(Clone)]
 pub struct PreparedUpdate {
-    pub(super) layout: Layout,
-    pub(super) table: String,
-    pub(super) key: Item,
-    pub(super) user: Checked,
-    pub(super) idempotency_key: Vec<u8>,
-    pub(super) bucket: i64,
-    /// The buckets whose slots have many old keys, with the number that each slot has now.
-    stale: BTreeMap<i64, i64>,
+    pub(super) parts: Parts,
     pub(super) update: SdkUpdate,
 }
 
@@ -62,35 +54,6 @@ pub enum OnceRefusal {
 }
 
 impl PreparedUpdate {
-    /// Builds the update.
-    pub(super) fn new(
-        layout: Layout,
-        table: String,
-        key: Item,
-        user: Checked,
-        idempotency_key: Vec<u8>,
-        bucket: i64,
-    ) -> Result<Self, InvalidExpression> {
-        let stale = BTreeMap::new();
-        let parts = Parts {
-            layout: &layout,
-            idempotency_key: &idempotency_key,
-            bucket,
-            stale: &stale,
-        };
-        let update = parts.build(&table, &key, user.clone())?;
-        Ok(Self {
-            layout,
-            table,
-            key,
-            user,
-            idempotency_key,
-            bucket,
-            stale,
-            update,
-        })
-    }
-
     /// Returns the update as a part of a transaction, which asks for the present item if its condition fails.
     #[must_use]
     pub fn transact_item(&self) -> TransactWriteItem {
@@ -119,7 +82,7 @@ impl PreparedUpdate {
         };
         match self.explain(&item, maybe_applied) {
             Ok(Explained::HasKey) => OnceRefusal::AlreadyApplied(AlreadyApplied {
-                item: layout::without_keys(&self.layout, item),
+                item: Hidden(layout::without_keys(&self.parts.layout, item)),
                 maybe_by_this_call: maybe_applied,
             }),
             Ok(Explained::Stale(stale)) => match self.replacing(stale) {
@@ -127,7 +90,7 @@ impl PreparedUpdate {
                 Err(error) => OnceRefusal::Error(error.into()),
             },
             Ok(Explained::Ours) => self.condition_failed(
-                Some(layout::without_keys(&self.layout, item)),
+                Some(layout::without_keys(&self.parts.layout, item)),
                 maybe_applied,
             ),
             Err(error) => OnceRefusal::Error(error),
@@ -146,14 +109,15 @@ impl PreparedUpdate {
 
     fn condition_failed(&self, item: Option<Item>, may_still_arrive: bool) -> OnceRefusal {
         OnceRefusal::Error(OnceError::ConditionFailed(OnceConditionFailed {
-            item,
+            item: Hidden(item),
             may_still_arrive,
         }))
     }
 
     /// Returns which part of the condition the item does not meet.
     fn explain(&self, item: &Item, maybe_applied: bool) -> Result<Explained, OnceError> {
-        let layout = &self.layout;
+        let parts = &self.parts;
+        let layout = &parts.layout;
         let foreign = |attribute| OnceError::Foreign { attribute };
         let own = layout.plan_text();
         match layout::plan(layout, item).map_err(foreign)? {
@@ -166,26 +130,19 @@ impl PreparedUpdate {
         let mut stale = BTreeMap::new();
         let mut latest = None;
         let mut has_key = false;
-        for bucket in layout.seen_from(self.bucket) {
-            let digest = layout.digest(bucket, &self.idempotency_key);
+        for bucket in layout.seen_from(parts.bucket) {
+            let digest = layout.digest(bucket, &parts.idempotency_key);
             let slot = layout::slot(layout, item, bucket, &digest).map_err(foreign)?;
             has_key |= slot.has_key;
-            match slot {
-                Slot {
-                    number: Some(number),
-                    ..
-                } if number > bucket => latest = latest.max(Some(number)),
-                Slot {
-                    number: Some(number),
-                    keys,
-                    ..
-                } if number < bucket && keys >= FEW => {
+            match slot.number {
+                Some(number) if number > bucket => latest = latest.max(slot.number),
+                Some(number) if number < bucket && slot.keys >= FEW => {
                     stale.insert(bucket, number);
                 }
                 _ => {}
             }
         }
-        let removed = layout.removed_from(self.bucket);
+        let removed = layout.removed_from(parts.bucket);
         let slot = layout::slot(layout, item, removed, &[]).map_err(foreign)?;
         if slot.number.is_some_and(|number| number >= removed) {
             latest = latest.max(slot.number);
@@ -199,12 +156,12 @@ impl PreparedUpdate {
                 maybe_applied,
             }));
         }
-        if stale != self.stale {
+        if stale != parts.stale {
             return Ok(Explained::Stale(stale));
         }
-        if self.user.condition.is_none() {
+        if parts.user.condition.is_none() {
             // All parts of our condition hold for these values: only another type explains it.
-            let attribute = layout.set(self.bucket);
+            let attribute = layout.set(parts.bucket);
             return Err(OnceError::Foreign { attribute });
         }
         Ok(Explained::Ours)
@@ -212,25 +169,16 @@ impl PreparedUpdate {
 
     /// Returns how far the clock is behind at least, if another writer was in the bucket `latest`.
     fn behind(&self, latest: i64) -> Duration {
-        let buckets = latest.saturating_sub(self.bucket).saturating_sub(1).max(0);
-        let seconds = buckets.saturating_mul(self.layout.bucket);
+        let Parts { layout, bucket, .. } = &self.parts;
+        let buckets = latest.saturating_sub(*bucket).saturating_sub(1).max(0);
+        let seconds = buckets.saturating_mul(layout.bucket);
         Duration::from_secs(seconds.unsigned_abs())
     }
 
     /// Returns the update that also removes what these slots hold.
     fn replacing(&self, stale: BTreeMap<i64, i64>) -> Result<Self, InvalidExpression> {
-        let parts = Parts {
-            layout: &self.layout,
-            idempotency_key: &self.idempotency_key,
-            bucket: self.bucket,
-            stale: &stale,
-        };
-        let update = parts.build(&self.table, &self.key, self.user.clone())?;
-        Ok(Self {
-            stale,
-            update,
-            ..self.clone()
-        })
+        let parts = self.parts.clone();
+        Parts { stale, ..parts }.prepared()
     }
 }
 
@@ -247,28 +195,29 @@ enum Explained {
 impl fmt::Debug for PreparedUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedUpdate")
-            .field("table", &self.table)
+            .field("table", &self.parts.table)
             .finish_non_exhaustive()
     }
 }
 
 /// What the expression is made of.
-struct Parts<'a> {
-    layout: &'a Layout,
-    idempotency_key: &'a [u8],
-    bucket: i64,
-    stale: &'a BTreeMap<i64, i64>,
+#[derive(Clone)]
+pub(super) struct Parts {
+    pub(super) layout: Layout,
+    pub(super) table: String,
+    pub(super) key: Item,
+    pub(super) user: Checked,
+    pub(super) idempotency_key: Vec<u8>,
+    pub(super) bucket: i64,
+    /// The buckets whose slots have many old keys, with the number that each slot has now.
+    pub(super) stale: BTreeMap<i64, i64>,
 }
 
-impl Parts<'_> {
+impl Parts {
     /// Builds the one UpdateItem.
-    fn build(
-        &self,
-        table: &str,
-        key: &Item,
-        mut checked: Checked,
-    ) -> Result<SdkUpdate, InvalidExpression> {
-        let layout = self.layout;
+    pub(super) fn prepared(self) -> Result<PreparedUpdate, InvalidExpression> {
+        let mut checked = self.user.clone();
+        let layout = &self.layout;
         let (mut conditions, mut refusals) = (Vec::new(), Vec::new());
         let plan = checked.name("p", &layout.plan());
         let plan_text = checked.value("p", AttributeValue::S(layout.plan_text()));
@@ -300,16 +249,20 @@ impl Parts<'_> {
         let (update, condition) = (checked.clauses.to_string(), conditions.join(" AND "));
         check_length("update expression", &update)?;
         check_length("condition", &condition)?;
-        SdkUpdate::builder()
-            .table_name(table)
-            .set_key(Some(key.clone()))
+        let update = SdkUpdate::builder()
+            .table_name(&self.table)
+            .set_key(Some(self.key.clone()))
             .update_expression(update)
             .condition_expression(condition)
-            .set_expression_attribute_names(checked.take_names())
-            .set_expression_attribute_values(checked.take_values())
+            .set_expression_attribute_names(Some(checked.names))
+            .set_expression_attribute_values(Some(checked.values))
             .return_values_on_condition_check_failure(ALL_OLD)
-            .build()
-            .map_err(not_built)
+            .build();
+        let update = update.map_err(not_built)?;
+        Ok(PreparedUpdate {
+            parts: self,
+            update,
+        })
     }
 
     /// Returns the condition that a slot was written by a clock far ahead, has many old keys, or has the key. A part about an
@@ -318,7 +271,7 @@ impl Parts<'_> {
         let (set, number) = self.names(checked, bucket);
         let own = self.number(checked, "b", bucket, bucket);
         let few = checked.value("few", AttributeValue::N(FEW.to_string()));
-        let digest = self.layout.digest(bucket, self.idempotency_key);
+        let digest = self.layout.digest(bucket, &self.idempotency_key);
         let short = format!("k{}", self.layout.slot(bucket));
         let digest = checked.value(&short, AttributeValue::B(Blob::new(digest)));
         format!(
@@ -346,7 +299,7 @@ impl Parts<'_> {
         checked
             .clauses
             .add(Clause::Set, format!("{number} = {own}"));
-        let digest = self.layout.digest(self.bucket, self.idempotency_key);
+        let digest = self.layout.digest(self.bucket, &self.idempotency_key);
         let one = checked.value("add", AttributeValue::Bs(vec![Blob::new(digest)]));
         if self.stale.contains_key(&self.bucket) {
             checked.clauses.add(Clause::Set, format!("{set} = {one}"));
@@ -357,7 +310,7 @@ impl Parts<'_> {
 
     /// Returns the placeholders of the names of a slot: its set and its number.
     fn names(&self, checked: &mut Checked, bucket: i64) -> (String, String) {
-        let (layout, slot) = (self.layout, self.layout.slot(bucket));
+        let (layout, slot) = (&self.layout, self.layout.slot(bucket));
         let set = checked.name(&format!("s{slot}"), &layout.set(bucket));
         let number = checked.name(&format!("b{slot}"), &layout.number(bucket));
         (set, number)
@@ -375,35 +328,25 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use idempotency_core::time::EpochMillis;
+    use idempotency_testkit::ManualClock;
 
     use super::*;
     use crate::once::{Once, OnceUpdate, plan};
 
-    /// A clock that stands still in bucket 1,000.
-    struct Still;
-
-    /// The bucket of [`Still`], with the plan of [`update`].
+    /// The bucket of each update, which has 900 seconds.
     const BUCKET: i64 = 1_000;
 
-    impl idempotency_core::time::Clock for Still {
-        fn now(&self) -> EpochMillis {
-            EpochMillis::new(BUCKET * 900_000)
-        }
-
-        fn sleep(&self, _: Duration) -> idempotency_core::future::BoxFuture<'static, ()> {
-            Box::pin(std::future::pending())
-        }
+    /// Returns an update without an expression.
+    fn empty(key_attribute: &str, idempotency_key: &str) -> OnceUpdate {
+        let once = Once::new(plan(0.1, Duration::from_secs(4_440))).unwrap();
+        let once = once.clock(Arc::new(ManualClock::at(BUCKET * 900_000)));
+        let key = [(key_attribute, AttributeValue::S("c-1".to_owned()))];
+        once.update("usage", key, idempotency_key)
     }
 
     fn update() -> OnceUpdate {
-        let once = Once::new(plan(0.1, Duration::from_secs(4_440))).unwrap();
-        let once = once.clock(Arc::new(Still));
-        let key = [("id", AttributeValue::S("c-1".to_owned()))];
-        let update = once.update("usage", key, "evt-1");
-        update
-            .expression("ADD units :n")
-            .value(":n", AttributeValue::N("5".to_owned()))
+        let update = empty("id", "evt-1").expression("ADD units :n");
+        update.value(":n", number(5))
     }
 
     fn prepared() -> PreparedUpdate {
@@ -416,7 +359,7 @@ mod tests {
 
     /// Returns an item whose slot has this number and so many other keys.
     fn item(bucket: i64, stored: i64, keys: u32) -> Item {
-        let layout = prepared().layout;
+        let layout = prepared().parts.layout;
         let keys = (0..keys).map(|key| Blob::new(key.to_be_bytes()));
         let set = AttributeValue::Bs(keys.collect());
         Item::from([
@@ -429,14 +372,22 @@ mod tests {
 
     /// Returns the item with the key in a bucket.
     fn with_key(mut item: Item, bucket: i64) -> Item {
-        let prepared = prepared();
-        let digest = Blob::new(prepared.layout.digest(bucket, b"evt-1"));
-        let set = item.entry(prepared.layout.set(bucket));
+        let layout = prepared().parts.layout;
+        let digest = Blob::new(layout.digest(bucket, b"evt-1"));
+        let set = item.entry(layout.set(bucket));
         match set.or_insert(AttributeValue::Bs(Vec::new())) {
             AttributeValue::Bs(digests) => digests.push(digest),
             _ => panic!("a set is expected"),
         }
         item
+    }
+
+    /// Returns the update that is sent instead of a refused one.
+    fn instead(prepared: &PreparedUpdate, item: Item) -> PreparedUpdate {
+        match prepared.refusal(Some(item), false) {
+            OnceRefusal::SendInstead(instead) => *instead,
+            other => panic!("another update is expected: {other:?}"),
+        }
     }
 
     fn meaning(prepared: &PreparedUpdate, item: Item) -> &'static str {
@@ -474,45 +425,31 @@ mod tests {
     #[test]
     fn the_key_in_each_bucket_that_can_have_it_means_that_it_was_applied() {
         let prepared = prepared();
+        let in_bucket = |bucket| with_key(item(bucket, bucket, 1), bucket);
         for bucket in BUCKET - 6..=BUCKET + 1 {
-            assert_eq!(
-                meaning(&prepared, with_key(item(bucket, bucket, 1), bucket)),
-                "already"
-            );
+            assert_eq!(meaning(&prepared, in_bucket(bucket)), "already");
         }
         // In another bucket the same key has another digest.
         for bucket in [BUCKET - 7, BUCKET + 2] {
-            assert_ne!(
-                meaning(&prepared, with_key(item(bucket, bucket, 1), bucket)),
-                "already"
-            );
+            assert_ne!(meaning(&prepared, in_bucket(bucket)), "already");
         }
     }
 
     #[test]
     fn a_condition_of_the_caller_counts_only_if_the_key_is_not_known() {
         let prepared = update().condition("units < :n").build().unwrap();
-        assert_eq!(meaning(&prepared, item(BUCKET, BUCKET, 1)), "condition");
-        assert_eq!(
-            meaning(&prepared, with_key(item(BUCKET, BUCKET, 1), BUCKET)),
-            "already"
-        );
+        // Few old keys need no other update, and neither do many of now.
+        for (stored, keys) in [(BUCKET, 1), (BUCKET - 9, 3), (BUCKET, 5_000)] {
+            let item = item(BUCKET, stored, keys);
+            assert_eq!(meaning(&prepared, item), "condition");
+        }
+        let known = with_key(item(BUCKET, BUCKET, 1), BUCKET);
+        assert_eq!(meaning(&prepared, known), "already");
         let absent = prepared.refusal(None, true);
         let OnceRefusal::Error(OnceError::ConditionFailed(failed)) = absent else {
             panic!("a failed condition is expected");
         };
         assert!(failed.item().is_none() && failed.may_still_arrive());
-    }
-
-    #[test]
-    fn the_item_is_returned_without_the_keys() {
-        let OnceRefusal::AlreadyApplied(already) =
-            prepared().refusal(Some(with_key(item(BUCKET, BUCKET, 1), BUCKET)), true)
-        else {
-            panic!("the key is known");
-        };
-        assert!(already.maybe_by_this_call());
-        assert_eq!(already.item, Item::from([("units".to_owned(), number(7))]));
     }
 
     #[test]
@@ -538,32 +475,22 @@ mod tests {
     fn a_slot_with_many_old_keys_is_replaced_by_the_next_update() {
         let prepared = prepared();
         let old = item(BUCKET, BUCKET - 9, 4);
-        let OnceRefusal::SendInstead(instead) = prepared.refusal(Some(old.clone()), false) else {
-            panic!("another update is expected");
-        };
+        let instead_of_first = instead(&prepared, old);
         assert_eq!(
-            instead.update.update_expression,
+            instead_of_first.update.update_expression,
             "SET #idem_p = :idem_p, #idem_b1 = :idem_b1, #idem_s1 = :idem_add REMOVE #idem_s3, #idem_b3 ADD units :n"
         );
-        let condition = instead.update.condition_expression.clone().unwrap();
-        assert!(
-            condition.contains("AND #idem_b1 = :idem_o1 AND"),
-            "{condition}"
-        );
+        let condition = instead_of_first.update.condition_expression();
+        let replaces = condition.unwrap().contains("AND #idem_b1 = :idem_o1 AND");
+        assert!(replaces, "{condition:?}");
         let elsewhere = item(BUCKET - 3, BUCKET - 12, 4);
-        let OnceRefusal::SendInstead(instead) = instead.refusal(Some(elsewhere), false) else {
-            panic!("another update is expected");
-        };
+        let instead_of_second = instead(&instead_of_first, elsewhere);
         assert_eq!(
-            instead.update.update_expression,
+            instead_of_second.update.update_expression,
             "SET #idem_p = :idem_p, #idem_b1 = :idem_b1 REMOVE #idem_s7, #idem_b7, #idem_s3, #idem_b3 ADD units :n, #idem_s1 :idem_add"
         );
         // Another writer removed them in the meantime: back to the first form.
-        let OnceRefusal::SendInstead(first) =
-            instead.refusal(Some(item(BUCKET, BUCKET, 50)), false)
-        else {
-            panic!("another update is expected");
-        };
+        let first = instead(&instead_of_second, item(BUCKET, BUCKET, 50));
         assert_eq!(first.update, prepared.update);
     }
 
@@ -571,10 +498,7 @@ mod tests {
     fn an_update_for_an_item_that_was_read_removes_its_old_keys() {
         let old = item(BUCKET, BUCKET - 9, 4);
         let for_item = |item: &Item| prepared().for_item(item).unwrap().update;
-        let OnceRefusal::SendInstead(instead) = prepared().refusal(Some(old.clone()), false) else {
-            panic!("another update is expected");
-        };
-        assert_eq!(for_item(&old), instead.update);
+        assert_eq!(for_item(&old), instead(&prepared(), old.clone()).update);
         for same in [
             Item::new(),
             item(BUCKET, BUCKET - 9, 3),
@@ -606,16 +530,9 @@ mod tests {
     }
 
     #[test]
-    fn a_few_old_keys_need_no_other_update() {
-        let prepared = update().condition("units < :n").build().unwrap();
-        assert_eq!(meaning(&prepared, item(BUCKET, BUCKET - 9, 3)), "condition");
-        assert_eq!(meaning(&prepared, item(BUCKET, BUCKET, 5_000)), "condition");
-    }
-
-    #[test]
     fn what_another_program_or_plan_wrote_is_refused() {
         let prepared = prepared();
-        let layout = &prepared.layout;
+        let layout = &prepared.parts.layout;
         let mut other = item(BUCKET, BUCKET, 1);
         other.insert(layout.plan(), AttributeValue::S("4x60s 12B".to_owned()));
         assert_eq!(meaning(&prepared, other), "plan");
@@ -638,32 +555,15 @@ mod tests {
 
     #[test]
     fn an_update_without_an_expression_or_a_key_is_refused() {
-        let key = || [("id", AttributeValue::S("c-1".to_owned()))];
-        let once = Once::new(plan(0.1, Duration::from_secs(60))).unwrap();
-        let without_expression = once.update("usage", key(), "evt-1").build();
-        let without_key = once
-            .update("usage", key(), "")
-            .expression("REMOVE a")
-            .build();
-        let key_of_ours = [("once_1", AttributeValue::S("c-1".to_owned()))];
-        let key_of_ours = once.update("usage", key_of_ours, "evt-1");
-        let key_of_ours = key_of_ours.expression("REMOVE a").build();
-        let of_ours = once
-            .update("usage", key(), "evt-1")
-            .expression("REMOVE once_3")
-            .build();
         let long = format!("SET a = {}b", "b + ".repeat(1_000));
-        let too_long = once
-            .update("usage", key(), "evt-1")
-            .expression(long)
-            .build();
         for refused in [
-            without_expression,
-            without_key,
-            key_of_ours,
-            of_ours,
-            too_long,
+            empty("id", "evt-1"),
+            empty("id", "").expression("REMOVE a"),
+            empty("once_1", "evt-1").expression("REMOVE a"),
+            empty("id", "evt-1").expression("REMOVE once_3"),
+            empty("id", "evt-1").expression(long),
         ] {
+            let refused = refused.build();
             assert!(matches!(refused, Err(OnceError::Invalid(_))), "{refused:?}");
         }
     }

@@ -1,7 +1,5 @@
 //! Updates and deletes a versioned item: what both share is the expected version and the caller's condition.
 
-use std::fmt;
-
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete as SdkDelete, Put, Update as SdkUpdate};
 
@@ -10,16 +8,16 @@ use super::version::{Layout, Version, blob, value};
 use super::{VersionedError, new_token};
 use crate::error::InvalidExpression;
 use crate::expression::{Checked, Clause, UserExpressions, check_key, check_length, not_built};
-use crate::send::{ALL_OLD, Item, SdkWrite};
+use crate::send::{ALL_OLD, Hidden, Item, SdkWrite};
 
 /// What an update and a deletion share.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) layout: Layout,
     pub(super) table: String,
-    pub(super) key: Item,
+    pub(super) key: Hidden<Item>,
     pub(super) expected: Version,
-    pub(super) user: UserExpressions,
+    pub(super) user: Hidden<UserExpressions>,
     pub(super) returns_item: bool,
 }
 
@@ -27,7 +25,8 @@ impl Change {
     /// Returns the checked expressions, and the condition that the item has the expected version.
     fn check(&self) -> Result<(Checked, String), InvalidExpression> {
         check_key(&self.key, |name| self.layout.is_ours(name))?;
-        let mut checked = self.user.clone().check(|name| self.layout.is_ours(name))?;
+        let user = self.user.0.clone();
+        let mut checked = user.check(|name| self.layout.is_ours(name))?;
         let number = checked.name("version", self.layout.number());
         let expected = &self.expected;
         let value = checked.value("version", value(expected.number()));
@@ -73,16 +72,16 @@ impl Change {
         check_length("condition", &condition)?;
         let update = SdkUpdate::builder()
             .table_name(self.table)
-            .set_key(Some(self.key))
+            .set_key(Some(self.key.0))
             .update_expression(update)
             .condition_expression(condition)
-            .set_expression_attribute_names(checked.take_names())
-            .set_expression_attribute_values(checked.take_values())
+            .set_expression_attribute_names(Some(checked.names))
+            .set_expression_attribute_values(Some(checked.values))
             .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;
         Ok(PreparedWrite {
-            write: SdkWrite::Update(update),
+            write: Hidden(SdkWrite::Update(update)),
             layout: self.layout,
             expected: Some(self.expected),
             made: Some((number, token)),
@@ -97,15 +96,15 @@ impl Change {
         check_length("condition", &condition)?;
         let delete = SdkDelete::builder()
             .table_name(self.table)
-            .set_key(Some(self.key))
+            .set_key(Some(self.key.0))
             .condition_expression(condition)
-            .set_expression_attribute_names(checked.take_names())
-            .set_expression_attribute_values(checked.take_values())
+            .set_expression_attribute_names(Some(checked.names))
+            .set_expression_attribute_values(Some(checked.values))
             .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;
         Ok(PreparedWrite {
-            write: SdkWrite::Delete(delete),
+            write: Hidden(SdkWrite::Delete(delete)),
             layout: self.layout,
             expected: Some(self.expected),
             made: None,
@@ -114,21 +113,12 @@ impl Change {
     }
 }
 
-impl fmt::Debug for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Change")
-            .field("table", &self.table)
-            .field("expected", &self.expected)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An update of an item: made by [`update`](super::update). `Debug` shows table and version.
+/// An update of an item: made by [`update`](super::update). `Debug` shows no key and no value.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct Update(pub(super) Change);
 
-/// A deletion of an item: made by [`delete`](super::delete). `Debug` shows table and version.
+/// A deletion of an item: made by [`delete`](super::delete). `Debug` shows no key and no value.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct Delete(pub(super) Change);
@@ -152,10 +142,8 @@ impl Update {
 
     /// Defines a placeholder of an attribute name, such as `#status`.
     pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
-        self.0
-            .user
-            .names
-            .insert(placeholder.into(), attribute.into());
+        let names = &mut self.0.user.names;
+        names.insert(placeholder.into(), attribute.into());
         self
     }
 
@@ -200,10 +188,8 @@ impl Delete {
 
     /// Defines a placeholder of an attribute name, such as `#status`.
     pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
-        self.0
-            .user
-            .names
-            .insert(placeholder.into(), attribute.into());
+        let names = &mut self.0.user.names;
+        names.insert(placeholder.into(), attribute.into());
         self
     }
 
@@ -242,12 +228,13 @@ impl Delete {
 // Creates a versioned item.
 
 /// The creation of an item: made by [`create`](super::create). `Debug` shows no attribute.
+#[derive(Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct Create {
     pub(super) layout: Layout,
     pub(super) table: String,
-    pub(super) key: Item,
-    pub(super) attributes: Item,
+    pub(super) key: Hidden<Item>,
+    pub(super) attributes: Hidden<Item>,
 }
 
 impl Create {
@@ -289,19 +276,19 @@ impl Create {
             return Err(InvalidExpression::new(text).into());
         }
         let (number, token) = (1, new_token()?);
-        let mut item = self.attributes;
-        item.extend(self.key);
+        let mut item = self.attributes.0;
+        item.extend(self.key.0);
         item.extend(self.layout.attributes(number, token));
         let put = Put::builder()
             .table_name(self.table)
             .set_item(Some(item))
             .condition_expression(condition)
-            .set_expression_attribute_names(checked.take_names())
+            .set_expression_attribute_names(Some(checked.names))
             .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;
         Ok(PreparedWrite {
-            write: SdkWrite::Put(put),
+            write: Hidden(SdkWrite::Put(put)),
             layout: self.layout,
             expected: None,
             made: Some((number, token)),
@@ -316,12 +303,5 @@ impl Create {
     /// [`VersionedError::Conflict`] if there is an item that this creation has not made. Otherwise see [`VersionedError`].
     pub async fn send(self, client: &Client) -> Result<WrittenItem, VersionedError> {
         self.prepare()?.send(client).await
-    }
-}
-
-impl std::fmt::Debug for Create {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let create = &mut f.debug_struct("Create");
-        create.field("table", &self.table).finish_non_exhaustive()
     }
 }

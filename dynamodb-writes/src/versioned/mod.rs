@@ -53,7 +53,7 @@ use version::Token;
 
 use crate::error::{InvalidExpression, RequestError};
 use crate::expression::{self, UserExpressions};
-use crate::send::Item;
+use crate::send::{Hidden, Item};
 
 mod change;
 mod prepared;
@@ -103,8 +103,8 @@ impl Versioned {
         Create {
             layout: self.layout.clone(),
             table: table.into(),
-            key: expression::key(key),
-            attributes: Item::new(),
+            key: Hidden(expression::key(key)),
+            attributes: Hidden(Item::new()),
         }
     }
 
@@ -137,9 +137,9 @@ impl Versioned {
         Change {
             layout: self.layout.clone(),
             table: table.into(),
-            key: expression::key(key),
+            key: Hidden(expression::key(key)),
             expected: expected.clone(),
-            user: UserExpressions::default(),
+            user: Hidden(UserExpressions::default()),
             returns_item: false,
         }
     }
@@ -201,8 +201,9 @@ pub enum VersionedError {
 /// The current item differs from what the write expected.
 ///
 /// `Debug` and `Display` show versions, and no attribute of the item.
+#[derive(Debug)]
 pub struct Conflict {
-    current: Option<Item>,
+    current: Hidden<Option<Item>>,
     version: Option<Version>,
     maybe_applied: bool,
 }
@@ -231,20 +232,12 @@ impl Conflict {
     }
 }
 
-impl fmt::Debug for Conflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conflict")
-            .field("version", &self.version)
-            .field("maybe_applied", &self.maybe_applied)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The version is the expected one, and the condition of the caller does not hold.
 ///
 /// `Debug` shows no attribute of the item.
+#[derive(Debug)]
 pub struct VersionedConditionFailed {
-    current: Item,
+    current: Hidden<Item>,
     may_still_arrive: bool,
 }
 
@@ -263,19 +256,11 @@ impl VersionedConditionFailed {
     }
 }
 
-impl fmt::Debug for VersionedConditionFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VersionedConditionFailed")
-            .field("may_still_arrive", &self.may_still_arrive)
-            .finish_non_exhaustive()
-    }
-}
-
 impl fmt::Display for VersionedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict(conflict) => {
-                match (&conflict.current, &conflict.version) {
+                match (&*conflict.current, &conflict.version) {
                     (None, _) => f.write_str("there is no item")?,
                     (_, Some(version)) => write!(f, "the item has version {}", version.number())?,
                     (_, None) => f.write_str("the version attribute of the item is not a whole number")?,

@@ -1,7 +1,5 @@
 //! A versioned write that is built and not sent: for `send`, and for a transaction of the caller.
 
-use std::fmt;
-
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 
@@ -10,11 +8,11 @@ use idempotency_core::store::RejectedWrite;
 use super::version::{Layout, TOKENS};
 use super::version::{Token, Version};
 use super::{Conflict, VersionedConditionFailed, VersionedError};
-use crate::send::{self, Item, Reply, SdkWrite};
+use crate::send::{self, Hidden, Item, Reply, SdkWrite};
 
 /// A versioned write, ready to be sent or to be part of a transaction.
 ///
-/// It has its token already, so it is the same write however often it is sent. `Debug` shows the versions alone.
+/// It has its token already, so it is the same write however often it is sent. `Debug` shows no attribute of the item.
 ///
 /// # Examples
 ///
@@ -30,9 +28,9 @@ use crate::send::{self, Item, Reply, SdkWrite};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PreparedWrite {
-    pub(super) write: SdkWrite,
+    pub(super) write: Hidden<SdkWrite>,
     pub(super) layout: Layout,
     /// The version that the write expects; `None` for a creation.
     pub(super) expected: Option<Version>,
@@ -54,9 +52,10 @@ pub enum VersionedRefusal {
 /// A write that was applied.
 ///
 /// `Debug` shows no attribute of the item.
+#[derive(Debug)]
 pub struct WrittenItem {
     pub(super) version: Option<Version>,
-    pub(super) item: Option<Item>,
+    pub(super) item: Hidden<Option<Item>>,
     pub(super) by_earlier_send: bool,
 }
 
@@ -79,7 +78,7 @@ impl WrittenItem {
     /// Returns the item, by value.
     #[must_use]
     pub fn into_item(self) -> Option<Item> {
-        self.item
+        self.item.0
     }
 
     /// Returns true if the reply was lost, and the write was recognised by its token.
@@ -89,20 +88,11 @@ impl WrittenItem {
     }
 }
 
-impl fmt::Debug for WrittenItem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WrittenItem")
-            .field("version", &self.version)
-            .field("by_earlier_send", &self.by_earlier_send)
-            .finish_non_exhaustive()
-    }
-}
-
 impl PreparedWrite {
     /// Returns the write as a part of a transaction, which asks for the current item if its condition fails.
     #[must_use]
     pub fn transact_item(&self) -> TransactWriteItem {
-        self.write.clone().into_item()
+        self.write.0.clone().into_item()
     }
 
     /// Returns what it means that the condition of this write failed in a transaction. `current` is the item of the
@@ -111,7 +101,7 @@ impl PreparedWrite {
     pub fn refusal(&self, current: Option<Item>, maybe_applied: bool) -> VersionedRefusal {
         let conflict = |current, version, maybe_applied| {
             VersionedRefusal::Error(VersionedError::Conflict(Conflict {
-                current,
+                current: Hidden(current),
                 version,
                 maybe_applied,
             }))
@@ -127,14 +117,14 @@ impl PreparedWrite {
         {
             return VersionedRefusal::Applied(WrittenItem {
                 version: Some(Version::new(number, Some(token))),
-                item: Some(item),
+                item: Hidden(Some(item)),
                 by_earlier_send: true,
             });
         }
         match &self.expected {
             Some(expected) if expected.matches(&version) => {
                 VersionedRefusal::Error(VersionedError::ConditionFailed(VersionedConditionFailed {
-                    current: item,
+                    current: Hidden(item),
                     may_still_arrive: maybe_applied,
                 }))
             }
@@ -160,7 +150,7 @@ impl PreparedWrite {
     /// Returns true if the tokens of the item prove that this write was not applied: the item is the one that was read, and the
     /// token of the version that this write would have made is there and another one.
     fn excluded(&self, item: &Item, current: &Version, expected: &Version) -> bool {
-        let is_update = matches!(self.write, SdkWrite::Update(_));
+        let is_update = matches!(*self.write, SdkWrite::Update(_));
         let token = expected.token();
         is_update
             && token.is_some()
@@ -171,12 +161,12 @@ impl PreparedWrite {
 
     /// Sends the write.
     pub(super) async fn send(&self, client: &Client) -> Result<WrittenItem, VersionedError> {
-        match send::write(client, self.write.clone(), self.returns_item).await? {
+        match send::write(client, self.write.0.clone(), self.returns_item).await? {
             Reply::Applied(item) => Ok(WrittenItem {
                 version: self
                     .made
                     .map(|(number, token)| Version::new(number, Some(token))),
-                item,
+                item: Hidden(item),
                 by_earlier_send: false,
             }),
             Reply::Refused {
@@ -184,21 +174,12 @@ impl PreparedWrite {
                 maybe_applied,
             } => match self.refusal(current, maybe_applied) {
                 VersionedRefusal::Applied(mut written) => {
-                    written.item = written.item.filter(|_| self.returns_item);
+                    *written.item = written.item.take().filter(|_| self.returns_item);
                     Ok(written)
                 }
                 VersionedRefusal::Error(error) => Err(error),
             },
         }
-    }
-}
-
-impl fmt::Debug for PreparedWrite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreparedWrite")
-            .field("expected", &self.expected)
-            .field("makes", &self.made.map(|(number, _)| number))
-            .finish_non_exhaustive()
     }
 }
 
@@ -243,6 +224,12 @@ mod tests {
         }
     }
 
+    /// Checks what it means that the update meets this item.
+    #[track_caller]
+    fn means(update: &PreparedWrite, item: Option<Item>, maybe: bool, says: (&'static str, bool)) {
+        assert_eq!(meaning(update.refusal(item, maybe)), says);
+    }
+
     #[test]
     fn a_write_finds_its_token_behind_up_to_three_later_writes() {
         let (update, own) = update(&Version::new(5, Some(READ)));
@@ -251,13 +238,9 @@ mod tests {
             let mut tokens = later[..count].to_vec();
             tokens.push(own);
             let item = item(6 + count as u64, &tokens);
-            assert_eq!(meaning(update.refusal(Some(item), true)), ("applied", true));
+            means(&update, Some(item), true, ("applied", true));
         }
-        let overwritten = item(10, &later);
-        assert_eq!(
-            meaning(update.refusal(Some(overwritten), true)),
-            ("conflict", true)
-        );
+        means(&update, Some(item(10, &later)), true, ("conflict", true));
     }
 
     #[test]
@@ -266,10 +249,7 @@ mod tests {
         let mut tokens = vec![OTHER, READ];
         for number in 6..9 {
             let item = item(number, &tokens);
-            assert_eq!(
-                meaning(update.refusal(Some(item), true)),
-                ("conflict", false)
-            );
+            means(&update, Some(item), true, ("conflict", false));
             tokens.insert(0, OTHER);
         }
     }
@@ -277,27 +257,20 @@ mod tests {
     #[test]
     fn an_item_that_was_created_again_leaves_open_what_happened_to_the_earlier_one() {
         let (update, _) = update(&Version::new(5, Some(READ)));
-        for (number, tokens) in [(5, [OTHER; 2]), (6, [OTHER; 2]), (2, [OTHER; 2])] {
-            let current = || Some(item(number, &tokens));
-            assert_eq!(meaning(update.refusal(current(), true)), ("conflict", true));
-            assert_eq!(
-                meaning(update.refusal(current(), false)),
-                ("conflict", false)
-            );
+        let created_again = [5, 6, 2].map(|number| Some(item(number, &[OTHER; 2])));
+        for current in created_again.into_iter().chain([None]) {
+            for maybe in [true, false] {
+                means(&update, current.clone(), maybe, ("conflict", maybe));
+            }
         }
-        assert_eq!(meaning(update.refusal(None, true)), ("conflict", true));
-        assert_eq!(meaning(update.refusal(None, false)), ("conflict", false));
     }
 
     #[test]
     fn a_condition_of_the_caller_failed_if_the_version_is_the_expected_one() {
-        let current = || Some(item(5, &[READ]));
         for expected in [Version::new(5, Some(READ)), Version::from_number(5)] {
             let (update, _) = update(&expected);
-            assert_eq!(
-                meaning(update.refusal(current(), true)),
-                ("condition", false)
-            );
+            let current = Some(item(5, &[READ]));
+            means(&update, current, true, ("condition", false));
         }
     }
 

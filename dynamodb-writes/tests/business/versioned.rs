@@ -8,9 +8,7 @@ use dynamodb_writes::versioned::{
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
-use super::{
-    Item, TABLE, client, database, key, lose_replies, number, number_in, started, stored, text,
-};
+use super::{Item, TABLE, key, lose_replies, number, number_in, started, stored, text};
 
 async fn create(client: &Client) -> Version {
     let create = versioned::create(TABLE, key("a")).attribute("balance", number(100));
@@ -43,99 +41,16 @@ async fn balance(db: &EmbeddedDynamoDb) -> i64 {
 }
 
 #[tokio::test]
-async fn an_item_is_created_updated_and_deleted_by_its_version() {
-    let (db, client, first) = created(1).await;
-    assert_eq!(first.number(), 1);
-    assert_eq!(
-        Version::of(&stored(&db, "a").await.unwrap()).unwrap(),
-        first
-    );
-
-    let written = debit(&first, 30).return_item().send(&client).await.unwrap();
-    assert_eq!(written.version().number(), 2);
-    assert!(!written.by_earlier_send());
-    assert_eq!(number_in(written.item().unwrap(), "balance"), 70);
-    let second = Version::of(written.item().unwrap()).unwrap();
-    assert_eq!(written.version(), &second);
-
-    let deleted = versioned::delete(TABLE, key("a"), &second).return_item();
-    let deleted = deleted.send(&client).await.unwrap();
-    assert_eq!(number_in(deleted.item().unwrap(), "balance"), 70);
-    assert_eq!(deleted.version(), &Version::NONE);
-    assert!(stored(&db, "a").await.is_none());
-    assert_eq!(
-        db.requests()
-            .iter()
-            .filter(|request| request.operation != "GetItem")
-            .count(),
-        3
-    );
-}
-
-#[tokio::test]
-async fn another_version_is_a_conflict_with_the_current_item() {
-    let (db, client, first) = created(1).await;
-    debit(&first, 30).send(&client).await.unwrap();
-
-    let stale = conflict(debit(&first, 1).send(&client).await);
-    assert_eq!(number_in(stale.current().unwrap(), "balance"), 70);
-    assert_eq!(stale.version().unwrap().number(), 2);
-    assert!(!stale.maybe_applied());
-    let current = stale.version().unwrap().clone();
-    let stale = conflict(
-        versioned::delete(TABLE, key("a"), &first)
-            .send(&client)
-            .await,
-    );
-    assert_eq!(stale.version(), Some(&current));
-    let present = versioned::create(TABLE, key("a")).send(&client).await;
-    assert_eq!(conflict(present).version(), Some(&current));
-    assert_eq!(balance(&db).await, 70);
-
-    // The conflict has the version for the next try.
-    debit(&current, 1).send(&client).await.unwrap();
-    let absent = versioned::update(TABLE, key("b"), &current).expression("REMOVE x");
-    assert!(conflict(absent.send(&client).await).current().is_none());
-}
-
-#[tokio::test]
-async fn a_condition_of_the_caller_differs_from_a_conflict() {
-    let (db, client, first) = created(1).await;
-    let error = debit(&first, 101).send(&client).await.unwrap_err();
-    let VersionedError::ConditionFailed(failed) = error else {
-        panic!("a failed condition is expected: {error}");
-    };
-    assert_eq!(number_in(failed.current(), "balance"), 100);
-    let delete = versioned::delete(TABLE, key("a"), &first);
-    let delete = delete.condition("balance = :zero OR #s = :zero");
-    let delete = delete.value(":zero", number(0)).name("#s", "state");
-    let error = delete.send(&client).await.unwrap_err();
-    assert!(
-        matches!(error, VersionedError::ConditionFailed(_)),
-        "{error}"
-    );
-    assert_eq!(balance(&db).await, 100);
-}
-
-#[tokio::test]
 async fn deleting_what_is_absent_is_a_success() {
     let (db, client, first) = created(3).await;
-    let delete = || versioned::delete(TABLE, key("a"), &first);
-    delete().send(&client).await.unwrap();
-    delete().send(&client).await.unwrap();
-    delete()
-        .condition("balance > :n")
-        .value(":n", number(0))
-        .send(&client)
-        .await
-        .unwrap();
+    let delete = |version: &Version| versioned::delete(TABLE, key("a"), version);
+    delete(&first).send(&client).await.unwrap();
+    let again = delete(&first).condition("balance > :n");
+    again.value(":n", number(0)).send(&client).await.unwrap();
 
     let second = create(&client).await;
     lose_replies(&db, |count| count == 1);
-    versioned::delete(TABLE, key("a"), &second)
-        .send(&client)
-        .await
-        .unwrap();
+    delete(&second).send(&client).await.unwrap();
     assert!(stored(&db, "a").await.is_none());
 }
 
@@ -146,11 +61,8 @@ async fn a_lost_reply_of_a_creation_and_of_an_update_is_a_success() {
     let made = versioned::create(TABLE, key("a")).attribute("balance", number(100));
     let made = made.send(&client).await.unwrap();
     assert!(made.by_earlier_send());
-    let written = debit(made.version(), 30)
-        .return_item()
-        .send(&client)
-        .await
-        .unwrap();
+    let debited = debit(made.version(), 30).return_item();
+    let written = debited.send(&client).await.unwrap();
     assert!(written.by_earlier_send());
     assert_eq!(written.version().number(), 2);
     assert_eq!(number_in(written.item().unwrap(), "balance"), 70);
@@ -159,42 +71,51 @@ async fn a_lost_reply_of_a_creation_and_of_an_update_is_a_success() {
     debit(written.version(), 1).send(&client).await.unwrap();
 }
 
-/// Loses the reply of an update of version 1, lets `between` other updates happen before it is sent again, and returns its
-/// result.
-async fn with_others_between(
+/// Sends a write whose first send has this fault, and lets `between` happen before the second one arrives.
+async fn sent_again<R: Send + 'static>(
     db: &EmbeddedDynamoDb,
-    between: u32,
-) -> Result<WrittenItem, VersionedError> {
-    let client = client(db, 3);
-    let first = create(&client).await;
-    db.inject(Fault::on("UpdateItem").drop_reply());
-    let again = db.inject(Fault::on("UpdateItem").nth(2).hold());
-    let sender = client.clone();
-    let update = tokio::spawn(async move { debit(&first, 30).send(&sender).await });
+    fault: Fault,
+    operation: &str,
+    write: impl Future<Output = R> + Send + 'static,
+    between: impl AsyncFnOnce(),
+) -> R {
+    db.inject(fault);
+    let again = db.inject(Fault::on(operation).nth(2).hold());
+    let write = tokio::spawn(write);
     again.reached().await;
-    for _ in 0..between {
-        let current = Version::of(&stored(db, "a").await.unwrap()).unwrap();
-        debit(&current, 1).send(&client).await.unwrap();
-    }
+    between().await;
     again.release().await;
-    update.await.unwrap()
+    write.await.unwrap()
+}
+
+/// Loses the reply of an update of version 1, and lets so many other updates happen before it is sent again.
+async fn with_others_between(
+    between: u32,
+) -> (EmbeddedDynamoDb, Result<WrittenItem, VersionedError>) {
+    let (db, client, first) = created(3).await;
+    let (sender, lost) = (client.clone(), Fault::on("UpdateItem").drop_reply());
+    let update = async move { debit(&first, 30).send(&sender).await };
+    let written = sent_again(&db, lost, "UpdateItem", update, async || {
+        for _ in 0..between {
+            let current = Version::of(&stored(&db, "a").await.unwrap()).unwrap();
+            debit(&current, 1).send(&client).await.unwrap();
+        }
+    });
+    let written = written.await;
+    (db, written)
 }
 
 #[tokio::test]
 async fn an_update_is_recognised_behind_three_others() {
     for between in 0..4 {
-        let db = database().await;
-        let written = with_others_between(&db, between).await.unwrap();
+        let (db, written) = with_others_between(between).await;
+        let written = written.unwrap();
         assert!(written.by_earlier_send());
         assert_eq!(written.version().number(), 2);
         assert_eq!(balance(&db).await, 70 - i64::from(between));
     }
-}
-
-#[tokio::test]
-async fn an_update_behind_more_than_three_others_is_maybe_applied() {
-    let db = database().await;
-    let conflict = conflict(with_others_between(&db, 4).await);
+    // Behind more than three others its token is gone.
+    let conflict = conflict(with_others_between(4).await.1);
     assert!(conflict.maybe_applied());
     assert_eq!(conflict.version().unwrap().number(), 6);
 }
@@ -202,14 +123,13 @@ async fn an_update_behind_more_than_three_others_is_maybe_applied() {
 #[tokio::test]
 async fn a_lost_request_that_meets_another_write_was_not_applied() {
     let (db, client, first) = created(3).await;
-    db.inject(Fault::on("UpdateItem").drop_request());
-    let again = db.inject(Fault::on("UpdateItem").nth(2).hold());
-    let (sender, expected) = (client.clone(), first.clone());
-    let update = tokio::spawn(async move { debit(&expected, 30).send(&sender).await });
-    again.reached().await;
-    debit(&first, 1).send(&client).await.unwrap();
-    again.release().await;
-    let conflict = conflict(update.await.unwrap());
+    let (sender, lost) = (client.clone(), Fault::on("UpdateItem").drop_request());
+    let expected = first.clone();
+    let update = async move { debit(&expected, 30).send(&sender).await };
+    let result = sent_again(&db, lost, "UpdateItem", update, async || {
+        debit(&first, 1).send(&client).await.unwrap();
+    });
+    let conflict = conflict(result.await);
     assert!(
         !conflict.maybe_applied(),
         "the token of version 2 is there, and another one"
@@ -220,15 +140,14 @@ async fn a_lost_request_that_meets_another_write_was_not_applied() {
 #[tokio::test]
 async fn a_write_to_a_deleted_item_does_not_change_the_item_that_was_created_again() {
     let (db, client, first) = created(3).await;
-    db.inject(Fault::on("DeleteItem").drop_reply());
-    let again = db.inject(Fault::on("DeleteItem").nth(2).hold());
-    let (sender, expected) = (client.clone(), first.clone());
-    let delete = versioned::delete(TABLE, key("a"), &expected);
-    let delete = tokio::spawn(async move { delete.send(&sender).await });
-    again.reached().await;
-    let second = create(&client).await;
-    again.release().await;
-    let late = conflict(delete.await.unwrap());
+    let (sender, lost) = (client.clone(), Fault::on("DeleteItem").drop_reply());
+    let delete = versioned::delete(TABLE, key("a"), &first);
+    let delete = async move { delete.send(&sender).await };
+    let mut second = Version::NONE;
+    let result = sent_again(&db, lost, "DeleteItem", delete, async || {
+        second = create(&client).await;
+    });
+    let late = conflict(result.await);
     assert!(late.maybe_applied(), "the earlier item was deleted");
     assert_eq!(late.version(), Some(&second));
 
@@ -313,29 +232,21 @@ async fn a_prepared_write_is_part_of_a_transaction() {
 #[tokio::test]
 async fn a_request_that_fails_says_if_the_write_may_have_been_applied() {
     let (db, client, first) = created(1).await;
+    let update = || Fault::on("UpdateItem");
+    let throttled = Some("ProvisionedThroughputExceededException");
+    let failed = Some("InternalServerError");
     for (fault, maybe, code) in [
-        (
-            Fault::on("UpdateItem").throttle(),
-            false,
-            Some("ProvisionedThroughputExceededException"),
-        ),
-        (
-            Fault::on("UpdateItem").internal_error_although_applied(),
-            true,
-            Some("InternalServerError"),
-        ),
-        (Fault::on("UpdateItem").drop_request(), true, None),
+        (update().throttle(), false, throttled),
+        (update().internal_error_although_applied(), true, failed),
+        (update().drop_request(), true, None),
     ] {
         db.inject(fault);
         let error = debit(&first, 77).send(&client).await.unwrap_err();
         let VersionedError::Request(request) = &error else {
             panic!("a failed request is expected: {error}");
         };
-        assert_eq!(
-            (request.maybe_applied(), request.code()),
-            (maybe, code),
-            "{error}"
-        );
+        assert_eq!(request.maybe_applied(), maybe, "{error}");
+        assert_eq!(request.code(), code, "{error}");
         let text = format!("{error} {error:?}");
         assert!(text.contains("accounts") && !text.contains("77"), "{text}");
     }
@@ -345,28 +256,21 @@ async fn a_request_that_fails_says_if_the_write_may_have_been_applied() {
 async fn debug_shows_no_attribute_of_an_item() {
     let (_db, client) = started(1).await;
     let create = versioned::create(TABLE, key("a")).attribute("balance", text("secret"));
-    let mut texts = vec![format!("{create:?}")];
+    let creation = format!("{create:?}");
     let written = create.send(&client).await.unwrap();
-    let update = versioned::update(TABLE, key("a"), written.version());
-    let update = update
-        .expression("SET balance = :n")
-        .value(":n", text("secret"));
-    texts.push(format!("{update:?} {:?}", update.clone().prepare()));
-    texts.push(format!(
-        "{:?}",
-        update.clone().return_item().send(&client).await
-    ));
-    texts.push(format!("{:?}", update.clone().send(&client).await));
-    let refused = versioned::delete(TABLE, key("a"), &Version::from_number(2));
-    let refused = refused.condition("attribute_not_exists(balance)");
-    texts.push(format!(
-        "{:?} {:?}",
-        refused.clone(),
-        refused.send(&client).await
-    ));
-    for text in texts {
-        assert!(!text.contains("secret"), "{text}");
-    }
+    let update = versioned::update(TABLE, key("a"), written.version()).return_item();
+    let update = update.expression("SET balance = :n");
+    let update = update.value(":n", text("secret"));
+    let prepared = update.clone().prepare();
+    let applied = update.clone().send(&client).await;
+    let conflict = update.clone().send(&client).await;
+    let delete = versioned::delete(TABLE, key("a"), &Version::from_number(2));
+    let delete = delete.condition("attribute_not_exists(balance)");
+    let refused = delete.clone().send(&client).await;
+    let texts = format!(
+        "{creation} {update:?} {prepared:?} {applied:?} {conflict:?} {delete:?} {refused:?}"
+    );
+    assert!(!texts.contains("secret"), "{texts}");
 }
 
 // Items and attributes of other programs, and what is refused before it is sent.
@@ -374,30 +278,24 @@ async fn debug_shows_no_attribute_of_an_item() {
 #[tokio::test]
 async fn an_item_of_another_program_becomes_a_versioned_one() {
     let (db, client) = started(1).await;
-    let put = client.put_item().table_name(TABLE).item("id", text("a"));
-    put.item("balance", number(100)).send().await.unwrap();
+    let put = [("id", text("a")), ("balance", number(100))];
+    db.put(TABLE, put).await.unwrap();
     let item = stored(&db, "a").await.unwrap();
     assert_eq!(Version::of(&item), Ok(Version::NONE));
     let written = debit(&Version::NONE, 1).send(&client).await.unwrap();
     assert_eq!(written.version().number(), 1);
-    assert_eq!(
-        conflict(debit(&Version::NONE, 1).send(&client).await).version(),
-        Some(written.version())
-    );
+    let late = conflict(debit(&Version::NONE, 1).send(&client).await);
+    assert_eq!(late.version(), Some(written.version()));
     let absent = versioned::update(TABLE, key("b"), &Version::NONE).expression("SET x = :x");
     let absent = absent.value(":x", number(1)).send(&client).await;
     assert!(conflict(absent).current().is_none());
 
     // A number alone, which another program raised.
-    let raise = client.update_item().table_name(TABLE).key("id", text("a"));
-    let raise = raise
-        .update_expression("SET version = :v")
-        .expression_attribute_values(":v", number(7));
-    raise.send().await.unwrap();
-    let written = debit(&Version::from_number(7), 1)
-        .send(&client)
-        .await
-        .unwrap();
+    let mut item = stored(&db, "a").await.unwrap();
+    item.insert("version".to_owned(), number(7));
+    db.put(TABLE, item).await.unwrap();
+    let seven = debit(&Version::from_number(7), 1);
+    let written = seven.send(&client).await.unwrap();
     assert_eq!(written.version().number(), 8);
     let written = debit(written.version(), 1).send(&client).await.unwrap();
     assert_eq!((written.version().number(), balance(&db).await), (9, 97));
@@ -409,9 +307,9 @@ async fn an_item_of_another_program_becomes_a_versioned_one() {
 async fn an_item_of_another_program_with_version_zero_becomes_a_versioned_one() {
     let (db, client) = started(1).await;
     let put = async || {
-        let put = client.put_item().table_name(TABLE).item("id", text("a"));
-        let put = put.item("balance", number(100)).item("version", number(0));
-        put.send().await.unwrap();
+        let balance = ("balance", number(100));
+        let item = [("id", text("a")), balance, ("version", number(0))];
+        db.put(TABLE, item).await.unwrap();
     };
     put().await;
     let read = Version::of(&stored(&db, "a").await.unwrap()).unwrap();
@@ -430,21 +328,15 @@ async fn a_key_with_an_attribute_of_ours_is_refused_before_it_is_sent() {
     let (db, client) = started(1).await;
     let key = || [("id", text("a")), ("version", number(7))];
     let one = Version::from_number(1);
+    let update = versioned::update(TABLE, key(), &one).expression("REMOVE hold");
     for refused in [
         versioned::create(TABLE, key()).send(&client).await,
-        versioned::update(TABLE, key(), &one)
-            .expression("REMOVE hold")
-            .send(&client)
-            .await,
+        update.send(&client).await,
         versioned::delete(TABLE, key(), &one).send(&client).await,
     ] {
-        let error = refused.unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("the key has the attribute `version`"),
-            "{error}"
-        );
+        let error = refused.unwrap_err().to_string();
+        let says = error.contains("the key has the attribute `version`");
+        assert!(says, "{error}");
     }
     assert!(db.requests().is_empty());
 }
@@ -453,59 +345,43 @@ async fn a_key_with_an_attribute_of_ours_is_refused_before_it_is_sent() {
 async fn the_version_attribute_can_have_another_name() {
     let (db, client) = started(1).await;
     let items = Versioned::by("rev");
-    let made = items
-        .create(TABLE, key("a"))
-        .attribute("version", text("mine"));
-    let made = made.send(&client).await.unwrap();
+    let create = items.create(TABLE, key("a"));
+    let create = create.attribute("version", text("mine"));
+    let made = create.send(&client).await.unwrap();
     let update = items.update(TABLE, key("a"), made.version());
-    let update = update
-        .expression("SET version = :mine")
-        .value(":mine", text("still"));
+    let update = update.expression("SET version = :mine");
+    let update = update.value(":mine", text("still"));
     let written = update.send(&client).await.unwrap();
     let item = stored(&db, "a").await.unwrap();
     assert_eq!(items.version(&item).as_ref(), Ok(written.version()));
     assert_eq!(item["version"], text("still"));
-    items
-        .delete(TABLE, key("a"), written.version())
-        .send(&client)
-        .await
-        .unwrap();
+    let delete = items.delete(TABLE, key("a"), written.version());
+    delete.send(&client).await.unwrap();
+    let requests = db.requests().into_iter().map(|request| request.operation);
+    let writes = requests.filter(|operation| operation != "GetItem").count();
+    assert_eq!(writes, 3, "one request for each write");
 }
 
 #[tokio::test]
 async fn what_would_break_the_version_is_refused_before_it_is_sent() {
     let (db, client) = started(1).await;
     let one = Version::from_number(1);
-    let refused = [
-        versioned::create(TABLE, key("a"))
-            .attribute("version", number(9))
-            .send(&client)
-            .await,
-        versioned::create(TABLE, key("a"))
-            .attribute("id", text("b"))
-            .send(&client)
-            .await,
-        debit(&one, 1)
-            .expression("SET version = :n")
-            .send(&client)
-            .await,
-        debit(&one, 1)
-            .expression("REMOVE version_w1")
-            .send(&client)
-            .await,
-        debit(&one, 1)
-            .condition("balance >= :n) OR (balance < :n")
-            .send(&client)
-            .await,
-        debit(&Version::from_number(u64::MAX), 1)
-            .send(&client)
-            .await,
-    ];
+    let mut refused = Vec::new();
+    for (name, value) in [("version", number(9)), ("id", text("b"))] {
+        let create = versioned::create(TABLE, key("a")).attribute(name, value);
+        refused.push(create.send(&client).await);
+    }
+    for update in [
+        debit(&one, 1).expression("SET version = :n"),
+        debit(&one, 1).expression("REMOVE version_w1"),
+        debit(&one, 1).condition("balance >= :n) OR (balance < :n"),
+        debit(&Version::from_number(u64::MAX), 1),
+    ] {
+        refused.push(update.send(&client).await);
+    }
     for result in refused {
-        assert!(
-            matches!(result, Err(VersionedError::Invalid(_))),
-            "{result:?}"
-        );
+        let is_invalid = matches!(result, Err(VersionedError::Invalid(_)));
+        assert!(is_invalid, "{result:?}");
     }
     assert!(db.requests().is_empty());
 }

@@ -8,21 +8,6 @@ use std::ops::Add;
 use idempotency_core::protocol::policy::Lookup;
 use idempotency_core::store::Consistency;
 
-/// Returns the write units of one write. `bytes` is the larger of the item before and after it; of a refused write, the item that
-/// refused it.
-pub(super) fn write_units(bytes: usize) -> f64 {
-    units(bytes, 1_024)
-}
-
-/// Returns the read units of one read of an item of this size. An item that does not exist has no bytes.
-pub(super) fn read_units(bytes: usize, consistency: Consistency) -> f64 {
-    let whole = units(bytes, 4_096);
-    match consistency {
-        Consistency::Strong => whole,
-        Consistency::Eventual => whole / 2.0,
-    }
-}
-
 fn units(bytes: usize, unit: usize) -> f64 {
     // An item has at most 400 KB, so the number is small.
     let units = u32::try_from(bytes.div_ceil(unit).max(1)).unwrap_or(u32::MAX);
@@ -39,18 +24,23 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
+    /// Returns the capacity of one write. `bytes` is the larger of the item before and after it; of a refused write, the item that
+    /// refused it.
     pub(super) fn of_write(bytes: usize) -> Self {
         Self {
-            write: write_units(bytes),
+            write: units(bytes, 1_024),
             read: 0.0,
         }
     }
 
+    /// Returns the capacity of one read of an item of this size. An item that does not exist has no bytes.
     pub(super) fn of_read(bytes: usize, consistency: Consistency) -> Self {
-        Self {
-            write: 0.0,
-            read: read_units(bytes, consistency),
-        }
+        let whole = units(bytes, 4_096);
+        let read = match consistency {
+            Consistency::Strong => whole,
+            Consistency::Eventual => whole / 2.0,
+        };
+        Self { write: 0.0, read }
     }
 }
 
@@ -119,45 +109,41 @@ impl Path {
         Self::WarmUp,
     ];
 
-    /// Returns the requests of the path, in their order. `!` marks a write whose condition fails.
-    pub(super) fn requests(self, lookup: Lookup) -> Vec<&'static str> {
-        let after_the_read = match self {
-            Self::FirstRun | Self::Recorded => vec!["PutItem", "UpdateItem"],
-            Self::Released => vec!["PutItem", "DeleteItem"],
-            Self::InProgress => vec!["PutItem!"],
-            Self::Waited => vec!["PutItem!", "GetItem"],
-            Self::Duplicate if lookup == Lookup::ReadFirst => vec![],
-            Self::Duplicate => vec!["PutItem!"],
-            Self::WarmUp => return vec!["GetItem"],
+    /// Returns the requests of the path in their order, each with what it consumes. `!` marks a write whose condition fails.
+    fn steps(self, lookup: Lookup, size: RecordSize) -> Vec<(&'static str, Capacity)> {
+        let RecordSize { claim, completed } = size;
+        let write = |action, bytes| (action, Capacity::of_write(bytes));
+        let read = |bytes, consistency| ("GetItem", Capacity::of_read(bytes, consistency));
+        let claims = write("PutItem", claim);
+        // What the read before the claim finds, and the requests after it.
+        let (found, then) = match self {
+            Self::FirstRun => (0, vec![claims, write("UpdateItem", completed)]),
+            Self::Recorded => (0, vec![claims, write("UpdateItem", claim)]),
+            Self::Released => (0, vec![claims, write("DeleteItem", claim)]),
+            Self::Duplicate if lookup == Lookup::ReadFirst => (completed, vec![]),
+            Self::Duplicate => (completed, vec![write("PutItem!", completed)]),
+            Self::InProgress => (claim, vec![write("PutItem!", claim)]),
+            Self::Waited => {
+                let again = read(completed, Consistency::Strong);
+                (claim, vec![write("PutItem!", claim), again])
+            }
+            Self::WarmUp => return vec![read(0, Consistency::Eventual)],
         };
-        let read = (lookup == Lookup::ReadFirst).then_some("GetItem");
-        read.into_iter().chain(after_the_read).collect()
+        let first = lookup == Lookup::ReadFirst;
+        let first = first.then(|| read(found, Consistency::Eventual));
+        first.into_iter().chain(then).collect()
+    }
+
+    /// Returns the requests of the path, in their order. `!` marks a write whose condition fails.
+    pub(super) fn requests(self, lookup: Lookup) -> impl Iterator<Item = &'static str> {
+        let steps = self.steps(lookup, RecordSize::of_response(0));
+        steps.into_iter().map(|(request, _)| request)
     }
 
     /// Returns what the path consumes.
     pub(super) fn capacity(self, lookup: Lookup, size: RecordSize) -> Capacity {
-        let RecordSize { claim, completed } = size;
-        let refused = Capacity::of_write;
-        let eventual = |bytes| Capacity::of_read(bytes, Consistency::Eventual);
-        // What the read before the claim finds.
-        let (found, then) = match self {
-            Self::FirstRun => (0, Capacity::of_write(claim) + Capacity::of_write(completed)),
-            Self::Released | Self::Recorded => {
-                (0, Capacity::of_write(claim) + Capacity::of_write(claim))
-            }
-            Self::Duplicate if lookup == Lookup::ReadFirst => (completed, Capacity::default()),
-            Self::Duplicate => (completed, refused(completed)),
-            Self::InProgress => (claim, refused(claim)),
-            Self::Waited => {
-                let read = Capacity::of_read(completed, Consistency::Strong);
-                (claim, refused(claim) + read)
-            }
-            Self::WarmUp => return eventual(0),
-        };
-        match lookup {
-            Lookup::ReadFirst => eventual(found) + then,
-            _ => then,
-        }
+        let steps = self.steps(lookup, size).into_iter();
+        steps.fold(Capacity::default(), |sum, (_, capacity)| sum + capacity)
     }
 }
 
@@ -210,13 +196,10 @@ mod tests {
             (4_097, 5.0, 2.0, 1.0),
             (409_600, 400.0, 100.0, 50.0),
         ] {
-            assert_eq!(write_units(bytes), write, "{bytes}");
-            assert_eq!(read_units(bytes, Consistency::Strong), strong, "{bytes}");
-            assert_eq!(
-                read_units(bytes, Consistency::Eventual),
-                eventual,
-                "{bytes}"
-            );
+            let read = |consistency| Capacity::of_read(bytes, consistency).read;
+            assert_eq!(Capacity::of_write(bytes).write, write, "{bytes}");
+            assert_eq!(read(Consistency::Strong), strong, "{bytes}");
+            assert_eq!(read(Consistency::Eventual), eventual, "{bytes}");
         }
     }
 
@@ -227,25 +210,6 @@ mod tests {
         assert_eq!((first.write, first.read), (1.0 + 40.0, 0.0));
         let failed = Path::Released.capacity(Lookup::ClaimFirst, size);
         assert_eq!((failed.write, failed.read), (2.0, 0.0));
-    }
-
-    #[test]
-    fn each_path_has_as_many_requests_as_its_units_need() {
-        for lookup in [Lookup::ClaimFirst, Lookup::ReadFirst] {
-            for path in Path::ALL {
-                let size = RecordSize {
-                    claim: 1,
-                    completed: 1,
-                };
-                let requests = path.requests(lookup);
-                let reads = requests.iter().filter(|name| **name == "GetItem").count();
-                let writes = requests.len() - reads;
-                let capacity = path.capacity(lookup, size);
-                assert_eq!(capacity.write, writes as f64, "{path:?} {lookup:?}");
-                let is_read = capacity.read > 0.0;
-                assert_eq!(is_read, reads > 0, "{path:?} {lookup:?}");
-            }
-        }
     }
 
     #[test]

@@ -115,57 +115,25 @@ fn print_keys(
     longest: usize,
 ) -> Result<(), Failure> {
     let mut line = Vec::new();
+    let failed = |error| Failure::io("the input cannot be read", &error);
     loop {
-        let read = next(&mut input, &mut line, longest)
-            .map_err(|error| Failure::io("the input cannot be read", &error))?;
-        let result = match read {
-            Line::End => return Ok(()),
-            Line::TooLong => KeyResult::Error(format!("the line has more than {longest} bytes")),
+        line.clear();
+        // One byte more than the limit shows that the line is too long.
+        let mut part = input.by_ref().take(longest as u64 + 1);
+        let read = part.read_until(b'\n', &mut line).map_err(failed)?;
+        let result = if read == 0 {
+            return Ok(());
+        } else if line.pop_if(|last| *last == b'\n').is_none() && read > longest {
+            input.skip_until(b'\n').map_err(failed)?;
+            KeyResult::Error(format!("the line has more than {longest} bytes"))
+        } else {
             // A panic on one line must not stop the other lines.
-            Line::Read => {
-                catch_unwind(AssertUnwindSafe(|| one(&line, defaults))).unwrap_or_else(|_| {
-                    KeyResult::Error("internal error on this line: please report it".to_owned())
-                })
-            }
+            let result = catch_unwind(AssertUnwindSafe(|| one(&line, defaults)));
+            result.unwrap_or_else(|_| {
+                KeyResult::Error("internal error on this line: please report it".to_owned())
+            })
         };
         json::write(output, &result.to_json()).map_err(Failure::output)?;
-    }
-}
-
-enum Line {
-    Read,
-    TooLong,
-    End,
-}
-
-/// Reads one line without its newline. At most `longest` bytes of it are kept.
-fn next(input: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<Line> {
-    line.clear();
-    let (mut any, mut too_long) = (false, false);
-    loop {
-        let chunk = match input.fill_buf() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            chunk => chunk?,
-        };
-        let newline = chunk.iter().position(|&byte| byte == b'\n');
-        let part = &chunk[..newline.unwrap_or(chunk.len())];
-        any |= !chunk.is_empty();
-        too_long |= line.len() + part.len() > longest;
-        if !too_long {
-            line.extend_from_slice(part);
-        }
-        let (end, used) = (
-            chunk.is_empty(),
-            part.len() + usize::from(newline.is_some()),
-        );
-        input.consume(used);
-        if newline.is_some() || end {
-            return Ok(match (any, too_long) {
-                (false, _) => Line::End,
-                (true, true) => Line::TooLong,
-                (true, false) => Line::Read,
-            });
-        }
     }
 }
 
@@ -215,13 +183,13 @@ fn parse(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
     let mut query = defaults.clone();
     if let Some(expression) = text("expression")? {
         query.expression =
-            compiled("expression", &expression).map_err(|error| error.to_string())?;
+            compiled("expression", &*expression).map_err(|error| error.to_string())?;
     }
     if let Some(prefix) = text("prefix")? {
         query.prefix = checked_prefix(&prefix).map_err(|error| error.to_string())?;
     }
     if let Some(validate) = text("validate")? {
-        query.validate = compiled("validate", &validate).map_err(|error| error.to_string())?;
+        query.validate = compiled("validate", &*validate).map_err(|error| error.to_string())?;
     }
     if let Some(hash) = text("hash")?.filter(|hash| !hash.is_empty()) {
         query.hash = hash.parse().map_err(|error| format!("`hash`: {error}"))?;
@@ -248,7 +216,10 @@ struct EventRequest {
 impl RequestQuery {
     /// Creates the query from the options, and from the variables for options that are not set.
     fn new(arguments: &KeyArguments, variables: &Variables) -> Result<Self, ConfigurationError> {
-        let expression = |text: &str| (!text.is_empty()).then(|| text.to_owned().into());
+        let expression = |text: &Option<String>| {
+            let text = text.clone().filter(|text| !text.is_empty());
+            text.map(Into::into)
+        };
         let settings = Settings {
             key: expression(&arguments.expression),
             validate: expression(&arguments.validate),

@@ -4,25 +4,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
 use idempotency_core::key::{HashAlgorithm, Json};
-use serde_json::{Value, json};
 
-use crate::{Ran, command, run_on, start};
-
-fn jsonl(options: &[&str], input: impl Into<Vec<u8>>) -> Ran {
-    run_on(
-        command(&[&["key", "--jsonl"], options].concat()),
-        input.into(),
-    )
-}
+use crate::{Ran, command, finish, start};
 
 /// Returns the results, one per line. They are ASCII, so lone surrogates are escaped and our JSON reader accepts them.
 fn results(ran: &Ran) -> Vec<Json> {
-    ran.exits(0);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.is_ascii());
-    ran.stdout
-        .lines()
-        .map(|line| Json::parse(line).unwrap())
-        .collect()
+    let lines = ran.stdout.lines();
+    lines.map(|line| Json::parse(line).unwrap()).collect()
 }
 
 fn text<'a>(json: &'a Json, name: &str) -> &'a str {
@@ -31,15 +21,6 @@ fn text<'a>(json: &'a Json, name: &str) -> &'a str {
 
 fn json_text(text: &str) -> String {
     Json::Str(text.into()).to_canonical()
-}
-
-/// Returns one line with these members, whose values are JSON text.
-fn line(members: &[(&str, String)]) -> String {
-    let members: Vec<_> = members
-        .iter()
-        .map(|(name, value)| format!("\"{name}\": {value}"))
-        .collect();
-    format!("{{{}}}\n", members.join(", "))
 }
 
 fn vectors() -> Json {
@@ -54,23 +35,18 @@ fn every_python_vector_has_its_key_text_and_validation() {
         panic!("no vectors")
     };
     assert_eq!(vectors.len(), 187);
+    let line = |vector: &Json| {
+        let event = vector.member("event").unwrap().to_canonical();
+        let expression = json_text(text(vector, "expression"));
+        let validate = json_text(text(vector, "validation_expression"));
+        format!("{{\"event\": {event}, \"expression\": {expression}, \"validate\": {validate}}}\n")
+    };
     for hash in [HashAlgorithm::Md5, HashAlgorithm::Sha256] {
-        let lines: String = vectors
-            .iter()
-            .map(|vector| {
-                line(&[
-                    ("event", vector.member("event").unwrap().to_canonical()),
-                    ("expression", json_text(text(vector, "expression"))),
-                    ("validate", json_text(text(vector, "validation_expression"))),
-                ])
-            })
-            .collect();
-        let prefix = text(&file, "prefix");
-        let options = ["--prefix", prefix, "--hash", hash.name()];
-        let mut key = command(&[&["key", "--jsonl"], &options[..]].concat());
+        let (prefix, name) = (text(&file, "prefix"), hash.name());
+        let mut key = command(&format!("key --jsonl --prefix {prefix} --hash {name}"));
         key.env("IDEMPOTENCY_PYTHON_NUMBERS", "true");
-        let ran = run_on(key, lines.into());
-        let results = results(&ran);
+        let lines: String = vectors.iter().map(line).collect();
+        let results = results(&finish(key, lines));
         assert_eq!(results.len(), vectors.len());
         for (vector, result) in vectors.iter().zip(&results) {
             let id = text(vector, "id");
@@ -80,15 +56,12 @@ fn every_python_vector_has_its_key_text_and_validation() {
                     assert_eq!(result.member("no_key"), Some(&Json::Bool(true)), "{id}")
                 }
                 _ => {
-                    let digest = text(vector, hash.name());
-                    assert_eq!(text(result, "key"), format!("{prefix}#{digest}"), "{id}");
+                    let key = format!("{prefix}#{}", text(vector, name));
+                    assert_eq!(text(result, "key"), key, "{id}");
                     assert_eq!(result.member("text"), vector.member("serialized"), "{id}");
                     if hash == HashAlgorithm::Md5 {
-                        assert_eq!(
-                            text(result, "validation"),
-                            text(vector, "validation_hash"),
-                            "{id}"
-                        );
+                        let expected = text(vector, "validation_hash");
+                        assert_eq!(text(result, "validation"), expected, "{id}");
                     }
                 }
             }
@@ -98,144 +71,78 @@ fn every_python_vector_has_its_key_text_and_validation() {
 
 #[test]
 fn options_are_the_defaults_for_the_settings_of_a_line() {
-    let event = json_text(r#"{"a": 1, "b": 2}"#);
-    let input = [
-        line(&[("event", event.clone())]),
-        line(&[
-            ("event", event.clone()),
-            ("expression", "\"\"".to_owned()),
-            ("validate", "\"\"".to_owned()),
-        ]),
-        line(&[
-            ("event", event.clone()),
-            ("prefix", "\"q\"".to_owned()),
-            ("hash", "\"SHA256\"".to_owned()),
-        ]),
-        line(&[
-            ("event", event),
-            ("expression", "null".to_owned()),
-            ("id", "7".to_owned()),
-        ]),
-    ];
-    let ran = jsonl(&["-e", "a", "-p", "p", "--validate", "b"], input.concat());
-    let results = results(&ran);
-    let md5 = |text: &str| HashAlgorithm::Md5.hex(text);
-    let sha256 = |text: &str| HashAlgorithm::Sha256.hex(text);
-    let expected = |key: String, text: &str, validation: Value| {
-        let json = json!({ "key": key, "text": text, "validation": validation });
-        Json::parse(&json.to_string()).unwrap()
-    };
-    assert_eq!(
-        results[0],
-        expected(format!("p#{}", md5("1")), "1", md5("2").into())
-    );
-    let whole = r#"{"a": 1, "b": 2}"#;
-    assert_eq!(
-        results[1],
-        expected(format!("p#{}", md5(whole)), whole, Value::Null)
-    );
-    assert_eq!(
-        results[2],
-        expected(format!("q#{}", sha256("1")), "1", sha256("2").into())
-    );
-    assert_eq!(results[3], results[0]);
+    let input = r#"{"event": "{\"a\": 1, \"b\": 2}"}
+{"event": "{\"a\": 1, \"b\": 2}", "expression": "", "validate": ""}
+{"event": "{\"a\": 1, \"b\": 2}", "prefix": "q", "hash": "SHA256"}
+{"event": "{\"a\": 1, \"b\": 2}", "expression": null, "id": 7}"#;
+    let ran = finish(command("key --jsonl -e a -p p --validate b"), input);
+    let (md5, sha256) = (HashAlgorithm::Md5, HashAlgorithm::Sha256);
+    let (one, two) = ("1".to_owned(), Some("2"));
+    let whole = r#"{"a": 1, "b": 2}"#.to_owned();
+    for (result, (prefix, hash, key, validation)) in results(&ran).iter().zip([
+        ("p", md5, &one, two),
+        ("p", md5, &whole, None),
+        ("q", sha256, &one, two),
+        ("p", md5, &one, two),
+    ]) {
+        assert_eq!(text(result, "key"), format!("{prefix}#{}", hash.hex(key)));
+        assert_eq!(text(result, "text"), key);
+        let validation = validation.map_or(Json::Null, |text| Json::Str(hash.hex(text).into()));
+        assert_eq!(result.member("validation"), Some(&validation));
+    }
+    assert_eq!(ran.stdout.lines().count(), 4);
 }
 
 #[test]
 fn half_surrogate_pairs_in_the_event_are_kept_whether_escaped_or_not() {
     let input = [r#"{"event": "\"\\ud83d\""}"#, r#"{"event": "\"\ud83d\""}"#].join("\n");
-    let ran = jsonl(&[], input);
-    let texts: Vec<_> = results(&ran)
-        .iter()
-        .map(|result| text(result, "text").to_owned())
-        .collect();
-    assert_eq!(texts, [r#""\ud83d""#; 2]);
+    let results = results(&finish(command("key --jsonl"), input));
+    assert_eq!(results.len(), 2);
+    for result in results {
+        assert_eq!(text(&result, "text"), r#""\ud83d""#);
+    }
 }
 
 #[test]
 fn every_bad_line_has_an_error_at_its_position() {
-    let good = br#"{"event": "1"}"#.to_vec();
-    let long = |name: &str, value: &str| {
-        line(&[("event", "\"1\"".to_owned()), (name, json_text(value))]).into_bytes()
-    };
-    let bad: Vec<(Vec<u8>, &str)> = vec![
-        (b"{".to_vec(), "invalid JSON"),
-        (b"".to_vec(), "the line is empty"),
+    let rows = include_str!("bad_lines.txt").lines().skip(1);
+    let rows = rows.map(|row| row.split_once(" | ").unwrap());
+    let mut bad: Vec<_> = rows
+        .map(|(line, message)| (line.as_bytes().to_vec(), message))
+        .collect();
+    let nested = [b"{\"event\": \"".as_slice(), &[b'['; 100_000], b"\"}"].concat();
+    bad.extend([
         (b" \t\r".to_vec(), "the line is empty"),
-        (
-            b"[1]".to_vec(),
-            "the line is not an object but of type array",
-        ),
-        (b"{}".to_vec(), "`event` is missing"),
-        (br#"{"event": null}"#.to_vec(), "`event` is of type null"),
-        (
-            br#"{"event": {"a": 1}}"#.to_vec(),
-            "`event` is of type object",
-        ),
-        (br#"{"event": "{"}"#.to_vec(), "`event`: invalid JSON"),
-        (
-            br#"{"event": "1", "hash": "md6"}"#.to_vec(),
-            "`hash`: unknown hash algorithm",
-        ),
-        (
-            br#"{"event": "1", "hash": 5}"#.to_vec(),
-            "`hash` is of type number",
-        ),
-        (
-            br#"{"event": "1", "prefix": "\ud800"}"#.to_vec(),
-            "half of a surrogate pair",
-        ),
-        (
-            br#"{"event": "1", "prefix": "a#tenant=b"}"#.to_vec(),
-            "leave out `#tenant=`",
-        ),
-        (
-            br#"{"event": "1", "expression": "a.[b"}"#.to_vec(),
-            "`expression`: invalid JMESPath",
-        ),
-        (
-            br#"{"event": "1", "expression": "keys(@)"}"#.to_vec(),
-            "`keys` takes an object",
-        ),
-        (
-            br#"{"event": "1", "validate": "nope(@)"}"#.to_vec(),
-            "`validate`: invalid JMESPath",
-        ),
         (b"{\"event\": \"\xff\"}".to_vec(), "not UTF-8 at byte 11"),
         (vec![0xff, 0xfe, 0x00], "not UTF-8 at byte 0"),
-        (
-            [b"{\"event\": \"".as_slice(), &[b'['; 100_000], b"\"}"].concat(),
-            "`event`: invalid JSON",
-        ),
+        (nested, "`event`: invalid JSON"),
         (vec![b'['; 1 << 20], "invalid JSON"),
+    ]);
+    for (name, part, times, message) in [
         (
-            long("expression", &"(".repeat(100_000)),
+            "expression",
+            "(",
+            100_000,
             "`expression` has more than 4096 bytes",
         ),
-        (long("expression", &"a.".repeat(2_000)), "`expression`: "),
-        (long("expression", &"[".repeat(4_000)), "`expression`: "),
-        (long("validate", &"!".repeat(4_000)), "`validate`: "),
-        (
-            long("prefix", &"p".repeat(100_000)),
-            "`prefix` has more than 4096 bytes",
-        ),
-        (long("prefix", &"p".repeat(513)), "write at most 512 bytes"),
-        (
-            vec![b'x'; (16 << 20) + 1],
-            "the line has more than 16777216 bytes",
-        ),
-    ];
-    let mut input = Vec::new();
-    for (line, _) in &bad {
-        input.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
-        input.push(b'\n');
-        input.extend_from_slice(&good);
-        input.push(b'\n');
+        ("expression", "a.", 2_000, "`expression`: "),
+        ("expression", "[", 4_000, "`expression`: "),
+        ("validate", "!", 4_000, "`validate`: "),
+        ("prefix", "p", 100_000, "`prefix` has more than 4096 bytes"),
+        ("prefix", "p", 513, "write at most 512 bytes"),
+    ] {
+        let value = json_text(&part.repeat(times));
+        let line = format!("{{\"event\": \"1\", \"{name}\": {value}}}");
+        bad.push((line.into_bytes(), message));
     }
+    let too_long = "the line has more than 16777216 bytes";
+    bad.push((vec![b'x'; (16 << 20) + 1], too_long));
     // The last line may have no newline.
-    input.pop();
-    let ran = jsonl(&[], input);
-    let results = results(&ran);
+    let lines: Vec<_> = bad
+        .iter()
+        .map(|(line, _)| [line, b"\n{\"event\": \"1\"}".as_slice()].concat())
+        .collect();
+    let results = results(&finish(command("key --jsonl"), lines.join(&b'\n')));
     assert_eq!(results.len(), 2 * bad.len());
     for (pair, (_, message)) in results.chunks(2).zip(&bad) {
         let error = text(&pair[0], "error");
@@ -246,17 +153,15 @@ fn every_bad_line_has_an_error_at_its_position() {
 
 #[test]
 fn each_result_is_printed_before_the_next_line_is_read() {
-    let mut child = start(command(&["key", "--jsonl"]));
+    let mut child = start(command("key --jsonl"));
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     for number in 0..3 {
         writeln!(stdin, "{{\"event\": \"{number}\"}}").unwrap();
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
-        assert_eq!(
-            text(&Json::parse(&line).unwrap(), "text"),
-            number.to_string()
-        );
+        let result = Json::parse(&line).unwrap();
+        assert_eq!(text(&result, "text"), number.to_string());
     }
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -264,20 +169,17 @@ fn each_result_is_printed_before_the_next_line_is_read() {
 
 #[test]
 fn a_closed_output_ends_the_command_without_an_error_text() {
-    let mut child = start(command(&["key", "--jsonl"]));
+    let mut child = start(command("key --jsonl"));
     drop(child.stdout.take());
     // The first result is written to the closed pipe.
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"{\"event\": \"1\"}\n")
-        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"{\"event\": \"1\"}\n").unwrap();
+    drop(stdin);
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), ""));
 }
 
 #[test]
 fn empty_input_has_empty_output() {
-    assert_eq!(jsonl(&[], "").stdout, "");
+    assert_eq!(finish(command("key --jsonl"), "").stdout, "");
 }

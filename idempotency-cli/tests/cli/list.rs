@@ -1,29 +1,24 @@
 //! `idempotency list --held`.
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::dynamodb::TableSpec;
 use serde_json::{Value, json};
 
-use crate::records::{EARLY, LATE, number, text};
-use crate::{Ran, on_table, run, run_on_table};
+use crate::{EARLY, LATE, Ran, Table, finish, number, text};
 
 /// Returns the id of a record with this number.
 fn id(number: usize) -> String {
     format!("shop.charge#{number:032}")
 }
 
-/// Starts a table with a composite key or without, and puts `count` held claims into it, beside records that are not held.
-async fn with_held(count: usize, is_composite: bool) -> EmbeddedDynamoDb {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
-    let table = TableSpec::new("idempotency");
-    let table = if is_composite {
-        table.with_sort_key("sk")
-    } else {
-        table
+/// Returns a table with a composite key or without, with `count` held claims beside records that are not held.
+async fn with_held(count: usize, is_composite: bool) -> Table {
+    let spec = TableSpec::new("idempotency");
+    let (spec, partitions) = match is_composite {
+        true => (spec.with_sort_key("sk"), vec!["idempotency#shop", "other"]),
+        false => (spec, vec![""]),
     };
-    database.create_table(table).await.unwrap();
-    let late = LATE * 1_000;
-    let early = EARLY * 1_000;
+    let table = Table::new(spec).await;
+    let (early, late) = (EARLY * 1_000, LATE * 1_000);
     let others = [
         ("COMPLETED", early, None),
         ("INPROGRESS", late, None),
@@ -31,11 +26,10 @@ async fn with_held(count: usize, is_composite: bool) -> EmbeddedDynamoDb {
     ];
     let held = std::iter::repeat_n(("INPROGRESS", early, None), count);
     for (number_of, (status, lease, failure)) in held.chain(others).enumerate() {
-        let own = |name: &str| {
-            let item: Vec<(&str, AttributeValue)> = if is_composite {
-                vec![("id", text(name)), ("sk", text(&id(number_of)))]
-            } else {
-                vec![("id", text(&id(number_of)))]
+        for partition in &partitions {
+            let key = match is_composite {
+                true => vec![("id", text(partition)), ("sk", text(&id(number_of)))],
+                false => vec![("id", text(&id(number_of)))],
             };
             let more = [
                 ("status", text(status)),
@@ -45,30 +39,21 @@ async fn with_held(count: usize, is_composite: bool) -> EmbeddedDynamoDb {
                 ("data", text(&"x".repeat(40_000))),
             ];
             let failure = failure.map(|failure| ("failure", text(failure)));
-            item.into_iter().chain(more).chain(failure)
-        };
-        database
-            .put("idempotency", own("idempotency#shop"))
-            .await
-            .unwrap();
-        if is_composite {
-            database
-                .put("idempotency", own("idempotency#other"))
-                .await
-                .unwrap();
+            let item = key.into_iter().chain(more).chain(failure);
+            table.put("idempotency", item).await.unwrap();
         }
     }
-    database
+    table
 }
 
-fn list(database: &EmbeddedDynamoDb, is_composite: bool, more: &[&str]) -> Ran {
-    let mut command = on_table(database, &[&["list", "--held", "--yes"], more].concat());
+fn list(table: &Table, is_composite: bool, more: &str) -> Ran {
+    let mut command = table.command(&format!("list --held --yes {more}"));
     if is_composite {
         command
             .env("IDEMPOTENCY_SORT_KEY_ATTR", "sk")
             .env("IDEMPOTENCY_STATIC_PK_VALUE", "idempotency#shop");
     }
-    run(command)
+    finish(command, "")
 }
 
 /// Returns the ids of the keys in the output, in the order of their names.
@@ -84,21 +69,18 @@ fn keys(found: &Value) -> Vec<String> {
 #[tokio::test]
 async fn held_keys_are_found_and_nothing_else() {
     for is_composite in [false, true] {
-        let database = with_held(2, is_composite).await;
-        let ran = list(&database, is_composite, &["--json"]);
-        ran.exits(0);
-        let found = ran.json();
+        let table = with_held(2, is_composite).await;
+        let found = list(&table, is_composite, "--json").json(0);
         assert_eq!(keys(&found), [id(0), id(1)]);
         let first = &found["keys"][0];
         assert_eq!(first["state"], "held");
         assert_eq!(first["operation"], "shop::charge");
         assert_eq!(first["in_progress_expiration_time"], "2020-09-13T12:26:40Z");
         assert_eq!(found["after"], json!(null));
-        let ran = list(&database, is_composite, &[]);
+        let ran = list(&table, is_composite, "").complains("read units");
         let lines: Vec<_> = ran.stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{ran:?}");
         assert!(lines.iter().all(|line| line.starts_with("shop.charge#")));
-        ran.complains("read units");
     }
 }
 
@@ -106,21 +88,17 @@ async fn held_keys_are_found_and_nothing_else() {
 async fn a_scan_ends_at_its_bound_and_goes_on_where_it_ended() {
     for is_composite in [false, true] {
         // 53 items of 40 KB: a page of DynamoDB has at most 1 MB.
-        let database = with_held(50, is_composite).await;
+        let table = with_held(50, is_composite).await;
         let (mut found, mut runs) = (Vec::new(), 0);
-        let mut after: Option<String> = None;
+        let mut more = "--json --read-units 1".to_owned();
         loop {
-            let mut more = vec!["--json", "--read-units", "1"];
-            if let Some(after) = &after {
-                more.extend(["--after", after]);
-            }
-            let page = list(&database, is_composite, &more).json();
+            let page = list(&table, is_composite, &more).json(0);
             found.extend(keys(&page));
             runs += 1;
-            match page["after"].as_str() {
-                Some(next) => after = Some(next.to_owned()),
-                None => break,
-            }
+            let Some(next) = page["after"].as_str() else {
+                break;
+            };
+            more = format!("--json --read-units 1 --after {next}");
         }
         found.sort();
         assert_eq!(found, (0..50).map(id).collect::<Vec<_>>());
@@ -130,12 +108,7 @@ async fn a_scan_ends_at_its_bound_and_goes_on_where_it_ended() {
 
 #[tokio::test]
 async fn the_cost_is_shown_and_confirmed_before_anything_is_read() {
-    let database = with_held(1, false).await;
-    let ran = run_on_table(&database, &["list", "--held"]);
-    ran.exits(4);
-    assert_eq!(ran.stdout, "");
-    for shown in ["read units", "4 items", "add `--yes`"] {
-        ran.complains(shown);
-    }
-    run_on_table(&database, &["list", "--yes"]).exits(2);
+    let ran = with_held(1, false).await.run("list --held").exits(4);
+    let ran = ran.complains("read units").complains("4 items");
+    assert_eq!(ran.complains("add `--yes`").stdout, "");
 }

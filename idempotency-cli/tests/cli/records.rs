@@ -1,55 +1,15 @@
 //! `idempotency get`, with `--event` too, `replay` and `evict`.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::dynamodb::{Fault, TableSpec};
 use serde_json::json;
 
-use crate::{Ran, command, on_table, run, run_on_table, start};
-
-pub(crate) const KEY: &str = "shop#42b7b4f2921788ea14dac5566e6f06d0";
-/// A key without a record.
-pub(crate) const NO_RECORD: &str = "shop#00000000000000000000000000000000";
-/// Times in the far past and in the far future, in seconds.
-pub(crate) const EARLY: i64 = 1_600_000_000;
-pub(crate) const LATE: i64 = 32_503_680_000;
-
-pub(crate) fn text(text: &str) -> AttributeValue {
-    AttributeValue::S(text.to_owned())
-}
-
-pub(crate) fn number(number: i64) -> AttributeValue {
-    AttributeValue::N(number.to_string())
-}
-
-/// Starts a database with one record.
-pub(crate) async fn with(status: &str, window: i64, lease: i64) -> EmbeddedDynamoDb {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
-    database
-        .create_table(TableSpec::new("idempotency"))
-        .await
-        .unwrap();
-    let item = [
-        ("id", text(KEY)),
-        ("status", text(status)),
-        ("expiration", number(window)),
-        ("in_progress_expiration", number(lease * 1_000)),
-        ("owner", text("0707")),
-        ("operation", text("shop::charge")),
-        ("data", text("{\"card\":\"4242\"}")),
-    ];
-    database.put("idempotency", item).await.unwrap();
-    database
-}
-
-pub(crate) async fn records(database: &EmbeddedDynamoDb) -> usize {
-    database.items("idempotency").await.unwrap().len()
-}
+use crate::{EARLY, KEY, LATE, NO_RECORD, Ran, Table, command, finish, start, text};
 
 #[tokio::test]
 async fn get_shows_everything_except_the_response() {
-    let database = with("COMPLETED", LATE, EARLY).await;
-    let ran = run_on_table(&database, &["get", KEY]);
-    ran.exits(0);
+    let table = Table::with("COMPLETED", LATE, EARLY).await;
+    let mut ran = table.run("get $KEY").exits(0);
     for shown in [
         "completed: duplicates get its response",
         "3000-01-01T00:00:00Z, in ",
@@ -60,11 +20,9 @@ async fn get_shows_everything_except_the_response() {
         "shop::charge",
         "15 bytes",
     ] {
-        ran.prints(shown);
+        ran = ran.prints(shown);
     }
-    assert!(!ran.stdout.contains("4242"));
-    assert!(!ran.stdout.contains("validation"));
-    let ran = run_on_table(&database, &["get", KEY, "--json"]);
+    ran.hides("4242").hides("validation");
     let expected = json!({
         "found": true,
         "key": KEY,
@@ -78,117 +36,97 @@ async fn get_shows_everything_except_the_response() {
         "operation": "shop::charge",
         "data_bytes": 15,
     });
-    assert_eq!(ran.json(), expected);
-    let ran = run_on_table(&database, &["get", KEY, "--json", "--show-data"]);
-    assert_eq!(ran.json()["data"], "{\"card\":\"4242\"}");
+    assert_eq!(table.run("get $KEY --json").json(0), expected);
+    let shown = table.run("get $KEY --json --show-data").json(0);
+    assert_eq!(shown["data"], "{\"card\":\"4242\"}");
 }
 
 #[tokio::test]
 async fn a_missing_record_has_its_own_exit_code() {
-    let database = with("COMPLETED", LATE, EARLY).await;
-    for arguments in [["get", NO_RECORD], ["evict", NO_RECORD]] {
-        let missing = format!("there is no record `{NO_RECORD}`");
-        run_on_table(&database, &arguments).fails(3, &missing);
+    let table = Table::held().await;
+    let missing = format!("there is no record `{NO_RECORD}`");
+    for verb in ["get", "evict", "replay"] {
+        table.run(&format!("{verb} {NO_RECORD}")).fails(3, &missing);
     }
-    let ran = run_on_table(&database, &["get", NO_RECORD, "--json"]);
-    assert_eq!(
-        (ran.code, ran.json()),
-        (Some(3), json!({ "found": false, "key": NO_RECORD }))
-    );
+    let found = table.run(&format!("get {NO_RECORD} --json")).json(3);
+    assert_eq!(found, json!({ "found": false, "key": NO_RECORD }));
+    // A missing table is a failure, and not a missing record.
+    let no_table = Table::new(None).await.run("get $KEY");
+    no_table.fails(1, "there is no DynamoDB table `idempotency`");
 }
 
 #[tokio::test]
 async fn evict_deletes_a_response_or_an_orphan_only_after_confirmation() {
     for status in ["COMPLETED", "INPROGRESS"] {
-        let database = with(status, LATE, EARLY).await;
-        run_on_table(&database, &["evict", KEY]).fails(4, "add `--yes`");
-        assert_eq!(records(&database).await, 1);
-        let ran = run_on_table(&database, &["evict", KEY, "--yes", "--json"]);
-        assert_eq!(
-            (ran.code, ran.json()),
-            (Some(0), json!({ "evicted": true, "key": KEY }))
-        );
-        assert_eq!(records(&database).await, 0);
+        let table = Table::with(status, LATE, EARLY).await;
+        table.run("evict $KEY").fails(4, "add `--yes`");
+        assert_eq!(table.records().await, 1);
+        let evicted = table.run("evict $KEY --yes --json").json(0);
+        assert_eq!(evicted, json!({ "evicted": true, "key": KEY }));
+        assert_eq!(table.records().await, 0);
     }
 }
 
 #[tokio::test]
 async fn evict_rejects_a_live_claim_without_force() {
-    let database = with("INPROGRESS", LATE, LATE).await;
-    run_on_table(&database, &["evict", KEY, "--yes"]).fails(4, "is a live claim");
-    assert_eq!(records(&database).await, 1);
-    run_on_table(&database, &["evict", KEY, "--yes", "--force"]).exits(0);
-    assert_eq!(records(&database).await, 0);
+    let table = Table::with("INPROGRESS", LATE, LATE).await;
+    table.run("evict $KEY --yes").fails(4, "is a live claim");
+    assert_eq!(table.records().await, 1);
+    table.run("evict $KEY --yes --force").exits(0);
+    assert_eq!(table.records().await, 0);
 }
 
 #[tokio::test]
 async fn a_record_that_changed_after_it_was_shown_is_not_evicted() {
-    let database = with("COMPLETED", LATE, EARLY).await;
-    let held = database.inject(Fault::on("DeleteItem").hold());
-    let child = start(on_table(&database, &["evict", KEY, "--yes"]));
+    let table = Table::with("COMPLETED", LATE, EARLY).await;
+    let held = table.inject(Fault::on("DeleteItem").hold());
+    let child = start(table.command("evict $KEY --yes"));
     held.reached().await;
-    let item = [
-        ("id", text(KEY)),
-        ("status", text("INPROGRESS")),
-        ("expiration", number(LATE)),
-        ("in_progress_expiration", number(LATE * 1_000)),
-        ("owner", text("0808")),
-    ];
-    database.put("idempotency", item).await.unwrap();
+    table.is_taken_over().await;
     held.release().await;
     Ran::from(child.wait_with_output().unwrap()).fails(4, "changed after it was shown");
-    assert_eq!(records(&database).await, 1);
+    assert_eq!(table.records().await, 1);
 }
 
 #[tokio::test]
 async fn an_eviction_whose_reply_was_lost_succeeds() {
-    let database = with("COMPLETED", LATE, EARLY).await;
-    database.inject(Fault::on("DeleteItem").drop_reply());
-    run_on_table(&database, &["evict", KEY, "--yes"]).exits(0);
-    assert_eq!(records(&database).await, 0);
+    let table = Table::with("COMPLETED", LATE, EARLY).await;
+    table.inject(Fault::on("DeleteItem").drop_reply());
+    table.run("evict $KEY --yes").exits(0);
+    assert_eq!(table.records().await, 0);
 }
 
 #[tokio::test]
 async fn a_composite_key_needs_the_value_of_its_partition_key() {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
-    let table = TableSpec::new("shared")
-        .partition_key("pk")
-        .with_sort_key("sk");
-    database.create_table(table).await.unwrap();
+    let spec = TableSpec::new("shared").partition_key("pk");
+    let table = Table::new(spec.with_sort_key("sk")).await;
     let item = [
         ("pk", text("idempotency#shop")),
         ("sk", text(KEY)),
         ("state", text("COMPLETED")),
     ];
-    database.put("shared", item).await.unwrap();
+    table.put("shared", item).await.unwrap();
     let get = |function: Option<&str>| {
-        let mut command = command(&["get", KEY, "--table", "shared", "--json"]);
+        let mut command = command("get $KEY --table shared --json");
         command
-            .envs(database.environment())
+            .envs(table.environment())
             .env("IDEMPOTENCY_KEY_ATTR", "pk")
             .env("IDEMPOTENCY_SORT_KEY_ATTR", "sk")
             .env("IDEMPOTENCY_STATUS_ATTR", "state");
         command.envs(function.map(|name| ("AWS_LAMBDA_FUNCTION_NAME", name)));
-        run(command)
+        finish(command, "")
     };
-    assert_eq!(get(Some("shop")).json()["status"], "COMPLETED");
-    assert_eq!(get(Some("other")).code, Some(3));
-    let unknown = get(None);
-    unknown.exits(2);
-    let error = unknown.json()["error"].to_string();
+    assert_eq!(get(Some("shop")).json(0)["status"], "COMPLETED");
+    get(Some("other")).exits(3);
+    let error = get(None).json(2)["error"].to_string();
     assert!(error.contains("IDEMPOTENCY_STATIC_PK_VALUE"), "{error}");
 }
 
 #[tokio::test]
-async fn a_missing_table_is_a_failure_and_not_a_missing_record() {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
-    run_on_table(&database, &["get", KEY]).fails(1, "there is no DynamoDB table `idempotency`");
-}
-
-#[tokio::test]
 async fn a_text_that_can_be_no_key_is_refused_and_not_called_a_missing_record() {
-    let database = with("COMPLETED", LATE, EARLY).await;
-    let digest = "42b7b4f2921788ea14dac5566e6f06d0";
+    let table = Table::with("COMPLETED", LATE, EARLY).await;
+    let (_, digest) = KEY.split_once('#').unwrap();
+    let piece = format!("{KEY}#{}.0003", "0".repeat(64));
     for (key, remedy) in [
         (format!("{KEY}\nvalidation  {digest}"), "line break"),
         (digest.to_owned(), "write the whole key"),
@@ -196,26 +134,21 @@ async fn a_text_that_can_be_no_key_is_refused_and_not_called_a_missing_record() 
         ("shop#42b7".to_owned(), "32, 40, 56, 64, 96 or 128"),
         (format!("{KEY}0"), "32, 40, 56, 64, 96 or 128"),
         (KEY.to_uppercase(), "lower-case"),
-        (
-            format!("{KEY}#{}.0003", "0".repeat(64)),
-            "give the key of its record",
-        ),
+        (piece, "give the key of its record"),
     ] {
-        let decide = ["--rerun", "--by", "a", "--reason", "b", "--yes"];
-        for arguments in [
-            vec!["get", &key, "--json"],
-            vec!["evict", &key, "--yes"],
-            vec!["replay", &key],
-            [&["resolve", key.as_str()][..], &decide].concat(),
+        for line in [
+            "get KEY --json",
+            "evict KEY --yes",
+            "replay KEY",
+            "resolve KEY --rerun --by a --reason b --yes",
         ] {
-            let ran = run_on_table(&database, &arguments);
-            assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
-            assert!(ran.stderr.contains(remedy), "{remedy}: {ran:?}");
+            let line = line.replace("KEY", &format!("'{key}'"));
+            table.run(&line).fails(2, remedy);
         }
     }
     // A table can have records of Powertools for TypeScript, whose digests are base64.
-    run_on_table(&database, &["get", "shop#hWAM/qKPJg9u2jTBUH5bRA=="]).exits(3);
-    assert_eq!(records(&database).await, 1);
+    table.run("get shop#hWAM/qKPJg9u2jTBUH5bRA==").exits(3);
+    assert_eq!(table.records().await, 1);
 }
 
 /// Ten years and a minute, in seconds: longer than a claim under `hold` is kept after its lease.
@@ -223,116 +156,86 @@ const HELD: i64 = 315_360_060;
 
 #[tokio::test]
 async fn the_state_says_whether_a_claim_is_held_failed_or_freed() {
+    let freed = "an operator decided that its run had no effect";
     for (window, failure, state, said) in [
         (EARLY + HELD, None, "held", "held: "),
         (LATE, None, "held", "held: "),
         (EARLY + 3_600, None, "lease_over", "its lease has expired"),
         (LATE, Some("Declined"), "failed", "its run failed"),
-        (
-            LATE,
-            Some("ResolvedByOperator"),
-            "freed",
-            "an operator decided that its run had no effect",
-        ),
+        (LATE, Some("ResolvedByOperator"), "freed", freed),
     ] {
-        let database = with("INPROGRESS", window, EARLY).await;
-        let mut item = database.items("idempotency").await.unwrap().remove(0);
-        item.extend(failure.map(|failure| ("failure".to_owned(), text(failure))));
-        database.put("idempotency", item).await.unwrap();
-        let json = run_on_table(&database, &["get", KEY, "--json"]).json();
-        assert_eq!(json["state"], state);
-        let shown = run_on_table(&database, &["get", KEY]).stdout;
-        assert!(shown.contains(said), "{shown}");
+        let table = Table::with("INPROGRESS", window, EARLY).await;
+        table.set("failure", failure.map(text)).await;
+        assert_eq!(table.run("get $KEY --json").json(0)["state"], state);
+        table.run("get $KEY").prints(said);
     }
 }
 
 #[tokio::test]
 async fn what_is_asked_shows_table_region_account_and_endpoint() {
-    let database = with("INPROGRESS", LATE, EARLY).await;
-    let mut item = database.items("idempotency").await.unwrap().remove(0);
-    item.insert("event".to_owned(), text("{\"all\":{}}"));
-    database.put("idempotency", item).await.unwrap();
-    let endpoint = &database.environment()[0].1;
-    for arguments in [
-        &["evict", KEY][..],
-        &["resolve", KEY, "--rerun", "--by", "a", "--reason", "b"],
-        &["replay", KEY, "--invoke", "charge"],
-        &["list", "--held"],
+    let table = Table::held().await;
+    table.set("event", text("{\"all\":{}}")).await;
+    let endpoint = table.endpoint();
+    for line in [
+        "evict $KEY",
+        "resolve $KEY --rerun --by a --reason b",
+        "replay $KEY --invoke charge",
+        "list --held",
     ] {
-        let mut command = on_table(&database, arguments);
+        let mut command = table.command(line);
         command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
-        let ran = run(command);
-        ran.exits(4);
+        let mut ran = finish(command, "").exits(4);
         for shown in ["`idempotency`", "eu-central-1", "account 0000", endpoint] {
-            assert!(ran.stderr.contains(shown), "{shown}: {ran:?}");
+            ran = ran.complains(shown);
         }
         let of_lambda = ran.stderr.contains("http://127.0.0.1:1");
-        assert_eq!(of_lambda, arguments[0] == "replay", "{ran:?}");
+        assert_eq!(of_lambda, line.starts_with("replay"), "{ran:?}");
         assert_eq!(ran.stdout, "");
     }
 }
 
 const EVENT: &str = r#"{"order_id": 7, "card": "4242"}"#;
 
-fn stored() -> Option<AttributeValue> {
-    Some(text(&format!("{{\"all\":{EVENT}}}")))
-}
-
-async fn keeping(event: Option<AttributeValue>) -> EmbeddedDynamoDb {
-    let database = with("INPROGRESS", LATE, EARLY).await;
-    let mut item = database.items("idempotency").await.unwrap().remove(0);
-    item.remove("data");
-    item.extend(event.map(|event| ("event".to_owned(), event)));
-    database.put("idempotency", item).await.unwrap();
-    database
+async fn keeping(event: &str) -> Table {
+    let table = Table::held().await;
+    table.set("event", text(event)).await;
+    table
 }
 
 #[tokio::test]
 async fn the_event_is_shown_only_on_request() {
-    let database = keeping(stored()).await;
-    let shown = |arguments: &[&str]| run_on_table(&database, arguments);
-    for arguments in [&["get", KEY][..], &["get", KEY, "--json"]] {
-        let ran = shown(arguments);
-        assert!(!ran.stdout.contains("4242"), "{ran:?}");
+    let table = keeping(&format!("{{\"all\":{EVENT}}}")).await;
+    for line in ["get $KEY", "get $KEY --json"] {
+        table.run(line).exits(0).hides("4242");
     }
-    let ran = shown(&["get", KEY, "--event"]);
-    ran.prints(&format!("event        {EVENT}\n"));
-    let json = shown(&["get", KEY, "--event", "--json"]).json();
-    assert_eq!(json["event"], EVENT);
-    assert_eq!(json["event_is_whole"], true);
+    let shown = format!("event        {EVENT}\n");
+    table.run("get $KEY --event").prints(&shown);
+    let ran = table.run("replay $KEY");
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{EVENT}\n")));
+    for line in ["get $KEY --event --json", "replay $KEY --json"] {
+        let json = table.run(line).json(0);
+        assert_eq!(json["event"], EVENT);
+        assert_eq!(json["event_is_whole"], true);
+    }
 }
 
 #[tokio::test]
 async fn a_part_of_an_event_is_marked_as_such() {
-    let database = keeping(Some(text("{\"selected\":[7,\"\u{9b}2J\"]}"))).await;
-    let ran = run_on_table(&database, &["get", KEY, "--event"]);
+    let table = keeping("{\"selected\":[7,\"\u{9b}2J\"]}").await;
     // A character that controls the terminal is not shown.
-    ran.prints("event part   [7,\" 2J\"]\n");
-    for arguments in [
-        &["get", KEY, "--event", "--json"][..],
-        &["replay", KEY, "--json"],
-    ] {
-        let ran = run_on_table(&database, arguments);
-        assert_eq!(ran.json()["event_is_whole"], false);
+    let shown = table.run("get $KEY --event");
+    shown.prints("event part   [7,\" 2J\"]\n");
+    for line in ["get $KEY --event --json", "replay $KEY --json"] {
+        assert_eq!(table.run(line).json(0)["event_is_whole"], false);
     }
 }
 
 #[tokio::test]
-async fn replay_prints_the_event_alone() {
-    let database = keeping(stored()).await;
-    let ran = run_on_table(&database, &["replay", KEY]);
-    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{EVENT}\n")));
-    let ran = run_on_table(&database, &["replay", KEY, "--json"]);
-    assert_eq!(ran.json()["event"], EVENT);
-}
-
-#[tokio::test]
-async fn a_record_without_an_event_and_a_missing_record_are_failures() {
-    let database = keeping(None).await;
-    run_on_table(&database, &["replay", KEY]).fails(1, "keeps no event");
-    run_on_table(&database, &["get", KEY, "--event"]).exits(0);
-    run_on_table(&database, &["replay", NO_RECORD]).exits(3);
-    let database = keeping(Some(AttributeValue::Bool(true))).await;
-    run_on_table(&database, &["replay", KEY])
-        .fails(1, "cannot be read: it was not written by this framework");
+async fn a_record_without_an_event_that_can_be_read_is_a_failure() {
+    let table = Table::held().await;
+    table.run("replay $KEY").fails(1, "keeps no event");
+    table.run("get $KEY --event").exits(0);
+    table.set("event", AttributeValue::Bool(true)).await;
+    let unreadable = "cannot be read: it was not written by this framework";
+    table.run("replay $KEY").fails(1, unreadable);
 }

@@ -1,35 +1,27 @@
 //! `idempotency table create` and `idempotency table check`.
 
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
-use serde_json::Value;
+use idempotency_testkit::dynamodb::{Fault, TableSpec};
 
-use crate::{Ran, command, run, run_on_table};
+use crate::{Ran, Table, command, finish};
 
-/// Returns the result and the detail of one check.
-fn result(ran: &Ran, check: &str) -> (String, String) {
-    let json = ran.json();
-    let findings = json["findings"].as_array().unwrap();
-    let finding = findings
-        .iter()
-        .find(|finding| finding["check"] == check)
-        .unwrap();
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    (text(&finding["result"]), text(&finding["detail"]))
-}
-
-fn passed(ran: &Ran, check: &str) -> bool {
-    result(ran, check).0 == "ok"
+/// Checks the result of one check, and that its detail has this text.
+#[track_caller]
+fn finds(ran: &Ran, check: &str, result: &str, text: &str) {
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mut findings = json["findings"].as_array().unwrap().iter();
+    let finding = findings.find(|finding| finding["check"] == check).unwrap();
+    assert_eq!(finding["result"], result, "{finding}");
+    let detail = finding["detail"].as_str().unwrap();
+    assert!(detail.contains(text), "{text}: {finding}");
 }
 
 #[tokio::test]
 async fn a_table_that_was_created_passes_the_check_and_is_not_created_twice() {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
-    let created = run_on_table(&database, &["table", "create"]);
-    created.exits(0);
+    let table = Table::new(None).await;
+    let created = table.run("table create").exits(0);
     created.prints("partition key `id`, on demand, TTL on `expiration`");
-    let ran = run_on_table(&database, &["table", "check", "--json"]);
-    ran.exits(0);
-    assert_eq!(ran.json()["ok"], true);
+    let ran = table.run("table check --json");
+    assert_eq!(ran.json(0)["ok"], true);
     for check in [
         "table",
         "keys",
@@ -40,93 +32,58 @@ async fn a_table_that_was_created_passes_the_check_and_is_not_created_twice() {
         "dynamodb:UpdateItem",
         "dynamodb:DeleteItem",
     ] {
-        assert!(passed(&ran, check), "{check}: {ran:?}");
+        finds(&ran, check, "ok", "");
     }
-    assert!(
-        database.items("idempotency").await.unwrap().is_empty(),
-        "the check wrote something"
-    );
-    let again = run_on_table(&database, &["table", "create", "--json"]);
-    again.exits(1);
-    assert!(
-        again.json()["error"]
-            .as_str()
-            .unwrap()
-            .contains("the table `idempotency` exists already")
-    );
+    assert_eq!(table.records().await, 0, "the check wrote something");
+    let again = table.run("table create --json").exits(1);
+    again.prints("the table `idempotency` exists already");
 }
 
 #[tokio::test]
 async fn a_table_with_a_sort_key_and_other_names_is_created_and_checked() {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
+    let table = Table::new(None).await;
     let on_shared = |action: &str| {
-        let mut command = command(&["table", action, "--table", "shared", "--json"]);
+        let mut command = command(&format!("table {action} --table shared --json"));
         command
-            .envs(database.environment())
+            .envs(table.environment())
             .env("IDEMPOTENCY_KEY_ATTR", "pk")
             .env("IDEMPOTENCY_SORT_KEY_ATTR", "sk")
             .env("IDEMPOTENCY_EXPIRY_ATTR", "ends");
-        run(command)
+        finish(command, "").exits(0)
     };
-    let created = on_shared("create");
-    assert_eq!(created.json()["sort_key"], "sk", "{created:?}");
-    assert_eq!(created.json()["ttl"], "ends");
+    let created = on_shared("create").json(0);
+    assert_eq!(created["sort_key"], "sk", "{created}");
+    assert_eq!(created["ttl"], "ends");
     let checked = on_shared("check");
-    checked.exits(0);
-    assert_eq!(
-        result(&checked, "keys").1,
-        "partition key `pk` (S), sort key `sk` (S)"
-    );
-    assert_eq!(result(&checked, "ttl").1, "on `ends`");
+    let keys = "partition key `pk` (S), sort key `sk` (S)";
+    finds(&checked, "keys", "ok", keys);
+    finds(&checked, "ttl", "ok", "on `ends`");
 }
 
 #[tokio::test]
 async fn every_fault_of_a_table_is_reported() {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
-    let missing = run_on_table(&database, &["table", "check"]);
-    missing.exits(1);
+    let missing = Table::new(None).await.run("table check").exits(1);
     missing.prints("create it with `idempotency table create`");
 
     let other = TableSpec::new("idempotency").partition_key("pk").ttl(None);
-    database.create_table(other).await.unwrap();
-    let ran = run_on_table(&database, &["table", "check", "--json"]);
-    assert_eq!(
-        (ran.code, &ran.json()["ok"]),
-        (Some(1), &Value::Bool(false))
-    );
-    let (keys, detail) = result(&ran, "keys");
-    assert_eq!(keys, "wrong");
-    assert!(
-        detail.contains("partition key `pk` (S), not partition key `id` (S)"),
-        "{detail}"
-    );
-    assert_eq!(result(&ran, "ttl").0, "wrong");
-    assert_eq!(result(&ran, "dynamodb:PutItem").0, "unknown");
+    let ran = Table::new(other).await.run("table check --json");
+    assert_eq!(ran.json(1)["ok"], false);
+    let keys = "partition key `pk` (S), not partition key `id` (S)";
+    finds(&ran, "keys", "wrong", keys);
+    finds(&ran, "ttl", "wrong", "");
+    finds(&ran, "dynamodb:PutItem", "unknown", "");
 
-    let database = EmbeddedDynamoDb::start().await.unwrap();
     let other = TableSpec::new("idempotency").ttl("in_progress_expiration");
-    database.create_table(other).await.unwrap();
-    let (ttl, detail) = result(
-        &run_on_table(&database, &["table", "check", "--json"]),
-        "ttl",
-    );
-    assert_eq!(ttl, "wrong");
-    assert!(
-        detail.contains("on `in_progress_expiration`, not on `expiration`"),
-        "{detail}"
-    );
+    let ran = Table::new(other).await.run("table check --json");
+    let ttl = "on `in_progress_expiration`, not on `expiration`";
+    finds(&ran, "ttl", "wrong", ttl);
 }
 
 #[tokio::test]
 async fn a_denied_action_is_reported_without_the_others() {
-    let database = EmbeddedDynamoDb::start().await.unwrap();
-    database
-        .create_table(TableSpec::new("idempotency"))
-        .await
-        .unwrap();
-    database.inject(Fault::on("UpdateItem").respond_with(400, "AccessDeniedException"));
-    let ran = run_on_table(&database, &["table", "check", "--json"]);
-    ran.exits(1);
-    assert_eq!(result(&ran, "dynamodb:UpdateItem").0, "wrong");
-    assert!(passed(&ran, "dynamodb:DeleteItem"));
+    let table = Table::new(TableSpec::new("idempotency")).await;
+    table.inject(Fault::on("UpdateItem").respond_with(400, "AccessDeniedException"));
+    let ran = table.run("table check --json").exits(1);
+    finds(&ran, "dynamodb:UpdateItem", "wrong", "");
+    finds(&ran, "dynamodb:DeleteItem", "ok", "");
 }

@@ -1,20 +1,10 @@
 //! Lost replies, parallel writers, requests that arrive late, conditions.
 
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::Fault;
 
-use super::super::{lose_replies, text};
+use super::super::text;
 use super::*;
-
-#[tokio::test]
-async fn the_first_update_makes_the_item_and_a_duplicate_changes_nothing() {
-    let (db, client, once, _) = counting(1).await;
-    assert!(counted(&client, &once, "evt-1").await);
-    assert!(!counted(&client, &once, "evt-1").await);
-    assert!(counted(&client, &once, "evt-2").await);
-    assert_eq!(units(&db).await, 2);
-    assert_eq!(updates(&db), 3, "one request for each");
-}
 
 #[tokio::test]
 async fn the_present_values_are_returned_without_the_keys() {
@@ -52,13 +42,11 @@ async fn a_lost_reply_is_an_update_that_was_applied_before() {
 #[tokio::test]
 async fn a_failed_request_can_be_sent_again_with_its_key() {
     let (db, client, once, _) = counting(1).await;
+    let update = || Fault::on("UpdateItem");
     for (fault, maybe) in [
-        (Fault::on("UpdateItem").drop_reply(), true),
-        (
-            Fault::on("UpdateItem").internal_error_although_applied(),
-            true,
-        ),
-        (Fault::on("UpdateItem").throttle(), false),
+        (update().drop_reply(), true),
+        (update().internal_error_although_applied(), true),
+        (update().throttle(), false),
     ] {
         db.inject(fault);
         let error = count(&once, "evt-1").send(&client).await.unwrap_err();
@@ -70,31 +58,6 @@ async fn a_failed_request_can_be_sent_again_with_its_key() {
     }
     assert!(!counted(&client, &once, "evt-1").await);
     assert_eq!(units(&db).await, 1);
-}
-
-#[tokio::test]
-async fn parallel_writers_of_every_event_three_times_count_each_once() {
-    const EVENTS: i64 = 40;
-    let (db, client, once, clock) = counting(5).await;
-    // The writers cross the end of a bucket.
-    clock.advance(BUCKET - Duration::from_millis(40));
-    lose_replies(&db, |count| count % 4 == 0);
-    let writers: Vec<_> = (0..3 * EVENTS)
-        .map(|send| {
-            let (client, once, clock) = (client.clone(), once.clone(), clock.clone());
-            tokio::spawn(async move {
-                clock.advance(Duration::from_millis(1));
-                counted(&client, &once, &format!("evt-{}", send % EVENTS)).await
-            })
-        })
-        .collect();
-    let mut applied = 0;
-    for writer in writers {
-        applied += i64::from(writer.await.unwrap());
-    }
-    assert_eq!(units(&db).await, EVENTS);
-    // A lost reply turns an applied update into one that was applied before.
-    assert!(applied <= EVENTS, "{applied}");
 }
 
 #[tokio::test]
@@ -138,81 +101,23 @@ async fn a_call_whose_key_was_forgotten_between_its_sends_says_that_it_may_have_
 }
 
 #[tokio::test]
-async fn a_late_request_of_a_duplicate_that_began_within_the_lifetime_is_not_applied() {
-    // Five buckets are lifetime and skew.
-    for later in 0..=5 {
-        let (db, client, once, clock) = counting(1).await;
-        assert!(counted(&client, &once, "evt-1").await);
-        clock.advance(BUCKET * later);
-        let late = db.inject(Fault::on("UpdateItem").late_arrival());
-        count(&once, "evt-1").send(&client).await.unwrap_err();
-        clock.advance(BUCKET * (7 - later));
-        assert!(counted(&client, &once, "other").await);
-        late.release().await;
-        assert_eq!(units(&db).await, 2, "{later} buckets later");
-    }
-}
-
-#[tokio::test]
-async fn a_request_that_arrives_late_at_an_idle_item_finds_its_key() {
-    let (db, client, once, clock) = counting(3).await;
-    let late = db.inject(Fault::on("UpdateItem").late_arrival());
-    assert!(counted(&client, &once, "evt-1").await);
-    clock.advance(BUCKET * 100);
-    late.release().await;
-    assert_eq!(units(&db).await, 1);
-}
-
-#[tokio::test]
-async fn a_condition_of_the_caller_differs_from_a_duplicate() {
-    let (db, client, once, _) = counting(1).await;
-    let debit = |event: &str, amount| {
-        once.update(TABLE, key("c"), event)
-            .expression("SET #units = #units - :n")
-            .condition("#units >= :n")
-            .name("#units", "units")
-            .value(":n", number(amount))
-    };
-    let absent = condition_failed(debit("evt-0", 1).send(&client).await);
-    assert!(absent.item().is_none());
-    for event in 0..10 {
-        assert!(counted(&client, &once, &format!("credit-{event}")).await);
-    }
-    assert!(send(&client, debit("evt-1", 8)).await.is_applied());
-    // The condition does not hold for the duplicate, and that does not matter.
-    assert!(!send(&client, debit("evt-1", 8)).await.is_applied());
-    let failed = condition_failed(debit("evt-2", 8).send(&client).await);
-    assert_eq!(number_in(failed.item().unwrap(), "units"), 2);
-    assert_eq!(failed.item().unwrap().len(), 2);
-    // A refusal uses up no key.
-    assert!(send(&client, debit("evt-2", 2)).await.is_applied());
-    assert_eq!(units(&db).await, 0);
-}
-
-#[tokio::test]
 async fn all_clauses_of_an_update_expression_are_merged() {
     let (_db, client, once, _) = counting(1).await;
-    let tags = aws_sdk_dynamodb::types::AttributeValue::Ss(vec!["a".to_owned(), "b".to_owned()]);
+    let tags =
+        |tags: &[&str]| AttributeValue::Ss(tags.iter().map(|tag| (*tag).to_owned()).collect());
     let first = once.update(TABLE, key("c"), "evt-1");
-    let first = first
-        .expression("ADD tags :tags SET legacy = :x")
-        .value(":tags", tags);
-    assert!(
-        send(&client, first.value(":x", text("x")))
-            .await
-            .is_applied()
-    );
+    let first = first.expression("ADD tags :tags SET legacy = :x");
+    let first = first.value(":tags", tags(&["a", "b"]));
+    let first = send(&client, first.value(":x", text("x"))).await;
+    assert!(first.is_applied());
+    let all =
+        "delete tags :b set units = if_not_exists(units, :n) + :n remove legacy add visits :n";
     let update = once.update(TABLE, key("c"), "evt-2").return_item();
     let update = update
-        .expression(
-            "delete tags :b set units = if_not_exists(units, :n) + :n remove legacy add visits :n",
-        )
+        .expression(all)
         .condition("(attribute_exists(#legacy))")
         .name("#legacy", "legacy")
-        .value(
-            ":b",
-            aws_sdk_dynamodb::types::AttributeValue::Ss(vec!["b".to_owned()]),
-        )
+        .value(":b", tags(&["b"]))
         .value(":n", number(1));
     let item = send(&client, update.clone()).await.into_item().unwrap();
     assert_eq!(number_in(&item, "units"), 2);
@@ -242,33 +147,8 @@ async fn another_plan_is_refused() {
     let other = other.clock(Arc::new(clock));
     let error = count(&other, "evt-1").send(&client).await.unwrap_err();
     assert!(matches!(error, OnceError::OtherPlan(_)), "{error}");
-    assert!(
-        error
-            .to_string()
-            .contains("`6x900s 12B` and not by `6x1788s 12B`"),
-        "{error}"
-    );
-    assert_eq!(units(&db).await, 1);
-}
-
-#[tokio::test]
-async fn an_update_in_a_transaction_counts_once() {
-    let (db, client, once, _) = counting(1).await;
-    let prepared = count(&once, "evt-1").prepare(&client).await.unwrap();
-    let transaction = || {
-        let item = prepared.transact_item();
-        client.transact_write_items().transact_items(item).send()
-    };
-    transaction().await.unwrap();
-    let cancelled = transaction().await.unwrap_err().into_service_error();
-    let TransactWriteItemsError::TransactionCanceledException(cancelled) = cancelled else {
-        panic!("a cancelled transaction is expected");
-    };
-    let item = cancelled.cancellation_reasons()[0].item.clone();
-    assert!(matches!(
-        prepared.refusal(item, false),
-        once::OnceRefusal::AlreadyApplied(_)
-    ));
+    let plans = "`6x900s 12B` and not by `6x1788s 12B`";
+    assert!(error.to_string().contains(plans), "{error}");
     assert_eq!(units(&db).await, 1);
 }
 
@@ -313,20 +193,17 @@ async fn debug_and_errors_show_no_value() {
         .value(":n", text("secret"))
         .return_item();
     let failing = update.clone().condition("name_of <> :n");
-    let mut texts = vec![format!(
-        "{update:?} {:?} {once:?}",
-        update.clone().prepare(&client).await
-    )];
-    texts.push(format!("{:?}", update.clone().send(&client).await));
-    texts.push(format!("{:?}", update.send(&client).await));
+    let prepared = update.clone().prepare(&client).await;
+    let applied = update.clone().send(&client).await;
+    let again = update.clone().send(&client).await;
     let error = once.update(TABLE, key("c"), "other-secret");
     let error = error
         .expression("SET name_of = :n")
         .condition("name_of <> :n")
         .value(":n", text("secret"));
     let error = error.send(&client).await.unwrap_err();
-    texts.push(format!("{error} {error:?} {failing:?}"));
-    for text in texts {
-        assert!(!text.contains("secret"), "{text}");
-    }
+    let texts = format!(
+        "{update:?} {prepared:?} {once:?} {applied:?} {again:?} {error} {error:?} {failing:?}"
+    );
+    assert!(!texts.contains("secret"), "{texts}");
 }

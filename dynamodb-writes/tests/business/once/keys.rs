@@ -1,12 +1,10 @@
 //! Old keys of idle items, and many keys.
 
-use std::collections::HashMap;
-
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::Fault;
 
-use super::super::Item;
+use super::super::{disturb, lose_replies, text};
 use super::*;
 
 /// Returns the digest that an update of this event stores now, and the name of its set.
@@ -20,14 +18,11 @@ async fn digest(client: &Client, once: &Once, event: &str) -> (String, Blob) {
     (set, values[":idem_add"].as_bs().unwrap()[0].clone())
 }
 
-/// Returns the keys of each set of the item.
-async fn keys(db: &EmbeddedDynamoDb) -> HashMap<String, usize> {
+/// Returns the number of keys in the item.
+async fn keys(db: &EmbeddedDynamoDb) -> usize {
     let item = stored(db, "c").await.unwrap();
-    let sets = item.into_iter().filter_map(|(name, value)| match value {
-        AttributeValue::Bs(keys) => Some((name, keys.len())),
-        _ => None,
-    });
-    sets.collect()
+    let sets = item.values().filter_map(|value| value.as_bs().ok());
+    sets.map(Vec::len).sum()
 }
 
 async fn count_events(client: &Client, once: &Once, name: &str, events: u32) {
@@ -41,8 +36,8 @@ async fn keys_leave_the_item_as_time_passes() {
     let (db, client, once, clock) = counting(1).await;
     for bucket in 0..20 {
         count_events(&client, &once, &format!("evt-{bucket}"), 3).await;
-        let keys: usize = keys(&db).await.values().sum();
-        assert_eq!(keys, 3 * (bucket + 1).min(7), "seven buckets");
+        let expected = 3 * (bucket + 1).min(7);
+        assert_eq!(keys(&db).await, expected, "seven buckets");
         clock.advance(BUCKET);
     }
     assert_eq!(updates(&db), 60, "one request for each update");
@@ -61,7 +56,7 @@ async fn an_idle_item_with_few_old_keys_takes_one_request() {
     );
     assert!(!counted(&client, &once, "old-0").await);
     assert_eq!(updates(&db), 2);
-    assert_eq!(keys(&db).await.values().sum::<usize>(), 4);
+    assert_eq!(keys(&db).await, 4);
 }
 
 #[tokio::test]
@@ -73,16 +68,9 @@ async fn an_idle_item_with_many_old_keys_takes_one_more_request_and_loses_them()
         db.clear_requests();
         let in_sight = idle % 9 != 7;
         assert!(counted(&client, &once, "old-0").await, "idle for {idle}");
-        assert_eq!(
-            updates(&db),
-            if in_sight { 2 } else { 1 },
-            "idle for {idle}"
-        );
-        assert_eq!(
-            keys(&db).await.values().sum::<usize>(),
-            1,
-            "idle for {idle}"
-        );
+        let expected = if in_sight { 2 } else { 1 };
+        assert_eq!(updates(&db), expected, "idle for {idle}");
+        assert_eq!(keys(&db).await, 1, "idle for {idle}");
         assert!(!counted(&client, &once, "old-0").await);
         assert!(counted(&client, &once, "old-1").await);
         assert_eq!(units(&db).await, 6);
@@ -94,7 +82,7 @@ async fn parallel_writers_of_an_idle_item_all_count() {
     let (db, client, once, clock) = counting(5).await;
     count_events(&client, &once, "old", 40).await;
     clock.advance(BUCKET * 9);
-    super::super::lose_replies(&db, |count| count % 3 == 0);
+    lose_replies(&db, |count| count % 3 == 0);
     let writers: Vec<_> = (0..24)
         .map(|send| {
             let (client, once) = (client.clone(), once.clone());
@@ -105,7 +93,7 @@ async fn parallel_writers_of_an_idle_item_all_count() {
         writer.await.unwrap();
     }
     assert_eq!(units(&db).await, 48);
-    assert_eq!(keys(&db).await.values().sum::<usize>(), 8);
+    assert_eq!(keys(&db).await, 8);
 }
 
 #[tokio::test]
@@ -135,35 +123,23 @@ async fn thirty_thousand_keys_are_known_by_one_item() {
 
     // The first update of each bucket writes its number; the other keys are put beside its own. Those that are sent later have their
     // digest, and the rest has other bytes of its length.
-    let mut sets = HashMap::<String, Vec<Blob>>::new();
     for index in 0..7_u8 {
+        clock.advance(bucket);
         assert!(counted(&client, &once, &format!("first-{index}")).await);
         let (set, _) = digest(&client, &once, "any").await;
-        let mut keys = Vec::new();
+        let mut item = stored(&db, "c").await.unwrap();
+        let Some(AttributeValue::Bs(keys)) = item.get_mut(&set) else {
+            panic!("a set is expected");
+        };
         for event in 0..4_284_u32 {
+            let name = format!("evt-{index}-{event}");
             keys.push(match event {
-                0 | 2_142 | 4_283 => {
-                    digest(&client, &once, &format!("evt-{index}-{event}"))
-                        .await
-                        .1
-                }
+                0 | 2_142 | 4_283 => digest(&client, &once, &name).await.1,
                 _ => Blob::new([[0; 4], [index; 4], event.to_be_bytes()].concat()),
             });
         }
-        sets.insert(set, keys);
-        if index < 6 {
-            clock.advance(bucket);
-        }
+        db.put(TABLE, item).await.unwrap();
     }
-    let mut item: Item = stored(&db, "c").await.unwrap();
-    for (name, digests) in sets {
-        let AttributeValue::Bs(known) = item.get_mut(&name).unwrap() else {
-            panic!("a set is expected");
-        };
-        known.extend(digests);
-    }
-    let put = client.put_item().table_name(TABLE).set_item(Some(item));
-    put.send().await.unwrap();
     db.clear_requests();
 
     for index in 0..7 {
@@ -174,7 +150,7 @@ async fn thirty_thousand_keys_are_known_by_one_item() {
     count_events(&client, &once, "new", 5).await;
     assert!(!counted(&client, &once, "new-0").await);
     assert_eq!(units(&db).await, 12);
-    let stored: usize = keys(&db).await.values().sum();
+    let stored = keys(&db).await;
     assert_eq!(stored, 30_000);
     assert!(stored as u64 <= estimate.keys());
     assert_eq!(updates(&db), 21 + 6);
@@ -183,134 +159,20 @@ async fn thirty_thousand_keys_are_known_by_one_item() {
 #[tokio::test]
 async fn an_item_that_is_full_refuses_and_applies_nothing() {
     let (db, client, once, _) = counting(1).await;
-    let put = client
-        .put_item()
-        .table_name(TABLE)
-        .item("id", super::super::text("c"));
     // Own data up to the limit: more than the plan says.
-    let data = super::super::text(&"x".repeat(409_580));
-    put.item("data", data).send().await.unwrap();
+    let data = text(&"x".repeat(409_580));
+    let item = [("id", text("c")), ("data", data)];
+    db.put(TABLE, item).await.unwrap();
     let error = count(&once, "evt-1").send(&client).await.unwrap_err();
     assert!(matches!(error, OnceError::ItemTooLarge(_)), "{error}");
     assert!(!stored(&db, "c").await.unwrap().contains_key("units"));
 }
 
-// Bucket boundaries and clocks that differ.
-
-const MILLI: Duration = Duration::from_millis(1);
-
-/// Returns an `Once` with a clock of its own, at this many milliseconds after [`START`].
-fn writer_at(milliseconds: i64) -> Once {
-    let clock = Arc::new(ManualClock::at(START + milliseconds));
-    Once::new(plan()).unwrap().clock(clock)
-}
-
-fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap()
-}
-
-#[tokio::test]
-async fn a_key_is_known_for_its_lifetime_wherever_in_a_bucket_it_begins() {
-    let (_db, client) = started(1).await;
-    let (bucket, lifetime) = (milliseconds(BUCKET), milliseconds(LIFETIME));
-    let most = milliseconds(plan().estimate().unwrap().remembered_at_most());
-    let mut case = 0;
-    for begin in [0, 1, bucket / 2, bucket - 1] {
-        // Other events in between remove old buckets.
-        for between in [
-            vec![],
-            vec![lifetime / 2],
-            vec![1, bucket, 2 * bucket, 3 * bucket, lifetime],
-        ] {
-            case += 1;
-            let item = format!("c-{case}");
-            let send = async |at: i64, event: &str| {
-                let update = writer_at(at).update(TABLE, key(&item), event);
-                let update = update.expression("ADD units :n").value(":n", number(1));
-                update.send(&client).await.unwrap().is_applied()
-            };
-            assert!(send(begin, "evt").await);
-            for (index, at) in between.iter().enumerate() {
-                assert!(send(begin + at, &format!("other-{index}")).await);
-            }
-            assert!(
-                !send(begin + lifetime, "evt").await,
-                "begin {begin}, {between:?}"
-            );
-            assert!(
-                send(begin + most, "evt").await,
-                "begin {begin}, {between:?}"
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn clocks_that_differ_by_the_skew_find_each_others_keys() {
-    let (_db, client) = started(1).await;
-    let (bucket, skew, lifetime) = (
-        milliseconds(BUCKET),
-        milliseconds(SKEW),
-        milliseconds(LIFETIME),
-    );
-    let mut event = 0;
-    for begin in [0, 1, skew, bucket - skew, bucket - 1] {
-        for (first, second) in [(0, skew), (skew, 0)] {
-            for later in [0, bucket - 1, lifetime] {
-                event += 1;
-                let name = format!("c-{event}");
-                let send = async |at: i64| {
-                    let update = writer_at(at).update(TABLE, key(&name), "evt");
-                    let update = update.expression("ADD units :n").value(":n", number(1));
-                    update.send(&client).await.unwrap().is_applied()
-                };
-                assert!(send(begin + first).await);
-                assert!(
-                    !send(begin + later + second).await,
-                    "{begin} {first} {second} {later}"
-                );
-                assert!(
-                    !send(begin + later + first).await,
-                    "{begin} {first} {second} {later}"
-                );
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_clock_that_is_too_far_behind_is_refused_and_applies_nothing() {
-    let (db, client) = started(1).await;
-    let bucket = milliseconds(BUCKET);
-    assert!(counted(&client, &writer_at(10 * bucket), "evt-1").await);
-    for behind in [2, 3, 5, 7, 9] {
-        let late = writer_at((10 - behind) * bucket);
-        for event in ["evt-1", "evt-2"] {
-            let error = count(&late, event).send(&client).await.unwrap_err();
-            let OnceError::ClockBehind(clock) = error else {
-                panic!("the clock is behind: {error}");
-            };
-            assert_eq!(
-                clock.at_least(),
-                BUCKET * u32::try_from(behind - 1).unwrap()
-            );
-        }
-    }
-    // One bucket is within the plan, at both of its ends.
-    let a_little = writer_at(10 * bucket - milliseconds(MILLI));
-    assert!(!counted(&client, &a_little, "evt-1").await);
-    assert!(counted(&client, &writer_at(9 * bucket), "evt-2").await);
-    assert!(!counted(&client, &writer_at(10 * bucket), "evt-2").await);
-    assert_eq!(units(&db).await, 2);
-}
-
 #[tokio::test]
 async fn a_clock_before_1970_is_refused_before_anything_is_sent() {
     let (db, client) = started(1).await;
-    let error = count(&writer_at(-START - 5_000), "evt-1")
-        .send(&client)
-        .await
-        .unwrap_err();
+    let (once, _) = once_at(-5_000);
+    let error = count(&once, "evt-1").send(&client).await.unwrap_err();
     assert!(matches!(error, OnceError::ClockBehind(_)), "{error}");
     assert_eq!(updates(&db), 0);
 }
@@ -326,15 +188,11 @@ fn amount(event: u32) -> i64 {
 
 /// Returns the update that bills an event to its customer.
 fn bill(once: &Once, event: u32) -> OnceUpdate {
-    let customer = key_of(event % CUSTOMERS);
-    let update = once.update(TABLE, [("id", customer)], format!("evt-{event}"));
+    let customer = format!("customer-{}", event % CUSTOMERS);
+    let update = once.update(TABLE, key(&customer), format!("evt-{event}"));
     let update = update.expression("ADD billed :amount SET paid = :no");
     let update = update.value(":amount", number(amount(event)));
     update.value(":no", number(0))
-}
-
-fn key_of(customer: u32) -> aws_sdk_dynamodb::types::AttributeValue {
-    super::super::text(&format!("customer-{customer}"))
 }
 
 async fn billed(db: &EmbeddedDynamoDb) -> Vec<i64> {
@@ -346,43 +204,24 @@ async fn billed(db: &EmbeddedDynamoDb) -> Vec<i64> {
     billed
 }
 
-/// Loses requests and replies, and throttles. The third send of a call is spared, so that no call runs out of sends.
-fn disturb(db: &EmbeddedDynamoDb) {
-    let mut count = 0;
-    db.inject_chosen(move |request| {
-        let spared = request.attempt.is_none_or(|attempt| attempt >= 3);
-        if request.operation != "UpdateItem" || spared {
-            return None;
-        }
-        count += 1;
-        match count % 10 {
-            0 | 3 => Some(Fault::on_any().drop_reply()),
-            5 => Some(Fault::on_any().drop_request()),
-            7 => Some(Fault::on_any().internal_error_although_applied()),
-            9 => Some(Fault::on_any().throttle()),
-            _ => None,
-        }
-    });
-}
-
 #[tokio::test]
 async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
     let (db, client) = started(5).await;
     // Two groups of writers, whose clocks differ by the skew. Both cross the end of a bucket.
-    let clocks = [Duration::ZERO, SKEW].map(|ahead| {
-        let clock = ManualClock::at(START);
-        clock.advance(BUCKET - Duration::from_millis(100) + ahead);
-        clock
+    let writers = [0, 60_000].map(|ahead| once_at(START + 900_000 - 100 + ahead));
+    let clocks = writers.each_ref().map(|(_, clock)| clock.clone());
+    disturb(&db, |count| match count % 10 {
+        0 | 3 => Some(Fault::on_any().drop_reply()),
+        5 => Some(Fault::on_any().drop_request()),
+        7 => Some(Fault::on_any().internal_error_although_applied()),
+        9 => Some(Fault::on_any().throttle()),
+        _ => None,
     });
-    let writers = clocks.clone().map(|clock| {
-        let once = Once::new(plan()).unwrap();
-        once.clock(Arc::new(clock))
-    });
-    disturb(&db);
     let deliveries: Vec<_> = (0..3 * EVENTS)
         .map(|delivery| {
             let event = delivery % EVENTS;
-            let update = bill(&writers[(delivery + delivery / EVENTS) as usize % 2], event);
+            let (once, _) = &writers[(delivery + delivery / EVENTS) as usize % 2];
+            let update = bill(once, event);
             let (client, clocks) = (client.clone(), clocks.clone());
             tokio::spawn(async move {
                 for clock in clocks {
@@ -421,7 +260,7 @@ async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
         clock.advance(LIFETIME - SKEW);
     }
     for event in 0..EVENTS {
-        let again = send(&client, bill(&writers[1], event)).await;
+        let again = send(&client, bill(&writers[1].0, event)).await;
         assert!(!again.is_applied(), "event {event}");
     }
     assert_eq!(billed(&db).await, expected);
