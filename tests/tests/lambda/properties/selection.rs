@@ -313,7 +313,7 @@ fn ordered() -> impl Strategy<Value = serde_json::Value> {
         prop::sample::select(vec!["", "x", "y"]).prop_map(Into::into),
     ];
     leaf.prop_recursive(4, 32, 4, |inner| {
-        let name = prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned);
+        let name = words("a b c");
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
             prop::collection::btree_map(name, inner, 0..4)

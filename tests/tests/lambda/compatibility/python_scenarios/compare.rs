@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{Conditions, LetThrough, Moment, Owner, Standing};
 use super::difference::Difference;
-use super::ours::{Failure, Played};
+use super::ours::Played;
 use super::scenario::{Call, Item, Outcome};
 
 /// The result of a comparison.
@@ -68,7 +68,7 @@ fn responses(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
         (None, Some(Value::Null), Ok(response)) if is_falsy(response) => {
             found.is("falsy responses");
         }
-        (None, Some(Value::Null), Err(Failure::Ours(ErrorKind::CorruptRecord))) => {
+        (None, Some(Value::Null), Err(Some(ErrorKind::CorruptRecord))) => {
             found.is("empty data");
         }
         (None, Some(Value::String(text)), Ok(Value::String(response))) if text != response => {
@@ -77,11 +77,11 @@ fn responses(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
             found.same("response", text, &length);
         }
         (None, Some(returned), Ok(response)) => found.same("response", returned, response),
-        (Some(class), None, Err(failure)) if means(class, *failure, ours.runs) => {}
+        (Some(class), None, Err(kind)) if means(class, *kind, ours.runs) => {}
         (
             Some("IdempotencyPersistenceLayerError" | "IdempotencyInconsistentStateError"),
             None,
-            Err(Failure::Ours(ErrorKind::CorruptRecord)),
+            Err(Some(ErrorKind::CorruptRecord)),
         ) => found.is("unknown status"),
         (Some("IdempotencyPersistenceLayerError"), None, Ok(Value::String(response)))
             if response.len() > 400 * 1024 =>
@@ -91,7 +91,7 @@ fn responses(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
         (
             Some("IdempotencyAlreadyInProgressError"),
             None,
-            Err(Failure::Ours(ErrorKind::ResponseUnavailable)),
+            Err(Some(ErrorKind::ResponseUnavailable)),
         ) => found.is("response too large"),
         (Some("ValueError"), None, Ok(_)) => found.is("empty variable"),
         (class, returned, result) => found.unexplained.push(format!(
@@ -106,8 +106,8 @@ fn is_falsy(response: &Value) -> bool {
 }
 
 /// Returns true if a Python exception and our error mean the same.
-fn means(class: &str, failure: Failure, runs: usize) -> bool {
-    let Failure::Ours(kind) = failure else {
+fn means(class: &str, kind: Option<ErrorKind>, runs: usize) -> bool {
+    let Some(kind) = kind else {
         return class == "RuntimeError";
     };
     match class {

@@ -13,8 +13,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::store::Store;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, Outcome, OutcomeKind, Replay,
-    with_backend,
+    Backend, BoxError, Deadline, DynamoDbStore, Error, ErrorKind, Operation, Outcome, OutcomeKind,
+    Replay, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -51,21 +51,13 @@ impl Clock for Pauses {
 
 /// The result of a call.
 pub(crate) struct Played {
-    pub(crate) result: Result<Value, Failure>,
+    /// The response, the framework's error, or `None` for the handler's own.
+    pub(crate) result: Result<Value, Option<ErrorKind>>,
     /// True if it ran without a claim.
     pub(crate) bypassed: bool,
     pub(crate) runs: usize,
     pub(crate) requests: Vec<Request>,
     pub(crate) items: Vec<Item>,
-}
-
-/// The reason why a call got no response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The handler failed.
-    Handler,
-    /// The framework's error.
-    Ours(ErrorKind),
 }
 
 impl<'a> Play<'a> {
@@ -116,7 +108,7 @@ impl<'a> Play<'a> {
         let runs = AtomicUsize::new(0);
         let mut bypassed = false;
         let result = match &self.operation {
-            Err(kind) => Err(Failure::Ours(*kind)),
+            Err(kind) => Err(Some(*kind)),
             Ok(operation) => {
                 let deadline = step.remaining_ms.map_or(Deadline::Inherited, |remaining| {
                     Deadline::At(EpochMillis::new(step.at_ms + remaining))
@@ -134,7 +126,8 @@ impl<'a> Play<'a> {
                     };
                     outcome.into_response()
                 };
-                outcome.map(response).map_err(|error| failure(&error))
+                let kind = |error: BoxError| error.downcast_ref().map(Error::kind);
+                outcome.map(response).map_err(kind)
             }
         };
         let requests = self.database.requests();
@@ -215,13 +208,6 @@ fn hooked(hook: Hook, mut response: Value, replay: &Replay) -> Value {
             "status": "COMPLETED",
             "exp": replay.expires_at().map(|end| end.get()),
         }),
-    }
-}
-
-fn failure(error: &BoxError) -> Failure {
-    match error.downcast_ref::<idempotency_lambda::Error>() {
-        Some(error) => Failure::Ours(error.kind()),
-        None => Failure::Handler,
     }
 }
 
