@@ -29,7 +29,8 @@ pub struct ReceivedRequest<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) body: &'a [u8],
     context: Option<&'a (dyn Fn() -> Option<Value> + Send + Sync)>,
-    event: Option<&'a RequestEvent>,
+    /// The event that was read for this request, if there is one.
+    pub(crate) event: Option<&'a RequestEvent>,
 }
 
 impl<'a> ReceivedRequest<'a> {
@@ -61,11 +62,6 @@ impl<'a> ReceivedRequest<'a> {
     pub fn with_event(mut self, event: &'a RequestEvent) -> Self {
         self.event = Some(event);
         self
-    }
-
-    /// Returns the event that was read for this request, if there is one.
-    pub(crate) fn event(&self) -> Option<&'a RequestEvent> {
-        self.event
     }
 
     /// Returns the JSON text of an event that is made from the request. Without `with_body` it has no body.

@@ -1,6 +1,5 @@
 //! What is stored of a response: which statuses, which headers, how much of a body.
 
-use std::fmt;
 use std::sync::Arc;
 
 use http::header::{
@@ -212,16 +211,6 @@ pub(crate) fn header_name(setting: &str, name: &str) -> Result<HeaderName, Confi
             "write the name of a header, such as `x-user-id`",
         )
     })
-}
-
-impl fmt::Debug for Rules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rules")
-            .field("more_headers", &self.more_headers)
-            .field("on_unstorable", &self.on_unstorable)
-            .field("max_body", &self.max_body)
-            .finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

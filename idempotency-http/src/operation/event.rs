@@ -100,7 +100,7 @@ impl HttpOperation {
         request: &ReceivedRequest<'_>,
     ) -> Result<ParsedPayload, JsonError> {
         let limit = self.0.memory_limit;
-        let Some(event) = request.event() else {
+        let Some(event) = request.event else {
             let text = request.event_text(self.0.events.needs_body);
             return match &self.0.events.reader {
                 Some(reader) => reader.read(&text, limit),

@@ -9,7 +9,6 @@ use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
-use idempotency_core::config::Settings;
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::OnError;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
@@ -229,12 +228,9 @@ async fn a_replay_of_head_names_no_length() {
 
 #[tokio::test]
 async fn a_policy_of_the_user_decides_on_statuses_and_the_body() {
-    let operation = with(|builder| {
-        let mut settings = Settings::new();
-        settings.store_when = Some("powertools_json(body).state == 'done'".into());
-        let builder = builder.settings(settings);
-        builder.stored_statuses(|status| status == StatusCode::ACCEPTED)
-    });
+    let done = "powertools_json(body).state == 'done'";
+    let operation = with_settings(|settings| settings.store_when = Some(done.into()));
+    let operation = built(operation.stored_statuses(|status| status == StatusCode::ACCEPTED));
     for (status, response, expected) in [
         (202, r#"{"state":"done"}"#, 1),
         (202, r#"{"state":"queued"}"#, 2),
@@ -252,6 +248,7 @@ async fn a_server_error_is_a_failure_that_is_recorded_if_asked_for() {
     let recorded = Some("unreported: idempotency_http::reply::CallFailed");
     for (status, expected) in [(500, recorded), (408, recorded), (409, None)] {
         let operation = with_settings(|settings| settings.on_error = Some(OnError::Record));
+        let operation = built(operation);
         let store = Arc::new(MemoryStore::new());
         let layer = operation.layer(backend_over(&store));
         let (service, _) = serve(layer, move |_| text(status, "failed"));

@@ -32,16 +32,16 @@ use tower_http::timeout::{ResponseBodyTimeoutLayer, TimeoutLayer};
 
 use crate::*;
 
-/// A store that fails after its first writes. A failed write is not applied, and this is known.
+/// A store that fails after its first requests. A failed write is not applied, and this is known.
 struct FailsAfter {
-    writes: AtomicUsize,
+    requests: AtomicUsize,
     kind: StoreErrorKind,
     store: MemoryStore,
 }
 
 fn fails(kind: StoreErrorKind, after: usize) -> Arc<FailsAfter> {
     Arc::new(FailsAfter {
-        writes: AtomicUsize::new(after),
+        requests: AtomicUsize::new(after),
         kind,
         store: MemoryStore::new(),
     })
@@ -58,13 +58,13 @@ impl Store for FailsAfter {
         request: StoreRequest<'a>,
         log: &'a SendLog,
     ) -> BoxFuture<'a, StoreReply> {
-        let left = self.writes.load(Ordering::SeqCst);
-        if left == 0 || request.record().is_none() {
-            let failure = StoreError::new(self.kind, "no reply of table secret-table");
-            return Box::pin(std::future::ready(StoreReply::failed(failure)));
+        let take = |left: usize| left.checked_sub(1);
+        let order = Ordering::SeqCst;
+        if self.requests.fetch_update(order, order, take).is_ok() {
+            return self.store.send(request, log);
         }
-        self.writes.store(left - 1, Ordering::SeqCst);
-        self.store.send(request, log)
+        let failure = StoreError::new(self.kind, "no reply of table secret-table");
+        Box::pin(std::future::ready(StoreReply::failed(failure)))
     }
 
     fn name(&self) -> String {
@@ -92,7 +92,9 @@ async fn a_request_in_progress_is_409_with_a_time_to_wait() {
 
 #[tokio::test]
 async fn an_open_circuit_is_503_with_the_seconds_until_the_store_is_asked_again() {
-    let operation = with_settings(|settings| settings.circuit_breaker = Some(true));
+    let operation = built(with_settings(|settings| {
+        settings.circuit_breaker = Some(true)
+    }));
     let clock = Arc::default();
     let backend = backend_with(fails(StoreErrorKind::Throttled, 0), &clock);
     let (service, runs) = count(operation.layer(backend));
@@ -112,12 +114,9 @@ async fn an_open_circuit_is_503_with_the_seconds_until_the_store_is_asked_again(
 async fn a_store_that_fails_before_the_handler_is_no_error_for_a_service_that_runs_unprotected() {
     for unstorable in RULES {
         // The body is above the limit, so it cannot be stored. Nothing is stored of this run anyway.
-        let operation = with(|builder| {
-            let mut settings = Settings::new();
-            settings.on_store_error = Some(OnStoreError::RunUnprotected);
-            let builder = builder.settings(settings).on_unstorable(unstorable);
-            builder.max_response_body(3)
-        });
+        let run_unprotected = Some(OnStoreError::RunUnprotected);
+        let operation = with_settings(|settings| settings.on_store_error = run_unprotected);
+        let operation = built(operation.on_unstorable(unstorable).max_response_body(3));
         let backend = backend_with(fails(StoreErrorKind::Throttled, 0), &Arc::default());
         let (service, runs) = serve(operation.layer(backend), |_| text(200, "paid"));
         assert_eq!(answer(&service, request()).await, "200 paid");
@@ -194,9 +193,8 @@ async fn a_refusal_names_the_header_of_the_key_and_links_to_the_documentation() 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn holding(on_timeout: OnTimeout) -> HttpOperation {
-    let mut settings = Settings::new();
-    settings.on_timeout = Some(on_timeout);
-    with(|builder| builder.settings(settings).collect_streams(true))
+    let operation = with_settings(|settings| settings.on_timeout = Some(on_timeout));
+    built(operation.collect_streams(true))
 }
 
 /// What the handler does after its effect, in its first run. Each further run responds with 200.

@@ -197,11 +197,7 @@ async fn a_response_has_the_same_verdict_on_staged_writes_with_and_without_a_key
     let default = (None, &[200, 303, 422][..], &[403, 409, 429, 500, 503][..]);
     let by_status = (Some("statusCode != `200`"), &[201][..], &[200][..]);
     for (store_when, applied, dropped) in [default, by_status] {
-        let rules = || {
-            let mut settings = Settings::new();
-            settings.store_when = store_when.map(Into::into);
-            builder().settings(settings).caller_header("x-user-id")
-        };
+        let rules = || with_settings(|settings| settings.store_when = store_when.map(Into::into));
         for (statuses, balance) in [(applied, 1), (dropped, 0)] {
             for status in statuses {
                 applies(rules, *status, balance).await;

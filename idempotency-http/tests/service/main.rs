@@ -97,11 +97,11 @@ pub(crate) fn with(
     built(set(builder().caller_header("x-user-id")))
 }
 
-/// Returns the same with these settings.
-pub(crate) fn with_settings(set: impl FnOnce(&mut Settings)) -> HttpOperation {
+/// Returns a builder of the same with these settings.
+pub(crate) fn with_settings(set: impl FnOnce(&mut Settings)) -> HttpOperationBuilder {
     let mut settings = Settings::new();
     set(&mut settings);
-    with(|builder| builder.settings(settings))
+    builder().settings(settings).caller_header("x-user-id")
 }
 
 pub(crate) fn built(builder: HttpOperationBuilder) -> HttpOperation {

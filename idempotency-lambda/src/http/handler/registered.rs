@@ -72,11 +72,6 @@ impl RegisteredHttp {
             .settings(settings.clone())
             .variables(process::variables().clone());
         if let Some(header) = &self.settings.key_header {
-            if settings.key.is_some() {
-                return Err(ConfigurationError::new(
-                    "`key` and `key_header` are both set: the key is either in a header or in the event; leave one out",
-                ));
-            }
             rules = rules.key_header(header.as_ref());
         }
         if let Some(caller) = &self.settings.caller {
