@@ -87,7 +87,23 @@ impl DynamoDbStore {
         expiration: Option<EpochSeconds>,
         log: &SendLog,
     ) -> Result<(), StoreError> {
-        let writing = self.write_every_piece(id, stored, expiration, log);
+        let writing = async {
+            self.check_keys(log).await?;
+            // A piece without an expiration stays until it is deleted.
+            let longer = match expiration {
+                Some(at) => Condition::Below(Attribute::Expiration, Operand::Seconds(at)),
+                None => Condition::Exists(Attribute::Expiration),
+            };
+            let condition = Condition::Any(vec![Condition::NoRecord, longer]);
+            let pieces = stored.pieces().enumerate();
+            let pieces: Vec<_> = pieces
+                .map(|(index, bytes)| (stored.manifest.piece(id, index).to_string(), bytes))
+                .filter(|(piece, _)| !self.written.contains(piece, expiration))
+                .map(|(piece, bytes)| self.write_piece(piece, bytes, expiration, &condition, log))
+                .collect();
+            let written = stream::iter(pieces).buffer_unordered(usize::from(PIECES_AT_A_TIME));
+            written.try_for_each(|()| ready(Ok(()))).await
+        };
         let limit = log.limit().map(time_for_pieces);
         let written = match limit.zip(self.transport.sleep()) {
             None => writing.await,
@@ -104,30 +120,6 @@ impl DynamoDbStore {
             StoreErrorKind::Credentials | StoreErrorKind::TableMissing => error,
             _ => self.table_ref.no_pieces(error),
         })
-    }
-
-    async fn write_every_piece(
-        &self,
-        id: &RecordId,
-        stored: &Stored<'_>,
-        expiration: Option<EpochSeconds>,
-        log: &SendLog,
-    ) -> Result<(), StoreError> {
-        self.check_keys(log).await?;
-        // A piece without an expiration stays until it is deleted.
-        let longer = match expiration {
-            Some(at) => Condition::Below(Attribute::Expiration, Operand::Seconds(at)),
-            None => Condition::Exists(Attribute::Expiration),
-        };
-        let condition = Condition::Any(vec![Condition::NoRecord, longer]);
-        let pieces = stored.pieces().enumerate();
-        let pieces: Vec<_> = pieces
-            .map(|(index, bytes)| (stored.manifest.piece(id, index).to_string(), bytes))
-            .filter(|(piece, _)| !self.written.contains(piece, expiration))
-            .map(|(piece, bytes)| self.write_piece(piece, bytes, expiration, &condition, log))
-            .collect();
-        let written = stream::iter(pieces).buffer_unordered(usize::from(PIECES_AT_A_TIME));
-        written.try_for_each(|()| ready(Ok(()))).await
     }
 
     /// Writes one piece, and requests it again after an error that is temporary.
