@@ -42,29 +42,31 @@ pub(crate) struct Faults {
 impl Faults {
     /// Returns the faults of a mix: words for faults, and for settings of the operation.
     pub(crate) fn of(mix: &str) -> Self {
-        let mut of = Self::default();
+        let mut faults = Self::default();
         for word in mix.split(' ') {
             match word {
                 "calm" => {}
-                "network" => (of.lost, of.throttled, of.slow, of.hangs) = (12, 5, 10, 2),
-                "crashes" => (of.crash, of.handler_fails, of.slow) = (2, 10, 5),
+                "network" => {
+                    (faults.lost, faults.throttled, faults.slow, faults.hangs) = (12, 5, 10, 2)
+                }
+                "crashes" => (faults.crash, faults.handler_fails, faults.slow) = (2, 10, 5),
                 "everything" => {
-                    (of.lost, of.throttled, of.slow, of.hangs) = (12, 5, 15, 1);
-                    (of.crash, of.handler_fails, of.handler_panics) = (1, 10, 5);
-                    of.skew = 300;
+                    (faults.lost, faults.throttled, faults.slow, faults.hangs) = (12, 5, 15, 1);
+                    (faults.crash, faults.handler_fails, faults.handler_panics) = (1, 10, 5);
+                    faults.skew = 300;
                 }
                 // The store throttles most requests.
-                "outage" => of.throttled = 85,
-                "hold" => of.hold = true,
-                "read_first" => of.read_first = true,
-                "unprotected" => of.unprotected = true,
-                "breaker" => of.breaker = true,
-                "steps" => of.steps = true,
-                "unfenced" => of.unfenced = true,
+                "outage" => faults.throttled = 85,
+                "hold" => faults.hold = true,
+                "read_first" => faults.read_first = true,
+                "unprotected" => faults.unprotected = true,
+                "breaker" => faults.breaker = true,
+                "steps" => faults.steps = true,
+                "unfenced" => faults.unfenced = true,
                 _ => panic!("no mix has the word {word}"),
             }
         }
-        of
+        faults
     }
 }
 

@@ -68,6 +68,13 @@ async fn handler(event: LambdaEvent<Value>) -> Result<Receipt, BoxError> {
     charge(event.payload["order_id"].as_u64().ok_or("no order id")?).await
 }
 
+/// Finds its invocation around it, and not in the event.
+async fn inherited(operation: Operation, event: LambdaEvent<Value>) -> Result<Receipt, BoxError> {
+    let payload = event.payload.clone();
+    let run = operation.run(&payload, Deadline::Inherited, || handler(event));
+    Ok(run.await?.into_response())
+}
+
 fn operation(path: &str) -> idempotency_lambda::OperationBuilder {
     Operation::builder(path)
         .key("order_id")
@@ -82,6 +89,12 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
             let layer = IdempotencyLayer::new(operation("concurrent::layer").build()?);
             let service = ServiceBuilder::new().layer(layer).service_fn(handler);
             lambda_runtime::run_concurrent(service).await
+        }
+        "service" => {
+            idempotency_lambda::init().await?;
+            let operation = operation("concurrent::service").build()?;
+            let handler = move |event| inherited(operation.clone(), event);
+            lambda_runtime::run_concurrent(idempotency_lambda::service(handler)).await
         }
         "batch" => {
             idempotency_lambda::init().await?;

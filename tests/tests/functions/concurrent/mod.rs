@@ -158,9 +158,10 @@ fn parsed<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Vec<Receipt> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_layer_keeps_64_invocations_apart() -> Result<(), BoxError> {
+async fn the_layer_and_our_service_keep_64_invocations_apart() -> Result<(), BoxError> {
     let receipts = |_: &_, responses: &[_]| parsed(responses.iter().map(Value::to_string));
-    keeps_apart("layer", order, receipts).await.map(drop)
+    keeps_apart("layer", order, receipts).await?;
+    keeps_apart("service", order, receipts).await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]
