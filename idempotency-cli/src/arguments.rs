@@ -372,18 +372,3 @@ pub(crate) struct EvictArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent_and_options_may_follow_the_key() {
-        const KEY: &str = "shop#42b7b4f2921788ea14dac5566e6f06d0";
-        Arguments::command().debug_assert();
-        let arguments = ["idempotency", "get", KEY, "--table", "payments"];
-        assert!(Arguments::try_parse_from(arguments).is_ok());
-    }
-}

@@ -202,45 +202,19 @@ mod tests {
     #[tokio::test]
     async fn each_partition_has_its_own_domain() {
         for (region, fips, dual_stack, expected) in [
-            (
-                "eu-central-1",
-                false,
-                false,
-                "https://lambda.eu-central-1.amazonaws.com",
-            ),
-            (
-                "us-east-1",
-                true,
-                false,
-                "https://lambda-fips.us-east-1.amazonaws.com",
-            ),
-            ("us-east-1", false, true, "https://lambda.us-east-1.api.aws"),
-            (
-                "cn-north-1",
-                false,
-                false,
-                "https://lambda.cn-north-1.amazonaws.com.cn",
-            ),
-            (
-                "us-gov-west-1",
-                false,
-                false,
-                "https://lambda.us-gov-west-1.amazonaws.com",
-            ),
+            ("eu-central-1", false, false, "eu-central-1.amazonaws.com"),
+            ("us-east-1", true, false, "us-east-1.amazonaws.com"),
+            ("us-east-1", false, true, "us-east-1.api.aws"),
+            ("cn-north-1", false, false, "cn-north-1.amazonaws.com.cn"),
+            ("us-gov-west-1", false, false, "us-gov-west-1.amazonaws.com"),
         ] {
-            let endpoint = Service::Lambda
-                .of_region(region, fips, dual_stack)
-                .await
-                .unwrap();
-            assert_eq!(endpoint, expected);
+            let endpoint = Service::Lambda.of_region(region, fips, dual_stack);
+            let service = if fips { "lambda-fips" } else { "lambda" };
+            let expected = format!("https://{service}.{expected}");
+            assert_eq!(endpoint.await.unwrap(), expected);
         }
-        let error = Service::Lambda
-            .of_region("local", false, false)
-            .await
-            .unwrap_err();
-        assert!(
-            error.to_string().contains("AWS_ENDPOINT_URL_LAMBDA"),
-            "{error}"
-        );
+        let nowhere = Service::Lambda.of_region("local", false, false);
+        let error = nowhere.await.unwrap_err().to_string();
+        assert!(error.contains("AWS_ENDPOINT_URL_LAMBDA"), "{error}");
     }
 }

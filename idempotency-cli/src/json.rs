@@ -5,15 +5,53 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use idempotency_core::key::{Integer, Json};
+use idempotency_core::key::{Integer, Json, Text};
 
 use crate::exit::Failure;
 
-/// Returns an object of these members; omits those without a value.
-pub(crate) fn object<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
-    let members = members.into_iter();
-    let members = members.filter_map(|(name, value)| Some((name.into(), value?)));
-    Json::Object(members.collect())
+/// The members of an object.
+#[derive(Default)]
+pub(crate) struct Object(Vec<(Text, Json)>);
+
+/// Returns an object without members.
+pub(crate) fn object() -> Object {
+    Object::default()
+}
+
+impl Object {
+    /// Adds a member, if it has a value.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Option<Json>>) -> Self {
+        let member = value.into().map(|value| (name.into(), value));
+        self.0.extend(member);
+        self
+    }
+
+    pub(crate) fn text(self, name: &str, value: impl Into<String>) -> Self {
+        self.with(name, text(value))
+    }
+
+    pub(crate) fn bool(self, name: &str, value: bool) -> Self {
+        self.with(name, Json::Bool(value))
+    }
+
+    /// Adds a whole number.
+    pub(crate) fn count(self, name: &str, value: impl TryInto<i64>) -> Self {
+        self.with(name, number(value))
+    }
+
+    pub(crate) fn float(self, name: &str, value: f64) -> Self {
+        self.with(name, Json::Float(value.into()))
+    }
+
+    pub(crate) fn array(self, name: &str, values: impl IntoIterator<Item = Json>) -> Self {
+        self.with(name, Json::Array(values.into_iter().collect()))
+    }
+}
+
+impl From<Object> for Json {
+    fn from(object: Object) -> Self {
+        Self::Object(object.0.into_iter().collect())
+    }
 }
 
 /// Returns a JSON string.
@@ -21,25 +59,25 @@ pub(crate) fn text(text: impl Into<String>) -> Json {
     Json::Str(text.into().into())
 }
 
-/// Returns a JSON number.
-pub(crate) fn number(number: i64) -> Json {
-    Json::Int(Integer::from(number))
+/// Returns a whole number: the largest of 64 bits for a larger one.
+pub(crate) fn number(number: impl TryInto<i64>) -> Json {
+    Json::Int(Integer::from(number.try_into().unwrap_or(i64::MAX)))
 }
 
 /// Returns the JSON form of an error.
 pub(crate) fn error(message: &str) -> Json {
-    object([("error", Some(text(message)))])
+    object().text("error", message).into()
 }
 
 /// Prints a result to the standard output: as JSON, or as text.
 pub(crate) fn print(
     as_json: bool,
-    json: impl FnOnce() -> Json,
+    json: impl FnOnce() -> Object,
     text: impl fmt::Display,
 ) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     let written = if as_json {
-        write(&mut output, &json())
+        write(&mut output, &json().into())
     } else {
         write!(output, "{text}").and_then(|()| output.flush())
     };

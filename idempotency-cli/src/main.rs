@@ -138,16 +138,3 @@ fn report(failure: &Failure, as_json: bool) {
         let _ = writeln!(std::io::stderr(), "error: {}", failure.message);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[test]
-    fn a_command_on_a_record_without_a_table_is_wrong_usage() {
-        let arguments = Arguments::parse_from(["idempotency", "get", &format!("shop#{:032}", 7)]);
-        assert_eq!(perform(&arguments, Vec::new()), Exit::Usage);
-    }
-}

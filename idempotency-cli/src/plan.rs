@@ -1,15 +1,13 @@
 //! `idempotency plan`: what it costs to keep the keys of updates in the item that they update.
 
-use std::fmt::Write as _;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use idempotency_core::key::Json;
 use idempotency_dynamodb::once::{self, Estimate};
 
 use crate::exit::{Exit, Failure};
-use crate::json;
+use crate::json::{self, Object};
 
 /// The arguments of `idempotency plan`.
 #[derive(Debug, Args)]
@@ -77,67 +75,31 @@ pub(crate) fn print_plan(arguments: &PlanArguments) -> Result<Exit, Failure> {
 }
 
 fn to_text(estimate: &Estimate) -> String {
-    let known = estimate.lifetime();
-    let most = estimate.remembered_at_most();
-    let cheaper = if estimate.is_marker_cheaper() {
-        "a marker item in the same transaction"
-    } else {
-        "the keys in the item"
+    let rate = significant(estimate.rate());
+    let largest = significant(estimate.largest_rate());
+    let known = humantime::format_duration(estimate.lifetime());
+    let most = humantime::format_duration(estimate.remembered_at_most());
+    let (bytes, keys) = (estimate.item_bytes(), estimate.keys());
+    let of_key = estimate.bytes_per_key();
+    let (units, average) = (estimate.write_units(), estimate.average_write_units());
+    let marker = estimate.marker_write_units();
+    let marker_largest = significant(estimate.marker_largest_rate());
+    let cheaper = match estimate.is_marker_cheaper() {
+        true => "a marker item in the same transaction",
+        false => "the keys in the item",
     };
-    let lines = [
-        (
-            "rate",
-            format!(
-                "{} writes a second; the largest is {}",
-                significant(estimate.rate()),
-                significant(estimate.largest_rate())
-            ),
-        ),
-        (
-            "key known",
-            format!(
-                "for {} at least, {} at most",
-                humantime::format_duration(known),
-                humantime::format_duration(most)
-            ),
-        ),
-        (
-            "item",
-            format!(
-                "{} bytes at most, of 409600; {} keys of {} bytes",
-                estimate.item_bytes(),
-                estimate.keys(),
-                estimate.bytes_per_key()
-            ),
-        ),
-        (
-            "write units",
-            format!(
-                "{} a write at most, {} on average",
-                estimate.write_units(),
-                estimate.average_write_units()
-            ),
-        ),
-        (
-            "marker item",
-            format!(
-                "{} write units a write; the largest rate is {}",
-                estimate.marker_write_units(),
-                significant(estimate.marker_largest_rate())
-            ),
-        ),
-        ("cheaper", cheaper.to_owned()),
-        (
-            "holds",
-            if estimate.holds() { "yes" } else { "no" }.to_owned(),
-        ),
-    ];
-    let mut text = String::new();
-    for (name, value) in lines {
-        // A write to a `String` does not fail.
-        let _ = writeln!(text, "{name:<13} {value}");
-    }
-    text
+    let holds = if estimate.holds() { "yes" } else { "no" };
+    format!(
+        "\
+rate          {rate} writes a second; the largest is {largest}
+key known     for {known} at least, {most} at most
+item          {bytes} bytes at most, of 409600; {keys} keys of {of_key} bytes
+write units   {units} a write at most, {average} on average
+marker item   {marker} write units a write; the largest rate is {marker_largest}
+cheaper       {cheaper}
+holds         {holds}
+"
+    )
 }
 
 /// Returns a rate with two significant digits, rounded down so that it still holds.
@@ -157,35 +119,22 @@ fn significant(rate: f64) -> String {
     }
 }
 
-fn to_json(estimate: &Estimate) -> Json {
-    let whole = |number: u64| Some(json::number(i64::try_from(number).unwrap_or(i64::MAX)));
-    json::object([
-        ("holds", Some(Json::Bool(estimate.holds()))),
-        ("rate", Some(Json::Float(estimate.rate().into()))),
-        (
-            "largest_rate",
-            Some(Json::Float(estimate.largest_rate().into())),
-        ),
-        ("item_bytes", whole(estimate.item_bytes())),
-        ("keys", whole(estimate.keys())),
-        ("bytes_per_key", whole(estimate.bytes_per_key())),
-        ("write_units", whole(estimate.write_units())),
-        ("average_write_units", whole(estimate.average_write_units())),
-        ("lifetime_seconds", whole(estimate.lifetime().as_secs())),
-        (
-            "remembered_at_most_seconds",
-            whole(estimate.remembered_at_most().as_secs()),
-        ),
-        ("marker_write_units", whole(estimate.marker_write_units())),
-        (
-            "marker_largest_rate",
-            Some(Json::Float(estimate.marker_largest_rate().into())),
-        ),
-        (
-            "marker_is_cheaper",
-            Some(Json::Bool(estimate.is_marker_cheaper())),
-        ),
-    ])
+fn to_json(estimate: &Estimate) -> Object {
+    let remembered = estimate.remembered_at_most();
+    json::object()
+        .bool("holds", estimate.holds())
+        .float("rate", estimate.rate())
+        .float("largest_rate", estimate.largest_rate())
+        .count("item_bytes", estimate.item_bytes())
+        .count("keys", estimate.keys())
+        .count("bytes_per_key", estimate.bytes_per_key())
+        .count("write_units", estimate.write_units())
+        .count("average_write_units", estimate.average_write_units())
+        .count("lifetime_seconds", estimate.lifetime().as_secs())
+        .count("remembered_at_most_seconds", remembered.as_secs())
+        .count("marker_write_units", estimate.marker_write_units())
+        .float("marker_largest_rate", estimate.marker_largest_rate())
+        .bool("marker_is_cheaper", estimate.is_marker_cheaper())
 }
 
 #[cfg(test)]

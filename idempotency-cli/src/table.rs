@@ -1,7 +1,6 @@
 //! `idempotency table create` creates the table and switches TTL on. `idempotency table check` checks the table and reports all
 //! findings.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
@@ -9,7 +8,6 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoveryStatus,
     ScalarAttributeType, TableDescription, TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
 };
-use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
 use idempotency_core::store::{
@@ -19,7 +17,7 @@ use idempotency_core::store::{
 use crate::arguments::StoreArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
-use crate::json;
+use crate::json::{self, Object};
 use crate::template::WARM_UP_ID;
 
 /// The result of one check.
@@ -67,7 +65,9 @@ pub(crate) async fn check(
     let wrong = findings
         .iter()
         .any(|finding| finding.verdict == Verdict::Wrong);
-    report(arguments.json, connection, &findings, wrong).map_err(Failure::output)?;
+    let table = &connection.config.table;
+    let json = || to_json(table, &findings, wrong);
+    json::print(arguments.json, json, to_text(table, &findings))?;
     Ok(if wrong { Exit::Failed } else { Exit::Done })
 }
 
@@ -122,18 +122,15 @@ fn keys(table: &TableDescription, connection: &Connection) -> Finding {
             .iter()
             .find(|definition| definition.attribute_name() == name);
         let of = definition.map_or("?", |definition| definition.attribute_type().as_str());
-        let kind = if *kind == KeyType::Hash {
-            "partition"
-        } else {
-            "sort"
+        let kind = match kind {
+            KeyType::Hash => "partition",
+            _ => "sort",
         };
         format!("{kind} key `{name}` ({of})")
     };
-    let mut found: Vec<_> = table
-        .key_schema()
-        .iter()
-        .map(|key| described(key.attribute_name(), key.key_type()))
-        .collect();
+    let schema = table.key_schema().iter();
+    let found = schema.map(|key| described(key.attribute_name(), key.key_type()));
+    let mut found: Vec<_> = found.collect();
     found.sort();
     let found = found.join(", ");
     let text = ScalarAttributeType::S;
@@ -146,11 +143,8 @@ fn keys(table: &TableDescription, connection: &Connection) -> Finding {
         return finding("keys", Verdict::Ok, found);
     }
     let remedy = "set IDEMPOTENCY_KEY_ATTR and IDEMPOTENCY_SORT_KEY_ATTR, or create another table";
-    finding(
-        "keys",
-        Verdict::Wrong,
-        format!("{found}, not {wanted}: {remedy}"),
-    )
+    let detail = format!("{found}, not {wanted}: {remedy}");
+    finding("keys", Verdict::Wrong, detail)
 }
 
 fn billing(table: &TableDescription) -> Finding {
@@ -160,16 +154,12 @@ fn billing(table: &TableDescription) -> Finding {
     if mode == Some(&BillingMode::PayPerRequest) {
         return finding("billing", Verdict::Ok, "on demand");
     }
-    let units = table
-        .provisioned_throughput()
-        .map_or_else(String::new, |units| {
-            let (reads, writes) = (units.read_capacity_units(), units.write_capacity_units());
-            format!(
-                ", {} read and {} write units",
-                reads.unwrap_or(0),
-                writes.unwrap_or(0)
-            )
-        });
+    let units = table.provisioned_throughput().map(|units| {
+        let reads = units.read_capacity_units().unwrap_or(0);
+        let writes = units.write_capacity_units().unwrap_or(0);
+        format!(", {reads} read and {writes} write units")
+    });
+    let units = units.unwrap_or_default();
     let detail = format!(
         "provisioned{units}: calls fail when they are used up: scale them, or use on-demand billing"
     );
@@ -268,51 +258,35 @@ fn allowed(action: &'static str, result: Result<(), StoreError>) -> Finding {
     match result {
         Ok(()) => finding(action, Verdict::Ok, "allowed for these credentials"),
         Err(error) => {
-            let denied = error.kind() == StoreErrorKind::AccessDenied;
-            let verdict = if denied {
-                Verdict::Wrong
-            } else {
-                Verdict::Unknown
+            let verdict = match error.kind() {
+                StoreErrorKind::AccessDenied => Verdict::Wrong,
+                _ => Verdict::Unknown,
             };
             finding(action, verdict, error.to_string())
         }
     }
 }
 
-/// Prints all findings.
-fn report(
-    as_json: bool,
-    connection: &Connection,
-    findings: &[Finding],
-    wrong: bool,
-) -> std::io::Result<()> {
-    let table = &connection.config.table;
-    let mut output = std::io::stdout().lock();
-    if as_json {
-        let findings = findings.iter().map(|finding| {
-            json::object([
-                ("check", Some(json::text(finding.check))),
-                ("result", Some(json::text(finding.verdict.name()))),
-                ("detail", Some(json::text(&finding.detail))),
-            ])
-        });
-        let all = json::object([
-            ("table", Some(json::text(table))),
-            ("ok", Some(Json::Bool(!wrong))),
-            ("findings", Some(Json::Array(findings.collect()))),
-        ]);
-        return json::write(&mut output, &all);
-    }
-    writeln!(output, "table `{table}`")?;
-    for Finding {
-        check,
-        verdict,
-        detail,
-    } in findings
-    {
-        writeln!(output, "  {:<8} {check:<20} {detail}", verdict.name())?;
-    }
-    output.flush()
+fn to_json(table: &str, findings: &[Finding], wrong: bool) -> Object {
+    let finding = |finding: &Finding| {
+        let finding = json::object()
+            .text("check", finding.check)
+            .text("result", finding.verdict.name())
+            .text("detail", &finding.detail);
+        finding.into()
+    };
+    json::object()
+        .text("table", table)
+        .bool("ok", !wrong)
+        .array("findings", findings.iter().map(finding))
+}
+
+fn to_text(table: &str, findings: &[Finding]) -> String {
+    let lines = findings.iter().map(|finding| {
+        let verdict = finding.verdict.name();
+        format!("  {verdict:<8} {:<20} {}\n", finding.check, finding.detail)
+    });
+    format!("table `{table}`\n{}", lines.collect::<String>())
 }
 
 /// The pause between two checks of the new table. Usually it is active after some seconds.
@@ -371,7 +345,23 @@ pub(crate) async fn create(
             );
             failure
         })?;
-    report_created(arguments.json, connection).map_err(Failure::output)?;
+    let (table, key, ttl) = (&config.table, &names.key, &names.expiration);
+    let json = || {
+        json::object()
+            .bool("created", true)
+            .text("table", table)
+            .text("partition_key", key)
+            .with("sort_key", config.sort_key.as_ref().map(json::text))
+            .text("ttl", ttl)
+    };
+    let sort_key = config.sort_key.iter();
+    let sort_key: String = sort_key
+        .map(|name| format!(", sort key `{name}`"))
+        .collect();
+    let text = format_args!(
+        "created the table `{table}`: partition key `{key}`{sort_key}, on demand, TTL on `{ttl}`\n"
+    );
+    json::print(arguments.json, json, text)?;
     Ok(Exit::Done)
 }
 
@@ -379,13 +369,8 @@ pub(crate) async fn create(
 async fn until_active(connection: &Connection) -> Result<(), Failure> {
     let table = &connection.config.table;
     for _ in 0..MAX_CHECKS {
-        match connection
-            .client
-            .describe_table()
-            .table_name(table)
-            .send()
-            .await
-        {
+        let described = connection.client.describe_table().table_name(table);
+        match described.send().await {
             Ok(output) => {
                 let status = output.table.and_then(|table| table.table_status);
                 if status == Some(TableStatus::Active) {
@@ -402,32 +387,6 @@ async fn until_active(connection: &Connection) -> Result<(), Failure> {
         "the table `{table}` is not active yet and has no TTL: switch TTL on when `idempotency table check` finds the table"
     );
     Err(Failure::new(Exit::Failed, message))
-}
-
-/// Prints the result.
-fn report_created(as_json: bool, connection: &Connection) -> std::io::Result<()> {
-    let config = &connection.config;
-    let (table, ttl) = (&config.table, &config.names.expiration);
-    let mut output = std::io::stdout().lock();
-    if as_json {
-        let created = [
-            ("created", Some(Json::Bool(true))),
-            ("table", Some(json::text(table))),
-            ("partition_key", Some(json::text(&config.names.key))),
-            ("sort_key", config.sort_key.as_ref().map(json::text)),
-            ("ttl", Some(json::text(ttl))),
-        ];
-        return json::write(&mut output, &json::object(created));
-    }
-    let key = &config.names.key;
-    let keys = match &config.sort_key {
-        None => format!("partition key `{key}`"),
-        Some(sort_key) => format!("partition key `{key}`, sort key `{sort_key}`"),
-    };
-    writeln!(
-        output,
-        "created the table `{table}`: {keys}, on demand, TTL on `{ttl}`"
-    )
 }
 
 /// Converts the error of an SDK builder with a missing field. All required fields are set.

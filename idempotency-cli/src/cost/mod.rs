@@ -9,8 +9,7 @@ use idempotency_core::protocol::policy::Lookup;
 
 use crate::arguments::CostArguments;
 use crate::exit::{Exit, Failure};
-use crate::json;
-use crate::json::{object, text};
+use crate::json::{self, Object, object};
 use capacity::{Capacity, Path, Prices, RecordSize};
 
 /// The sizes of responses without `--response`, in bytes.
@@ -38,13 +37,10 @@ pub(crate) fn print_cost(arguments: &CostArguments) -> Result<Exit, Failure> {
 
 /// Returns the tables that the arguments ask for.
 fn tables(arguments: &CostArguments, responses: &[usize]) -> String {
-    let sizes: Vec<_> = responses
-        .iter()
-        .map(|bytes| RecordSize::of_response(*bytes))
-        .collect();
+    let sizes = responses.iter().copied().map(RecordSize::of_response);
+    let sizes: Vec<_> = sizes.collect();
     let lookup = arguments.lookup;
-    let columns = responses.iter().map(|bytes| kilobytes(*bytes));
-    let columns: Vec<_> = columns.collect();
+    let columns: Vec<_> = responses.iter().copied().map(kilobytes).collect();
     let table = |first: &[&str]| Table::new(first.iter().map(|name| (*name).to_owned()), &columns);
 
     let mut units = table(&["call", "requests"]);
@@ -59,11 +55,8 @@ fn tables(arguments: &CostArguments, responses: &[usize]) -> String {
 
     let mut money = table(&["1 000 000 calls"]);
     for path in Path::ALL {
-        let cost = |size: &RecordSize| CALLS * prices.of(path.capacity(lookup, *size));
-        money.row(
-            [name(path).to_owned()],
-            sizes.iter().map(|size| amount(cost(size))),
-        );
+        let cost = |size| amount(CALLS * prices.of(path.capacity(lookup, size)));
+        money.row([name(path).to_owned()], sizes.iter().copied().map(cost));
     }
     text.push_str(&format!("\n{money}"));
 
@@ -136,22 +129,17 @@ fn requests(path: Path, lookup: Lookup) -> String {
 fn shown(capacity: Capacity) -> String {
     let parts = [(capacity.write, "W"), (capacity.read, "R")];
     let parts = parts.into_iter().filter(|(units, _)| *units > 0.0);
-    let parts: Vec<_> = parts
-        .map(|(units, kind)| format!("{units} {kind}"))
-        .collect();
-    parts.join(" + ")
+    let parts = parts.map(|(units, kind)| format!("{units} {kind}"));
+    parts.collect::<Vec<_>>().join(" + ")
 }
 
 /// Returns an amount of money with as many digits as a reader needs.
 fn amount(money: f64) -> String {
-    let digits = if money < 1.0 {
-        4
-    } else if money < 10.0 {
-        3
-    } else if money < 100.0 {
-        2
-    } else {
-        0
+    let digits = match money {
+        ..1.0 => 4,
+        ..10.0 => 3,
+        ..100.0 => 2,
+        _ => 0,
     };
     format!("{money:.digits$}")
 }
@@ -162,67 +150,66 @@ fn figures(
     lookup: Lookup,
     duplicates: &[f64],
     prices: Option<Prices>,
-) -> Json {
+) -> Object {
     let responses = responses.iter().map(|bytes| {
         let size = RecordSize::of_response(*bytes);
         let paths = Path::ALL.into_iter();
-        let paths = paths.map(|path| of_path(path, lookup, size, prices));
-        let shares = prices.map(|prices| {
-            let averages = duplicates
-                .iter()
-                .flat_map(|percent| LOOKUPS.map(|lookup| of_share(*percent, lookup, size, prices)));
-            Json::Array(averages.collect())
-        });
-        let pays_above = prices.map(|prices| match prices.read_first_pays_above(size) {
+        let response = object().count("bytes", *bytes).array(
+            "paths",
+            paths.map(|path| of_path(path, lookup, size, prices)),
+        );
+        let Some(prices) = prices else {
+            return response.into();
+        };
+        let shares = duplicates
+            .iter()
+            .flat_map(|percent| LOOKUPS.map(|lookup| of_share(*percent, lookup, size, prices)));
+        let pays_above = match prices.read_first_pays_above(size) {
             Some(share) => Json::Float((share * 100.0).into()),
             None => Json::Null,
-        });
-        object([
-            ("bytes", Some(count(*bytes))),
-            ("paths", Some(Json::Array(paths.collect()))),
-            ("duplicates", shares),
-            ("read_first_pays_above_percent", pays_above),
-        ])
+        };
+        let response = response.array("duplicates", shares);
+        response
+            .with("read_first_pays_above_percent", pays_above)
+            .into()
     });
-    object([
-        ("lookup", Some(text(lookup_name(lookup)))),
-        (
+    object()
+        .text("lookup", lookup_name(lookup))
+        .with(
             "money_is_for_calls",
             prices.map(|_| Json::Float(CALLS.into())),
-        ),
-        ("responses", Some(Json::Array(responses.collect()))),
-    ])
+        )
+        .array("responses", responses)
 }
 
 fn of_path(path: Path, lookup: Lookup, size: RecordSize, prices: Option<Prices>) -> Json {
     let capacity = path.capacity(lookup, size);
-    let requests = path.requests(lookup).into_iter().map(request);
     let money = prices.map(|prices| Json::Float((CALLS * prices.of(capacity)).into()));
-    object([
-        ("path", Some(text(json_name(path)))),
-        ("requests", Some(Json::Array(requests.collect()))),
-        ("write_units", Some(Json::Float(capacity.write.into()))),
-        ("read_units", Some(Json::Float(capacity.read.into()))),
-        ("money", money),
-    ])
+    let path = object()
+        .text("path", json_name(path))
+        .array("requests", path.requests(lookup).into_iter().map(request))
+        .float("write_units", capacity.write)
+        .float("read_units", capacity.read)
+        .with("money", money);
+    path.into()
 }
 
 /// Returns a request of [`Path::requests`]. `!` marks one that is refused.
 fn request(request: &str) -> Json {
     let refused = request.strip_suffix('!');
-    object([
-        ("action", Some(text(refused.unwrap_or(request)))),
-        ("refused", Some(Json::Bool(refused.is_some()))),
-    ])
+    let action = object().text("action", refused.unwrap_or(request));
+    action.bool("refused", refused.is_some()).into()
 }
 
 fn of_share(percent: f64, lookup: Lookup, size: RecordSize, prices: Prices) -> Json {
-    let money = CALLS * prices.average(lookup, size, percent / 100.0);
-    object([
-        ("percent", Some(Json::Float(percent.into()))),
-        ("lookup", Some(text(lookup_name(lookup)))),
-        ("money", Some(Json::Float(money.into()))),
-    ])
+    let share = object()
+        .float("percent", percent)
+        .text("lookup", lookup_name(lookup))
+        .float(
+            "money",
+            CALLS * prices.average(lookup, size, percent / 100.0),
+        );
+    share.into()
 }
 
 /// Returns the name of a path, which stays the same in every release.
@@ -236,10 +223,6 @@ fn json_name(path: Path) -> &'static str {
         Path::Recorded => "recorded",
         Path::WarmUp => "warm_up",
     }
-}
-
-fn count(count: usize) -> Json {
-    crate::json::number(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// A header and rows of the same length.

@@ -8,18 +8,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::interceptors::{
-    AfterDeserializationInterceptorContextRef, BeforeSerializationInterceptorContextMut,
+    BeforeTransmitInterceptorContextMut, FinalizerInterceptorContextRef,
 };
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError as SdkBoxError;
-use aws_sdk_dynamodb::operation::delete_item::{DeleteItemInput, DeleteItemOutput};
-use aws_sdk_dynamodb::operation::get_item::{GetItemInput, GetItemOutput};
-use aws_sdk_dynamodb::operation::put_item::{PutItemInput, PutItemOutput};
-use aws_sdk_dynamodb::operation::transact_write_items::{
-    TransactWriteItemsInput, TransactWriteItemsOutput,
-};
-use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
-use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::{AttributeValue, Put};
+use aws_smithy_runtime_api::client::orchestrator::Metadata;
 use idempotency_core::config::Variables;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
@@ -53,8 +47,8 @@ fn operation() -> OperationBuilder {
 /// The responses, as bytes of JSON text.
 const RESPONSES: [usize; 5] = [500, 1_000, 4_000, 40_000, 400_000];
 
-/// A request that the database served: its operation, and the units that it reported.
-type Served = (&'static str, Option<f64>);
+/// A request that the database served: its operation, with `!` if it was refused, and the units that it reported.
+type Served = (String, Option<f64>);
 
 /// Asks for the units of each request, and notes them.
 #[derive(Clone, Debug, Default)]
@@ -65,64 +59,60 @@ impl Intercept for Units {
         "units"
     }
 
-    fn modify_before_serialization(
+    fn modify_before_signing(
         &self,
-        context: &mut BeforeSerializationInterceptorContextMut<'_>,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), SdkBoxError> {
-        let total = Some(ReturnConsumedCapacity::Total);
-        let input = context.input_mut();
-        if let Some(input) = input.downcast_mut::<PutItemInput>() {
-            input.return_consumed_capacity = total;
-        } else if let Some(input) = input.downcast_mut::<UpdateItemInput>() {
-            input.return_consumed_capacity = total;
-        } else if let Some(input) = input.downcast_mut::<DeleteItemInput>() {
-            input.return_consumed_capacity = total;
-        } else if let Some(input) = input.downcast_mut::<GetItemInput>() {
-            input.return_consumed_capacity = total;
-        } else if let Some(input) = input.downcast_mut::<TransactWriteItemsInput>() {
-            input.return_consumed_capacity = total;
-        }
+        let request = context.request_mut();
+        let mut body: Value = serde_json::from_slice(request.body().bytes().unwrap())?;
+        body["ReturnConsumedCapacity"] = "TOTAL".into();
+        let body = body.to_string();
+        let length = body.len().to_string();
+        request.headers_mut().insert("content-length", length);
+        *request.body_mut() = body.into();
         Ok(())
     }
 
-    fn read_after_deserialization(
+    fn read_after_attempt(
         &self,
-        context: &AfterDeserializationInterceptorContextRef<'_>,
+        context: &FinalizerInterceptorContextRef<'_>,
         _: &RuntimeComponents,
-        _: &mut ConfigBag,
+        config: &mut ConfigBag,
     ) -> Result<(), SdkBoxError> {
-        let served = match context.output_or_error() {
-            // Only a claim is refused in these tests.
-            Err(_) => ("PutItem!", None),
-            Ok(output) => {
-                if let Some(output) = output.downcast_ref::<PutItemOutput>() {
-                    ("PutItem", output.consumed_capacity())
-                } else if let Some(output) = output.downcast_ref::<UpdateItemOutput>() {
-                    ("UpdateItem", output.consumed_capacity())
-                } else if let Some(output) = output.downcast_ref::<DeleteItemOutput>() {
-                    ("DeleteItem", output.consumed_capacity())
-                } else if let Some(output) = output.downcast_ref::<GetItemOutput>() {
-                    ("GetItem", output.consumed_capacity())
-                } else if let Some(output) = output.downcast_ref::<TransactWriteItemsOutput>() {
-                    let of_tables = output.consumed_capacity().iter();
-                    let units = of_tables.filter_map(|table| table.capacity_units()).sum();
-                    self.0
-                        .lock()
-                        .unwrap()
-                        .push(("TransactWriteItems", Some(units)));
-                    return Ok(());
-                } else {
-                    return Ok(());
-                }
-            }
+        let operation = config.load::<Metadata>().unwrap().name();
+        let response = context.response().unwrap();
+        let refused = match response.status().is_success() {
+            true => "",
+            false => "!",
         };
-        let (operation, capacity) = served;
-        let units = capacity.and_then(|capacity| capacity.capacity_units());
-        self.0.lock().unwrap().push((operation, units));
+        let reply: Value = serde_json::from_slice(response.body().bytes().unwrap())?;
+        let units = match &reply["ConsumedCapacity"] {
+            Value::Array(tables) => {
+                let units = tables.iter().map(|table| table["CapacityUnits"].as_f64());
+                units.sum()
+            }
+            one => one["CapacityUnits"].as_f64(),
+        };
+        let served = (format!("{operation}{refused}"), units);
+        self.0.lock().unwrap().push(served);
         Ok(())
     }
+}
+
+/// Returns the units of these requests. DynamoDB reports none for a refused claim, which met a record of `found` bytes.
+fn consumed(served: &[Served], found: usize) -> Capacity {
+    let mut sum = Capacity::default();
+    for (operation, reported) in served {
+        match (operation.as_str(), reported) {
+            ("GetItem", Some(units)) => sum.read += units,
+            ("PutItem!", None) => sum.write += write_units(found),
+            ("PutItem" | "UpdateItem" | "DeleteItem", Some(units)) => sum.write += units,
+            other => panic!("{other:?}"),
+        }
+    }
+    sum
 }
 
 /// A database, and a store whose requests are noted.
@@ -274,15 +264,15 @@ async fn requests_of(
             assert_eq!(first().await?, text);
         }
         Path::InProgress => {
+            let mut seen = (Vec::new(), 0);
             let outer = measured.call(&charge, clock(), async || {
                 measured.take();
                 let error = first().await.unwrap_err();
                 assert!(error.to_string().contains("in progress"), "{error}");
-                let seen = (measured.take(), measured.item_size().await?);
-                Err(Box::new(Seen(seen)) as BoxError)
+                seen = (measured.take(), measured.item_size().await?);
+                Ok(String::new())
             });
-            let error = outer.await.unwrap_err();
-            let Seen(seen) = *error.downcast::<Seen>()?;
+            outer.await?;
             return Ok(seen);
         }
         Path::Waited => {
@@ -312,7 +302,7 @@ async fn requests_of(
             assert_eq!(waited, text);
             let mut served = measured.take();
             // The completion is the other call's.
-            served.retain(|(operation, _)| *operation != "UpdateItem");
+            served.retain(|(operation, _)| operation != "UpdateItem");
             return Ok((served, size));
         }
         Path::Released => drop(measured.call(&charge, clock(), fails).await.unwrap_err()),
@@ -326,18 +316,6 @@ async fn requests_of(
     Ok((measured.take(), size))
 }
 
-/// What the inner call of a run saw.
-#[derive(Debug)]
-struct Seen((Vec<Served>, usize));
-
-impl std::fmt::Display for Seen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("seen")
-    }
-}
-
-impl std::error::Error for Seen {}
-
 #[tokio::test]
 async fn each_path_consumes_the_units_of_the_documentation() -> Result<(), BoxError> {
     for path in Path::ALL {
@@ -345,19 +323,10 @@ async fn each_path_consumes_the_units_of_the_documentation() -> Result<(), BoxEr
             for bytes in RESPONSES {
                 let what = format!("{path:?}, {lookup:?}, {bytes} bytes");
                 let (served, size) = requests_of(path, lookup, bytes).await?;
-                let operations: Vec<_> = served.iter().map(|(name, _)| *name).collect();
+                let operations: Vec<_> = served.iter().map(|(name, _)| name).collect();
                 assert_eq!(operations, path.requests(lookup), "{what}");
-                let (mut write, mut read) = (0.0, 0.0);
-                for (operation, reported) in served {
-                    match (operation, reported) {
-                        ("GetItem", Some(units)) => read += units,
-                        ("PutItem!", None) => write += write_units(size),
-                        ("PutItem" | "UpdateItem" | "DeleteItem", Some(units)) => write += units,
-                        other => panic!("{what}: {other:?}"),
-                    }
-                }
                 let expected = path.capacity(lookup, RecordSize::of_response(bytes));
-                assert_eq!((write, read), (expected.write, expected.read), "{what}");
+                assert_eq!(consumed(&served, size), expected, "{what}");
             }
         }
     }
@@ -367,44 +336,32 @@ async fn each_path_consumes_the_units_of_the_documentation() -> Result<(), BoxEr
 /// The bytes of an empty map of steps: the attribute's name, and three bytes.
 const MAP: usize = 5 + 3;
 
-/// The results of the steps of one key, in the order in which they are recorded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct StepResults(Vec<usize>);
+/// Returns the size of a record in progress with the first results of [`STEPS`]. A member of a map takes one byte more.
+fn with_results(size: RecordSize, results: usize) -> usize {
+    let steps = STEPS.iter().take(results);
+    size.claim
+        + MAP
+        + steps
+            .map(|(name, bytes)| name.len() + bytes + 1)
+            .sum::<usize>()
+}
 
-impl StepResults {
-    /// Adds a step with this name, whose result has this many bytes as it is stored: JSON text, or compressed.
-    fn add(&mut self, name: &str, bytes: usize) {
-        // One byte for a member of a map.
-        self.0.push(name.len() + bytes + 1);
-    }
-
-    /// Returns what a run consumes that finds no record, runs all steps and completes.
-    fn first_run(&self, size: RecordSize) -> Capacity {
-        Capacity::of_write(size.claim + MAP) + self.run_after(size, 0)
-    }
-
-    /// Returns what a run consumes that takes over a record with the first `recorded` of the results, runs the other steps and
-    /// completes.
-    fn takeover(&self, size: RecordSize, recorded: usize) -> Capacity {
-        let found = self.record(size, recorded);
-        let (refused, update) = (Capacity::of_write(found), Capacity::of_write(found));
-        let read = Capacity::of_read(found, Consistency::Strong);
-        refused + update + read + self.run_after(size, recorded)
-    }
-
-    /// Returns what a run consumes after its claim.
-    fn run_after(&self, size: RecordSize, recorded: usize) -> Capacity {
-        let steps = (recorded..self.0.len()).map(|step| self.record(size, step + 1));
-        let steps = steps.map(Capacity::of_write);
-        // A write counts the larger of the record before and after it.
-        let completed = self.record(size, self.0.len()).max(size.completed);
-        steps.fold(Capacity::of_write(completed), |sum, step| sum + step)
-    }
-
-    /// Returns the size of a record in progress with so many results.
-    fn record(&self, size: RecordSize, results: usize) -> usize {
-        size.claim + MAP + self.0.iter().take(results).sum::<usize>()
-    }
+/// Returns what a run consumes that finds a record with the first `recorded` results, or none, runs the other steps and completes.
+fn of_steps(size: RecordSize, recorded: usize) -> Capacity {
+    let found = with_results(size, recorded);
+    let claim = match recorded {
+        0 => Capacity::of_write(found),
+        // A refused claim, a takeover and a read.
+        _ => {
+            let refused = Capacity::of_write(found);
+            refused + Capacity::of_write(found) + Capacity::of_read(found, Consistency::Strong)
+        }
+    };
+    // A write counts the larger of the record before and after it.
+    let completed = with_results(size, STEPS.len()).max(size.completed);
+    let steps = (recorded..STEPS.len()).map(|step| with_results(size, step + 1));
+    let writes = steps.chain([completed]).map(Capacity::of_write);
+    writes.fold(claim, |sum, write| sum + write)
 }
 
 /// The names of steps, and the bytes of their results.
@@ -438,30 +395,15 @@ async fn runs_with_steps_consume_the_units_of_the_documentation() -> Result<(), 
     for bytes in RESPONSES {
         for recorded in 0..=STEPS.len() {
             let measured = Measured::start().await?;
-            let mut results = StepResults::default();
-            for (name, bytes) in STEPS {
-                results.add(name, bytes);
-            }
-            let size = RecordSize::of_response(bytes);
-            let mut expected = results.first_run(size);
-            let mut found = None;
+            let mut found = 0;
             if recorded > 0 {
                 run_steps(&measured, START, recorded, None).await?;
-                found = Some(measured.item_size().await?);
-                expected = results.takeover(size, recorded);
+                found = measured.item_size().await?;
             }
+            let expected = of_steps(RecordSize::of_response(bytes), recorded);
             let served = run_steps(&measured, START + 1, 3, Some(response(bytes))).await?;
-            let (mut write, mut read) = (0.0, 0.0);
-            for (operation, reported) in served {
-                match (operation, reported) {
-                    ("GetItem", Some(units)) => read += units,
-                    ("PutItem!", None) => write += write_units(found.unwrap()),
-                    ("PutItem" | "UpdateItem", Some(units)) => write += units,
-                    other => panic!("{other:?}"),
-                }
-            }
             let what = format!("{bytes} bytes, {recorded} recorded");
-            assert_eq!((write, read), (expected.write, expected.read), "{what}");
+            assert_eq!(consumed(&served, found), expected, "{what}");
         }
     }
     Ok(())
@@ -475,11 +417,11 @@ fn first_run_with_transaction(
 ) -> Capacity {
     let items = staged.into_iter().chain([size.completed]);
     let transaction: f64 = items.map(|bytes| 2.0 * write_units(bytes)).sum();
-    Capacity::of_write(size.claim)
-        + Capacity {
-            write: transaction,
-            read: 0.0,
-        }
+    let transaction = Capacity {
+        write: transaction,
+        read: 0.0,
+    };
+    Capacity::of_write(size.claim) + transaction
 }
 
 #[tokio::test]
@@ -509,7 +451,7 @@ async fn a_transaction_consumes_twice_the_units_of_each_item() -> Result<(), Box
         });
         with_backend(backend, call).await?;
         let served = measured.take();
-        let operations: Vec<_> = served.iter().map(|(name, _)| *name).collect();
+        let operations: Vec<_> = served.iter().map(|(name, _)| name).collect();
         assert_eq!(operations, ["PutItem", "TransactWriteItems"]);
         let units: f64 = served.iter().filter_map(|(_, units)| *units).sum();
         // Beside `b`: the names of both attributes, and the id.

@@ -115,57 +115,25 @@ fn print_keys(
     longest: usize,
 ) -> Result<(), Failure> {
     let mut line = Vec::new();
+    let failed = |error| Failure::io("the input cannot be read", &error);
     loop {
-        let read = next(&mut input, &mut line, longest)
-            .map_err(|error| Failure::io("the input cannot be read", &error))?;
-        let result = match read {
-            Line::End => return Ok(()),
-            Line::TooLong => KeyResult::Error(format!("the line has more than {longest} bytes")),
+        line.clear();
+        // One byte more than the limit shows that the line is too long.
+        let mut part = input.by_ref().take(longest as u64 + 1);
+        let read = part.read_until(b'\n', &mut line).map_err(failed)?;
+        let result = if read == 0 {
+            return Ok(());
+        } else if line.pop_if(|last| *last == b'\n').is_none() && read > longest {
+            input.skip_until(b'\n').map_err(failed)?;
+            KeyResult::Error(format!("the line has more than {longest} bytes"))
+        } else {
             // A panic on one line must not stop the other lines.
-            Line::Read => {
-                catch_unwind(AssertUnwindSafe(|| one(&line, defaults))).unwrap_or_else(|_| {
-                    KeyResult::Error("internal error on this line: please report it".to_owned())
-                })
-            }
+            let result = catch_unwind(AssertUnwindSafe(|| one(&line, defaults)));
+            result.unwrap_or_else(|_| {
+                KeyResult::Error("internal error on this line: please report it".to_owned())
+            })
         };
         json::write(output, &result.to_json()).map_err(Failure::output)?;
-    }
-}
-
-enum Line {
-    Read,
-    TooLong,
-    End,
-}
-
-/// Reads one line without its newline. At most `longest` bytes of it are kept.
-fn next(input: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<Line> {
-    line.clear();
-    let (mut any, mut too_long) = (false, false);
-    loop {
-        let chunk = match input.fill_buf() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            chunk => chunk?,
-        };
-        let newline = chunk.iter().position(|&byte| byte == b'\n');
-        let part = &chunk[..newline.unwrap_or(chunk.len())];
-        any |= !chunk.is_empty();
-        too_long |= line.len() + part.len() > longest;
-        if !too_long {
-            line.extend_from_slice(part);
-        }
-        let (end, used) = (
-            chunk.is_empty(),
-            part.len() + usize::from(newline.is_some()),
-        );
-        input.consume(used);
-        if newline.is_some() || end {
-            return Ok(match (any, too_long) {
-                (false, _) => Line::End,
-                (true, true) => Line::TooLong,
-                (true, false) => Line::Read,
-            });
-        }
     }
 }
 

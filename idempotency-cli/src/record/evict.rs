@@ -1,13 +1,11 @@
 //! `idempotency evict`: shows a record, and deletes it if it has not changed.
 
-use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::unchanged;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 
-use super::confirm;
 use super::shown::{Shown, State};
-use super::{StoredRecord, missing, read};
+use super::{StoredRecord, confirm, failed, missing, read};
 use crate::arguments::EvictArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -33,29 +31,25 @@ pub(crate) async fn evict(
     let question = "Evict this record?";
     confirm(arguments.yes, &shown, question, "not evicted", connection).await?;
     delete(id, &record, connection).await?;
-    let evicted = [
-        ("evicted", Some(Json::Bool(true))),
-        ("key", Some(json::text(id.as_str()))),
-    ];
+    let evicted = json::object().bool("evicted", true);
     let text = format_args!(
         "evicted {id}: the next call runs the handler; local caches of running functions may still replay the response, and pieces \
          of a large response stay until they expire
 "
     );
-    json::print(arguments.store.json, || json::object(evicted), text)?;
+    json::print(
+        arguments.store.json,
+        || evicted.text("key", id.as_str()),
+        text,
+    )?;
     Ok(Exit::Done)
 }
 
 async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Result<(), Failure> {
-    let store = connection.records()?;
+    let condition = unchanged(record);
+    let request = StoreRequest::write(id, &Write::Delete, &condition);
     let refused = |message: String| Err(Failure::new(Exit::Refused, message));
-    match store
-        .send(
-            StoreRequest::write(id, &Write::Delete, &unchanged(record)),
-            &SendLog::new(),
-        )
-        .await
-    {
+    match connection.records()?.send(request, &SendLog::new()).await {
         // If an earlier send may have been applied, it most likely deleted the record.
         StoreReply::Applied { .. }
         | StoreReply::ConditionFailed {
@@ -67,15 +61,10 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
         StoreReply::ConditionFailed { .. } => refused(format!(
             "`{id}` changed after it was shown and was not evicted: read it again with `idempotency get`"
         )),
-        StoreReply::Failed {
-            maybe_applied,
-            error,
-        } => {
+        other => {
             let doubt = "; the record may have been evicted: check with `idempotency get`";
-            let doubt = if maybe_applied { doubt } else { "" };
-            Err(Failure::new(Exit::Failed, format_args!("{error}{doubt}")))
+            Err(failed(other, doubt))
         }
-        other => refused(format!("unknown result {other:?}")),
     }
 }
 
@@ -86,40 +75,25 @@ mod tests {
 
     use super::*;
 
-    fn claim() -> Record {
-        Record {
+    #[test]
+    fn only_the_record_that_was_shown_is_deleted() {
+        let claim = Record {
             status: Field::Value(Status::InProgress),
             owner: Field::Value(OwnerToken::from_bytes([1; 16])),
             expiration: Field::Value(EpochSeconds::new(9)),
             in_progress_expiration: Field::Value(EpochMillis::new(9_000)),
             failure: Field::Unreadable,
             ..Record::default()
-        }
-    }
-
-    #[test]
-    fn only_the_record_that_was_shown_is_deleted() {
-        let condition = unchanged(&claim());
-        assert!(condition.holds(Some(&claim())));
-        let completed = Record {
-            status: Field::Value(Status::Completed),
-            ..claim()
         };
-        let of_another = Record {
-            owner: Field::Value(OwnerToken::from_bytes([2; 16])),
-            ..claim()
-        };
-        let without_owner = Record {
-            owner: Field::Absent,
-            ..claim()
-        };
-        let later = Record {
-            in_progress_expiration: Field::Value(EpochMillis::new(9_001)),
-            ..claim()
-        };
-        for changed in [completed, of_another, without_owner, later] {
+        let condition = unchanged(&claim);
+        assert!(condition.holds(Some(&claim)) && !condition.holds(None));
+        let mut changed: [_; 4] = std::array::from_fn(|_| claim.clone());
+        changed[0].status = Field::Value(Status::Completed);
+        changed[1].owner = Field::Value(OwnerToken::from_bytes([2; 16]));
+        changed[2].owner = Field::Absent;
+        changed[3].in_progress_expiration = Field::Value(EpochMillis::new(9_001));
+        for changed in changed {
             assert!(!condition.holds(Some(&changed)), "{changed:?}");
         }
-        assert!(!condition.holds(None));
     }
 }

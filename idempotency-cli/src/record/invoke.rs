@@ -5,18 +5,16 @@
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::error::BoxError;
-use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId, Status, StoredEvent};
 
-use super::confirm;
 use super::shown::{Shown, State};
-use super::{StoredRecord, read};
+use super::{StoredRecord, confirm, read};
 use crate::arguments::ReplayArguments;
-use crate::connection::Service;
-use crate::connection::{Connection, chain};
+use crate::connection::{Connection, Service, chain};
 use crate::exit::{Exit, Failure};
+use crate::json::{self, Object, text};
 use crate::lambda::{self, Invoked, member};
-use crate::{json, time};
+use crate::time;
 
 pub(super) async fn invoke(
     function: &str,
@@ -28,10 +26,8 @@ pub(super) async fn invoke(
 ) -> Result<Exit, Failure> {
     let shown = Shown::of(id, &found.record, found.unreadable.as_deref(), time::now());
     if let Some(why) = refused(&found.record, event, State::of(&found.record, shown.now)) {
-        return Err(Failure::new(
-            Exit::Refused,
-            format_args!("`{id}` {why}\n{shown}"),
-        ));
+        let message = format!("`{id}` {why}\n{shown}");
+        return Err(Failure::new(Exit::Refused, message));
     }
     let config = connection.sdk_config().await;
     let endpoint = endpoint(&config).await?;
@@ -41,19 +37,19 @@ pub(super) async fn invoke(
     let invoked = lambda::invoke(&config, function, event.as_str()).await?;
     // The function has run: a failure to read the record is not a failure of the replay.
     let after = read(id, connection).await;
+    let after = after.map(|after| {
+        let after = after.map(|after| after.record);
+        let is_unchanged = after.as_ref() == Some(&found.record);
+        (
+            is_unchanged,
+            after.map(|after| State::of(&after, time::now())),
+        )
+    });
     let result = Replayed {
         id,
         function,
         invoked,
-        after: after.map(|after| {
-            let state = after
-                .as_ref()
-                .map(|after| State::of(&after.record, time::now()));
-            (
-                after.is_some_and(|after| after.record == found.record),
-                state,
-            )
-        }),
+        after,
         with_data: arguments.show_data,
     };
     result.warn();
@@ -129,10 +125,8 @@ impl Replayed<'_> {
             );
         }
         if let Err(failure) = &self.after {
-            eprintln!(
-                "warning: the record cannot be read again: {}",
-                failure.message
-            );
+            let why = &failure.message;
+            eprintln!("warning: the record cannot be read again: {why}");
         }
     }
 
@@ -163,20 +157,20 @@ impl Replayed<'_> {
             ..
         } = &self.invoked;
         let version = version.as_deref().unwrap_or("unknown");
-        let mut text = format!(
-            "invoked `{}`: status {status}, version {version}\n",
-            self.function
-        );
+        let function = self.function;
+        let mut text = format!("invoked `{function}`: status {status}, version {version}\n");
         match self.error() {
             Some((error_type, message)) => {
                 let message = message.unwrap_or_else(|| "--show-data shows its text".to_owned());
                 text.push_str(&format!("error     {error_type}: {message}\n"));
             }
             None if self.with_data => text.push_str(&format!("response  {payload}\n")),
-            None => text.push_str(&format!(
-                "response  {} bytes; --show-data shows them\n",
-                payload.len()
-            )),
+            None => {
+                let bytes = payload.len();
+                text.push_str(&format!(
+                    "response  {bytes} bytes; --show-data shows them\n"
+                ));
+            }
         }
         if let Some((_, explained)) = self.state() {
             text.push_str(&format!("record    {explained}\n"));
@@ -184,7 +178,7 @@ impl Replayed<'_> {
         text
     }
 
-    fn to_json(&self) -> Json {
+    fn to_json(&self) -> Object {
         let Invoked {
             status,
             version,
@@ -192,22 +186,17 @@ impl Replayed<'_> {
             ..
         } = &self.invoked;
         let (error_type, message) = self.error().unzip();
-        let bytes = i64::try_from(payload.len()).ok();
         let is_response = self.with_data && error_type.is_none();
-        json::object([
-            ("invoked", Some(json::text(self.function))),
-            ("key", Some(json::text(self.id.as_str()))),
-            ("status", Some(json::number(i64::from(*status)))),
-            ("version", version.as_deref().map(json::text)),
-            ("error_type", error_type.map(json::text)),
-            ("error_message", message.flatten().map(json::text)),
-            ("response_bytes", bytes.map(json::number)),
-            (
-                "response",
-                is_response.then(|| json::text(payload.as_str())),
-            ),
-            ("state", self.state().map(|(name, _)| json::text(name))),
-        ])
+        json::object()
+            .text("invoked", self.function)
+            .text("key", self.id.as_str())
+            .count("status", *status)
+            .with("version", version.as_deref().map(text))
+            .with("error_type", error_type.map(text))
+            .with("error_message", message.flatten().map(text))
+            .count("response_bytes", payload.len())
+            .with("response", is_response.then(|| text(payload)))
+            .with("state", self.state().map(|(name, _)| text(name)))
     }
 }
 
@@ -218,12 +207,7 @@ mod tests {
 
     use super::*;
 
-    fn why(
-        status: Status,
-        window: i64,
-        lease: i64,
-        event: Option<StoredEvent>,
-    ) -> Option<&'static str> {
+    fn why(status: Status, window: i64, lease: i64, event: StoredEvent) -> Option<&'static str> {
         let record = Record {
             status: Field::Value(status),
             expiration: Field::Value(EpochSeconds::new(window)),
@@ -231,39 +215,24 @@ mod tests {
             ..Record::default()
         };
         let state = State::of(&record, EpochMillis::new(100_000));
-        refused(&record, &event.unwrap(), state)
+        refused(&record, &event, state)
     }
 
     #[test]
     fn only_the_whole_event_of_a_call_that_ended_without_a_result_is_sent() {
-        let whole = || StoredEvent::all("7");
-        assert_eq!(why(Status::InProgress, 200, 99_999, whole()), None);
-        assert_eq!(why(Status::InProgress, 99, 99_999, whole()), None);
+        use Status::{Completed, InProgress};
+        let paused = || Status::Other("PAUSED".to_owned());
+        let whole = || StoredEvent::all("7").unwrap();
+        let part = StoredEvent::selected("7").unwrap();
+        assert_eq!(why(InProgress, 200, 99_999, whole()), None);
+        assert_eq!(why(InProgress, 99, 99_999, whole()), None);
         for (status, window, lease, event, text) in [
-            (Status::InProgress, 200, 100_001, whole(), "is a live claim"),
-            (Status::Completed, 200, 99_999, whole(), "is completed"),
-            (Status::Completed, 99, 99_999, whole(), "is completed"),
-            (
-                Status::InProgress,
-                200,
-                99_999,
-                StoredEvent::selected("7"),
-                "keeps a part",
-            ),
-            (
-                Status::Other("PAUSED".to_owned()),
-                200,
-                99_999,
-                whole(),
-                "cannot be read",
-            ),
-            (
-                Status::Other("PAUSED".to_owned()),
-                99,
-                99_999,
-                whole(),
-                "cannot be read",
-            ),
+            (InProgress, 200, 100_001, whole(), "is a live claim"),
+            (Completed, 200, 99_999, whole(), "is completed"),
+            (Completed, 99, 99_999, whole(), "is completed"),
+            (InProgress, 200, 99_999, part, "keeps a part"),
+            (paused(), 200, 99_999, whole(), "cannot be read"),
+            (paused(), 99, 99_999, whole(), "cannot be read"),
         ] {
             let refused = why(status, window, lease, event).unwrap();
             assert!(refused.starts_with(text), "{refused}");

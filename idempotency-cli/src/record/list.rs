@@ -12,7 +12,8 @@ use super::shown::State;
 use crate::arguments::ListArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
-use crate::{json, time};
+use crate::json::{self, Object, text};
+use crate::time;
 
 /// How many bytes of a table one read unit reads, where a read may be out of date.
 const BYTES_OF_A_UNIT: i64 = 8 * 1024;
@@ -96,7 +97,7 @@ async fn cost(most: u32, connection: &Connection) -> String {
 async fn page(listed: &mut Listed, connection: &Connection) -> Result<(), Failure> {
     let config = &connection.config;
     let names = &config.names;
-    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let string = |text: &str| AttributeValue::S(text.to_owned());
     let now = time::now();
     let filter = "#status = :claim AND #lease < :now AND attribute_not_exists(#failure)";
     let mut attributes = HashMap::from([
@@ -105,14 +106,14 @@ async fn page(listed: &mut Listed, connection: &Connection) -> Result<(), Failur
         ("#failure".to_owned(), names.failure.clone()),
     ]);
     let mut values = HashMap::from([
-        (":claim".to_owned(), text(Status::InProgress.as_str())),
+        (":claim".to_owned(), string(Status::InProgress.as_str())),
         (":now".to_owned(), AttributeValue::N(now.get().to_string())),
     ]);
     let id_name = config.sort_key.as_ref().unwrap_or(&names.key);
     let start = listed.after.as_ref().map(|after| {
-        let mut key = Item::from([(id_name.clone(), text(after))]);
+        let mut key = Item::from([(id_name.clone(), string(after))]);
         if config.sort_key.is_some() {
-            key.insert(names.key.clone(), text(&config.partition));
+            key.insert(names.key.clone(), string(&config.partition));
         }
         key
     });
@@ -120,7 +121,7 @@ async fn page(listed: &mut Listed, connection: &Connection) -> Result<(), Failur
     let table = &config.table;
     let (items, read, capacity, last) = if config.sort_key.is_some() {
         attributes.insert("#partition".to_owned(), names.key.clone());
-        values.insert(":partition".to_owned(), text(&config.partition));
+        values.insert(":partition".to_owned(), string(&config.partition));
         let query = connection.client.query().table_name(table);
         let page = query
             .key_condition_expression("#partition = :partition")
@@ -132,13 +133,8 @@ async fn page(listed: &mut Listed, connection: &Connection) -> Result<(), Failur
             .send()
             .await
             .map_err(|error| connection.failed("Query", &error))?;
-        let read = page.scanned_count();
-        (
-            page.items,
-            read,
-            page.consumed_capacity,
-            page.last_evaluated_key,
-        )
+        let (read, last) = (page.scanned_count(), page.last_evaluated_key);
+        (page.items, read, page.consumed_capacity, last)
     } else {
         let scan = connection.client.scan().table_name(table);
         let page = scan
@@ -150,13 +146,8 @@ async fn page(listed: &mut Listed, connection: &Connection) -> Result<(), Failur
             .send()
             .await
             .map_err(|error| connection.failed("Scan", &error))?;
-        let read = page.scanned_count();
-        (
-            page.items,
-            read,
-            page.consumed_capacity,
-            page.last_evaluated_key,
-        )
+        let (read, last) = (page.scanned_count(), page.last_evaluated_key);
+        (page.items, read, page.consumed_capacity, last)
     };
     let claim = |item: &Item| {
         let number = |name: &str| {
@@ -194,45 +185,32 @@ impl Listed {
     fn text(&self) -> String {
         let now = time::now();
         let line = |claim: &Claim| {
-            format!(
-                "{}  {}  lease ended {}  {}\n",
-                claim.id,
-                claim.state.name(),
-                time::with_distance(claim.lease_end.get(), now),
-                claim
-                    .operation
-                    .as_deref()
-                    .unwrap_or("of no known operation"),
-            )
+            let (id, state) = (&claim.id, claim.state.name());
+            let ended = time::with_distance(claim.lease_end.get(), now);
+            let operation = claim.operation.as_deref();
+            let operation = operation.unwrap_or("of no known operation");
+            format!("{id}  {state}  lease ended {ended}  {operation}\n")
         };
         let text: String = self.claims.iter().map(line).collect();
         // Another program can have written it.
         text.replace(|char: char| char.is_control() && char != '\n', " ")
     }
 
-    fn to_json(&self) -> Json {
+    fn to_json(&self) -> Object {
         let claim = |claim: &Claim| {
             let end = claim.lease_end.get();
-            json::object([
-                ("key", Some(json::text(&claim.id))),
-                ("state", Some(json::text(claim.state.name()))),
-                ("in_progress_expiration", Some(json::number(end))),
-                (
-                    "in_progress_expiration_time",
-                    time::rfc3339(end).map(json::text),
-                ),
-                ("operation", claim.operation.as_deref().map(json::text)),
-            ])
+            let claim = json::object()
+                .text("key", &claim.id)
+                .text("state", claim.state.name())
+                .count("in_progress_expiration", end)
+                .with("in_progress_expiration_time", time::rfc3339(end).map(text))
+                .with("operation", claim.operation.as_deref().map(text));
+            Json::from(claim)
         };
-        let keys = self.claims.iter().map(claim).collect();
-        json::object([
-            ("keys", Some(Json::Array(keys))),
-            ("items", Some(json::number(self.items))),
-            ("read_units", Some(Json::Float(self.read_units.into()))),
-            (
-                "after",
-                Some(self.after.as_ref().map_or(Json::Null, json::text)),
-            ),
-        ])
+        json::object()
+            .array("keys", self.claims.iter().map(claim))
+            .count("items", self.items)
+            .float("read_units", self.read_units)
+            .with("after", self.after.as_ref().map_or(Json::Null, text))
     }
 }

@@ -13,7 +13,6 @@ pub(crate) use resolve::resolve;
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{Consistency, SendLog, Store, StoreReply, StoreRequest};
 
@@ -33,11 +32,8 @@ pub(crate) async fn get(
         if !arguments.store.json {
             return Err(missing(id, connection));
         }
-        let nothing = json::object([
-            ("found", Some(Json::Bool(false))),
-            ("key", Some(json::text(id.as_str()))),
-        ]);
-        json::print(true, || nothing, "")?;
+        let nothing = json::object().bool("found", false);
+        json::print(true, || nothing.text("key", id.as_str()), "")?;
         return Ok(Exit::NoRecord);
     };
     let event = if arguments.event {
@@ -68,12 +64,21 @@ async fn read(id: &RecordId, connection: &Connection) -> Result<Option<StoredRec
         StoreReply::Found { record, unreadable } => {
             Ok(record.map(|record| StoredRecord { record, unreadable }))
         }
-        StoreReply::Failed { error, .. } => Err(Failure::new(Exit::Failed, error)),
-        other => Err(Failure::new(
-            Exit::Failed,
-            format_args!("unknown result {other:?}"),
-        )),
+        other => Err(failed(other, "")),
     }
+}
+
+/// Returns the failure of a request. `doubt` follows if it may have been applied.
+fn failed(reply: StoreReply, doubt: &str) -> Failure {
+    let message = match reply {
+        StoreReply::Failed {
+            maybe_applied: true,
+            error,
+        } => format!("{error}{doubt}"),
+        StoreReply::Failed { error, .. } => error.to_string(),
+        other => format!("unknown result {other:?}"),
+    };
+    Failure::new(Exit::Failed, message)
 }
 
 /// Returns the failure of a missing record.
@@ -99,13 +104,12 @@ pub(crate) async fn replay(
     if let Some(function) = &arguments.invoke {
         return invoke(function, arguments, id, &found, &event, connection).await;
     }
-    let found = [
-        ("key", Some(json::text(id.as_str()))),
-        ("event", Some(json::text(event.as_str()))),
-        ("event_is_whole", Some(Json::Bool(event.is_whole()))),
-    ];
+    let found = json::object()
+        .text("key", id.as_str())
+        .text("event", event.as_str())
+        .bool("event_is_whole", event.is_whole());
     let text = format_args!("{}\n", event.as_str());
-    json::print(arguments.store.json, || json::object(found), text)?;
+    json::print(arguments.store.json, || found, text)?;
     Ok(Exit::Done)
 }
 
@@ -174,11 +178,8 @@ mod tests {
             ("yep", false),
         ] {
             let mut asked = Vec::new();
-            assert_eq!(
-                confirmed(typed.as_bytes(), &mut asked, "sure? ").unwrap(),
-                yes,
-                "{typed}"
-            );
+            let confirmed = confirmed(typed.as_bytes(), &mut asked, "sure? ");
+            assert_eq!(confirmed.unwrap(), yes, "{typed}");
             assert_eq!(asked, b"sure? ");
         }
     }

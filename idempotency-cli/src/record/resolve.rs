@@ -2,19 +2,18 @@
 
 use std::io::{self, Read as _};
 
-use idempotency_core::key::Json;
 use idempotency_core::protocol::decision::{Decided, Decision, Ending, Undecided};
 use idempotency_core::record::{Data, OwnerToken, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use super::confirm;
 use super::shown::Shown;
-use super::{StoredRecord, missing, read};
+use super::{StoredRecord, confirm, failed, missing, read};
 use crate::arguments::ResolveArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
-use crate::{json, time};
+use crate::json::{self, Object};
+use crate::time;
 
 pub(crate) async fn resolve(
     arguments: &ResolveArguments,
@@ -39,27 +38,19 @@ pub(crate) async fn resolve(
     let decided = decision
         .about(&record, now, arguments.force)
         .map_err(|why| undecided(id, why, &shown))?;
-    let question = match &decision.ending {
-        Ending::Completed { .. } => {
-            "Decide that its run had its effect, and give duplicates this response?"
-        }
-        Ending::Rerun => {
-            "Decide that its run had no effect, and let the next call run the handler?"
-        }
+    let (question, until) = match &decision.ending {
+        Ending::Completed { expiration, .. } => (
+            "Decide that its run had its effect, and give duplicates this response?",
+            expiration.or_else(|| record.expiration.value().copied()),
+        ),
+        Ending::Rerun => (
+            "Decide that its run had no effect, and let the next call run the handler?",
+            None,
+        ),
     };
     confirm(arguments.yes, &shown, question, "not resolved", connection).await?;
     write(id, &decided, connection).await?;
-    let until = match &decision.ending {
-        Ending::Completed { expiration, .. } => {
-            expiration.or_else(|| record.expiration.value().copied())
-        }
-        Ending::Rerun => None,
-    };
-    let text = format_args!(
-        "resolved {id}: {}
-",
-        explained(until, now)
-    );
+    let text = format_args!("resolved {id}: {}\n", explained(until, now));
     let json = || reported(id, &decision, now, until);
     json::print(arguments.store.json, json, text)?;
     Ok(Exit::Done)
@@ -78,13 +69,9 @@ fn ending(arguments: &ResolveArguments, now: EpochMillis) -> Result<Ending, Fail
         (_, Some(file)) => std::fs::read_to_string(file),
         (text, None) => Ok(text.to_owned()),
     };
-    let text = text.map_err(|error| {
-        // Not the argument itself: it can be a response.
-        Failure::new(
-            Exit::Usage,
-            format_args!("the response cannot be read: {error}"),
-        )
-    })?;
+    // Not the argument itself: it can be a response.
+    let failed = |error| format!("the response cannot be read: {error}");
+    let text = text.map_err(|error| Failure::new(Exit::Usage, failed(error)))?;
     Ok(Ending::Completed {
         response: Data::new(text.trim()),
         expiration: arguments
@@ -108,14 +95,8 @@ fn undecided(id: &RecordId, why: Undecided, shown: &Shown<'_>) -> Failure {
 
 /// Writes the decision, if the record is still the one that was shown.
 async fn write(id: &RecordId, decided: &Decided, connection: &Connection) -> Result<(), Failure> {
-    let store = connection.records()?;
-    match store
-        .send(
-            StoreRequest::write(id, &decided.write, &decided.condition),
-            &SendLog::new(),
-        )
-        .await
-    {
+    let request = StoreRequest::write(id, &decided.write, &decided.condition);
+    match connection.records()?.send(request, &SendLog::new()).await {
         StoreReply::Applied { .. } => Ok(()),
         // An earlier send of this write was applied, and its reply was lost.
         StoreReply::ConditionFailed {
@@ -133,18 +114,10 @@ async fn write(id: &RecordId, decided: &Decided, connection: &Connection) -> Res
             );
             Err(Failure::new(Exit::Refused, message))
         }
-        StoreReply::Failed {
-            maybe_applied,
-            error,
-        } => {
+        other => {
             let doubt = "; the record may have been resolved: check with `idempotency get`";
-            let doubt = if maybe_applied { doubt } else { "" };
-            Err(Failure::new(Exit::Failed, format_args!("{error}{doubt}")))
+            Err(failed(other, doubt))
         }
-        other => Err(Failure::new(
-            Exit::Failed,
-            format_args!("unknown result {other:?}"),
-        )),
     }
 }
 
@@ -169,17 +142,16 @@ fn reported(
     decision: &Decision,
     now: EpochMillis,
     until: Option<EpochSeconds>,
-) -> Json {
+) -> Object {
     let resolved = match decision.ending {
         Ending::Completed { .. } => "completed",
         Ending::Rerun => "rerun",
     };
-    json::object([
-        ("resolved", Some(json::text(resolved))),
-        ("key", Some(json::text(id.as_str()))),
-        ("by", Some(json::text(&decision.by))),
-        ("reason", Some(json::text(&decision.reason))),
-        ("at", Some(json::number(now.get()))),
-        ("expiration", until.map(|end| json::number(end.get()))),
-    ])
+    json::object()
+        .text("resolved", resolved)
+        .text("key", id.as_str())
+        .text("by", &decision.by)
+        .text("reason", &decision.reason)
+        .count("at", now.get())
+        .with("expiration", until.map(|end| json::number(end.get())))
 }

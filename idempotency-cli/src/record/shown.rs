@@ -9,7 +9,7 @@ use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Data, Field, Record, RecordId, RecordedSteps, Status, StoredEvent};
 use idempotency_core::time::EpochMillis;
 
-use crate::json;
+use crate::json::{self, Object, text};
 use crate::time::{rfc3339, with_distance};
 
 /// A record, with what is needed to format it.
@@ -127,66 +127,37 @@ impl Shown<'_> {
     }
 
     /// Returns the JSON form. Absent attributes are left out; unreadable ones are null.
-    pub(super) fn to_json(&self) -> Json {
+    pub(super) fn to_json(&self) -> Object {
         let record = self.record;
         let raw = |field: &Field<i64>| member(field, |value| json::number(*value));
         let at = |field: &Field<i64>, unit: i64| {
             let end = field.value()?.checked_mul(unit)?;
-            rfc3339(end).map(json::text)
+            rfc3339(end).map(text)
         };
         let (window_end, lease_end) = (self.window_end(), self.lease_end());
-        let data = member(&record.data, |data| json::text(data.as_str()));
+        let data = member(&record.data, |data| text(data.as_str()));
         let bytes = record.data.value().map(|data| data.as_str().len());
-        json::object([
-            ("found", Some(Json::Bool(true))),
-            ("key", Some(json::text(self.id.as_str()))),
-            (
-                "state",
-                Some(json::text(State::of(record, self.now).name())),
-            ),
-            (
-                "status",
-                member(&record.status, |status| json::text(status.as_str())),
-            ),
-            ("expiration", raw(&window_end)),
-            ("expiration_time", at(&window_end, 1_000)),
-            ("in_progress_expiration", raw(&lease_end)),
-            ("in_progress_expiration_time", at(&lease_end, 1)),
-            (
-                "owner",
-                member(&record.owner, |owner| json::text(owner.as_str())),
-            ),
-            (
-                "validation",
-                member(&record.validation, |hash| json::text(hash)),
-            ),
-            (
-                "failure",
-                member(&record.failure, |failure| json::text(failure)),
-            ),
-            (
-                "operation",
-                member(&record.operation, |path| json::text(path)),
-            ),
-            (
-                "decision",
-                member(&record.decision, |trace| decision_json(trace)),
-            ),
-            ("steps", steps_json(&record.steps, self.with_data)),
-            (
-                "data_bytes",
-                bytes
-                    .and_then(|bytes| i64::try_from(bytes).ok())
-                    .map(json::number),
-            ),
-            ("data", data.filter(|_| self.with_data)),
-            ("data_unreadable", self.unreadable.map(json::text)),
-            ("event", self.event.map(|event| json::text(event.as_str()))),
-            (
-                "event_is_whole",
-                self.event.map(|event| Json::Bool(event.is_whole())),
-            ),
-        ])
+        let event = self.event;
+        json::object()
+            .bool("found", true)
+            .text("key", self.id.as_str())
+            .text("state", State::of(record, self.now).name())
+            .with("status", member(&record.status, |it| text(it.as_str())))
+            .with("expiration", raw(&window_end))
+            .with("expiration_time", at(&window_end, 1_000))
+            .with("in_progress_expiration", raw(&lease_end))
+            .with("in_progress_expiration_time", at(&lease_end, 1))
+            .with("owner", member(&record.owner, |it| text(it.as_str())))
+            .with("validation", member(&record.validation, |it| text(it)))
+            .with("failure", member(&record.failure, |it| text(it)))
+            .with("operation", member(&record.operation, |it| text(it)))
+            .with("decision", member(&record.decision, |it| decision_json(it)))
+            .with("steps", steps_json(&record.steps, self.with_data))
+            .with("data_bytes", bytes.map(json::number))
+            .with("data", data.filter(|_| self.with_data))
+            .with("data_unreadable", self.unreadable.map(text))
+            .with("event", event.map(|event| text(event.as_str())))
+            .with("event_is_whole", event.map(|it| Json::Bool(it.is_whole())))
     }
 
     fn end(&self, field: &Field<i64>, unit: i64, name: &str) -> Option<String> {
@@ -230,38 +201,34 @@ impl Shown<'_> {
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record;
+        let state = State::of(record, self.now);
+        let event = match self.event {
+            Some(event) if !event.is_whole() => "event part",
+            _ => "event",
+        };
         let lines = [
             ("key", Some(self.id.to_string())),
-            (
-                "state",
-                Some(State::of(record, self.now).explained().to_owned()),
-            ),
+            ("state", Some(state.explained().to_owned())),
             (
                 "status",
-                described(&record.status, |status| status.as_str().to_owned()),
+                described(&record.status, |it| it.as_str().to_owned()),
             ),
             ("window ends", self.end(&self.window_end(), 1_000, "s")),
             ("lease ends", self.end(&self.lease_end(), 1, "ms")),
             (
                 "owner",
-                described(&record.owner, |owner| owner.as_str().to_owned()),
+                described(&record.owner, |it| it.as_str().to_owned()),
             ),
             ("validation", described(&record.validation, Clone::clone)),
             ("failure", described(&record.failure, Clone::clone)),
             ("operation", described(&record.operation, Clone::clone)),
             (
                 "decision",
-                described(&record.decision, |trace| self.decision(trace)),
+                described(&record.decision, |it| self.decision(it)),
             ),
             ("steps", steps_line(&record.steps, self.with_data)),
             ("data", self.data()),
-            (
-                match self.event {
-                    Some(event) if !event.is_whole() => "event part",
-                    _ => "event",
-                },
-                self.event.map(|event| one_line(event.as_str())),
-            ),
+            (event, self.event.map(|event| one_line(event.as_str()))),
         ];
         for (name, text) in lines {
             if let Some(text) = text {
@@ -292,13 +259,13 @@ fn decision_json(trace: &str) -> Json {
     let Some(trace) = Trace::from_json(trace) else {
         return Json::Null;
     };
-    json::object([
-        ("decided", Some(json::text(trace.verdict.as_str()))),
-        ("by", Some(json::text(trace.by))),
-        ("reason", Some(json::text(trace.reason))),
-        ("at", Some(json::number(trace.at.get()))),
-        ("at_time", rfc3339(trace.at.get()).map(json::text)),
-    ])
+    let decision = json::object()
+        .text("decided", trace.verdict.as_str())
+        .text("by", trace.by)
+        .text("reason", trace.reason)
+        .count("at", trace.at.get())
+        .with("at_time", rfc3339(trace.at.get()).map(text));
+    decision.into()
 }
 
 /// Returns the text without characters that control a terminal: another program can have written it.
@@ -337,21 +304,18 @@ fn steps_line(steps: &Field<RecordedSteps>, with_data: bool) -> Option<String> {
 /// Returns the JSON form: an array of objects. Null if the steps cannot be read.
 fn steps_json(steps: &Field<RecordedSteps>, with_data: bool) -> Option<Json> {
     let step = |(name, result): (&str, &Data)| {
-        json::object([
-            ("name", Some(json::text(name))),
-            (
-                "bytes",
-                i64::try_from(result.as_str().len()).ok().map(json::number),
-            ),
-            ("result", with_data.then(|| json::text(result.as_str()))),
-        ])
+        let result = result.as_str();
+        let step = json::object()
+            .text("name", name)
+            .count("bytes", result.len())
+            .with("result", with_data.then(|| text(result)));
+        step.into()
     };
     member(steps, |steps| Json::Array(steps.iter().map(step).collect()))
 }
 
 #[cfg(test)]
 mod tests {
-    use idempotency_core::record::Data;
     use idempotency_core::time::EpochSeconds;
 
     use super::*;
@@ -368,36 +332,30 @@ mod tests {
         }
     }
 
-    fn state(status: Status, window: i64, lease: i64) -> State {
-        State::of(&record(status, window, lease), NOW)
+    fn canonical(object: Object) -> String {
+        Json::from(object).to_canonical()
     }
 
     #[test]
     fn the_state_depends_on_status_lease_and_window() {
+        use Status::{Completed, InProgress};
         let (early, late) = (1_600_000_000, 1_800_000_000);
-        assert_eq!(state(Status::InProgress, late, late * 1_000), State::Live);
-        // The window of a claim has no effect while its lease runs.
-        assert_eq!(state(Status::InProgress, early, late * 1_000), State::Live);
-        assert_eq!(
-            state(Status::InProgress, late, early * 1_000),
-            State::LeaseOver
-        );
-        assert_eq!(
-            state(Status::Completed, late, early * 1_000),
-            State::Completed
-        );
-        assert_eq!(
-            state(Status::Completed, early, early * 1_000),
-            State::Expired
-        );
         let other = Status::Other("PAUSED".to_owned());
-        assert_eq!(state(other, late, late * 1_000), State::Unreadable);
+        for (status, window, lease, state) in [
+            (InProgress, late, late, State::Live),
+            // The window of a claim has no effect while its lease runs.
+            (InProgress, early, late, State::Live),
+            (InProgress, late, early, State::LeaseOver),
+            (Completed, late, early, State::Completed),
+            (Completed, early, early, State::Expired),
+            (other, late, late, State::Unreadable),
+        ] {
+            let record = record(status, window, lease * 1_000);
+            assert_eq!(State::of(&record, NOW), state);
+        }
         assert_eq!(State::of(&Record::default(), NOW), State::Unreadable);
-    }
-
-    #[test]
-    fn a_claim_without_a_readable_lease_counts_as_live() {
-        let mut claim = record(Status::InProgress, 1_800_000_000, 0);
+        // A claim without a readable lease counts as live.
+        let mut claim = record(InProgress, late, 0);
         claim.in_progress_expiration = Field::Unreadable;
         assert_eq!(State::of(&claim, NOW), State::Live);
     }
@@ -410,7 +368,7 @@ mod tests {
                 with_data,
                 ..Shown::of(&id, &record, None, NOW)
             };
-            format!("{shown}{}", shown.to_json().to_canonical())
+            format!("{shown}{}", canonical(shown.to_json()))
         };
         assert!(!shown(false).contains("s3cr3t"), "{}", shown(false));
         assert_eq!(shown(true).matches("s3cr3t").count(), 2);
@@ -423,20 +381,14 @@ mod tests {
             ..record(Status::Completed, i64::MAX, 1)
         };
         let id = RecordId::new("a#b");
-        let shown = Shown::of(
-            &id,
-            &record,
-            Some("piece 2 of 3 of its response is missing"),
-            NOW,
-        );
+        let why = "piece 2 of 3 of its response is missing";
+        let shown = Shown::of(&id, &record, Some(why), NOW);
         let text = shown.to_string();
-        let line = "data         present, but piece 2 of 3 of its response is missing";
-        assert!(text.contains(line), "{text}");
-        let json = shown.to_json().to_canonical();
-        assert!(
-            json.contains(r#""data_unreadable": "piece 2 of 3"#),
-            "{json}"
-        );
+        let line = format!("data         present, but {why}\n");
+        assert!(text.contains(&line), "{text}");
+        let json = canonical(shown.to_json());
+        let member = format!(r#""data_unreadable": "{why}""#);
+        assert!(json.contains(&member), "{json}");
     }
 
     fn steps(steps: &[(&str, &str)]) -> Field<RecordedSteps> {
@@ -464,10 +416,8 @@ mod tests {
 
     #[test]
     fn a_claim_without_a_recorded_step_differs_from_one_that_cannot_be_read() {
-        assert_eq!(
-            shown(&steps(&[]), false),
-            ("none recorded".into(), "[]".into())
-        );
+        let none = ("none recorded".into(), "[]".into());
+        assert_eq!(shown(&steps(&[]), false), none);
         let (line, json) = shown(&Field::Unreadable, false);
         assert!(line.contains("cannot be read"), "{line}");
         assert_eq!(json, "null");
