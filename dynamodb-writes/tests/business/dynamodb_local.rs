@@ -15,6 +15,7 @@ use dynamodb_writes::versioned::{self, Version};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 
+use super::once::condition_failed;
 use super::{TABLE, key, number, number_in};
 
 async fn client_at(url: &str, http_client: SharedHttpClient) -> Client {
@@ -80,19 +81,13 @@ async fn once_on(client: &Client) {
             .value(":most", number(most));
         update.send(client).await
     };
-    let refused = limited("evt-0", 9).await.unwrap_err();
-    assert!(
-        matches!(refused, once::OnceError::ConditionFailed(_)),
-        "{refused}"
-    );
+    // A refusal uses up no key.
+    assert!(condition_failed(limited("evt-0", 9).await).item().is_none());
     for event in 0..40 {
         assert_eq!(count(&format!("evt-{event}")).await, (true, event + 1));
     }
     assert_eq!(count("evt-0").await, (false, 40));
-    let refused = limited("evt-new", 40).await.unwrap_err();
-    let once::OnceError::ConditionFailed(failed) = refused else {
-        panic!("a failed condition is expected: {refused}");
-    };
+    let failed = condition_failed(limited("evt-new", 40).await);
     assert_eq!(number_in(failed.item().unwrap(), "units"), 40);
     assert!(!limited("evt-39", 1).await.unwrap().is_applied());
 
@@ -101,10 +96,8 @@ async fn once_on(client: &Client) {
     assert_eq!(count("evt-1").await, (false, 40));
     assert_eq!(count("evt-later").await, (true, 41));
     let late = Arc::new(ManualClock::at(900_000 * 2_000_000));
-    let late = once
-        .clone()
-        .clock(late)
-        .update(TABLE, key("c"), "evt-other");
+    let late = once.clone().clock(late);
+    let late = late.update(TABLE, key("c"), "evt-other");
     let late = late.expression("ADD units :n").value(":n", number(1));
     let error = late.send(client).await.unwrap_err();
     assert!(matches!(error, once::OnceError::ClockBehind(_)), "{error}");
@@ -177,6 +170,13 @@ async fn versioned_on(client: &Client) {
     let delete = |expected: &Version| versioned::delete(TABLE, key("a"), expected).return_item();
     let stale = conflict(delete(&first).send(client).await.unwrap_err());
     assert_eq!(stale.version(), Some(second.version()));
+    let empty = delete(second.version()).condition("balance = :zero OR #s = :zero");
+    let empty = empty.value(":zero", number(0)).name("#s", "state");
+    let refused = empty.send(client).await.unwrap_err();
+    assert!(
+        matches!(refused, versioned::VersionedError::ConditionFailed(_)),
+        "{refused}"
+    );
     let deleted = delete(second.version()).send(client).await.unwrap();
     assert_eq!(number_in(deleted.item().unwrap(), "balance"), 70);
     assert_eq!(deleted.version(), &Version::NONE);

@@ -41,20 +41,6 @@ async fn balance(db: &EmbeddedDynamoDb) -> i64 {
 }
 
 #[tokio::test]
-async fn a_condition_of_the_caller_differs_from_a_conflict() {
-    let (db, client, first) = created(1).await;
-    let delete = versioned::delete(TABLE, key("a"), &first);
-    let delete = delete.condition("balance = :zero OR #s = :zero");
-    let delete = delete.value(":zero", number(0)).name("#s", "state");
-    let error = delete.send(&client).await.unwrap_err();
-    assert!(
-        matches!(error, VersionedError::ConditionFailed(_)),
-        "{error}"
-    );
-    assert_eq!(balance(&db).await, 100);
-}
-
-#[tokio::test]
 async fn deleting_what_is_absent_is_a_success() {
     let (db, client, first) = created(3).await;
     let delete = |version: &Version| versioned::delete(TABLE, key("a"), version);
@@ -85,23 +71,38 @@ async fn a_lost_reply_of_a_creation_and_of_an_update_is_a_success() {
     debit(written.version(), 1).send(&client).await.unwrap();
 }
 
-/// Loses the reply of an update of version 1, lets `between` other updates happen before it is sent again, and returns its
-/// result.
+/// Sends a write whose first send has this fault, and lets `between` happen before the second one arrives.
+async fn sent_again<R: Send + 'static>(
+    db: &EmbeddedDynamoDb,
+    fault: Fault,
+    operation: &str,
+    write: impl Future<Output = R> + Send + 'static,
+    between: impl AsyncFnOnce(),
+) -> R {
+    db.inject(fault);
+    let again = db.inject(Fault::on(operation).nth(2).hold());
+    let write = tokio::spawn(write);
+    again.reached().await;
+    between().await;
+    again.release().await;
+    write.await.unwrap()
+}
+
+/// Loses the reply of an update of version 1, and lets so many other updates happen before it is sent again.
 async fn with_others_between(
     between: u32,
 ) -> (EmbeddedDynamoDb, Result<WrittenItem, VersionedError>) {
     let (db, client, first) = created(3).await;
-    db.inject(Fault::on("UpdateItem").drop_reply());
-    let again = db.inject(Fault::on("UpdateItem").nth(2).hold());
-    let sender = client.clone();
-    let update = tokio::spawn(async move { debit(&first, 30).send(&sender).await });
-    again.reached().await;
-    for _ in 0..between {
-        let current = Version::of(&stored(&db, "a").await.unwrap()).unwrap();
-        debit(&current, 1).send(&client).await.unwrap();
-    }
-    again.release().await;
-    (db, update.await.unwrap())
+    let (sender, lost) = (client.clone(), Fault::on("UpdateItem").drop_reply());
+    let update = async move { debit(&first, 30).send(&sender).await };
+    let written = sent_again(&db, lost, "UpdateItem", update, async || {
+        for _ in 0..between {
+            let current = Version::of(&stored(&db, "a").await.unwrap()).unwrap();
+            debit(&current, 1).send(&client).await.unwrap();
+        }
+    });
+    let written = written.await;
+    (db, written)
 }
 
 #[tokio::test]
@@ -122,14 +123,13 @@ async fn an_update_is_recognised_behind_three_others() {
 #[tokio::test]
 async fn a_lost_request_that_meets_another_write_was_not_applied() {
     let (db, client, first) = created(3).await;
-    db.inject(Fault::on("UpdateItem").drop_request());
-    let again = db.inject(Fault::on("UpdateItem").nth(2).hold());
-    let (sender, expected) = (client.clone(), first.clone());
-    let update = tokio::spawn(async move { debit(&expected, 30).send(&sender).await });
-    again.reached().await;
-    debit(&first, 1).send(&client).await.unwrap();
-    again.release().await;
-    let conflict = conflict(update.await.unwrap());
+    let (sender, lost) = (client.clone(), Fault::on("UpdateItem").drop_request());
+    let expected = first.clone();
+    let update = async move { debit(&expected, 30).send(&sender).await };
+    let result = sent_again(&db, lost, "UpdateItem", update, async || {
+        debit(&first, 1).send(&client).await.unwrap();
+    });
+    let conflict = conflict(result.await);
     assert!(
         !conflict.maybe_applied(),
         "the token of version 2 is there, and another one"
@@ -140,15 +140,14 @@ async fn a_lost_request_that_meets_another_write_was_not_applied() {
 #[tokio::test]
 async fn a_write_to_a_deleted_item_does_not_change_the_item_that_was_created_again() {
     let (db, client, first) = created(3).await;
-    db.inject(Fault::on("DeleteItem").drop_reply());
-    let again = db.inject(Fault::on("DeleteItem").nth(2).hold());
-    let (sender, expected) = (client.clone(), first.clone());
-    let delete = versioned::delete(TABLE, key("a"), &expected);
-    let delete = tokio::spawn(async move { delete.send(&sender).await });
-    again.reached().await;
-    let second = create(&client).await;
-    again.release().await;
-    let late = conflict(delete.await.unwrap());
+    let (sender, lost) = (client.clone(), Fault::on("DeleteItem").drop_reply());
+    let delete = versioned::delete(TABLE, key("a"), &first);
+    let delete = async move { delete.send(&sender).await };
+    let mut second = Version::NONE;
+    let result = sent_again(&db, lost, "DeleteItem", delete, async || {
+        second = create(&client).await;
+    });
+    let late = conflict(result.await);
     assert!(late.maybe_applied(), "the earlier item was deleted");
     assert_eq!(late.version(), Some(&second));
 

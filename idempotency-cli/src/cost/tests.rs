@@ -3,6 +3,8 @@
 //! DynamoDB reports no units for a refused write, and neither does the embedded database. Its documentation says that such a write
 //! consumes units by the size of the item. For these writes the rule is applied to the stored item.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,14 +18,12 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use aws_smithy_runtime_api::client::orchestrator::Metadata;
 use idempotency_core::config::Variables;
 use idempotency_core::future::BoxFuture;
-use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Data, Field, OwnerToken, Record, RecordId, Status};
-use idempotency_core::store::{Change, Consistency, SendLog, Store, StoreRequest, Write};
-use idempotency_core::time::{Clock, EpochMillis, EpochSeconds};
+use idempotency_core::store::{Consistency, Store};
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::{
-    Backend, BoxError, Call, Deadline, DynamoDbStore, HashAlgorithm, Lookup, OnError, OnInProgress,
-    Operation, OperationBuilder, Steps, with_backend,
+    Backend, BoxError, Call, Deadline, DynamoDbStore, Lookup, OnError, OnInProgress, Operation,
+    OperationBuilder, Steps, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -46,6 +46,8 @@ fn operation() -> OperationBuilder {
 
 /// The responses, as bytes of JSON text.
 const RESPONSES: [usize; 5] = [500, 1_000, 4_000, 40_000, 400_000];
+
+type Item = HashMap<String, AttributeValue>;
 
 /// A request that the database served: its operation, with `!` if it was refused, and the units that it reported.
 type Served = (String, Option<f64>);
@@ -117,10 +119,10 @@ fn consumed(served: &[Served], found: usize) -> Capacity {
 
 /// A database, and a store whose requests are noted.
 struct Measured {
-    database: EmbeddedDynamoDb,
+    database: Arc<EmbeddedDynamoDb>,
     store: Arc<DynamoDbStore>,
     units: Units,
-    processes: Mutex<u64>,
+    processes: AtomicU64,
 }
 
 impl Measured {
@@ -137,10 +139,10 @@ impl Measured {
             .compress_above(None)
             .split_large_responses(false);
         Ok(Self {
-            database,
+            database: Arc::new(database),
             store: Arc::new(store.build()?),
             units,
-            processes: Mutex::default(),
+            processes: AtomicU64::new(1),
         })
     }
 
@@ -151,11 +153,7 @@ impl Measured {
         clock: Arc<dyn Clock>,
         handler: impl AsyncFnOnce() -> Result<String, BoxError>,
     ) -> Result<String, BoxError> {
-        let seed = {
-            let mut processes = self.processes.lock().unwrap();
-            *processes += 1;
-            *processes
-        };
+        let seed = self.processes.fetch_add(1, Ordering::Relaxed);
         let random = Arc::new(SeededRandom::new(seed));
         let backend = Backend::new(self.store.clone(), clock, random);
         let deadline = Deadline::At(EpochMillis::new(START + 30_000));
@@ -169,12 +167,15 @@ impl Measured {
         std::mem::take(&mut *self.units.0.lock().unwrap())
     }
 
+    /// Returns the only item.
+    async fn item(&self) -> Result<Item, BoxError> {
+        let mut items = self.database.items("idempotency").await?;
+        let item = items.pop().filter(|_| items.is_empty());
+        item.ok_or_else(|| "not one item".into())
+    }
+
     /// Returns the size of the only item, by DynamoDB's rules.
     async fn item_size(&self) -> Result<usize, BoxError> {
-        let items = self.database.items("idempotency").await?;
-        let [item] = items.as_slice() else {
-            return Err(format!("{} items", items.len()).into());
-        };
         let size = |value: &AttributeValue| match value {
             AttributeValue::S(text) => text.len(),
             // One byte for two digits, plus one.
@@ -186,10 +187,9 @@ impl Measured {
             }
             other => panic!("{other:?} is no attribute of a record"),
         };
-        Ok(item
-            .iter()
-            .map(|(name, value)| name.len() + size(value))
-            .sum())
+        let item = self.item().await?;
+        let sizes = item.iter().map(|(name, value)| name.len() + size(value));
+        Ok(sizes.sum())
     }
 }
 
@@ -208,9 +208,8 @@ fn response(bytes: usize) -> String {
 
 /// A clock that stands still. In the pause of a wait the other call completes.
 struct CompletesInThePause {
-    store: Arc<DynamoDbStore>,
-    id: RecordId,
-    data: String,
+    database: Arc<EmbeddedDynamoDb>,
+    completed: Item,
 }
 
 impl Clock for CompletesInThePause {
@@ -223,24 +222,8 @@ impl Clock for CompletesInThePause {
             // The time limit of a request.
             return Box::pin(std::future::pending());
         }
-        let (store, id, data) = (self.store.clone(), self.id.clone(), self.data.clone());
-        Box::pin(async move {
-            let completion = Write::Update(Change {
-                set: Record {
-                    status: Field::Value(Status::Completed),
-                    data: Field::Value(Data::new(data)),
-                    ..Record::default()
-                },
-                remove: Vec::new(),
-            });
-            let always = Condition::All(Vec::new());
-            store
-                .send(
-                    StoreRequest::write(&id, &completion, &always),
-                    &SendLog::new(),
-                )
-                .await;
-        })
+        let (database, completed) = (self.database.clone(), self.completed.clone());
+        Box::pin(async move { database.put("idempotency", completed).await.unwrap() })
     }
 }
 
@@ -276,34 +259,23 @@ async fn requests_of(
             return Ok(seen);
         }
         Path::Waited => {
-            let digest = HashAlgorithm::Md5.hex("7");
-            let id = RecordId::new(format!("{}#{digest}", charge.key_prefix()));
-            let claim = Write::Put(Record {
-                expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
-                in_progress_expiration: Field::Value(EpochMillis::new(START + 30_000)),
-                status: Field::Value(Status::InProgress),
-                owner: Field::Value(OwnerToken::from_bytes([9; 16])),
-                ..Record::default()
+            let mut claim = Item::new();
+            let other = measured.call(&charge, clock(), async || {
+                claim = measured.item().await?;
+                Ok(text.clone())
             });
-            let always = Condition::All(Vec::new());
-            measured
-                .store
-                .send(StoreRequest::write(&id, &claim, &always), &SendLog::new())
-                .await;
+            other.await?;
+            let (database, completed) = (measured.database.clone(), measured.item().await?);
+            database.put("idempotency", claim).await?;
             measured.take();
-            let clock = CompletesInThePause {
-                store: measured.store.clone(),
-                id,
-                data: serde_json::to_string(&text)?,
-            };
-            let waits = builder().on_in_progress(OnInProgress::Wait).build()?;
             let size = measured.item_size().await?;
-            let waited = measured.call(&waits, Arc::new(clock), fails).await?;
-            assert_eq!(waited, text);
-            let mut served = measured.take();
-            // The completion is the other call's.
-            served.retain(|(operation, _)| operation != "UpdateItem");
-            return Ok((served, size));
+            let clock = Arc::new(CompletesInThePause {
+                database,
+                completed,
+            });
+            let waits = builder().on_in_progress(OnInProgress::Wait).build()?;
+            assert_eq!(measured.call(&waits, clock, fails).await?, text);
+            return Ok((measured.take(), size));
         }
         Path::Released => drop(measured.call(&charge, clock(), fails).await.unwrap_err()),
         Path::Recorded => {

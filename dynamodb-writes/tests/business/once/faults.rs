@@ -101,42 +101,6 @@ async fn a_call_whose_key_was_forgotten_between_its_sends_says_that_it_may_have_
 }
 
 #[tokio::test]
-async fn a_request_that_arrives_late_at_an_idle_item_finds_its_key() {
-    let (db, client, once, clock) = counting(3).await;
-    let late = db.inject(Fault::on("UpdateItem").late_arrival());
-    assert!(counted(&client, &once, "evt-1").await);
-    clock.advance(BUCKET * 100);
-    late.release().await;
-    assert_eq!(units(&db).await, 1);
-}
-
-#[tokio::test]
-async fn a_condition_of_the_caller_differs_from_a_duplicate() {
-    let (db, client, once, _) = counting(1).await;
-    let debit = |event: &str, amount| {
-        once.update(TABLE, key("c"), event)
-            .expression("SET #units = #units - :n")
-            .condition("#units >= :n")
-            .name("#units", "units")
-            .value(":n", number(amount))
-    };
-    let absent = condition_failed(debit("evt-0", 1).send(&client).await);
-    assert!(absent.item().is_none());
-    for event in 0..10 {
-        assert!(counted(&client, &once, &format!("credit-{event}")).await);
-    }
-    assert!(send(&client, debit("evt-1", 8)).await.is_applied());
-    // The condition does not hold for the duplicate, and that does not matter.
-    assert!(!send(&client, debit("evt-1", 8)).await.is_applied());
-    let failed = condition_failed(debit("evt-2", 8).send(&client).await);
-    assert_eq!(number_in(failed.item().unwrap(), "units"), 2);
-    assert_eq!(failed.item().unwrap().len(), 2);
-    // A refusal uses up no key.
-    assert!(send(&client, debit("evt-2", 2)).await.is_applied());
-    assert_eq!(units(&db).await, 0);
-}
-
-#[tokio::test]
 async fn all_clauses_of_an_update_expression_are_merged() {
     let (_db, client, once, _) = counting(1).await;
     let tags =

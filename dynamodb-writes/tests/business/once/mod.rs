@@ -73,7 +73,9 @@ fn updates(db: &EmbeddedDynamoDb) -> usize {
         .count()
 }
 
-fn condition_failed(result: Result<OnceOutcome, OnceError>) -> once::OnceConditionFailed {
+pub(super) fn condition_failed(
+    result: Result<OnceOutcome, OnceError>,
+) -> once::OnceConditionFailed {
     match result.unwrap_err() {
         OnceError::ConditionFailed(failed) => failed,
         other => panic!("a failed condition is expected: {other}"),
