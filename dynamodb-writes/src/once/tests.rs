@@ -228,23 +228,13 @@ proptest! {
 
 /// An item in memory that applies updates by their expressions: as much of DynamoDB's language as `once` writes.
 mod item {
-
     use aws_sdk_dynamodb::types::{AttributeValue, Update};
 
     use crate::send::Item;
 
     /// Applies an update. Returns false, and changes nothing, if its condition does not hold.
     pub(super) fn apply(item: &mut Item, update: &Update) -> bool {
-        let condition = update.condition_expression().unwrap();
-        let mut tokens = tokens(condition).collect::<Vec<_>>();
-        tokens.reverse();
-        let mut condition = Condition {
-            tokens,
-            item,
-            update,
-        };
-        let holds = condition.any();
-        assert!(condition.tokens.is_empty(), "{:?}", condition.tokens);
+        let holds = holds(item, update, update.condition_expression().unwrap());
         if holds {
             change(item, update);
         }
@@ -273,17 +263,6 @@ mod item {
         sets.map(Vec::len).sum()
     }
 
-    fn tokens(text: &str) -> impl Iterator<Item = &str> {
-        text.split(' ').flat_map(|word| {
-            // Parentheses and commas are tokens of their own.
-            word.split_inclusive(['(', ')', ',']).flat_map(|part| {
-                let at = part.find(['(', ')', ',']).unwrap_or(part.len());
-                let (word, mark) = part.split_at(at);
-                [word, mark].into_iter().filter(|token| !token.is_empty())
-            })
-        })
-    }
-
     fn name<'a>(update: &'a Update, token: &'a str) -> &'a str {
         match token.starts_with('#') {
             true => &update.expression_attribute_names().unwrap()[token],
@@ -299,112 +278,80 @@ mod item {
         value.as_n().unwrap().parse().unwrap()
     }
 
-    /// Evaluates a condition. Its tokens are in reverse order.
-    struct Condition<'a> {
-        tokens: Vec<&'a str>,
-        item: &'a Item,
-        update: &'a Update,
+    /// Splits a condition at a separator outside of its parentheses.
+    fn split<'a>(text: &'a str, separator: &str) -> Vec<&'a str> {
+        let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0);
+        for (at, character) in text.char_indices() {
+            match character {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ if depth == 0 && text[at..].starts_with(separator) => {
+                    parts.push(&text[from..at]);
+                    from = at + separator.len();
+                }
+                _ => {}
+            }
+        }
+        parts.push(&text[from..]);
+        parts
     }
 
-    impl Condition<'_> {
-        fn any(&mut self) -> bool {
-            let mut holds = self.all();
-            while self.takes("OR") {
-                // The right side is read in any case.
-                holds |= self.all();
-            }
-            holds
-        }
+    /// Returns what is between the parentheses behind a word, if the whole text has this form.
+    fn inside<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+        text.strip_prefix(word)?
+            .strip_prefix('(')?
+            .strip_suffix(')')
+    }
 
-        fn all(&mut self) -> bool {
-            let mut holds = self.one();
-            while self.takes("AND") {
-                holds &= self.one();
-            }
-            holds
+    fn holds(item: &Item, update: &Update, condition: &str) -> bool {
+        let holds = |condition: &str| holds(item, update, condition);
+        let attribute = |token| item.get(name(update, token));
+        let set = |token| attribute(token).map(|set| set.as_bs().unwrap());
+        let (any, all) = (split(condition, " OR "), split(condition, " AND "));
+        if any.len() > 1 {
+            return any.into_iter().any(holds);
         }
-
-        fn one(&mut self) -> bool {
-            if self.takes("NOT") {
-                return !self.one();
-            }
-            if self.takes("(") {
-                let holds = self.any();
-                assert!(self.takes(")"));
-                return holds;
-            }
-            if self.takes("attribute_not_exists") {
-                return self.arguments()[0].is_none();
-            }
-            if self.takes("contains") {
-                let arguments = self.arguments();
-                return match (&arguments[0], &arguments[1]) {
-                    (Some(AttributeValue::Bs(set)), Some(AttributeValue::B(key))) => {
-                        set.contains(key)
-                    }
-                    (None, _) => false,
-                    other => panic!("contains of {other:?}"),
-                };
-            }
-            let left = self.operand();
-            let operator = self.tokens.pop().unwrap();
-            let right = self.operand();
-            match (left, right) {
-                (Some(AttributeValue::S(left)), Some(AttributeValue::S(right))) => {
-                    assert_eq!(operator, "=");
-                    left == right
-                }
-                (Some(left), Some(right)) => {
-                    let (left, right) = (number(&left), number(&right));
-                    match operator {
-                        "=" => left == right,
-                        "<" => left < right,
-                        ">" => left > right,
-                        ">=" => left >= right,
-                        other => panic!("no operator: {other}"),
-                    }
-                }
-                _ => false,
-            }
+        if all.len() > 1 {
+            return all.into_iter().all(holds);
         }
-
-        fn operand(&mut self) -> Option<AttributeValue> {
-            if self.takes("size") {
-                return match &self.arguments()[0] {
-                    Some(AttributeValue::Bs(set)) => Some(AttributeValue::N(set.len().to_string())),
-                    None => None,
-                    other => panic!("size of {other:?}"),
-                };
-            }
-            let token = self.tokens.pop().unwrap();
-            match token.starts_with(':') {
-                true => Some(value(self.update, token).clone()),
-                false => self.item.get(name(self.update, token)).cloned(),
-            }
+        if let Some(not) = condition.strip_prefix("NOT ") {
+            return !holds(not);
         }
-
-        fn arguments(&mut self) -> Vec<Option<AttributeValue>> {
-            assert!(self.takes("("));
-            let mut arguments = vec![self.operand()];
-            while self.takes(",") {
-                arguments.push(self.operand());
-            }
-            assert!(self.takes(")"));
-            arguments
+        if let Some(group) = inside(condition, "") {
+            return holds(group);
         }
-
-        fn takes(&mut self, token: &str) -> bool {
-            let found = self.tokens.last() == Some(&token);
-            if found {
-                self.tokens.pop();
-            }
-            found
+        if let Some(absent) = inside(condition, "attribute_not_exists") {
+            return attribute(absent).is_none();
+        }
+        if let Some(arguments) = inside(condition, "contains") {
+            let (keys, key) = arguments.split_once(", ").unwrap();
+            return set(keys).is_some_and(|set| set.contains(value(update, key).as_b().unwrap()));
+        }
+        let [left, operator, right] = split(condition, " ")[..] else {
+            panic!("no comparison: {condition}");
+        };
+        let left = match inside(left, "size") {
+            Some(keys) => set(keys).map(|set| AttributeValue::N(set.len().to_string())),
+            None => attribute(left).cloned(),
+        };
+        let order = match (left, value(update, right)) {
+            (None, _) => return false,
+            (Some(AttributeValue::S(left)), AttributeValue::S(right)) => left.cmp(right),
+            (Some(left), right) => number(&left).cmp(&number(right)),
+        };
+        match operator {
+            "=" => order.is_eq(),
+            "<" => order.is_lt(),
+            ">" => order.is_gt(),
+            ">=" => order.is_ge(),
+            other => panic!("no operator: {other}"),
         }
     }
 
     /// Performs the actions of the update expression. No two of them have the same attribute, so their order does not matter.
     fn change(item: &mut Item, update: &Update) {
-        let mut tokens = tokens(update.update_expression()).filter(|token| *token != ",");
+        let actions = update.update_expression().replace(',', "");
+        let mut tokens = actions.split(' ');
         let mut clause = "";
         while let Some(token) = tokens.next() {
             if ["SET", "REMOVE", "ADD"].contains(&token) {
