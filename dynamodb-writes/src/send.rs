@@ -126,11 +126,7 @@ pub async fn send(
             let call = call
                 .customize()
                 .config_override(noting::<PutItemError>(notes));
-            let sent = call.send().await;
-            reply(sent.map(|output| output.attributes), |error| match error {
-                PutItemError::ConditionalCheckFailedException(failure) => failure.item,
-                _ => None,
-            })
+            reply(call.send().await.map(|output| output.attributes))
         }
         SdkWrite::Update(update) => {
             let expression = update.update_expression;
@@ -149,11 +145,7 @@ pub async fn send(
             let call = call
                 .customize()
                 .config_override(noting::<UpdateItemError>(notes));
-            let sent = call.send().await;
-            reply(sent.map(|output| output.attributes), |error| match error {
-                UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
-                _ => None,
-            })
+            reply(call.send().await.map(|output| output.attributes))
         }
         SdkWrite::Delete(delete) => {
             let call = client
@@ -170,21 +162,16 @@ pub async fn send(
             let call = call
                 .customize()
                 .config_override(noting::<DeleteItemError>(notes));
-            let sent = call.send().await;
-            reply(sent.map(|output| output.attributes), |error| match error {
-                DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
-                _ => None,
-            })
+            reply(call.send().await.map(|output| output.attributes))
         }
     }
 }
 
-/// Returns the end of a write. `item` takes the present item out of a failed condition.
+/// Returns the end of a write.
 // The error is that of the SDK.
 #[allow(clippy::result_large_err)]
 fn reply<E>(
     sent: Result<Option<Item>, SdkError<E>>,
-    item: impl FnOnce(E) -> Option<Item>,
 ) -> Result<SdkReply, SdkError<aws_sdk_dynamodb::Error>>
 where
     E: ProvideErrorMetadata + Into<aws_sdk_dynamodb::Error>,
@@ -192,7 +179,10 @@ where
     match sent {
         Ok(item) => Ok(SdkReply::Applied(item)),
         Err(SdkError::ServiceError(failure)) if failure.err().code() == Some(CONDITION_FAILED) => {
-            Ok(SdkReply::Refused(item(failure.into_err())))
+            Ok(SdkReply::Refused(match failure.into_err().into() {
+                aws_sdk_dynamodb::Error::ConditionalCheckFailedException(failure) => failure.item,
+                _ => None,
+            }))
         }
         Err(error) => Err(error.map_service_error(Into::into)),
     }

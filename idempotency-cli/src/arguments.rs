@@ -76,14 +76,8 @@ The output has one line for each, in the same order: {\"key\": ..., \"text\": ..
 )]
 pub(crate) struct KeyArguments {
     /// JMESPath expression of the key [default: the whole payload]
-    #[arg(
-        short,
-        long,
-        value_name = "EXPR",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub(crate) expression: String,
+    #[arg(short, long, value_name = "EXPR")]
+    pub(crate) expression: Option<String>,
     /// The key prefix of the operation [default: none, only the digest is printed]
     #[arg(short, long)]
     pub(crate) prefix: Option<String>,
@@ -92,13 +86,8 @@ pub(crate) struct KeyArguments {
     #[arg(short, long, value_name = "PATH", conflicts_with = "prefix")]
     pub(crate) operation: Option<String>,
     /// JMESPath expression of the validated part
-    #[arg(
-        long,
-        value_name = "EXPR",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub(crate) validate: String,
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) validate: Option<String>,
     /// md5, sha224, sha256, sha384 or sha512 [default: IDEMPOTENCY_HASH, or md5]
     #[arg(long, value_name = "NAME")]
     pub(crate) hash: Option<HashAlgorithm>,

@@ -55,32 +55,22 @@ const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
 /// Runs the command on the standard streams. `variables` are the environment variables.
 fn perform(arguments: &Arguments, variables: Vec<(String, String)>) -> Exit {
     let (result, as_json) = match &arguments.command {
-        Command::Key(arguments) => {
-            let variables = variables.into_iter().collect();
-            (key::print_key(arguments, &variables), arguments.json)
+        Command::Key(it) => (
+            key::print_key(it, &variables.into_iter().collect()),
+            it.json,
+        ),
+        Command::Cost(it) => (cost::print_cost(it), it.json),
+        Command::Plan(it) => (plan::print_plan(it), it.json),
+        Command::Get(it) => on_store(it, &it.store, variables, record::get),
+        Command::Replay(it) => on_store(it, &it.store, variables, record::replay),
+        Command::Resolve(it) => on_store(it, &it.store, variables, record::resolve),
+        Command::List(it) => on_store(it, &it.store, variables, record::list),
+        Command::Evict(it) => on_store(it, &it.store, variables, record::evict),
+        Command::Table(TableCommand::Create(it)) => on_store(it, it, variables, table::create),
+        Command::Table(TableCommand::Check(it)) => on_store(it, it, variables, table::check),
+        Command::Table(TableCommand::Template(it)) => {
+            (template::print_template(it, variables), false)
         }
-        Command::Cost(arguments) => (cost::print_cost(arguments), arguments.json),
-        Command::Get(arguments) => on_store(arguments, &arguments.store, variables, record::get),
-        Command::Replay(arguments) => {
-            on_store(arguments, &arguments.store, variables, record::replay)
-        }
-        Command::Resolve(arguments) => {
-            on_store(arguments, &arguments.store, variables, record::resolve)
-        }
-        Command::List(arguments) => on_store(arguments, &arguments.store, variables, record::list),
-        Command::Evict(arguments) => {
-            on_store(arguments, &arguments.store, variables, record::evict)
-        }
-        Command::Table(TableCommand::Create(store)) => {
-            on_store(store, store, variables, table::create)
-        }
-        Command::Table(TableCommand::Check(store)) => {
-            on_store(store, store, variables, table::check)
-        }
-        Command::Table(TableCommand::Template(arguments)) => {
-            (template::print_template(arguments, variables), false)
-        }
-        Command::Plan(arguments) => (plan::print_plan(arguments), arguments.json),
     };
     result.unwrap_or_else(|failure| {
         report(&failure, as_json);

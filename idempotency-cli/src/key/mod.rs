@@ -183,13 +183,13 @@ fn parse(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
     let mut query = defaults.clone();
     if let Some(expression) = text("expression")? {
         query.expression =
-            compiled("expression", &expression).map_err(|error| error.to_string())?;
+            compiled("expression", &*expression).map_err(|error| error.to_string())?;
     }
     if let Some(prefix) = text("prefix")? {
         query.prefix = checked_prefix(&prefix).map_err(|error| error.to_string())?;
     }
     if let Some(validate) = text("validate")? {
-        query.validate = compiled("validate", &validate).map_err(|error| error.to_string())?;
+        query.validate = compiled("validate", &*validate).map_err(|error| error.to_string())?;
     }
     if let Some(hash) = text("hash")?.filter(|hash| !hash.is_empty()) {
         query.hash = hash.parse().map_err(|error| format!("`hash`: {error}"))?;
@@ -216,7 +216,10 @@ struct EventRequest {
 impl RequestQuery {
     /// Creates the query from the options, and from the variables for options that are not set.
     fn new(arguments: &KeyArguments, variables: &Variables) -> Result<Self, ConfigurationError> {
-        let expression = |text: &str| (!text.is_empty()).then(|| text.to_owned().into());
+        let expression = |text: &Option<String>| {
+            let text = text.clone().filter(|text| !text.is_empty());
+            text.map(Into::into)
+        };
         let settings = Settings {
             key: expression(&arguments.expression),
             validate: expression(&arguments.validate),

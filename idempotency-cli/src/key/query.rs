@@ -55,9 +55,9 @@ impl Query {
             (None, None) => None,
         };
         Ok(Self {
-            expression: compiled("expression", &arguments.expression)?,
+            expression: compiled("expression", arguments.expression.as_deref())?,
             prefix,
-            validate: compiled("validate", &arguments.validate)?,
+            validate: compiled("validate", arguments.validate.as_deref())?,
             hash: settings.hash(variables)?,
             tenant: arguments.tenant.clone(),
             python_numbers: Settings::python_numbers(variables)?,
@@ -147,16 +147,13 @@ pub(super) fn checked_prefix(prefix: &str) -> Result<Option<String>, Configurati
 }
 
 /// Compiles an expression. An empty one counts as none.
-pub(super) fn compiled(
+pub(super) fn compiled<'a>(
     setting: &str,
-    text: &str,
+    text: impl Into<Option<&'a str>>,
 ) -> Result<Option<Expression>, ConfigurationError> {
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    Expression::compile(text)
-        .map(Some)
-        .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
+    let text = text.into().filter(|text| !text.trim().is_empty());
+    let compiled = text.map(Expression::compile).transpose();
+    compiled.map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
 }
 
 #[cfg(test)]
@@ -190,8 +187,8 @@ mod tests {
         let event = r#"{"user": "u-1", "order": 42, "amount": 1e400}"#;
         for tenant in [None, Some("a#b")] {
             let query = query(KeyArguments {
-                expression: "[user, order]".to_owned(),
-                validate: "amount".to_owned(),
+                expression: Some("[user, order]".to_owned()),
+                validate: Some("amount".to_owned()),
                 prefix: Some("shop".to_owned()),
                 hash: Some(HashAlgorithm::Sha256),
                 tenant: tenant.map(str::to_owned),
@@ -218,7 +215,7 @@ mod tests {
         let operation = CompiledOperation::new("a::b", &settings, &Variables::default()).unwrap();
         let event = r#"{"user": "u-1", "body": {}}"#;
         let query = query(KeyArguments {
-            expression: "[user, body.order]".to_owned(),
+            expression: Some("[user, body.order]".to_owned()),
             ..KeyArguments::default()
         });
         let KeyResult::Key { missing, .. } = query.run(&event.into()) else {
