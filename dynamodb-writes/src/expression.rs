@@ -95,16 +95,6 @@ impl Checked {
         self.values.insert(placeholder.clone(), value);
         placeholder
     }
-
-    /// Returns the names. `None` if there are none: DynamoDB rejects an empty map.
-    pub(crate) fn take_names(&mut self) -> Option<HashMap<String, String>> {
-        Some(std::mem::take(&mut self.names)).filter(|names| !names.is_empty())
-    }
-
-    /// Returns the values. `None` if there are none: DynamoDB rejects an empty map.
-    pub(crate) fn take_values(&mut self) -> Option<HashMap<String, AttributeValue>> {
-        Some(std::mem::take(&mut self.values)).filter(|values| !values.is_empty())
-    }
 }
 
 /// Collects the attributes of a key.

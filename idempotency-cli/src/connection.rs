@@ -104,16 +104,19 @@ impl Connection {
     }
 }
 
+/// Iterates over an error and its causes, outermost first.
+pub(crate) fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
+        (*error).source()
+    })
+}
+
 /// Formats an error and its causes in one line.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
+    let texts: Vec<_> = causes(error).map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 /// A service of AWS.

@@ -24,8 +24,7 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use idempotency_core::key::Json;
 
-use crate::connection::Service;
-use crate::connection::chain;
+use crate::connection::{Service, causes, chain};
 use crate::exit::{Exit, Failure};
 
 /// The timeout to open a connection.
@@ -120,14 +119,10 @@ pub(crate) async fn invoke(
 
 /// Returns true if the request was certainly not sent, because there was no connection.
 fn never_connected(error: &ConnectorError) -> bool {
-    let mut cause = Some(error as &(dyn StdError + 'static));
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-            return error.is_connect();
-        }
-        cause = error.source();
-    }
-    false
+    let mut causes = causes(error);
+    let of_client =
+        causes.find_map(|error| error.downcast_ref::<hyper_util::client::legacy::Error>());
+    of_client.is_some_and(|error| error.is_connect())
 }
 
 /// Explains a response of Lambda without a result of the function.
@@ -245,40 +240,33 @@ mod tests {
     #[test]
     fn a_refusal_of_lambda_has_its_code_its_message_and_a_remedy() {
         let code = |code: &str| Some(code.to_owned());
-        for (status, error_type, payload, expected) in [
+        let not_found = code("ResourceNotFoundException:http://internal.amazon.com/");
+        let unknown = r#"{"Type":"User","Message":"Function not found: charge"}"#;
+        let denied = r#"{"message":"not authorized"}"#;
+        for (said, expected) in [
             (
-                404,
-                code("ResourceNotFoundException:http://internal.amazon.com/"),
-                r#"{"Type":"User","Message":"Function not found: charge"}"#,
-                "Lambda responded with status 404, ResourceNotFoundException: Function not found: charge; check its name and the region",
+                refusal(404, not_found, unknown),
+                "404, ResourceNotFoundException: Function not found: charge; check its name and the region",
             ),
             (
-                403,
-                code("AccessDeniedException"),
-                r#"{"message":"not authorized"}"#,
-                "Lambda responded with status 403, AccessDeniedException: not authorized; allow lambda:InvokeFunction",
+                refusal(403, code("AccessDeniedException"), denied),
+                "403, AccessDeniedException: not authorized; allow lambda:InvokeFunction",
             ),
-            (
-                502,
-                None,
-                "<html>",
-                "Lambda responded with status 502: no message",
-            ),
+            (refusal(502, None, "<html>"), "502: no message"),
         ] {
-            assert_eq!(refusal(status, error_type, payload), expected);
+            let expected = format!("Lambda responded with status {expected}");
+            assert_eq!(said, expected);
         }
     }
 
     #[test]
     fn a_name_an_alias_and_an_arn_become_one_segment_of_the_path() {
+        let arn = "arn:aws:lambda:eu-central-1:123456789012:function:charge";
         for (function, segment) in [
-            ("charge", "charge"),
-            ("charge:live", "charge%3Alive"),
-            (
-                "arn:aws:lambda:eu-central-1:123456789012:function:charge",
-                "arn%3Aaws%3Alambda%3Aeu-central-1%3A123456789012%3Afunction%3Acharge",
-            ),
-            ("a/b", "a%2Fb"),
+            ("charge", "charge".to_owned()),
+            ("charge:live", "charge%3Alive".to_owned()),
+            (arn, arn.replace(':', "%3A")),
+            ("a/b", "a%2Fb".to_owned()),
         ] {
             let expected = format!("http://127.0.0.1:1/2015-03-31/functions/{segment}/invocations");
             assert_eq!(uri("http://127.0.0.1:1/", function), expected);

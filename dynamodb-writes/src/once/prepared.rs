@@ -262,8 +262,8 @@ impl Parts {
             .set_key(Some(self.key.clone()))
             .update_expression(update)
             .condition_expression(condition)
-            .set_expression_attribute_names(checked.take_names())
-            .set_expression_attribute_values(checked.take_values())
+            .set_expression_attribute_names(Some(checked.names))
+            .set_expression_attribute_values(Some(checked.values))
             .return_values_on_condition_check_failure(ALL_OLD)
             .build();
         let update = update.map_err(not_built)?;

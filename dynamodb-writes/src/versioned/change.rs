@@ -75,8 +75,8 @@ impl Change {
             .set_key(Some(self.key.0))
             .update_expression(update)
             .condition_expression(condition)
-            .set_expression_attribute_names(checked.take_names())
-            .set_expression_attribute_values(checked.take_values())
+            .set_expression_attribute_names(Some(checked.names))
+            .set_expression_attribute_values(Some(checked.values))
             .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;
@@ -98,8 +98,8 @@ impl Change {
             .table_name(self.table)
             .set_key(Some(self.key.0))
             .condition_expression(condition)
-            .set_expression_attribute_names(checked.take_names())
-            .set_expression_attribute_values(checked.take_values())
+            .set_expression_attribute_names(Some(checked.names))
+            .set_expression_attribute_values(Some(checked.values))
             .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;
@@ -283,7 +283,7 @@ impl Create {
             .table_name(self.table)
             .set_item(Some(item))
             .condition_expression(condition)
-            .set_expression_attribute_names(checked.take_names())
+            .set_expression_attribute_names(Some(checked.names))
             .return_values_on_condition_check_failure(ALL_OLD)
             .build()
             .map_err(not_built)?;

@@ -46,7 +46,7 @@ fn tables(arguments: &CostArguments, responses: &[usize]) -> String {
     let mut units = table(&["call", "requests"]);
     for path in Path::ALL {
         let cells = sizes.iter().map(|size| shown(path.capacity(lookup, *size)));
-        units.row([name(path).to_owned(), requests(path, lookup)], cells);
+        units.row([names(path).0.to_owned(), requests(path, lookup)], cells);
     }
     let mut text = units.to_string();
     let Some(prices) = prices(arguments) else {
@@ -56,7 +56,7 @@ fn tables(arguments: &CostArguments, responses: &[usize]) -> String {
     let mut money = table(&["1 000 000 calls"]);
     for path in Path::ALL {
         let cost = |size| amount(CALLS * prices.of(path.capacity(lookup, size)));
-        money.row([name(path).to_owned()], sizes.iter().copied().map(cost));
+        money.row([names(path).0.to_owned()], sizes.iter().copied().map(cost));
     }
     text.push_str(&format!("\n{money}"));
 
@@ -97,15 +97,16 @@ fn kilobytes(bytes: usize) -> String {
     }
 }
 
-fn name(path: Path) -> &'static str {
+/// Returns the names of a path: in a table, and in JSON, where it stays the same in every release.
+fn names(path: Path) -> (&'static str, &'static str) {
     match path {
-        Path::FirstRun => "first run",
-        Path::Duplicate => "duplicate of a finished call",
-        Path::InProgress => "duplicate of a running call, `reject`",
-        Path::Waited => "the same, `wait`, one read",
-        Path::Released => "handler failed, `release`",
-        Path::Recorded => "handler failed, `record`",
-        Path::WarmUp => "cold start",
+        Path::FirstRun => ("first run", "first_run"),
+        Path::Duplicate => ("duplicate of a finished call", "duplicate"),
+        Path::InProgress => ("duplicate of a running call, `reject`", "in_progress"),
+        Path::Waited => ("the same, `wait`, one read", "waited"),
+        Path::Released => ("handler failed, `release`", "released"),
+        Path::Recorded => ("handler failed, `record`", "recorded"),
+        Path::WarmUp => ("cold start", "warm_up"),
     }
 }
 
@@ -117,11 +118,12 @@ fn lookup_name(lookup: Lookup) -> &'static str {
 }
 
 fn requests(path: Path, lookup: Lookup) -> String {
-    let requests = path.requests(lookup).into_iter();
-    let shown = requests.map(|request| match request.strip_suffix('!') {
-        Some(refused) => format!("{refused}, refused"),
-        None => request.to_owned(),
-    });
+    let shown = path
+        .requests(lookup)
+        .map(|request| match request.strip_suffix('!') {
+            Some(refused) => format!("{refused}, refused"),
+            None => request.to_owned(),
+        });
     shown.collect::<Vec<_>>().join("; ")
 }
 
@@ -186,8 +188,8 @@ fn of_path(path: Path, lookup: Lookup, size: RecordSize, prices: Option<Prices>)
     let capacity = path.capacity(lookup, size);
     let money = prices.map(|prices| Json::Float((CALLS * prices.of(capacity)).into()));
     let path = object()
-        .text("path", json_name(path))
-        .array("requests", path.requests(lookup).into_iter().map(request))
+        .text("path", names(path).1)
+        .array("requests", path.requests(lookup).map(request))
         .float("write_units", capacity.write)
         .float("read_units", capacity.read)
         .with("money", money);
@@ -210,19 +212,6 @@ fn of_share(percent: f64, lookup: Lookup, size: RecordSize, prices: Prices) -> J
             CALLS * prices.average(lookup, size, percent / 100.0),
         );
     share.into()
-}
-
-/// Returns the name of a path, which stays the same in every release.
-fn json_name(path: Path) -> &'static str {
-    match path {
-        Path::FirstRun => "first_run",
-        Path::Duplicate => "duplicate",
-        Path::InProgress => "in_progress",
-        Path::Waited => "waited",
-        Path::Released => "released",
-        Path::Recorded => "recorded",
-        Path::WarmUp => "warm_up",
-    }
 }
 
 /// A header and rows of the same length.

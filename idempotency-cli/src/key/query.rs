@@ -177,17 +177,23 @@ mod tests {
     #[test]
     fn the_result_is_the_identity_that_a_function_computes() {
         let settings = Settings {
-            key: Some("[user, order]".into()),
+            key: Some("[user, body.order]".into()),
+            key_required: Some(KeyRequired::Any),
             validate: Some("amount".into()),
             key_prefix: Some("shop".into()),
             hash: Some(HashAlgorithm::Sha256),
             ..Settings::default()
         };
         let operation = CompiledOperation::new("a::b", &settings, &Variables::default()).unwrap();
-        let event = r#"{"user": "u-1", "order": 42, "amount": 1e400}"#;
-        for tenant in [None, Some("a#b")] {
+        let whole = r#"{"user": "u-1", "body": {"order": 42}, "amount": 1e400}"#;
+        let partial = r#"{"user": "u-1", "body": {}, "amount": 1}"#;
+        for (event, tenant, text, missing) in [
+            (whole, None, r#"["u-1", 42]"#, vec![]),
+            (whole, Some("a#b"), r#"["u-1", 42]"#, vec![]),
+            (partial, None, r#"["u-1", null]"#, vec!["body.order"]),
+        ] {
             let query = query(KeyArguments {
-                expression: Some("[user, order]".to_owned()),
+                expression: Some("[user, body.order]".to_owned()),
                 validate: Some("amount".to_owned()),
                 prefix: Some("shop".to_owned()),
                 hash: Some(HashAlgorithm::Sha256),
@@ -195,35 +201,15 @@ mod tests {
                 ..KeyArguments::default()
             });
             let identity = operation.identify(event, tenant).unwrap();
+            assert_eq!(identity.missing_parts().collect::<Vec<_>>(), missing);
             let expected = KeyResult::Key {
                 key: identity.key().unwrap().to_string(),
-                text: Some(r#"["u-1", 42]"#.to_owned()),
+                text: Some(text.to_owned()),
                 validation: identity.validation().map(str::to_owned),
-                missing: Vec::new(),
+                missing: missing.into_iter().map(str::to_owned).collect(),
             };
             assert_eq!(query.run(&event.into()), expected);
         }
-    }
-
-    #[test]
-    fn missing_parts_are_those_that_a_function_names() {
-        let settings = Settings {
-            key: Some("[user, body.order]".into()),
-            key_required: Some(KeyRequired::Any),
-            ..Settings::default()
-        };
-        let operation = CompiledOperation::new("a::b", &settings, &Variables::default()).unwrap();
-        let event = r#"{"user": "u-1", "body": {}}"#;
-        let query = query(KeyArguments {
-            expression: Some("[user, body.order]".to_owned()),
-            ..KeyArguments::default()
-        });
-        let KeyResult::Key { missing, .. } = query.run(&event.into()) else {
-            panic!("expected a partial key");
-        };
-        let identity = operation.identify(event, None).unwrap();
-        assert_eq!(missing, identity.missing_parts().collect::<Vec<_>>());
-        assert_eq!(missing, ["body.order"]);
     }
 
     #[test]

@@ -159,17 +159,22 @@ impl Table {
     /// Returns a table with one record.
     async fn with(status: &str, window: i64, lease: i64) -> Self {
         let table = Self::new(TableSpec::new("idempotency")).await;
+        table.write(status, window, lease, "0707").await;
+        table
+    }
+
+    /// Writes the record.
+    async fn write(&self, status: &str, window: i64, lease: i64, owner: &str) {
         let item = [
             ("id", text(KEY)),
             ("status", text(status)),
             ("expiration", number(window)),
             ("in_progress_expiration", number(lease * 1_000)),
-            ("owner", text("0707")),
+            ("owner", text(owner)),
             ("operation", text("shop::charge")),
             ("data", text("{\"card\":\"4242\"}")),
         ];
-        table.put("idempotency", item).await.unwrap();
-        table
+        self.put("idempotency", item).await.unwrap();
     }
 
     /// Returns a table with a claim whose lease ended long ago.
@@ -200,14 +205,7 @@ impl Table {
 
     /// Writes a live claim of another call.
     async fn is_taken_over(&self) {
-        let item = [
-            ("id", text(KEY)),
-            ("status", text("INPROGRESS")),
-            ("expiration", number(LATE)),
-            ("in_progress_expiration", number(LATE * 1_000)),
-            ("owner", text("0808")),
-        ];
-        self.put("idempotency", item).await.unwrap();
+        self.write("INPROGRESS", LATE, LATE, "0808").await;
     }
 
     /// Returns the command on the database, with its table in the environment.
