@@ -461,17 +461,6 @@ mod tests {
     }
 
     #[test]
-    fn the_item_is_returned_without_the_keys() {
-        let OnceRefusal::AlreadyApplied(already) =
-            prepared().refusal(Some(with_key(item(BUCKET, BUCKET, 1), BUCKET)), true)
-        else {
-            panic!("the key is known");
-        };
-        assert!(already.maybe_by_this_call());
-        assert_eq!(*already.item, Item::from([("units".to_owned(), number(7))]));
-    }
-
-    #[test]
     fn a_bucket_far_ahead_means_that_the_clock_is_behind() {
         let prepared = prepared();
         for (ahead, seconds) in [(2, 900), (3, 1_800), (7, 5_400), (70, 62_100)] {

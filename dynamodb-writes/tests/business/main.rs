@@ -72,16 +72,23 @@ fn number_in(item: &Item, attribute: &str) -> i64 {
     item[attribute].as_n().unwrap().parse().unwrap()
 }
 
-/// Loses the reply of each request that `choose` selects by its number, counted from 1. The third send of a call gets its reply in
-/// any case, so that no call runs out of sends.
-fn lose_replies(db: &EmbeddedDynamoDb, mut choose: impl FnMut(u64) -> bool + Send + 'static) {
+/// Chooses a fault for each write by its number, counted from 1. The third send of a call is spared, so that no call runs out of
+/// sends.
+fn disturb(db: &EmbeddedDynamoDb, mut choose: impl FnMut(u64) -> Option<Fault> + Send + 'static) {
     let mut count = 0;
     db.inject_chosen(move |request| {
-        if request.operation == "GetItem" {
+        let spared = request.attempt.is_none_or(|attempt| attempt >= 3);
+        if request.operation == "GetItem" || spared {
             return None;
         }
         count += 1;
-        let may_lose = request.attempt.is_some_and(|attempt| attempt < 3);
-        (choose(count) && may_lose).then(|| Fault::on_any().drop_reply())
+        choose(count)
+    });
+}
+
+/// Loses the reply of each write that `choose` selects by its number.
+fn lose_replies(db: &EmbeddedDynamoDb, mut choose: impl FnMut(u64) -> bool + Send + 'static) {
+    disturb(db, move |count| {
+        choose(count).then(|| Fault::on_any().drop_reply())
     });
 }

@@ -30,7 +30,7 @@ use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::{Value, json};
 
 use super::capacity::{Capacity, Path, RecordSize, write_units};
-use super::{Table, amount, kilobytes};
+use super::{amount, kilobytes};
 
 /// The time at which tests start, in milliseconds since the epoch.
 const START: i64 = 1_700_000_000_500;
@@ -146,6 +146,13 @@ impl Measured {
         })
     }
 
+    /// Returns the backend of a new process, with this clock.
+    fn process(&self, clock: Arc<dyn Clock>) -> Backend {
+        let seed = self.processes.fetch_add(1, Ordering::Relaxed);
+        let random = Arc::new(SeededRandom::new(seed));
+        Backend::new(self.store.clone(), clock, random)
+    }
+
     /// Calls the operation in a new process, by this clock.
     async fn call(
         &self,
@@ -153,13 +160,10 @@ impl Measured {
         clock: Arc<dyn Clock>,
         handler: impl AsyncFnOnce() -> Result<String, BoxError>,
     ) -> Result<String, BoxError> {
-        let seed = self.processes.fetch_add(1, Ordering::Relaxed);
-        let random = Arc::new(SeededRandom::new(seed));
-        let backend = Backend::new(self.store.clone(), clock, random);
-        let deadline = Deadline::At(EpochMillis::new(START + 30_000));
         let payload = order();
-        let call = operation.run(&payload, deadline, || handler());
-        Ok(with_backend(backend, call).await?.into_response())
+        let call = operation.run(&payload, deadline(), || handler());
+        let called = with_backend(self.process(clock), call).await?;
+        Ok(called.into_response())
     }
 
     /// Returns the requests since the last call of this function.
@@ -199,6 +203,10 @@ fn order() -> Value {
 
 fn clock() -> Arc<dyn Clock> {
     Arc::new(ManualClock::at(START))
+}
+
+fn deadline() -> Deadline {
+    Deadline::At(EpochMillis::new(START + 30_000))
 }
 
 /// Returns a response whose JSON text has this many bytes.
@@ -342,23 +350,19 @@ const STEPS: [(&str, usize); 3] = [("reserve", 300), ("charge", 2_400), ("ship",
 /// Runs the handler with its first `steps` steps, and then ends in this response, or in an error.
 async fn run_steps(
     measured: &Measured,
-    now: i64,
     steps: usize,
     response: Option<String>,
 ) -> Result<Vec<Served>, BoxError> {
     let operation = operation().key("order_id").steps(Steps::Keep).build()?;
-    let random = Arc::new(SeededRandom::new(now.unsigned_abs()));
-    let clock = Arc::new(ManualClock::at(now));
-    let backend = Backend::new(measured.store.clone(), clock, random);
-    let (deadline, payload) = (Deadline::At(EpochMillis::new(now + 30_000)), order());
-    let ended = operation.run(&payload, deadline, |call: Call| async move {
+    let payload = order();
+    let ended = operation.run(&payload, deadline(), |call: Call| async move {
         for (name, bytes) in STEPS.into_iter().take(steps) {
             let result = async || Ok::<_, BoxError>("r".repeat(bytes - 2));
             call.step(name, result).await?;
         }
         response.ok_or_else(|| BoxError::from("declined"))
     });
-    drop(with_backend(backend, ended).await);
+    drop(with_backend(measured.process(clock()), ended).await);
     Ok(measured.take())
 }
 
@@ -369,11 +373,11 @@ async fn runs_with_steps_consume_the_units_of_the_documentation() -> Result<(), 
             let measured = Measured::start().await?;
             let mut found = 0;
             if recorded > 0 {
-                run_steps(&measured, START, recorded, None).await?;
+                run_steps(&measured, recorded, None).await?;
                 found = measured.item_size().await?;
             }
             let expected = of_steps(RecordSize::of_response(bytes), recorded);
-            let served = run_steps(&measured, START + 1, 3, Some(response(bytes))).await?;
+            let served = run_steps(&measured, 3, Some(response(bytes))).await?;
             let what = format!("{bytes} bytes, {recorded} recorded");
             assert_eq!(consumed(&served, found), expected, "{what}");
         }
@@ -381,38 +385,23 @@ async fn runs_with_steps_consume_the_units_of_the_documentation() -> Result<(), 
     Ok(())
 }
 
-/// Returns what a first run with staged writes consumes: the claim, and one transaction with the completion and these items, of
+/// Returns the write units of a first run with staged writes: the claim, and one transaction with the completion and these items, of
 /// which each costs twice its units. `staged` has the size of each item in bytes, the larger of before and after.
-fn first_run_with_transaction(
-    size: RecordSize,
-    staged: impl IntoIterator<Item = usize>,
-) -> Capacity {
+fn first_run_with_transaction(size: RecordSize, staged: [usize; 2]) -> f64 {
     let items = staged.into_iter().chain([size.completed]);
-    let transaction: f64 = items.map(|bytes| 2.0 * write_units(bytes)).sum();
-    let transaction = Capacity {
-        write: transaction,
-        read: 0.0,
-    };
-    Capacity::of_write(size.claim) + transaction
+    write_units(size.claim) + items.map(|bytes| 2.0 * write_units(bytes)).sum::<f64>()
 }
 
 #[tokio::test]
 async fn a_transaction_consumes_twice_the_units_of_each_item() -> Result<(), BoxError> {
     for (response_bytes, staged_bytes) in [(500, [100, 200]), (4_000, [100, 3_000])] {
         let measured = Measured::start().await?;
-        measured
-            .database
-            .create_table(TableSpec::new("accounts"))
-            .await?;
+        let accounts = TableSpec::new("accounts");
+        measured.database.create_table(accounts).await?;
         let charge = operation().key("order_id").build()?;
-        let backend = Backend::new(
-            measured.store.clone(),
-            clock(),
-            Arc::new(SeededRandom::new(1)),
-        );
-        let deadline = Deadline::At(EpochMillis::new(START + 30_000));
         let text = |bytes| AttributeValue::S("x".repeat(bytes));
-        let call = charge.run(&order(), deadline, |call: Call| async move {
+        let payload = order();
+        let call = charge.run(&payload, deadline(), |call: Call| async move {
             let mut transaction = call.transaction();
             for (id, bytes) in ["1", "2"].into_iter().zip(staged_bytes) {
                 let put = Put::builder().table_name("accounts");
@@ -421,7 +410,7 @@ async fn a_transaction_consumes_twice_the_units_of_each_item() -> Result<(), Box
             }
             Ok::<_, BoxError>(response(response_bytes))
         });
-        with_backend(backend, call).await?;
+        with_backend(measured.process(clock()), call).await?;
         let served = measured.take();
         let operations: Vec<_> = served.iter().map(|(name, _)| name).collect();
         assert_eq!(operations, ["PutItem", "TransactWriteItems"]);
@@ -429,11 +418,11 @@ async fn a_transaction_consumes_twice_the_units_of_each_item() -> Result<(), Box
         // Beside `b`: the names of both attributes, and the id.
         let staged = staged_bytes.map(|bytes| bytes + 4);
         let size = RecordSize::of_response(response_bytes);
-        assert_eq!(units, first_run_with_transaction(size, staged).write);
+        assert_eq!(units, first_run_with_transaction(size, staged));
     }
     // As docs/reference/cost.md shows.
     let two_small_items = first_run_with_transaction(RecordSize::of_response(500), [100, 100]);
-    assert_eq!(two_small_items.write, 7.0);
+    assert_eq!(two_small_items, 7.0);
     Ok(())
 }
 
@@ -454,15 +443,4 @@ fn sizes_and_amounts_have_the_digits_that_they_need() {
     assert_eq!(shown, ["0.5 KB", "1 KB", "4.096 KB", "40 KB"]);
     let shown: Vec<_> = [0.0625, 1.25, 99.994, 250.4].map(amount).into();
     assert_eq!(shown, ["0.0625", "1.250", "99.99", "250"]);
-}
-
-#[test]
-fn columns_are_as_wide_as_their_longest_cell() {
-    let text = |text: &str| text.to_owned();
-    let mut table = Table::new([text("call")].into_iter(), &[text("1 KB")]);
-    table.row([text("a long name")], [text("3")].into_iter());
-    assert_eq!(
-        table.to_string(),
-        "| call        | 1 KB |\n|-------------|------|\n| a long name | 3    |\n"
-    );
 }

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::Fault;
 
-use super::super::{lose_replies, text};
+use super::super::{disturb, lose_replies, text};
 use super::*;
 
 /// Returns the digest that an update of this event stores now, and the name of its set.
@@ -171,8 +171,7 @@ async fn an_item_that_is_full_refuses_and_applies_nothing() {
 #[tokio::test]
 async fn a_clock_before_1970_is_refused_before_anything_is_sent() {
     let (db, client) = started(1).await;
-    let clock = Arc::new(ManualClock::at(-5_000));
-    let once = Once::new(plan()).unwrap().clock(clock);
+    let (once, _) = once_at(-5_000);
     let error = count(&once, "evt-1").send(&client).await.unwrap_err();
     assert!(matches!(error, OnceError::ClockBehind(_)), "{error}");
     assert_eq!(updates(&db), 0);
@@ -205,43 +204,24 @@ async fn billed(db: &EmbeddedDynamoDb) -> Vec<i64> {
     billed
 }
 
-/// Loses requests and replies, and throttles. The third send of a call is spared, so that no call runs out of sends.
-fn disturb(db: &EmbeddedDynamoDb) {
-    let mut count = 0;
-    db.inject_chosen(move |request| {
-        let spared = request.attempt.is_none_or(|attempt| attempt >= 3);
-        if request.operation != "UpdateItem" || spared {
-            return None;
-        }
-        count += 1;
-        match count % 10 {
-            0 | 3 => Some(Fault::on_any().drop_reply()),
-            5 => Some(Fault::on_any().drop_request()),
-            7 => Some(Fault::on_any().internal_error_although_applied()),
-            9 => Some(Fault::on_any().throttle()),
-            _ => None,
-        }
-    });
-}
-
 #[tokio::test]
 async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
     let (db, client) = started(5).await;
     // Two groups of writers, whose clocks differ by the skew. Both cross the end of a bucket.
-    let clocks = [Duration::ZERO, SKEW].map(|ahead| {
-        let clock = ManualClock::at(START);
-        clock.advance(BUCKET - Duration::from_millis(100) + ahead);
-        clock
+    let writers = [0, 60_000].map(|ahead| once_at(START + 900_000 - 100 + ahead));
+    let clocks = writers.each_ref().map(|(_, clock)| clock.clone());
+    disturb(&db, |count| match count % 10 {
+        0 | 3 => Some(Fault::on_any().drop_reply()),
+        5 => Some(Fault::on_any().drop_request()),
+        7 => Some(Fault::on_any().internal_error_although_applied()),
+        9 => Some(Fault::on_any().throttle()),
+        _ => None,
     });
-    let writers = clocks.clone().map(|clock| {
-        let once = Once::new(plan()).unwrap();
-        once.clock(Arc::new(clock))
-    });
-    disturb(&db);
     let deliveries: Vec<_> = (0..3 * EVENTS)
         .map(|delivery| {
             let event = delivery % EVENTS;
-            let update = bill(&writers[(delivery + delivery / EVENTS) as usize % 2], event);
+            let (once, _) = &writers[(delivery + delivery / EVENTS) as usize % 2];
+            let update = bill(once, event);
             let (client, clocks) = (client.clone(), clocks.clone());
             tokio::spawn(async move {
                 for clock in clocks {
@@ -280,7 +260,7 @@ async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
         clock.advance(LIFETIME - SKEW);
     }
     for event in 0..EVENTS {
-        let again = send(&client, bill(&writers[1], event)).await;
+        let again = send(&client, bill(&writers[1].0, event)).await;
         assert!(!again.is_applied(), "event {event}");
     }
     assert_eq!(billed(&db).await, expected);

@@ -30,9 +30,9 @@ fn plan() -> Plan {
     once::plan(0.1, LIFETIME)
 }
 
-/// Returns an `Once` whose clock the test moves.
-fn once() -> (Once, ManualClock) {
-    let clock = ManualClock::at(START);
+/// Returns an `Once` whose clock the test moves. It starts at this time.
+fn once_at(milliseconds: i64) -> (Once, ManualClock) {
+    let clock = ManualClock::at(milliseconds);
     let once = Once::new(plan()).unwrap();
     (once.clock(Arc::new(clock.clone())), clock)
 }
@@ -40,7 +40,7 @@ fn once() -> (Once, ManualClock) {
 /// Starts a database, with a client and an `Once` whose clock the test moves.
 async fn counting(sends: u32) -> (EmbeddedDynamoDb, Client, Once, ManualClock) {
     let (db, client) = started(sends).await;
-    let (once, clock) = once();
+    let (once, clock) = once_at(START);
     (db, client, once, clock)
 }
 

@@ -56,11 +56,7 @@ fn random_updates_agree_with_a_reference() {
     let checked = runner.run(&(steps(), offsets), |(steps, offsets)| {
         case.set(case.get() + 1);
         let item = format!("c-{}", case.get());
-        let writers = offsets.map(|offset| {
-            let clock = ManualClock::at(START + offset);
-            let once = Once::new(plan()).unwrap();
-            (once.clock(Arc::new(clock.clone())), clock)
-        });
+        let writers = offsets.map(|offset| once_at(START + offset));
         let mut now = 0;
         let mut units = 0;
         let mut applied = HashMap::<u8, i64>::new();
