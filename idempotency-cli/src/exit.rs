@@ -17,22 +17,15 @@ Exit codes:
   5  the event has no key
   6  the function was invoked, and returned an error";
 
-/// The exit code of the command.
+/// The exit code of the command: [`HELP`] says what each means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The command succeeded.
     Done = 0,
-    /// The command failed, found something wrong with the table, or the plan does not hold.
     Failed = 1,
-    /// The arguments or the configuration are wrong.
     Usage = 2,
-    /// There is no such record.
     NoRecord = 3,
-    /// The record was not evicted, not resolved or not replayed.
     Refused = 4,
-    /// The event has no key.
     NoKey = 5,
-    /// The function was invoked, and returned an error.
     FunctionError = 6,
 }
 

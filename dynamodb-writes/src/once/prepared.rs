@@ -10,8 +10,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update as SdkUp
 use idempotency_core::store::RejectedWrite;
 
 use super::AlreadyApplied;
-use super::layout::{self, Slot};
-use super::layout::{FEW, Layout};
+use super::layout::{self, FEW, Layout};
 use super::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
 use crate::error::InvalidExpression;
 use crate::expression::{Checked, Clause, check_length, not_built};
@@ -135,16 +134,9 @@ impl PreparedUpdate {
             let digest = layout.digest(bucket, &parts.idempotency_key);
             let slot = layout::slot(layout, item, bucket, &digest).map_err(foreign)?;
             has_key |= slot.has_key;
-            match slot {
-                Slot {
-                    number: Some(number),
-                    ..
-                } if number > bucket => latest = latest.max(Some(number)),
-                Slot {
-                    number: Some(number),
-                    keys,
-                    ..
-                } if number < bucket && keys >= FEW => {
+            match slot.number {
+                Some(number) if number > bucket => latest = latest.max(slot.number),
+                Some(number) if number < bucket && slot.keys >= FEW => {
                     stale.insert(bucket, number);
                 }
                 _ => {}

@@ -44,24 +44,16 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// The state of a record now, by the clock of this machine.
+/// The state of a record now, by the clock of this machine: [`explained`](State::explained) says what each means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// A claim whose lease has not ended: the handler is running, or its process was killed.
     Live,
-    /// A claim under `hold` whose run did not report its end: an operator must decide.
     Held,
-    /// A claim under `rerun` whose lease has expired.
     LeaseOver,
-    /// A claim whose run reported a failure.
     Failed,
-    /// A claim that an operator freed.
     Freed,
-    /// Duplicates get the stored response.
     Completed,
-    /// The window has expired: the next call replaces the record.
     Expired,
-    /// No call can use the record.
     Unreadable,
 }
 
