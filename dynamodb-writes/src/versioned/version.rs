@@ -135,14 +135,6 @@ impl fmt::Display for InvalidVersion {
 
 impl std::error::Error for InvalidVersion {}
 
-/// Returns the token that an attribute holds. `None` if it holds something else.
-pub(super) fn token_of(value: Option<&AttributeValue>) -> Option<Token> {
-    match value {
-        Some(AttributeValue::B(bytes)) => bytes.as_ref().try_into().ok(),
-        _ => None,
-    }
-}
-
 // Which attributes of an item hold its version.
 //
 // `version` is the number. `version_w0` to `version_w3` hold the tokens of the last four writes, each at its number modulo four.
@@ -196,7 +188,8 @@ impl Layout {
     /// Returns the token of this version, if the item still holds it. The caller must know that it is not older than
     /// [`TOKENS`] versions.
     pub(super) fn token_in(&self, item: &Item, number: u64) -> Option<Token> {
-        token_of(item.get(&self.token(number)))
+        let token = item.get(&self.token(number))?.as_b().ok()?;
+        token.as_ref().try_into().ok()
     }
 
     /// Returns the attributes of a version that this token makes.

@@ -8,21 +8,6 @@ use std::ops::Add;
 use idempotency_core::protocol::policy::Lookup;
 use idempotency_core::store::Consistency;
 
-/// Returns the write units of one write. `bytes` is the larger of the item before and after it; of a refused write, the item that
-/// refused it.
-pub(super) fn write_units(bytes: usize) -> f64 {
-    units(bytes, 1_024)
-}
-
-/// Returns the read units of one read of an item of this size. An item that does not exist has no bytes.
-pub(super) fn read_units(bytes: usize, consistency: Consistency) -> f64 {
-    let whole = units(bytes, 4_096);
-    match consistency {
-        Consistency::Strong => whole,
-        Consistency::Eventual => whole / 2.0,
-    }
-}
-
 fn units(bytes: usize, unit: usize) -> f64 {
     // An item has at most 400 KB, so the number is small.
     let units = u32::try_from(bytes.div_ceil(unit).max(1)).unwrap_or(u32::MAX);
@@ -39,18 +24,23 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
+    /// Returns the capacity of one write. `bytes` is the larger of the item before and after it; of a refused write, the item that
+    /// refused it.
     pub(super) fn of_write(bytes: usize) -> Self {
         Self {
-            write: write_units(bytes),
+            write: units(bytes, 1_024),
             read: 0.0,
         }
     }
 
+    /// Returns the capacity of one read of an item of this size. An item that does not exist has no bytes.
     pub(super) fn of_read(bytes: usize, consistency: Consistency) -> Self {
-        Self {
-            write: 0.0,
-            read: read_units(bytes, consistency),
-        }
+        let whole = units(bytes, 4_096);
+        let read = match consistency {
+            Consistency::Strong => whole,
+            Consistency::Eventual => whole / 2.0,
+        };
+        Self { write: 0.0, read }
     }
 }
 
@@ -206,10 +196,10 @@ mod tests {
             (4_097, 5.0, 2.0, 1.0),
             (409_600, 400.0, 100.0, 50.0),
         ] {
-            assert_eq!(write_units(bytes), write, "{bytes}");
-            assert_eq!(read_units(bytes, Consistency::Strong), strong, "{bytes}");
-            let found = read_units(bytes, Consistency::Eventual);
-            assert_eq!(found, eventual, "{bytes}");
+            let read = |consistency| Capacity::of_read(bytes, consistency).read;
+            assert_eq!(Capacity::of_write(bytes).write, write, "{bytes}");
+            assert_eq!(read(Consistency::Strong), strong, "{bytes}");
+            assert_eq!(read(Consistency::Eventual), eventual, "{bytes}");
         }
     }
 

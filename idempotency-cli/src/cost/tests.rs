@@ -29,7 +29,7 @@ use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::{Value, json};
 
-use super::capacity::{Capacity, Path, RecordSize, write_units};
+use super::capacity::{Capacity, Path, RecordSize};
 use super::{amount, kilobytes};
 
 /// The time at which tests start, in milliseconds since the epoch.
@@ -109,7 +109,7 @@ fn consumed(served: &[Served], found: usize) -> Capacity {
     for (operation, reported) in served {
         match (operation.as_str(), reported) {
             ("GetItem", Some(units)) => sum.read += units,
-            ("PutItem!", None) => sum.write += write_units(found),
+            ("PutItem!", None) => sum = sum + Capacity::of_write(found),
             ("PutItem" | "UpdateItem" | "DeleteItem", Some(units)) => sum.write += units,
             other => panic!("{other:?}"),
         }
@@ -389,7 +389,8 @@ async fn runs_with_steps_consume_the_units_of_the_documentation() -> Result<(), 
 /// which each costs twice its units. `staged` has the size of each item in bytes, the larger of before and after.
 fn first_run_with_transaction(size: RecordSize, staged: [usize; 2]) -> f64 {
     let items = staged.into_iter().chain([size.completed]);
-    write_units(size.claim) + items.map(|bytes| 2.0 * write_units(bytes)).sum::<f64>()
+    let units = |bytes| Capacity::of_write(bytes).write;
+    units(size.claim) + items.map(|bytes| 2.0 * units(bytes)).sum::<f64>()
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 
 use super::shown::{Shown, State};
-use super::{StoredRecord, confirm, failed, missing, read};
+use super::{confirm, existing, failed, missing};
 use crate::arguments::EvictArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -16,10 +16,9 @@ pub(crate) async fn evict(
     connection: &Connection,
 ) -> Result<Exit, Failure> {
     let id = &arguments.key;
-    let found = read(id, connection).await?;
-    let StoredRecord { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
-    let shown = Shown::of(id, &record, unreadable.as_deref(), time::now());
-    if State::of(&record, shown.now) == State::Live && !arguments.force {
+    let found = existing(id, connection).await?;
+    let shown = Shown::of(id, &found, time::now());
+    if State::of(&found.record, shown.now) == State::Live && !arguments.force {
         return Err(Failure::new(
             Exit::Refused,
             format_args!(
@@ -30,7 +29,7 @@ pub(crate) async fn evict(
     }
     let question = "Evict this record?";
     confirm(arguments.yes, &shown, question, "not evicted", connection).await?;
-    delete(id, &record, connection).await?;
+    delete(id, &found.record, connection).await?;
     let evicted = json::object().bool("evicted", true);
     let text = format_args!(
         "evicted {id}: the next call runs the handler; local caches of running functions may still replay the response, and pieces \

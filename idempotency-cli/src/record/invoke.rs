@@ -24,7 +24,7 @@ pub(super) async fn invoke(
     event: &StoredEvent,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let shown = Shown::of(id, &found.record, found.unreadable.as_deref(), time::now());
+    let shown = Shown::of(id, found, time::now());
     if let Some(why) = refused(&found.record, event, State::of(&found.record, shown.now)) {
         let message = format!("`{id}` {why}\n{shown}");
         return Err(Failure::new(Exit::Refused, message));

@@ -44,7 +44,7 @@ pub(crate) async fn get(
     let shown = Shown {
         with_data: arguments.show_data,
         event: event.as_ref(),
-        ..Shown::of(id, &found.record, found.unreadable.as_deref(), time::now())
+        ..Shown::of(id, &found, time::now())
     };
     json::print(arguments.store.json, || shown.to_json(), &shown)?;
     Ok(Exit::Done)
@@ -81,6 +81,12 @@ fn failed(reply: StoreReply, doubt: &str) -> Failure {
     Failure::new(Exit::Failed, message)
 }
 
+/// Reads the record. That there is none is a failure.
+async fn existing(id: &RecordId, connection: &Connection) -> Result<StoredRecord, Failure> {
+    let found = read(id, connection).await?;
+    found.ok_or_else(|| missing(id, connection))
+}
+
 /// Returns the failure of a missing record.
 fn missing(id: &RecordId, connection: &Connection) -> Failure {
     let message = format!("there is no record `{id}` in {}", connection.store.name());
@@ -92,8 +98,7 @@ pub(crate) async fn replay(
     connection: &Connection,
 ) -> Result<Exit, Failure> {
     let id = &arguments.key;
-    let found = read(id, connection).await?;
-    let found = found.ok_or_else(|| missing(id, connection))?;
+    let found = existing(id, connection).await?;
     let Some(event) = stored_event(id, connection).await? else {
         let message = format!(
             "the record `{id}` keeps no event: its operation has no `store_event`, or the event was left out (the outcome event \

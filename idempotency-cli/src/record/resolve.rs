@@ -8,7 +8,7 @@ use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::shown::Shown;
-use super::{StoredRecord, confirm, failed, missing, read};
+use super::{confirm, existing, failed};
 use crate::arguments::ResolveArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -26,9 +26,8 @@ pub(crate) async fn resolve(
         by: arguments.by.clone(),
         reason: arguments.reason.clone(),
     };
-    let found = read(id, connection).await?;
-    let StoredRecord { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
-    let shown = Shown::of(id, &record, unreadable.as_deref(), now);
+    let found = existing(id, connection).await?;
+    let (record, shown) = (&found.record, Shown::of(id, &found, now));
     if let Some(owner) = &arguments.owner
         && record.owner.value().map(OwnerToken::as_str) != Some(owner.as_str())
     {
@@ -36,7 +35,7 @@ pub(crate) async fn resolve(
         return Err(Failure::new(Exit::Refused, message));
     }
     let decided = decision
-        .about(&record, now, arguments.force)
+        .about(record, now, arguments.force)
         .map_err(|why| undecided(id, why, &shown))?;
     let (question, until) = match &decision.ending {
         Ending::Completed { expiration, .. } => (

@@ -9,6 +9,7 @@ use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Data, Field, Record, RecordId, RecordedSteps, Status, StoredEvent};
 use idempotency_core::time::EpochMillis;
 
+use super::StoredRecord;
 use crate::json::{self, Object, text};
 use crate::time::{rfc3339, with_distance};
 
@@ -27,16 +28,11 @@ pub(super) struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     /// Returns the form without the response, the results of steps and the event.
-    pub(super) fn of(
-        id: &'a RecordId,
-        record: &'a Record,
-        unreadable: Option<&'a str>,
-        now: EpochMillis,
-    ) -> Self {
+    pub(super) fn of(id: &'a RecordId, found: &'a StoredRecord, now: EpochMillis) -> Self {
         Self {
             id,
-            record,
-            unreadable,
+            record: &found.record,
+            unreadable: found.unreadable.as_deref(),
             now,
             with_data: false,
             event: None,
@@ -324,6 +320,13 @@ mod tests {
         }
     }
 
+    fn completed() -> StoredRecord {
+        StoredRecord {
+            record: record(Status::Completed, i64::MAX, 1),
+            unreadable: None,
+        }
+    }
+
     fn canonical(object: Object) -> String {
         Json::from(object).to_canonical()
     }
@@ -354,11 +357,11 @@ mod tests {
 
     #[test]
     fn the_response_is_shown_only_on_request() {
-        let (id, record) = (RecordId::new("a#b"), record(Status::Completed, i64::MAX, 1));
+        let (id, found) = (RecordId::new("a#b"), completed());
         let shown = |with_data| {
             let shown = Shown {
                 with_data,
-                ..Shown::of(&id, &record, None, NOW)
+                ..Shown::of(&id, &found, NOW)
             };
             format!("{shown}{}", canonical(shown.to_json()))
         };
@@ -368,13 +371,11 @@ mod tests {
 
     #[test]
     fn a_response_that_cannot_be_read_is_shown_with_the_reason() {
-        let record = Record {
-            data: Field::Unreadable,
-            ..record(Status::Completed, i64::MAX, 1)
-        };
-        let id = RecordId::new("a#b");
+        let (id, mut found) = (RecordId::new("a#b"), completed());
         let why = "piece 2 of 3 of its response is missing";
-        let shown = Shown::of(&id, &record, Some(why), NOW);
+        found.record.data = Field::Unreadable;
+        found.unreadable = Some(why.to_owned());
+        let shown = Shown::of(&id, &found, NOW);
         let text = shown.to_string();
         let line = format!("data         present, but {why}\n");
         assert!(text.contains(&line), "{text}");
