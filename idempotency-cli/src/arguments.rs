@@ -361,3 +361,15 @@ pub(crate) struct EvictArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}
