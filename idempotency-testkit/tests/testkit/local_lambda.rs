@@ -1,7 +1,5 @@
 //! The local Lambda, with a real process on `lambda_runtime`: this test program, started again with the test [`the_function`].
 
-#![allow(clippy::unwrap_used)]
-
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda, LogLine, LogSource};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::{Value, json};
@@ -14,7 +12,7 @@ const ROLE: &str = "TESTKIT_ROLE";
 
 fn function(role: &str) -> FunctionSpec {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["the_function", "--exact", "--nocapture"]);
+    command.args(["local_lambda::the_function", "--exact", "--nocapture"]);
     FunctionSpec::new("payment", command).env(ROLE, role)
 }
 

@@ -1,7 +1,5 @@
 //! The embedded DynamoDB, used through the real SDK: its faults, and the behaviour that a protocol of conditional writes depends on.
 
-#![allow(clippy::unwrap_used)]
-
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Builder;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
@@ -10,6 +8,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
 };
@@ -62,6 +61,12 @@ fn put(client: &Client) -> PutItemFluentBuilder {
     put.item("id", text("o-1"))
 }
 
+/// Returns an update of the order that needs an expression.
+fn update(client: &Client) -> UpdateItemFluentBuilder {
+    let update = client.update_item().table_name("orders");
+    update.key("id", text("o-1"))
+}
+
 fn attempts(db: &EmbeddedDynamoDb) -> Vec<(Option<u32>, Option<u16>)> {
     db.requests()
         .iter()
@@ -77,12 +82,7 @@ async fn a_failed_condition_returns_the_item() {
     let put = claim(&db.client(), "second").send().await;
     assert_eq!(failed_with!(put, PutItemError)["owner"], text("first"));
 
-    let update = db
-        .client()
-        .update_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
-    let update = update
+    let update = update(&db.client())
         .update_expression("SET answer = :a")
         .condition_expression("#o = :me")
         .expression_attribute_names("#o", "owner")
@@ -129,12 +129,7 @@ async fn of_many_concurrent_claims_one_is_applied() {
 async fn an_update_that_makes_an_item_too_large_changes_nothing() {
     let db = orders().await;
     claim(&db.client(), "first").send().await.unwrap();
-    let update = db
-        .client()
-        .update_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
-    let update = update
+    let update = update(&db.client())
         .update_expression("SET answer = :a")
         .expression_attribute_values(":a", text(&"x".repeat(400 * 1024)));
     let error = update.send().await.unwrap_err();
@@ -270,25 +265,15 @@ async fn throttling_and_internal_errors_are_retried_and_not_applied() {
         [(Some(1), None), (Some(2), None), (Some(3), Some(200))]
     );
 
+    let client = once(&db);
+    let get = client.get_item().table_name("orders");
+    let get = get.key("id", text("o-1"));
     db.inject(Fault::on("GetItem").throttle());
-    let get = once(&db)
-        .get_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
-    let error = get.send().await.unwrap_err().into_service_error();
+    let error = get.clone().send().await.unwrap_err().into_service_error();
     assert!(error.is_provisioned_throughput_exceeded_exception());
     db.inject(Fault::on("GetItem").respond_with(500, "InternalServerError"));
-    let get = once(&db)
-        .get_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
-    assert!(
-        get.send()
-            .await
-            .unwrap_err()
-            .into_service_error()
-            .is_internal_server_error()
-    );
+    let error = get.send().await.unwrap_err().into_service_error();
+    assert!(error.is_internal_server_error());
 }
 
 #[tokio::test]
@@ -506,11 +491,7 @@ async fn a_comparison_of_two_types_never_holds() {
 #[tokio::test]
 async fn expressions_that_dynamodb_rejects_are_rejected() {
     let db = orders().await;
-    let put = || {
-        let put = db.client().put_item().table_name("orders");
-        put.item("id", text("o-1"))
-            .expression_attribute_values(":v", text("x"))
-    };
+    let put = || put(&db.client()).expression_attribute_values(":v", text("x"));
     for put in [
         put().condition_expression("status = :v"),
         put().condition_expression("attribute_not_exists(id)"),

@@ -1,6 +1,4 @@
 //! The real process of a function and an embedded table: this test program, started again with the test [`the_function`].
-#![allow(clippy::unwrap_used)]
-
 use aws_config::BehaviorVersion;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
@@ -37,7 +35,7 @@ async fn start() -> (EmbeddedDynamoDb, LocalLambda) {
     let db = EmbeddedDynamoDb::start().await.unwrap();
     db.create_table(TableSpec::new("orders")).await.unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["the_function", "--exact", "--nocapture"]);
+    command.args(["function_and_table::the_function", "--exact", "--nocapture"]);
     let function = FunctionSpec::new("orders", command)
         .env(ROLE, "function")
         .envs(db.environment());

@@ -1,5 +1,4 @@
 //! `retry_safety` on functions that are unsafe in many ways, and on safe ones beside them.
-#![allow(clippy::unwrap_used)]
 
 mod http;
 mod known;

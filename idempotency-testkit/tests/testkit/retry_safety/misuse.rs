@@ -5,8 +5,8 @@ use idempotency_lambda::BoxError;
 use idempotency_testkit::retry_safety::{World, retry_safety};
 use serde_json::{Value, json};
 
-use crate::known::accounts;
-use crate::{charges, order, protected};
+use super::known::accounts;
+use super::{charges, order, protected};
 
 #[tokio::test]
 async fn a_check_that_sees_no_effect_fails_unless_it_says_that_there_is_none() {
@@ -63,7 +63,7 @@ async fn a_function_that_fails_without_a_fault_is_shown_with_the_causes_of_its_e
 #[tokio::test]
 async fn an_effect_that_the_function_does_not_have_cannot_be_ignored() {
     let report = retry_safety(order(), async |world: World, _: Value| {
-        world.fake::<crate::Bank>().charge(Some("o-1"));
+        world.fake::<super::Bank>().charge(Some("o-1"));
         Ok::<_, BoxError>(())
     })
     .effect("charges", charges)
@@ -80,7 +80,7 @@ async fn what_is_not_looked_at_is_named_in_a_report() {
         protected("misuse.unseen", &event, async || {
             let get = world.dynamodb().get_item().table_name("accounts");
             get.key("id", S("a-1".into())).send().await?;
-            Ok(json!({ "charge": world.fake::<crate::Bank>().charge(Some("o-1")) }))
+            Ok(json!({ "charge": world.fake::<super::Bank>().charge(Some("o-1")) }))
         })
         .await
     })
@@ -115,7 +115,7 @@ fn an_unsafe_function_fails_its_test() {
         .unwrap();
     let report = runtime.block_on(
         retry_safety(order(), async |world: World, _: Value| {
-            world.fake::<crate::Bank>().charge(None);
+            world.fake::<super::Bank>().charge(None);
             Ok::<_, BoxError>(1)
         })
         .effect("charges", charges)

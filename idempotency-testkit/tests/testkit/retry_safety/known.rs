@@ -25,7 +25,7 @@ use idempotency_testkit::retry_safety::{
 };
 use serde_json::{Value, json};
 
-use crate::{Bank, Marks, Outbox, charges, mails, operation, order};
+use super::{Bank, Marks, Outbox, charges, mails, operation, order};
 
 pub(crate) fn accounts() -> TableSpec {
     TableSpec::new("accounts").ttl(None)
@@ -171,12 +171,12 @@ fn bugs_beside_the_call() -> Vec<Bug> {
         // Effect before the claim.
         shown(retry_safety(order(), async |world: World, event: Value| {
             world.fake::<Bank>().charge(None);
-            crate::protected("before", &event, async || done()).await
+            super::protected("before", &event, async || done()).await
         }))
         .finds(None, EffectTwice),
         // Effect of each replay.
         shown(retry_safety(order(), async |world: World, event: Value| {
-            let response: Value = crate::protected("after", &event, async || done()).await?;
+            let response: Value = super::protected("after", &event, async || done()).await?;
             world.fake::<Outbox>().send();
             Ok::<_, BoxError>(response)
         }))
@@ -207,7 +207,7 @@ fn bugs_beside_the_call() -> Vec<Bug> {
         // Response with a part of the delivery.
         shown(retry_safety(order(), async |world: World, event: Value| {
             let charge = async || Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }));
-            let mut response: Value = crate::protected("part", &event, charge).await?;
+            let mut response: Value = super::protected("part", &event, charge).await?;
             response["request"] = json!(world.context().request_id);
             Ok::<_, BoxError>(response)
         }))
@@ -532,7 +532,7 @@ fn bugs_of_caches() -> Vec<Bug> {
         emptied("warm", &WARM, |is_cold| is_cold).finds(CrashAfter, EffectTwice),
         // Fake with another mutex.
         retry_safety(order(), async |world: World, event: Value| {
-            crate::protected("other-mutex", &event, async || {
+            super::protected("other-mutex", &event, async || {
                 world.fake::<AtomicUsize>().store(1, Ordering::Release);
                 done()
             })

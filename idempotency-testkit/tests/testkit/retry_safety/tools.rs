@@ -15,12 +15,12 @@ use idempotency_testkit::retry_safety::{
 };
 use serde_json::{Value, json};
 
-use crate::http::{provider, send};
-use crate::known::accounts;
-use crate::{operation, order};
+use super::http::{provider, send};
+use super::known::accounts;
+use super::{operation, order};
 
 /// The page with the table.
-const PAGE: &str = include_str!("../../../docs/guide/effects.md");
+const PAGE: &str = include_str!("../../../../docs/guide/effects.md");
 
 async fn add(world: &World) -> Result<(), BoxError> {
     let add = world.dynamodb().update_item().table_name("accounts");

@@ -14,7 +14,7 @@ use idempotency_testkit::retry_safety::{
 };
 use serde_json::{Value, json};
 
-use crate::{assert_found, operation, order, protected};
+use super::{assert_found, operation, order, protected};
 
 pub(crate) fn provider() -> Provider {
     Provider::new(|request| {
@@ -168,10 +168,10 @@ async fn a_function_can_ask_a_server_of_the_tests_own() {
     let address = own_server();
     let report = retry_safety(order(), async move |world: World, _: Value| {
         let reply = ask(address).await?;
-        world.fake::<crate::Bank>().charge(Some("order"));
+        world.fake::<super::Bank>().charge(Some("order"));
         Ok::<_, BoxError>(json!({ "reply": reply }))
     })
-    .effect("charges", crate::charges)
+    .effect("charges", super::charges)
     .settle(std::time::Duration::from_secs(2))
     .run()
     .await;
