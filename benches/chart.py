@@ -3,6 +3,7 @@
 
     benches/chart.py           # writes them anew, from benches/results/whole.json and benches/instructions.txt
     benches/chart.py --check   # fails if they are not what the results say
+    benches/chart.py --print FILE   # prints the tables of other results
 
 A table is between two comments of a Markdown file: `<!-- results: NAME -->` and `<!-- end of results -->`. The names are those of
 `TABLES`, at the end. It needs Python's standard library alone.
@@ -222,7 +223,7 @@ def percentiles(results, part, measures, title):
 
     def p99(measure, contestant, setting):
         line, by_hand = (results.find(name, measure, part=part, **setting) for name in (contestant, BY_HAND))
-        if not line:
+        if not line or not by_hand:
             return ""
         return f"{amount(line['p99'], line['unit'])} ({ratio(line['p99'] / by_hand['p99'])})"
 
@@ -357,6 +358,12 @@ TABLES = {
 
 def main():
     arguments = sys.argv[1:]
+    if arguments[:1] == ["--print"] and len(arguments) == 2:
+        results = Results(pathlib.Path(arguments[1]))
+        for name, write in TABLES.items():
+            if write is not keys:
+                print(f"\n## {name}\n\n{write(results)}")
+        return
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
     results = Results(RESULTS)

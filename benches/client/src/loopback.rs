@@ -7,7 +7,6 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 
 use crate::ours::{self, Stores};
 use crate::phases;
@@ -70,21 +69,11 @@ pub(crate) fn run(arguments: &[String]) {
     BufReader::new(server.stdout.take().unwrap())
         .read_line(&mut address)
         .unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let credentials = Credentials::new(
-        "AKIDEXAMPLE",
-        "secret",
-        Some("token".repeat(200)),
-        None,
-        "bench",
-    );
+    let runtime = crate::runtime();
     let config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::from_static("eu-west-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .credentials_provider(crate::credentials(1_000))
         .http_client(idempotency_dynamodb::http_client())
         .endpoint_url(format!("http://{}", address.trim()))
         .build();

@@ -15,7 +15,7 @@ mod server;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use machine::Machine;
 use options::{Options, USAGE};
 use report::{Entry, Results};
@@ -69,9 +69,6 @@ async fn run() -> anyhow::Result<()> {
         measures,
         targets,
     };
-    report::print(&results);
-    if let Some(output) = &options.output {
-        std::fs::write(output, serde_json::to_string_pretty(&results)? + "\n")?;
-    }
-    Ok(())
+    let text = serde_json::to_string_pretty(&results)? + "\n";
+    std::fs::write(&options.output, text).with_context(|| options.output.display().to_string())
 }

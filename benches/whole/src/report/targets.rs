@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Entry;
+use super::{Entry, name};
 use crate::contestants::{EventKind, Kind, Part};
 use crate::samples::{Line, Measure};
 use crate::server::ServerKind;
@@ -65,8 +65,7 @@ pub fn targets(entries: &[Entry], lines: &[Line]) -> Vec<Target> {
         };
         let limit = limits.iter().find(|(measure, _)| *measure == line.measure);
         if let (Some((_, limit)), Some(ratio)) = (limit, &line.ratio) {
-            let name = line.measure.name();
-            let what = format!("{name}, ratio to {}", ratio.to);
+            let what = format!("{}, ratio to {}", name(line.measure), ratio.to);
             targets.push(target(what, line, ratio.summary.median, *limit, false));
         }
     }
@@ -107,18 +106,6 @@ fn binaries(entries: &[Entry]) -> Vec<Target> {
 
 /// What a cached duplicate takes more than the same function without idempotency.
 fn cached(entries: &[Entry], lines: &[Line]) -> Vec<Target> {
-    let of = |kind: Kind, cached: bool, group: &str, measure: Measure, line: &Line| {
-        entries
-            .iter()
-            .filter(|entry| entry.kind == kind && entry.cached == cached && entry.group == group)
-            .find_map(|entry| {
-                lines.iter().find(|other| {
-                    other.contestant == entry.name
-                        && other.measure == measure
-                        && other.setting == line.setting
-                })
-            })
-    };
     let small = lines.iter().filter(|line| {
         line.setting.part == Part::Warm
             && line.setting.event_bytes == 4096
@@ -129,7 +116,14 @@ fn cached(entries: &[Entry], lines: &[Line]) -> Vec<Target> {
             let own = entries
                 .iter()
                 .find(|entry| entry.name == line.contestant && entry.cached)?;
-            let bare = of(Kind::Bare, false, &own.group, Measure::FreshCpu, line)?;
+            let bare = beside(
+                line,
+                Kind::Bare,
+                &own.group,
+                Measure::FreshCpu,
+                entries,
+                lines,
+            )?;
             let measured = line.summary.median - bare.summary.median;
             let what = format!("cached duplicate, us of CPU more than {}", bare.contestant);
             Some(target(what, line, measured, CACHED, false))
@@ -145,18 +139,9 @@ fn peers(entries: &[Entry], lines: &[Line]) -> Vec<Target> {
                 line.contestant == peer.name && line.setting.part == part && line.measure == measure
             });
             for line in of_peer {
-                let ours = entries.iter().find(|entry| {
-                    entry.kind == Kind::Ours && entry.group == peer.group && !entry.cached
-                });
-                let ours = ours.and_then(|ours| {
-                    lines.iter().find(|other| {
-                        other.contestant == ours.name
-                            && other.measure == measure
-                            && other.setting == line.setting
-                    })
-                });
+                let ours = beside(line, Kind::Ours, &peer.group, measure, entries, lines);
                 if let Some(ours) = ours {
-                    let what = format!("{}, times that of {}", measure.name(), ours.contestant);
+                    let what = format!("{}, times that of {}", name(measure), ours.contestant);
                     let measured = line.summary.median / ours.summary.median;
                     targets.push(target(what, line, measured, limit, true));
                 }
@@ -164,6 +149,25 @@ fn peers(entries: &[Entry], lines: &[Line]) -> Vec<Target> {
         }
     }
     targets
+}
+
+/// Returns what a contestant of this kind and group, which caches nothing, took under the setting of a line.
+fn beside<'a>(
+    line: &Line,
+    kind: Kind,
+    group: &str,
+    measure: Measure,
+    entries: &[Entry],
+    lines: &'a [Line],
+) -> Option<&'a Line> {
+    let is_meant = |entry: &&Entry| entry.kind == kind && entry.group == group && !entry.cached;
+    entries.iter().filter(is_meant).find_map(|entry| {
+        lines.iter().find(|other| {
+            other.contestant == entry.name
+                && other.measure == measure
+                && other.setting == line.setting
+        })
+    })
 }
 
 fn target(what: String, line: &Line, measured: f64, limit: f64, at_least: bool) -> Target {
