@@ -25,7 +25,7 @@ use idempotency_testkit::retry_safety::{
 };
 use serde_json::{Value, json};
 
-use super::{Bank, Marks, Outbox, charges, mails, operation, order};
+use super::{Bank, Marks, Outbox, charges, in_operation, mails, operation, order};
 
 pub(crate) fn accounts() -> TableSpec {
     TableSpec::new("accounts").ttl(None)
@@ -44,15 +44,7 @@ fn within(
     operation: impl Fn() -> OperationBuilder + Send + Sync + 'static,
     handler: impl AsyncFn(&World, &Value, Call) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
-    shown(retry_safety(
-        order(),
-        async move |world: World, event: Value| {
-            let operation = operation().build()?;
-            let run = async |call| handler(&world, &event, call).await;
-            let outcome = operation.run(&event, Deadline::Inherited, run);
-            Ok::<_, BoxError>(outcome.await?.into_response())
-        },
-    ))
+    shown(in_operation(operation, handler))
 }
 
 /// Checks what a handler does in an operation of this name.
@@ -166,8 +158,9 @@ impl Finds for RetrySafety<Value> {
     }
 }
 
-fn bugs_beside_the_call() -> Vec<Bug> {
-    vec![
+#[tokio::test]
+async fn each_bug_beside_the_call_is_found() {
+    assert_all_found(vec![
         // Effect before the claim.
         shown(retry_safety(order(), async |world: World, event: Value| {
             world.fake::<Bank>().charge(None);
@@ -218,11 +211,13 @@ fn bugs_beside_the_call() -> Vec<Bug> {
             done()
         }))
         .finds(None, EffectTwice),
-    ]
+    ])
+    .await;
 }
 
-fn bugs_of_effects() -> Vec<Bug> {
-    vec![
+#[tokio::test]
+async fn each_bug_of_effects_is_found() {
+    assert_all_found(vec![
         sold("mark, then charge", async |world, _| {
             if world.fake::<Marks>().mark("o-1") {
                 world.fake::<Bank>().charge(None);
@@ -338,11 +333,13 @@ fn bugs_of_effects() -> Vec<Bug> {
         })
         .fails()
         .finds(None, EffectTwice),
-    ]
+    ])
+    .await;
 }
 
-fn bugs_in_tables() -> Vec<Bug> {
-    vec![
+#[tokio::test]
+async fn each_bug_in_tables_is_found() {
+    assert_all_found(vec![
         sold("update that adds", async |world, _| {
             add(world, "balance", 100).await?;
             done()
@@ -395,7 +392,8 @@ fn bugs_in_tables() -> Vec<Bug> {
         .finds(Takeover, ResponsesDiffer),
         // Count of attempts.
         with_attempts("accused").finds(CrashAfter, EffectTwice),
-    ]
+    ])
+    .await;
 }
 
 /// Counts its runs, and charges with a token.
@@ -431,9 +429,10 @@ fn charged_within(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
     })
 }
 
-fn bugs_of_keys_and_windows() -> Vec<Bug> {
+#[tokio::test]
+async fn each_bug_of_keys_and_windows_is_found() {
     let short = || operation("short").expires_after(Duration::from_secs(3_600));
-    vec![
+    assert_all_found(vec![
         // Key without the user.
         of_user(|| operation("narrow")).finds(None, WrongKey),
         // Key of what most events lack.
@@ -462,7 +461,8 @@ fn bugs_of_keys_and_windows() -> Vec<Bug> {
         charged_within(short)
             .retried_for(Duration::from_secs(86_400))
             .finds(None, EffectTwice),
-    ]
+    ])
+    .await;
 }
 
 /// Reads a price list when it is cold.
@@ -491,13 +491,14 @@ fn emptied(
     check.prepare(async |_| *prices.lock().unwrap() = None)
 }
 
-fn bugs_of_caches() -> Vec<Bug> {
+#[tokio::test]
+async fn each_bug_of_caches_is_found() {
     static KNOWN: AtomicBool = AtomicBool::new(false);
     static FOREVER: OnceLock<u64> = OnceLock::new();
     static ONCE: OnceLock<u64> = OnceLock::new();
     static COLD: StdMutex<Option<u64>> = StdMutex::new(None);
     static WARM: StdMutex<Option<u64>> = StdMutex::new(None);
-    vec![
+    assert_all_found(vec![
         sold("order that a static knows", async |world, _| {
             if !KNOWN.swap(true, Ordering::AcqRel) {
                 world.fake::<Bank>().charge(None);
@@ -542,7 +543,8 @@ fn bugs_of_caches() -> Vec<Bug> {
             world.fake::<AtomicUsize>().load(Ordering::Acquire)
         })
         .finds(None, NotReached),
-    ]
+    ])
+    .await;
 }
 
 async fn assert_all_found(bugs: Vec<Bug>) {
@@ -559,31 +561,6 @@ async fn assert_all_found(bugs: Vec<Bug>) {
         assert!(report.rows().iter().any(is_found), "{at}\n{report}");
         assert_eq!(report.unsafe_rows()[0].verdict, verdict, "{at}\n{report}");
     }
-}
-
-#[tokio::test]
-async fn each_bug_beside_the_call_is_found() {
-    assert_all_found(bugs_beside_the_call()).await;
-}
-
-#[tokio::test]
-async fn each_bug_of_effects_is_found() {
-    assert_all_found(bugs_of_effects()).await;
-}
-
-#[tokio::test]
-async fn each_bug_in_tables_is_found() {
-    assert_all_found(bugs_in_tables()).await;
-}
-
-#[tokio::test]
-async fn each_bug_of_keys_and_windows_is_found() {
-    assert_all_found(bugs_of_keys_and_windows()).await;
-}
-
-#[tokio::test]
-async fn each_bug_of_caches_is_found() {
-    assert_all_found(bugs_of_caches()).await;
 }
 
 async fn book_in_one_transaction(world: &World) -> Result<(), BoxError> {

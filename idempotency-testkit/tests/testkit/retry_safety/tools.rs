@@ -9,15 +9,15 @@ use aws_sdk_dynamodb::types::AttributeValue::{N, S};
 use aws_sdk_dynamodb::types::Update;
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::dynamodb::once::{self, Once};
-use idempotency_lambda::{BoxError, Call, Deadline, Steps};
+use idempotency_lambda::{BoxError, Call, Steps};
 use idempotency_testkit::retry_safety::{
-    FaultKind, RetrySafety, Row, SafetyReport, SafetyVerdict, World, retry_safety,
+    FaultKind, RetrySafety, Row, SafetyReport, SafetyVerdict, World,
 };
 use serde_json::{Value, json};
 
 use super::http::{provider, send};
 use super::known::accounts;
-use super::{operation, order};
+use super::{in_operation, operation};
 
 /// The page with the table.
 const PAGE: &str = include_str!("../../../../docs/guide/effects.md");
@@ -33,103 +33,83 @@ async fn add(world: &World) -> Result<(), BoxError> {
     Ok(())
 }
 
+/// Checks a tool in a handler under the operation of this name.
+fn tool(
+    name: &'static str,
+    steps: Steps,
+    handler: impl AsyncFn(&World, &Value, Call) -> Result<Value, BoxError> + Send + Sync + 'static,
+) -> RetrySafety<Value> {
+    in_operation(move || operation(name).steps(steps), handler).table(accounts())
+}
+
+fn booked() -> Result<Value, BoxError> {
+    Ok(json!({ "booked": true }))
+}
+
 /// The stored response, and an update that adds.
 fn stored_response() -> RetrySafety<Value> {
-    retry_safety(order(), async |world: World, event: Value| {
-        let operation = operation("tools.response").build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async || {
-            add(&world).await?;
-            Ok::<_, BoxError>(json!({ "booked": true }))
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
+    tool("tools.response", Steps::Off, async |world, _, _| {
+        add(world).await?;
+        booked()
     })
-    .table(accounts())
 }
 
 /// A request with a token to a service that honours it.
 fn token() -> RetrySafety<Value> {
-    retry_safety(order(), async |world: World, event: Value| {
-        let operation = operation("tools.token").build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async |call: Call| {
-            let token = call.token("charge");
-            send(
-                &world,
-                "POST",
-                "/charges",
-                Some(token.as_str()),
-                &event["amount"],
-            )
-            .await
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
-    })
-    .provider(provider())
+    let check = tool("tools.token", Steps::Off, async |world, event, call| {
+        let token = call.token("charge");
+        let (token, amount) = (Some(token.as_str()), &event["amount"]);
+        send(world, "POST", "/charges", token, amount).await
+    });
+    check.provider(provider())
 }
 
 /// An update that adds, in the transaction of the call.
 fn transaction() -> RetrySafety<Value> {
-    retry_safety(order(), async |_: World, event: Value| {
-        let operation = operation("tools.transaction").build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async |call: Call| {
-            let add = Update::builder()
-                .table_name("accounts")
-                .key("id", S("a-1".into()));
-            let add = add
-                .update_expression("ADD units :n")
-                .expression_attribute_values(":n", N("5".into()));
-            call.transaction().update(add.build()?)?;
-            Ok::<_, BoxError>(json!({ "booked": true }))
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
+    tool("tools.transaction", Steps::Off, async |_, _, call| {
+        let add = Update::builder().table_name("accounts");
+        let add = add.key("id", S("a-1".into()));
+        let add = add.update_expression("ADD units :n");
+        let add = add.expression_attribute_values(":n", N("5".into()));
+        call.transaction().update(add.build()?)?;
+        booked()
     })
-    .table(accounts())
 }
 
 /// A step with an update that adds, and a later step.
 fn step() -> RetrySafety<Value> {
-    retry_safety(order(), async |world: World, event: Value| {
-        let operation = operation("tools.step").steps(Steps::Keep).build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async |call: Call| {
-            call.step("book", || add(&world)).await?;
-            let booked = || async { Ok::<_, BoxError>(json!({ "booked": true })) };
-            call.step("confirm", booked).await
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
+    tool("tools.step", Steps::Keep, async |world, _, call| {
+        call.step("book", || add(world)).await?;
+        call.step("confirm", || async { booked() }).await
     })
-    .table(accounts())
 }
 
 /// A step with a request, which has the token of the step.
 fn step_with_token() -> RetrySafety<Value> {
-    retry_safety(order(), async |world: World, event: Value| {
-        let operation = operation("tools.step-token").steps(Steps::Keep).build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async |call: Call| {
+    let check = tool(
+        "tools.step-token",
+        Steps::Keep,
+        async |world, event, call| {
             let charge = call.named_step("charge");
             let token = charge.token();
-            let (world, amount) = (&world, &event["amount"]);
-            let request = || send(world, "POST", "/charges", Some(token.as_str()), amount);
+            let (token, amount) = (Some(token.as_str()), &event["amount"]);
+            let request = || send(world, "POST", "/charges", token, amount);
             charge.run(request).await
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
-    })
-    .provider(provider())
+        },
+    );
+    check.provider(provider())
 }
 
 /// A counter that knows the keys of its updates.
 fn counter() -> RetrySafety<Value> {
-    retry_safety(order(), async |world: World, event: Value| {
-        let operation = operation("tools.counter").build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async || {
-            let once = Once::new(once::plan(1.0, Duration::from_secs(3600)))?;
-            let account = [("id", S("a-1".into()))];
-            let count = once.update("accounts", account, event["order_id"].to_string());
-            let count = count.expression("ADD units :n").value(":n", N("5".into()));
-            let _ = count.send(&world.dynamodb()).await?;
-            Ok::<_, BoxError>(json!({ "booked": true }))
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
+    tool("tools.counter", Steps::Off, async |world, event, _| {
+        let once = Once::new(once::plan(1.0, Duration::from_secs(3600)))?;
+        let account = [("id", S("a-1".into()))];
+        let count = once.update("accounts", account, event["order_id"].to_string());
+        let count = count.expression("ADD units :n").value(":n", N("5".into()));
+        let _ = count.send(&world.dynamodb()).await?;
+        booked()
     })
-    .table(accounts())
 }
 
 /// Returns the worst verdict of each fault, over the points with these numbers.
