@@ -236,21 +236,18 @@ macro_rules! caught {
 
 caught! {
     a_store_whose_updates_are_not_fenced_is_caught: UnfencedUpdate by
-        "only_its_owner_completes_a_claim",
-        "an_owner_whose_claim_was_taken_over_changes_nothing",
-        "a_late_completion_does_not_change_the_next_claim";
+        "only_its_owner_completes_or_releases_a_claim",
+        "an_owner_whose_claim_was_taken_over_changes_nothing";
     a_store_whose_releases_are_not_fenced_is_caught: UnfencedDelete by
-        "only_its_owner_releases_a_claim",
-        "a_late_release_does_not_remove_the_next_claim";
+        "only_its_owner_completes_or_releases_a_claim",
+        "an_owner_whose_claim_was_taken_over_changes_nothing";
     a_store_that_fences_only_by_status_is_caught: OwnerIgnored by
-        "only_its_owner_completes_a_claim";
+        "only_its_owner_completes_or_releases_a_claim";
     a_store_that_compares_with_or_equal_is_caught: BelowOrEqual by
         "a_completed_record_can_be_claimed_only_after_its_last_second",
         "a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease";
     a_store_that_returns_another_record_than_the_old_one_is_caught: ReturnsAnotherRecord by
-        "a_put_whose_condition_fails_changes_nothing_and_returns_the_record",
-        "an_update_whose_condition_fails_changes_nothing_and_returns_the_record",
-        "a_delete_whose_condition_fails_changes_nothing_and_returns_the_record";
+        "a_write_whose_condition_fails_changes_nothing_and_returns_the_record";
     a_store_that_checks_and_puts_in_two_steps_is_caught: PutInTwoSteps by
         "of_64_concurrent_claims_one_wins_and_the_others_get_its_record",
         "of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record";
@@ -266,7 +263,7 @@ caught! {
         "an_event_that_was_removed_or_replaced_is_gone",
         "a_recorded_failure_makes_the_claim_claimable_under_every_policy";
     a_store_that_writes_although_the_condition_fails_is_caught: WritesWhenRefused by
-        "a_put_whose_condition_fails_changes_nothing_and_returns_the_record";
+        "a_write_whose_condition_fails_changes_nothing_and_returns_the_record";
     a_store_for_which_differs_needs_the_attribute_is_caught: DiffersNeedsAttribute by
         "only_differs_holds_for_an_absent_attribute",
         "a_record_with_another_status_or_none_is_live_until_its_window_ends";
@@ -277,7 +274,7 @@ caught! {
     a_store_whose_eventual_reads_find_what_was_never_written_is_caught: InventsEventualReads by
         "an_eventual_read_of_an_id_without_a_record_finds_nothing";
     a_store_that_drops_empty_texts_is_caught: DropsEmptyTexts by
-        "empty_texts_read_back_as_present_and_empty";
+        "unusual_texts_read_back_unchanged";
     a_store_that_takes_a_part_of_an_event_for_the_whole_is_caught: MarksEventsAsWhole by
         "an_event_reads_back_unchanged_or_not_at_all";
     a_store_that_keeps_times_as_doubles_is_caught: TimesAsDoubles by
@@ -286,8 +283,8 @@ caught! {
     a_store_that_folds_the_case_of_ids_is_caught: FoldsIds by
         "ids_are_compared_byte_by_byte";
     a_store_that_keeps_64_kb_is_caught: CutsData by
-        "data_of_300_kb_reads_back",
-        "a_failed_condition_returns_data_of_300_kb";
+        "a_response_of_any_length_is_read_back_as_it_was_written",
+        "a_write_whose_condition_fails_changes_nothing_and_returns_the_record";
     a_store_that_hides_that_a_send_may_have_been_applied_is_caught: HidesLostSends by
         "a_write_whose_reply_is_lost_is_reported_as_maybe_applied";
     a_store_that_forgets_a_lost_send_when_it_sends_again_is_caught: ForgetsLostSends by
@@ -300,8 +297,8 @@ caught! {
     a_store_that_reports_a_large_record_as_rejected_is_caught: TooLargeIsRejected by
         "a_put_beyond_the_limit_is_too_large_and_changes_nothing";
     a_store_whose_step_replaces_the_others_is_caught: StepReplacesOthers by
-        "a_step_is_added_beside_those_before_it",
+        "a_step_is_added_beside_the_others_or_replaces_its_result",
         "a_step_of_a_record_without_steps_changes_nothing";
     a_store_that_panics_fails_the_case_and_not_the_suite: PanicsOnEmptyChange by
-        "an_empty_change_changes_nothing";
+        "a_change_that_is_empty_or_removes_what_is_absent_changes_nothing";
 }
