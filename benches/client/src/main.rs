@@ -17,8 +17,7 @@
 //! | `engine` | an operation from the event to the response, on `store` |
 //! | `engine-lean` | the same on `lean` |
 //!
-//! `client loopback [ROUNDS] [CALLS]` compares the CPU time of `by-hand`, `store` and `lean` over connections. `client phases [CALLS]`
-//! prints where the time of a fresh call goes.
+//! `client phases [CALLS]` prints where the time of a fresh call goes, over a connection.
 
 mod by_hand;
 mod loopback;
@@ -131,7 +130,7 @@ pub(crate) fn credentials(token: usize) -> SharedCredentialsProvider {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let case = arguments.first().map_or("fresh", String::as_str);
-    if matches!(case, "loopback" | "phases" | "serve") {
+    if matches!(case, "phases" | "serve") {
         return loopback::run(&arguments);
     }
     let name = arguments.get(1).map_or("store", String::as_str);

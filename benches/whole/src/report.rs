@@ -1,7 +1,6 @@
 //! The results: one JSON file.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::process::Command;
 
 use serde::Serialize;
@@ -9,10 +8,6 @@ use serde::Serialize;
 use crate::contestants::Contestant;
 use crate::machine::Machine;
 use crate::samples::Line;
-
-mod targets;
-
-pub use targets::{Target, targets};
 
 /// Everything that a run found out. `benches/README.md` describes the JSON.
 #[derive(Serialize)]
@@ -27,7 +22,6 @@ pub struct Results {
     pub versions: BTreeMap<String, String>,
     pub contestants: Vec<Entry>,
     pub measures: Vec<Line>,
-    pub targets: Vec<Target>,
 }
 
 /// A contestant in the results.
@@ -49,15 +43,7 @@ impl Entry {
     }
 }
 
-impl Deref for Entry {
-    type Target = Contestant;
-
-    fn deref(&self) -> &Contestant {
-        &self.contestant
-    }
-}
-
-/// Returns the name of a measure, a part or a database, as in the results.
+/// Returns the name of a part or a database, as in the results.
 pub fn name(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
