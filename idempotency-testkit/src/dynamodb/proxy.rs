@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use http_body_util::{BodyExt, Full};
@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::lock::lock;
 use crate::wire::{self, HangUp};
 
 /// A failure of one or more requests: built with [`Fault::on`], injected with
@@ -353,7 +354,7 @@ impl Faults {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -504,7 +505,7 @@ impl Proxy {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
     }
 }
 

@@ -4,11 +4,13 @@ use std::fmt;
 #[cfg(unix)]
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
+
+use crate::lock::lock;
 
 /// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -177,7 +179,7 @@ impl Log {
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lines)
     }
 }
 

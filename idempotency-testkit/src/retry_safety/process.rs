@@ -19,9 +19,9 @@ use idempotency_core::time::{Clock, EpochMillis};
 use tokio::runtime::Builder;
 
 use super::gate::{FaultKind, Gate, Message, Point, Service};
-use super::lock;
 use super::provider;
 use super::stage::Shared;
+use crate::lock::lock;
 
 /// How long one invocation can take, in virtual time. Leases end then too.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);

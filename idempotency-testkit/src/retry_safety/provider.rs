@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::gate::{FaultKind, Service};
-use super::lock;
 use super::process::{Passed, Process};
+use crate::lock::lock;
 use crate::wire::{self, HangUp};
 
 /// A service that the function calls over HTTP, such as a payment provider.
