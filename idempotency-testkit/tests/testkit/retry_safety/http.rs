@@ -55,7 +55,7 @@ async fn played(
     handler: impl AsyncFn(&World, &Value) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> SafetyReport {
     let handler = async move |world: &World, event: &Value, _| handler(world, event).await;
-    let check = in_operation(move || operation(name), handler);
+    let check = in_operation(order(), move || operation(name), handler);
     check.provider(provider()).run().await
 }
 
@@ -196,7 +196,11 @@ async fn played_in_steps(with_tokens: bool) -> SafetyReport {
         }
         Ok::<_, BoxError>(json!(done))
     };
-    let check = in_operation(|| operation("steps.order").steps(Steps::Keep), place);
+    let check = in_operation(
+        order(),
+        || operation("steps.order").steps(Steps::Keep),
+        place,
+    );
     check.provider(numbered()).run().await
 }
 

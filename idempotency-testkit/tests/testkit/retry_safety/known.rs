@@ -44,7 +44,7 @@ fn within(
     operation: impl Fn() -> OperationBuilder + Send + Sync + 'static,
     handler: impl AsyncFn(&World, &Value, Call) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
-    shown(in_operation(operation, handler))
+    shown(in_operation(order(), operation, handler))
 }
 
 /// Checks what a handler does in an operation of this name.
@@ -81,7 +81,7 @@ async fn put(world: &World, id: &str, name: &str, value: AttributeValue) -> Resu
     Ok(())
 }
 
-async fn add(world: &World, name: &str, amount: u64) -> Result<(), BoxError> {
+pub(crate) async fn add(world: &World, name: &str, amount: u64) -> Result<(), BoxError> {
     let update = world.dynamodb().update_item().table_name("accounts");
     let update = update.key("id", S("a-1".into()));
     let update = update
@@ -134,12 +134,12 @@ impl Drop for MailAtEnd<'_> {
 }
 
 /// A function with a bug: where it stands in this file, and where and as what it is found.
-struct Bug {
-    at: &'static Location<'static>,
-    fault: Option<FaultKind>,
-    verdict: SafetyVerdict,
-    check: RetrySafety<Value>,
-}
+type Bug = (
+    &'static Location<'static>,
+    Option<FaultKind>,
+    SafetyVerdict,
+    RetrySafety<Value>,
+);
 
 trait Finds {
     /// Expects that the check finds a bug.
@@ -149,12 +149,7 @@ trait Finds {
 impl Finds for RetrySafety<Value> {
     #[track_caller]
     fn finds(self, fault: impl Into<Option<FaultKind>>, verdict: SafetyVerdict) -> Bug {
-        Bug {
-            at: Location::caller(),
-            fault: fault.into(),
-            verdict,
-            check: self,
-        }
+        (Location::caller(), fault.into(), verdict, self)
     }
 }
 
@@ -410,13 +405,9 @@ fn of_user(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
     let user =
         |user: &str, amount: u64| json!({ "user_id": user, "order_id": "o-1", "amount": amount });
     let event = user("u-1", 100);
-    let check = retry_safety(event, async move |world: World, event: Value| {
-        let operation = operation().build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async || {
-            let charge = world.fake::<Bank>().charge(Some(&event.to_string()));
-            Ok::<_, BoxError>(json!({ "charge": charge }))
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
+    let check = in_operation(event, operation, async |world, event, _| {
+        let charge = world.fake::<Bank>().charge(Some(&event.to_string()));
+        Ok(json!({ "charge": charge }))
     });
     let check = check.effect("charges", charges);
     check.another(user("u-2", 100)).changed(user("u-1", 999))
@@ -548,13 +539,7 @@ async fn each_bug_of_caches_is_found() {
 }
 
 async fn assert_all_found(bugs: Vec<Bug>) {
-    for Bug {
-        at,
-        fault,
-        verdict,
-        check,
-    } in bugs
-    {
+    for (at, fault, verdict, check) in bugs {
         let report = check.run().await;
         assert_eq!(report.failure(), None, "{at}");
         let is_found = |row: &Row| row.verdict == verdict && row.fault == fault;

@@ -48,12 +48,13 @@ where
     Ok(Outcome::into_response(outcome))
 }
 
-/// Checks what a handler does in this operation.
+/// Checks what a handler does with an event in this operation.
 fn in_operation(
+    event: Value,
     operation: impl Fn() -> OperationBuilder + Send + Sync + 'static,
     handler: impl AsyncFn(&World, &Value, Call) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
-    retry_safety(order(), async move |world: World, event: Value| {
+    retry_safety(event, async move |world: World, event: Value| {
         let operation = operation().build()?;
         let run = async |call| handler(&world, &event, call).await;
         let outcome = operation.run(&event, Deadline::Inherited, run);

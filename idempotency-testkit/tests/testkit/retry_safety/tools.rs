@@ -16,22 +16,11 @@ use idempotency_testkit::retry_safety::{
 use serde_json::{Value, json};
 
 use super::http::{provider, send};
-use super::known::accounts;
-use super::{in_operation, operation};
+use super::known::{accounts, add};
+use super::{in_operation, operation, order};
 
 /// The page with the table.
 const PAGE: &str = include_str!("../../../../docs/guide/effects.md");
-
-async fn add(world: &World) -> Result<(), BoxError> {
-    let add = world.dynamodb().update_item().table_name("accounts");
-    let add = add
-        .key("id", S("a-1".into()))
-        .update_expression("ADD units :n");
-    add.expression_attribute_values(":n", N("5".into()))
-        .send()
-        .await?;
-    Ok(())
-}
 
 /// Checks a tool in a handler under the operation of this name.
 fn tool(
@@ -39,7 +28,7 @@ fn tool(
     steps: Steps,
     handler: impl AsyncFn(&World, &Value, Call) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
-    in_operation(move || operation(name).steps(steps), handler).table(accounts())
+    in_operation(order(), move || operation(name).steps(steps), handler).table(accounts())
 }
 
 fn booked() -> Result<Value, BoxError> {
@@ -49,7 +38,7 @@ fn booked() -> Result<Value, BoxError> {
 /// The stored response, and an update that adds.
 fn stored_response() -> RetrySafety<Value> {
     tool("tools.response", Steps::Off, async |world, _, _| {
-        add(world).await?;
+        add(world, "units", 5).await?;
         booked()
     })
 }
@@ -79,7 +68,7 @@ fn transaction() -> RetrySafety<Value> {
 /// A step with an update that adds, and a later step.
 fn step() -> RetrySafety<Value> {
     tool("tools.step", Steps::Keep, async |world, _, call| {
-        call.step("book", || add(world)).await?;
+        call.step("book", || add(world, "units", 5)).await?;
         call.step("confirm", || async { booked() }).await
     })
 }
