@@ -75,5 +75,6 @@ else
     unnamed=$(mktemp)
     trap 'rm -f "$unnamed"' EXIT
     "$target/whole/runner/whole" --output "$unnamed" "${arguments[@]}"
-    ./chart.py --print "${output:-$unnamed}"
+    # Nothing was measured for `--help`.
+    if [[ -s ${output:-$unnamed} ]]; then ./chart.py --print "${output:-$unnamed}"; fi
 fi
