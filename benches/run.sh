@@ -4,8 +4,8 @@
 #                             draws the tables of the documents and the picture from it (chart.py)
 #   benches/run.sh --quick    a few calls of each: shows that everything works, and proves nothing
 #   benches/run.sh --check    checks format and code of everything, and tests the runner; measures nothing
-# Other arguments go to the runner: `benches/run.sh --only typed,by-hand-typed --parts warm`. Results are then written only with
-# `--output FILE`. `--only` also chooses what is built.
+# Other arguments go to the runner: `benches/run.sh --only typed,by-hand-typed --parts warm`. The tables of its results are then
+# printed, and the results written only with `--output FILE`. `--only` also chooses what is built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 # Where contestants.json expects the programs.
@@ -28,10 +28,11 @@ if [[ ${1:-} == --check ]]; then
     exit
 fi
 
-only=''
+only='' output=''
 arguments=("$@")
 while (($#)); do
     if [[ $1 == --only ]]; then only=${2:?--only needs names}; fi
+    if [[ $1 == --output ]]; then output=${2:?--output needs a file}; fi
     shift
 done
 
@@ -71,5 +72,9 @@ if ((${#arguments[@]} == 0)); then
     "$target/whole/runner/whole" --output results/whole.json
     ./chart.py
 else
-    "$target/whole/runner/whole" "${arguments[@]}"
+    unnamed=$(mktemp)
+    trap 'rm -f "$unnamed"' EXIT
+    "$target/whole/runner/whole" --output "$unnamed" "${arguments[@]}"
+    # Nothing was measured for `--help`.
+    if [[ -s ${output:-$unnamed} ]]; then ./chart.py --print "${output:-$unnamed}"; fi
 fi

@@ -1,13 +1,15 @@
 //! A clock and a random source controlled by the test.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::time::{Clock, EpochMillis};
+
+use crate::lock::lock;
 
 /// Added to a duration so that truncation to milliseconds rounds it up.
 const ROUND_UP: Duration = Duration::from_nanos(999_999);
@@ -86,7 +88,7 @@ impl ManualClock {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -146,7 +148,7 @@ impl SeededRandom {
 
 impl Random for SeededRandom {
     fn bytes(&self) -> Result<[u8; 16], RandomError> {
-        let mut random = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut random = lock(&self.0);
         Ok(random.u128(..).to_be_bytes())
     }
 }

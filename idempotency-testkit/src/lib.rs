@@ -22,6 +22,7 @@ pub mod dynamodb;
 pub mod events;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+mod lock;
 #[cfg(feature = "retry-safety")]
 pub mod retry_safety;
 pub mod store;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
@@ -14,6 +14,8 @@ use idempotency_core::store::{
 };
 
 pub use idempotency_core::example::StoreExt;
+
+use crate::lock::lock;
 
 /// A request to a store, as [`FaultyStore`] notes it.
 #[derive(Clone, Debug)]
@@ -284,7 +286,7 @@ impl<S: Store> FaultyStore<S> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Forwards a request. Remembers the record before a write, and returns an earlier state of it, if eventual reads are stale.

@@ -199,14 +199,10 @@ impl Ending {
 }
 
 impl Bounds {
-    /// Returns the scenario of a row: `name | calls | bounds`. Without bounds it has no faults, and no window ends.
-    pub(crate) fn of(row: &'static str) -> Self {
-        let Some((name, rest)) = row.split_once(" | ") else {
-            panic!("`{row}` has no calls");
-        };
-        let (calls, words) = rest.split_once(" | ").unwrap_or((rest, ""));
+    /// Returns the scenario of a row. Without words it has no faults, and no window ends.
+    pub(crate) fn of(title: &'static str, calls: &'static str, words: &str) -> Self {
         let mut it = Self {
-            name,
+            name: title,
             deliveries: calls.split(", ").map(Delivery::of).collect(),
             python: None,
             ticks: 4,

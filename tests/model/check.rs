@@ -14,7 +14,7 @@ use super::state::Action;
 const TOO_MANY: usize = 120_000_000;
 
 /// Explores a scenario with production's rules. Every promise must hold in every state, and every goal must be reached.
-pub(crate) fn explore(bounds: Bounds, goals: &'static [Goal], threads: usize) {
+pub(crate) fn explore(bounds: Bounds, goals: Vec<Goal>, threads: usize) {
     let (name, columns) = (bounds.name, bounds.columns());
     let begun = Instant::now();
     let checker = Scenario::new(bounds, &PRODUCTION, goals)
@@ -50,7 +50,7 @@ pub(crate) fn counterexample(
     rules: &'static Rules,
     promise: Promise,
 ) -> usize {
-    let checker = Scenario::new(bounds, rules, &[])
+    let checker = Scenario::new(bounds, rules, Vec::new())
         .checker()
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()

@@ -1,12 +1,11 @@
 //! The actions that are possible in a state.
 
 use idempotency_core::protocol::{Consistency, Effect, Write, WriteErrorKind};
-use idempotency_core::record::Status;
 
 use super::scenario::Scenario;
 use super::single_flight::leader_progress;
 use super::state::{Action, Call, Phase, Python, Shared, State};
-use super::table::{is_too_large, written};
+use super::table::{completes, is_too_large};
 
 impl Scenario {
     pub(crate) fn choices(&self, state: &State, actions: &mut Vec<Action>) {
@@ -161,14 +160,4 @@ pub(crate) fn poll(state: &State) -> (u8, u64) {
 /// Returns true if the handler runs.
 fn runs(effect: &Effect) -> bool {
     matches!(effect, Effect::Run | Effect::RunUnprotected { .. })
-}
-
-/// Returns true if a request stores a response.
-fn completes(effect: &Effect) -> bool {
-    let set = match written(effect) {
-        Some(Write::Put(record)) => record,
-        Some(Write::Update(change)) => &change.set,
-        _ => return false,
-    };
-    set.status.value() == Some(&Status::Completed)
 }

@@ -1,13 +1,12 @@
 //! The staged writes of calls: the promises about when they are applied.
 
-use idempotency_core::protocol::{CallEnd, ClaimEnd, Effect, Resolution, StagedEnd, Write};
-use idempotency_core::record::Status;
+use idempotency_core::protocol::{CallEnd, ClaimEnd, Effect, Resolution, StagedEnd};
 
 use super::bounds::Ending;
 use super::promises::Promise;
 use super::scenario::Scenario;
 use super::state::{End, NEVER, NO_CALL, Phase, State, TimedRequest};
-use super::table::written;
+use super::table::completes;
 
 impl Scenario {
     /// Checks a write that was applied: the staged writes of its call must have been applied with its completion, and only then.
@@ -17,13 +16,8 @@ impl Scenario {
         if !stages {
             return;
         }
-        let completes = match written(&sent.effect) {
-            Some(Write::Put(record)) => record.status.value() == Some(&Status::Completed),
-            Some(Write::Update(change)) => change.set.status.value() == Some(&Status::Completed),
-            _ => false,
-        };
         let transacts = matches!(*sent.effect, Effect::Transact(..));
-        if completes != transacts {
+        if completes(&sent.effect) != transacts {
             self.break_promise(state, Promise::EffectAlone);
         }
         if !transacts {

@@ -80,6 +80,16 @@ macro_rules! goals {
             $($goal),+
         }
 
+        impl Goal {
+            /// Returns the goal of this name.
+            pub(crate) fn of(name: &str) -> Self {
+                match name {
+                    $(stringify!($goal) => Self::$goal,)+
+                    _ => panic!("there is no goal `{name}`"),
+                }
+            }
+        }
+
         const GOALS: &[(Goal, &str, fn(&Scenario, &State) -> bool)] = &[
             $((Goal::$goal, $name, |scenario, state| {
                 let seen: fn(&Scenario, &State) -> bool = $seen;

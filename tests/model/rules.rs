@@ -76,6 +76,12 @@ const fn deciding(decides: fn(&mut Decided)) -> Rules {
     }
 }
 
+/// Returns the same rules, which know the number of claims.
+const fn counting(mut rules: Rules) -> Rules {
+    rules.counts_claims = true;
+    rules
+}
+
 /// Returns the record that the store shows to a call.
 fn record_in(input: &mut Input) -> Option<&mut Record> {
     match input {
@@ -334,53 +340,38 @@ pub(crate) const RUNNING_LEADER_IS_OVERLOOKED: Rules = receiving(|_, input| {
 // Deliberate faults of the read before the first claim.
 
 /// A read that finds no response starts the handler.
-pub(crate) const RUNS_ON_AN_ABSENT_READ: Rules = Rules {
-    requests: |view, effect| {
-        if matches!(effect, Effect::Write(Write::Put(_), _)) && view.claims == 0 {
-            *effect = Effect::Run;
-        }
-    },
-    counts_claims: true,
-    ..PRODUCTION
-};
+pub(crate) const RUNS_ON_AN_ABSENT_READ: Rules = counting(requesting(|view, effect| {
+    if matches!(effect, Effect::Write(Write::Put(_), _)) && view.claims == 0 {
+        *effect = Effect::Run;
+    }
+}));
 
 /// A read that finds no response counts as proof that the key is free, so that the claim needs no condition.
-pub(crate) const CLAIMS_UNCONDITIONALLY_AFTER_THE_READ: Rules = Rules {
-    requests: |view, effect| {
+pub(crate) const CLAIMS_UNCONDITIONALLY_AFTER_THE_READ: Rules =
+    counting(requesting(|view, effect| {
         if let Effect::Write(Write::Put(_), condition) = effect
             && view.claims == 0
         {
             *condition = always();
         }
-    },
-    counts_claims: true,
-    ..PRODUCTION
-};
+    }));
 
 /// A response that the read finds is replayed without a check of its window.
-pub(crate) const READ_IGNORES_THE_WINDOW: Rules = Rules {
-    receives: |view, input| {
-        if let Input::Read(Some(record)) = input
-            && view.claims == 0
-            && record.status.value() == Some(&Status::Completed)
-        {
-            view.now = EpochMillis::new(0);
-        }
-    },
-    counts_claims: true,
-    ..PRODUCTION
-};
+pub(crate) const READ_IGNORES_THE_WINDOW: Rules = counting(receiving(|view, input| {
+    if let Input::Read(Some(record)) = input
+        && view.claims == 0
+        && record.status.value() == Some(&Status::Completed)
+    {
+        view.now = EpochMillis::new(0);
+    }
+}));
 
 /// A response that the read finds is replayed for any payload.
-pub(crate) const READ_IGNORES_THE_PAYLOAD: Rules = Rules {
-    receives: |view, input| {
-        if view.claims == 0 && matches!(input, Input::Read(_)) {
-            ignore_the_payload(view, input);
-        }
-    },
-    counts_claims: true,
-    ..PRODUCTION
-};
+pub(crate) const READ_IGNORES_THE_PAYLOAD: Rules = counting(receiving(|view, input| {
+    if view.claims == 0 && matches!(input, Input::Read(_)) {
+        ignore_the_payload(view, input);
+    }
+}));
 
 /// Each read is eventually consistent, also the one that finds out what became of a claim whose reply was lost.
 pub(crate) const EVERY_READ_IS_EVENTUAL: Rules = requesting(|_, effect| {

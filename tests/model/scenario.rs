@@ -25,7 +25,7 @@ const BEGINNING: i64 = 1_000_000_000;
 pub(crate) struct Scenario {
     pub(crate) bounds: Bounds,
     pub(crate) rules: &'static Rules,
-    goals: &'static [Goal],
+    goals: Vec<Goal>,
     /// One bit for each broken promise that was found. Only the first discovery is kept, because it has the shortest path.
     broken: AtomicU64,
     /// One bit for each goal that was reached.
@@ -33,7 +33,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    pub(crate) fn new(bounds: Bounds, rules: &'static Rules, goals: &'static [Goal]) -> Self {
+    pub(crate) fn new(bounds: Bounds, rules: &'static Rules, goals: Vec<Goal>) -> Self {
         Self {
             bounds,
             rules,
@@ -336,7 +336,7 @@ impl Model for Scenario {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        promises::properties(self.goals)
+        promises::properties(&self.goals)
     }
 }
 

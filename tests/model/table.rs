@@ -40,15 +40,28 @@ pub(crate) fn number_of(data: &Data) -> u8 {
 }
 
 pub(crate) fn is_too_large(effect: &Effect) -> bool {
-    let stored = match written(effect) {
-        Some(Write::Put(record)) => record,
-        Some(Write::Update(change)) => &change.set,
-        _ => return false,
-    };
-    stored
-        .data
-        .value()
-        .is_some_and(|data| data.as_str().len() > 2)
+    let data = set(effect).and_then(|set| set.data.value());
+    data.is_some_and(|data| data.as_str().len() > 2)
+}
+
+/// Returns true if a request stores a response.
+pub(crate) fn completes(effect: &Effect) -> bool {
+    let status = set(effect).and_then(|set| set.status.value());
+    status == Some(&Status::Completed)
+}
+
+/// Returns the attributes that a write sets.
+fn set(effect: &Effect) -> Option<&Record> {
+    match written(effect)? {
+        Write::Put(record) => Some(record),
+        Write::Update(change) => Some(&change.set),
+        Write::Delete | Write::Step { .. } => None,
+    }
+}
+
+/// Returns true if this is a claim that puts a record, or a takeover.
+fn claims(effect: &Effect) -> bool {
+    matches!(effect, Effect::Write(Write::Put(_), _)) || takes_over(effect)
 }
 
 /// Returns true if this is a takeover that keeps the steps.
@@ -236,8 +249,7 @@ impl Scenario {
         }
         let lease = self.bounds.deliveries[number].lease;
         let latest = sent.at.plus(self.bounds.duration(lease));
-        let claims =
-            matches!(*sent.effect, Effect::Write(Write::Put(_), _)) || takes_over(&sent.effect);
+        let claims = claims(&sent.effect);
         let too_long =
             |claim: &Record| claims && claim.in_progress_expiration.value() > Some(&latest);
         if let Some(record) = &state.record
@@ -436,10 +448,7 @@ impl Scenario {
             refused,
             Some(ErrorKind::StoreFailed | ErrorKind::Contended | ErrorKind::NoTimeLeft)
         );
-        let claim = |sent: &TimedRequest| {
-            let puts = matches!(*sent.effect, Effect::Write(Write::Put(_), _));
-            sent.by == number && (puts || takes_over(&sent.effect))
-        };
+        let claim = |sent: &TimedRequest| sent.by == number && claims(&sent.effect);
         let left = (state.holder == number && state.record.as_deref().is_some_and(in_progress))
             || state.in_flight.iter().any(claim);
         failed && left && !state.calls[usize::from(number)].trace.tried_release

@@ -1,15 +1,13 @@
-//! Claims and completes over loopback connections, in alternation, and compares the CPU time of the clients.
-//!
-//! The server is this program, started again, so that its CPU time is not counted. It replies `{}` to every request, without TLS.
+//! The server of the phases: this program, started again, so that its CPU time is not counted. It replies `{}` to every request,
+//! without TLS.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 
-use crate::ours::{self, Stores};
+use crate::ours::Stores;
 use crate::phases;
 
 /// Replies to the requests of one connection.
@@ -42,25 +40,13 @@ fn serve() {
     }
 }
 
-/// Returns the CPU time of this process, in nanoseconds.
-fn cpu() -> u64 {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    tasks
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
-        .map(|times| times.split(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum()
-}
-
-/// Runs the comparison, or its server.
+/// Prints the phases, or serves them.
 pub(crate) fn run(arguments: &[String]) {
     if arguments[0] == "serve" {
         return serve();
     }
-    let number = |index: usize, default: usize| {
-        let argument = arguments.get(index + 1);
-        argument.map_or(default, |argument| argument.parse().unwrap())
-    };
-    let (rounds, calls) = (number(0, 20), number(1, 100));
+    let calls = arguments.get(1);
+    let calls = calls.map_or(2_000, |calls| calls.parse().unwrap());
     let mut server = Command::new(std::env::current_exe().unwrap())
         .arg("serve")
         .stdout(Stdio::piped())
@@ -70,63 +56,15 @@ pub(crate) fn run(arguments: &[String]) {
     BufReader::new(server.stdout.take().unwrap())
         .read_line(&mut address)
         .unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let credentials = Credentials::new(
-        "AKIDEXAMPLE",
-        "secret",
-        Some("token".repeat(200)),
-        None,
-        "bench",
-    );
     let config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::from_static("eu-west-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .credentials_provider(crate::credentials(1_000))
         .http_client(idempotency_dynamodb::http_client())
         .endpoint_url(format!("http://{}", address.trim()))
         .build();
-    let client = aws_sdk_dynamodb::Client::new(&config);
-    let stores = Stores::new(&config, true);
-    let (sdk, lean) = (stores.named("store"), stores.named("lean"));
-    if arguments[0] == "phases" {
-        runtime.block_on(phases::print(lean, number(0, 2_000)));
-        server.kill().unwrap();
-        server.wait().unwrap();
-        return;
-    }
-    let response = || crate::RESPONSE.to_owned();
-    let mut spent = [0_u64; 3];
-    for round in 0..=rounds {
-        for contestant in 0..3 {
-            let contestant = (contestant + round) % 3;
-            let before = cpu();
-            runtime.block_on(async {
-                for call in 0..calls {
-                    let at = i64::try_from(round * calls + call).unwrap();
-                    match contestant {
-                        0 => crate::by_hand::call(&client, at).await,
-                        1 => ours::call(&sdk, at, response()).await,
-                        _ => ours::call(&lean, at, response()).await,
-                    }
-                }
-            });
-            // The first round opens connections.
-            if round > 0 {
-                spent[contestant] += cpu() - before;
-            }
-        }
-    }
+    let lean = Stores::new(&config, true).named("lean");
+    crate::runtime().block_on(phases::print(lean, calls));
     server.kill().unwrap();
     server.wait().unwrap();
-    let total = u64::try_from(rounds * calls).unwrap();
-    for (name, nanos) in ["by-hand", "store", "lean"].iter().zip(spent) {
-        let ratio = nanos as f64 / spent[0] as f64;
-        println!(
-            "{name}: {} us of CPU a call, {ratio:.2} x by hand",
-            nanos / total / 1_000
-        );
-    }
 }

@@ -17,8 +17,7 @@
 //! | `engine` | an operation from the event to the response, on `store` |
 //! | `engine-lean` | the same on `lean` |
 //!
-//! `client loopback [ROUNDS] [CALLS]` compares the CPU time of `by-hand`, `store` and `lean` over connections. `client phases [CALLS]`
-//! prints where the time of a fresh call goes.
+//! `client phases [CALLS]` prints where the time of a fresh call goes, over a connection.
 
 mod by_hand;
 mod loopback;
@@ -40,17 +39,10 @@ const RESPONSE: &str =
 
 /// The configuration that `aws_config` would load in Lambda, without its HTTP client.
 pub(crate) fn sdk_config(stub: &Stub) -> SdkConfig {
-    let credentials = Credentials::new(
-        "AKIDEXAMPLE",
-        "secret",
-        Some("token".repeat(60)),
-        None,
-        "bench",
-    );
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::from_static("eu-west-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .credentials_provider(credentials(300))
         .identity_cache(aws_config::identity::IdentityCache::lazy().build())
         .http_client(stub.clone())
         .time_source(aws_smithy_async::time::SystemTimeSource::new())
@@ -76,20 +68,43 @@ fn counted_calls(run: &mut dyn FnMut()) {
 /// A call of a contestant. The number makes it another call.
 type Run<'a> = Box<dyn FnMut(i64) + 'a>;
 
-/// Returns a call of `fresh`.
-fn fresh<'a>(name: &str, config: &SdkConfig, stores: &Stores, runtime: &'a Runtime) -> Run<'a> {
-    match name {
-        "by-hand" => {
+/// Returns a call of a case. `response` is what a fresh call stores, and what a duplicate finds.
+fn run<'a>(
+    is_fresh: bool,
+    name: &str,
+    response: String,
+    config: &SdkConfig,
+    stores: &Stores,
+    runtime: &'a Runtime,
+) -> Run<'a> {
+    let small = response == RESPONSE;
+    match (name, is_fresh) {
+        ("by-hand", true) => {
             let client = aws_sdk_dynamodb::Client::new(config);
             Box::new(move |number| runtime.block_on(by_hand::call(&client, number)))
         }
-        "store" | "lean" => {
-            let store = stores.named(name);
+        ("by-hand", false) => {
+            let client = aws_sdk_dynamodb::Client::new(config);
             Box::new(move |number| {
-                let response = RESPONSE.to_owned();
-                runtime.block_on(ours::call(&store, number, response))
+                let found = runtime.block_on(by_hand::duplicate(&client, number));
+                assert_eq!(found, response);
             })
         }
+        ("store" | "lean", true) => {
+            let store = stores.named(name);
+            Box::new(move |number| {
+                runtime.block_on(ours::call(&store, number, response.clone()));
+            })
+        }
+        ("store" | "lean", false) => {
+            let store = stores.named(name);
+            Box::new(move |number| {
+                // The ids of the pieces of a large response have the number of the call that stored them.
+                let number = if small { number } else { 0 };
+                assert!(runtime.block_on(ours::duplicate(&store, number)) == response);
+            })
+        }
+        // The stub has the record of every key, so the same call is a duplicate.
         _ => {
             let operation = Operation::over(stores.named(name));
             Box::new(move |number| {
@@ -100,80 +115,54 @@ fn fresh<'a>(name: &str, config: &SdkConfig, stores: &Stores, runtime: &'a Runti
     }
 }
 
-/// Returns a call of `duplicate`.
-fn duplicate<'a>(name: &str, config: &SdkConfig, stores: &Stores, runtime: &'a Runtime) -> Run<'a> {
-    match name {
-        "by-hand" => {
-            let client = aws_sdk_dynamodb::Client::new(config);
-            Box::new(move |number| {
-                let response = runtime.block_on(by_hand::duplicate(&client, number));
-                assert_eq!(response, RESPONSE);
-            })
-        }
-        "store" | "lean" => {
-            let store = stores.named(name);
-            Box::new(move |number| {
-                let response = runtime.block_on(ours::duplicate(&store, number));
-                assert_eq!(response, RESPONSE);
-            })
-        }
-        // The stub has the record of every key.
-        _ => fresh(name, config, stores, runtime),
-    }
+pub(crate) fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
+}
+
+/// Returns credentials with a session token of so many bytes.
+pub(crate) fn credentials(token: usize) -> SharedCredentialsProvider {
+    let token = Some("token".repeat(token / 5));
+    let credentials = Credentials::new("AKIDEXAMPLE", "secret", token, None, "bench");
+    SharedCredentialsProvider::new(credentials)
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let case = arguments.first().map_or("fresh", String::as_str);
-    if matches!(case, "loopback" | "phases" | "serve") {
+    if matches!(case, "phases" | "serve") {
         return loopback::run(&arguments);
     }
     let name = arguments.get(1).map_or("store", String::as_str);
     let calls: i64 = arguments.get(2).map_or(10, |calls| calls.parse().unwrap());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let stub = Stub::default();
     let config = sdk_config(&stub);
     let parts: Vec<_> = case.split('/').collect();
     let compressed = parts.get(2).is_none_or(|form| *form == "compressed");
     let stores = Stores::new(&config, compressed);
-    let response = parts.get(1).map(|size| ours::orders(size));
+    let response = match parts.get(1) {
+        Some(size) => ours::orders(size),
+        None => RESPONSE.to_owned(),
+    };
+    let is_fresh = match parts[0] {
+        "fresh" | "stored" => true,
+        "duplicate" | "replayed" => false,
+        other => panic!("there is no case {other}"),
+    };
     // What a duplicate finds is what a call has stored.
-    if matches!(parts[0], "duplicate" | "replayed") {
+    if !is_fresh {
         stub.keep();
         if name.starts_with("engine") {
             // Its record has the validation digest of its event.
             runtime.block_on(Operation::over(stores.named("engine")).call(0));
         } else {
-            let stored = response.clone().unwrap_or_else(|| RESPONSE.to_owned());
-            runtime.block_on(ours::call(&stores.named("store"), 0, stored));
+            runtime.block_on(ours::call(&stores.named("store"), 0, response.clone()));
         }
         let written = stub.kept();
         stub.refuse(&written);
     }
-    let mut run = match parts[0] {
-        "fresh" => fresh(name, &config, &stores, &runtime),
-        "duplicate" => duplicate(name, &config, &stores, &runtime),
-        "stored" => {
-            let (store, response) = (stores.named(name), response.unwrap());
-            let runtime = &runtime;
-            Box::new(move |number| {
-                let response = response.clone();
-                runtime.block_on(ours::call(&store, number, response));
-            }) as Run<'_>
-        }
-        "replayed" => {
-            let (store, response) = (stores.named(name), response.unwrap());
-            let runtime = &runtime;
-            Box::new(move |_| {
-                // The ids of the pieces have the number of the call that stored them.
-                assert!(runtime.block_on(ours::duplicate(&store, 0)) == response);
-            })
-        }
-        other => panic!("there is no case {other}"),
-    };
+    let mut run = run(is_fresh, name, response, &config, &stores, &runtime);
     // The first calls fill what is initialised once.
     for number in 0..3 {
         run(number);

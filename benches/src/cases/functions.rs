@@ -95,39 +95,49 @@ async fn http_service(_request: Request) -> Result<Response<String>, BoxError> {
     ))?))
 }
 
+/// Adds the cases of a function and its twin with a cache, each of which has a future of its own type.
+macro_rules! function {
+    ($cases:ident, $name:literal, $size:ident, $event:expr, $plain:ident, $cached:ident) => {
+        calls($cases, $name, $size, $event, |cache, event| {
+            if cache {
+                drop(black_box(ready($cached(event)).expect("a response")));
+            } else {
+                drop(black_box(ready($plain(event)).expect("a response")));
+            }
+        })
+    };
+}
+
 /// Adds the cases of one size of the event.
 pub(super) fn add(cases: &mut Cases<'_>, size: &str, bytes: usize) {
     let event = LazyCell::new(|| events::http(bytes));
-    function(
+    function!(
         cases,
         "attribute/value",
         size,
         &event,
-        (of_value, of_value_cached),
+        of_value,
+        of_value_cached
     );
-    function(
+    function!(
         cases,
         "attribute/typed",
         size,
         &event,
-        (of_type, of_type_cached),
+        of_type,
+        of_type_cached
     );
-    function(
-        cases,
-        "attribute/raw",
-        size,
-        &event,
-        (of_raw, of_raw_cached),
-    );
+    function!(cases, "attribute/raw", size, &event, of_raw, of_raw_cached);
     let layered = |cache| layered::<HttpEvent>("layer", cache);
     service(cases, "layer/typed", size, &event, layered);
     let event = LazyCell::new(|| events::http_api(bytes));
-    function(
+    function!(
         cases,
         "attribute/http",
         size,
         &event,
-        (of_http, of_http_cached),
+        of_http,
+        of_http_cached
     );
     service(cases, "layer/http", size, &event, |cache| {
         let layer = operation("http", cache).http();
@@ -186,30 +196,6 @@ fn event<T: DeserializeOwned>(text: &str) -> LambdaEvent<T> {
     context.request_id = "8476a536-e9f4-11e8-9739-2dfe598c3fcd".to_owned();
     context.deadline = 4_000_000_000_000;
     LambdaEvent::new(read(text), context)
-}
-
-/// Adds the cases of a function and its twin with a cache.
-fn function<T, R, E, A, B, F>(
-    cases: &mut Cases<'_>,
-    name: &str,
-    size: &str,
-    text: &Event<F>,
-    (plain, cached): (fn(LambdaEvent<T>) -> A, fn(LambdaEvent<T>) -> B),
-) where
-    T: DeserializeOwned + 'static,
-    R: 'static,
-    E: std::fmt::Debug + 'static,
-    A: Future<Output = Result<R, E>> + 'static,
-    B: Future<Output = Result<R, E>> + 'static,
-    F: FnOnce() -> String,
-{
-    calls(cases, name, size, text, move |cache, event| {
-        if cache {
-            drop(black_box(ready(cached(event)).expect("a response")));
-        } else {
-            drop(black_box(ready(plain(event)).expect("a response")));
-        }
-    });
 }
 
 /// Adds the cases of a service and its twin with a cache.

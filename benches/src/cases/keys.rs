@@ -6,7 +6,8 @@ use std::io;
 use idempotency_core::config::{KeyRequired, Settings, Variables};
 use idempotency_core::key::{Expression, HashAlgorithm, Json};
 use idempotency_core::operation::CompiledOperation;
-use serde::de::IgnoredAny;
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::{Cases, Event, read};
@@ -60,29 +61,24 @@ fn keys<F: FnOnce() -> String>(
     cases.add(format!("key/{name}/raw/{size}"), event, |text| {
         let (operation, text) = (operation(key), text.to_owned());
         move || {
-            drop(black_box(
-                operation.identify(black_box(&text), None).expect("a key"),
-            ))
+            let identity = operation.identify(black_box(&text), None);
+            drop(black_box(identity.expect("a key")))
         }
     });
-    cases.add(format!("key/{name}/value/{size}"), event, |text| {
-        let (operation, value) = (operation(key), read::<Value>(text));
+    of_value::<Value, F>(cases, &format!("key/{name}/value/{size}"), key, event);
+    of_value::<HttpEvent, F>(cases, &format!("key/{name}/typed/{size}"), key, event);
+}
+
+fn of_value<T, F>(cases: &mut Cases<'_>, name: &str, key: Option<&str>, event: &Event<F>)
+where
+    T: Serialize + DeserializeOwned + 'static,
+    F: FnOnce() -> String,
+{
+    cases.add(name.to_owned(), event, |text| {
+        let (operation, value) = (operation(key), read::<T>(text));
         move || {
-            drop(black_box(
-                operation
-                    .identify_value(black_box(&value), None)
-                    .expect("a key"),
-            ))
-        }
-    });
-    cases.add(format!("key/{name}/typed/{size}"), event, |text| {
-        let (operation, typed) = (operation(key), read::<HttpEvent>(text));
-        move || {
-            drop(black_box(
-                operation
-                    .identify_value(black_box(&typed), None)
-                    .expect("a key"),
-            ))
+            let identity = operation.identify_value(black_box(&value), None);
+            drop(black_box(identity.expect("a key")))
         }
     });
 }

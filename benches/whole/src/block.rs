@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use tokio::task::JoinSet;
 
 use crate::contestants::{Contestant, Kind};
-use crate::event::Event;
+use crate::event::{Event, Events};
 use crate::process::Process;
 use crate::server::{Requests, Server};
 
@@ -29,15 +29,24 @@ pub struct Block {
     pub payments: Vec<String>,
 }
 
-/// Sends these events, so many at a time, and checks every response and the number of requests.
-pub async fn run(
-    contestant: &Contestant,
-    process: &Process,
-    server: &Server,
-    calls: Calls,
-    events: &[Event],
-    in_flight: usize,
-) -> anyhow::Result<Block> {
+/// One contestant, ready for calls.
+pub struct Ready<'a> {
+    pub contestant: &'a Contestant,
+    pub process: Process,
+    pub events: Events,
+    pub server: &'a Server,
+    pub in_flight: usize,
+}
+
+/// Sends these events and checks every response and the number of requests.
+pub async fn run(ready: &Ready<'_>, calls: Calls, events: &[Event]) -> anyhow::Result<Block> {
+    let Ready {
+        contestant,
+        process,
+        server,
+        in_flight,
+        ..
+    } = ready;
     process.settle().await?;
     server.take_requests();
     let mut responses = vec![String::new(); events.len()];
@@ -47,7 +56,7 @@ pub async fn run(
     let cpu = process.cpu()?;
     let began = Instant::now();
     loop {
-        while pending.len() < in_flight
+        while pending.len() < *in_flight
             && let Some((index, event)) = left.next()
         {
             let (sent, reply) = (Instant::now(), process.send(&event.text));
@@ -97,16 +106,4 @@ fn requests(contestant: &Contestant, calls: Calls, count: usize) -> Requests {
         .iter()
         .map(|operation| ((*operation).to_owned(), count))
         .collect()
-}
-
-/// Fails if a duplicate got another response than the first call.
-pub fn same_payments(
-    contestant: &Contestant,
-    fresh: &Block,
-    duplicates: &Block,
-) -> anyhow::Result<()> {
-    if contestant.kind != Kind::Bare && fresh.payments != duplicates.payments {
-        bail!("`{}` ran again for a duplicate", contestant.name);
-    }
-    Ok(())
 }

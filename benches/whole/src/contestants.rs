@@ -14,7 +14,7 @@ use crate::process::Share;
 const PLACES: [(&str, &str); 2] = [("{benches}", ""), ("{target}", "../target/benches")];
 
 /// A command that serves events of Lambda, and what is known of it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contestant {
     /// The name, in the arguments and in the results.
@@ -27,12 +27,13 @@ pub struct Contestant {
     /// The group. The hand-written contestants of a group are what its other members are compared with.
     pub group: String,
     /// The program and its arguments.
+    #[serde(skip_serializing)]
     pub command: Vec<String>,
     /// Further variables. The runner sets those of Lambda, of the database, and `IDEMPOTENCY_TABLE`.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     pub env: BTreeMap<String, String>,
     /// The working directory; that of the runner if it is not set.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     pub directory: Option<String>,
     /// True if a duplicate in the same process sends no request.
     #[serde(default)]
@@ -41,6 +42,7 @@ pub struct Contestant {
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
     /// The parts of the benchmark that it takes part in.
+    #[serde(skip_serializing)]
     pub parts: Vec<Part>,
 }
 
@@ -90,22 +92,6 @@ pub enum Part {
     Small,
     /// Events of 1 MB.
     Large,
-}
-
-impl Part {
-    /// Returns the name, in the arguments and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Warm => "warm",
-            Self::Cold => "cold",
-            Self::Sizes => "sizes",
-            Self::Cache => "cache",
-            Self::InFlight => "in-flight",
-            Self::Slow => "slow",
-            Self::Small => "small",
-            Self::Large => "large",
-        }
-    }
 }
 
 /// Reads the files. The second one is there if `benches/peers/setup.sh` has installed the other languages.

@@ -4,7 +4,8 @@ use anyhow::bail;
 use idempotency_testkit::events;
 use serde_json::{Value, json};
 
-use crate::contestants::EventKind;
+use crate::contestants::{Contestant, EventKind};
+use crate::samples::Setting;
 
 const AMOUNT: u64 = 4_200;
 
@@ -16,6 +17,17 @@ pub struct Shape {
     pub event_bytes: usize,
     /// The length of the receipt's text.
     pub receipt_bytes: usize,
+}
+
+impl Shape {
+    /// Returns the shape of the events of a contestant under a setting.
+    pub fn of(contestant: &Contestant, setting: &Setting) -> Self {
+        Self {
+            kind: contestant.event,
+            event_bytes: setting.event_bytes,
+            receipt_bytes: setting.receipt_bytes,
+        }
+    }
 }
 
 /// An event that was not sent before.
@@ -146,6 +158,16 @@ mod tests {
         Events::new(shape, 7)
     }
 
+    fn receipt(event: &Event) -> String {
+        json!({
+            "payment_id": format!("pay-{}-9", event.order_id),
+            "amount": AMOUNT,
+            "currency": "EUR",
+            "text": "abc",
+        })
+        .to_string()
+    }
+
     #[test]
     fn an_event_is_as_long_as_it_should_be_to_half_an_item() {
         for bytes in [200, 4096, 65_536, 262_144] {
@@ -167,28 +189,16 @@ mod tests {
     fn the_receipt_of_another_order_is_refused() {
         let mut events = events(EventKind::Order, 200);
         let (one, two) = (events.next(), events.next());
-        let receipt = json!({
-            "payment_id": format!("pay-{}-9", one.order_id),
-            "amount": AMOUNT,
-            "currency": "EUR",
-            "text": "abc",
-        });
-        let payment = one.payment_id(&receipt.to_string()).unwrap();
-        assert!(payment.ends_with("-9"));
-        assert!(two.payment_id(&receipt.to_string()).is_err());
+        let receipt = receipt(&one);
+        assert!(one.payment_id(&receipt).unwrap().ends_with("-9"));
+        assert!(two.payment_id(&receipt).is_err());
     }
 
     #[test]
     fn the_receipt_of_an_http_event_is_in_its_body() {
         let event = events(EventKind::Http, 4096).next();
-        let receipt = json!({
-            "payment_id": format!("pay-{}-1", event.order_id),
-            "amount": AMOUNT,
-            "currency": "EUR",
-            "text": "abc",
-        });
-        let response =
-            |status: u16| json!({"statusCode": status, "body": receipt.to_string()}).to_string();
+        let body = receipt(&event);
+        let response = |status: u16| json!({"statusCode": status, "body": body}).to_string();
         assert!(event.payment_id(&response(200)).is_ok());
         assert!(event.payment_id(&response(409)).is_err());
     }

@@ -15,7 +15,7 @@ mod server;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use machine::Machine;
 use options::{Options, USAGE};
 use report::{Entry, Results};
@@ -55,23 +55,16 @@ async fn run() -> anyhow::Result<()> {
     let date = machine::now();
     let samples = measure::all(&options, &contestants).await?;
     machine.measured();
-    let entries: Vec<_> = contestants.iter().map(Entry::of).collect();
-    let measures = samples.lines(&contestants);
-    let targets = report::targets(&entries, &measures);
     let results = Results {
-        schema: 2,
+        schema: 3,
         date,
         quick: options.quick,
         seed: options.seed,
         machine,
         versions: machine::versions(&benches),
-        contestants: entries,
-        measures,
-        targets,
+        contestants: contestants.iter().map(Entry::of).collect(),
+        measures: samples.lines(&contestants),
     };
-    report::print(&results);
-    if let Some(output) = &options.output {
-        std::fs::write(output, serde_json::to_string_pretty(&results)? + "\n")?;
-    }
-    Ok(())
+    let text = serde_json::to_string_pretty(&results)? + "\n";
+    std::fs::write(&options.output, text).with_context(|| options.output.display().to_string())
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use crate::block;
-use crate::block::Calls;
+use crate::block::{self, Block, Calls, Ready};
 use crate::contestants::{Contestant, Kind, Part};
 use crate::event::{Event, Events, Shape};
 use crate::options::Options;
 use crate::process::{Process, Share};
+use crate::report::name;
 use crate::samples::{Measure, Samples, Setting};
 use crate::server::{Server, ServerKind};
 
@@ -35,7 +35,7 @@ pub async fn all(options: &Options, contestants: &[Contestant]) -> anyhow::Resul
         eprintln!(
             "{:?} on {}: events of {} bytes, {} records in the cache, {} in flight",
             setting.part,
-            setting.server.name(),
+            name(setting.server),
             setting.event_bytes,
             setting.records,
             setting.in_flight
@@ -134,13 +134,6 @@ pub fn check_programs(contestants: &[Contestant]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One contestant, ready for calls.
-struct Ready<'a> {
-    contestant: &'a Contestant,
-    process: Process,
-    events: Events,
-}
-
 /// What the blocks of one round took.
 #[derive(Default)]
 struct Round {
@@ -150,7 +143,6 @@ struct Round {
 
 #[derive(Default)]
 struct Cost {
-    calls: u32,
     cpu: Duration,
     elapsed: Duration,
     wall: Vec<Duration>,
@@ -168,23 +160,11 @@ async fn calls(
         let server = Server::start(&setting).await?;
         let mut all = Vec::new();
         for contestant in contestants {
-            let process = Process::start(contestant, &server, &setting).await?;
-            process.ready().await?;
-            let shape = Shape {
-                kind: contestant.event,
-                event_bytes: setting.event_bytes,
-                receipt_bytes: setting.receipt_bytes,
-            };
-            all.push(Ready {
-                contestant,
-                process,
-                events: Events::new(shape, run.next_series()),
-            });
+            all.push(ready(run, &setting, &server, contestant).await?);
         }
         for ready in &mut all {
             let count = run.options.warm_up(&setting);
-            let mut unused = Round::default();
-            blocks(ready, &server, count, setting.in_flight, &mut unused).await?;
+            blocks(ready, count, &mut Round::default()).await?;
         }
         for _ in 0..run.options.rounds {
             let order = run.order(all.len());
@@ -192,54 +172,72 @@ async fn calls(
             // There and back: a drift of the machine's speed then adds the same to all.
             for index in order.iter().chain(order.iter().rev()).copied() {
                 let count = run.options.calls.max(setting.in_flight);
-                let round = &mut rounds[index];
-                blocks(&mut all[index], &server, count, setting.in_flight, round).await?;
+                blocks(&mut all[index], count, &mut rounds[index]).await?;
             }
             for (ready, round) in all.iter().zip(rounds) {
                 add(run, setting, ready.contestant, round);
             }
         }
         for ready in all {
-            let memory = ready.process.peak_memory()? as f64;
-            let name = &ready.contestant.name;
-            run.samples.add(setting, Measure::PeakMemory, name, memory);
-            ready.process.end().await;
+            end(run, setting, ready).await?;
         }
     }
     Ok(())
 }
 
-async fn blocks(
-    ready: &mut Ready<'_>,
-    server: &Server,
-    count: usize,
-    in_flight: usize,
-    round: &mut Round,
-) -> anyhow::Result<()> {
-    let (contestant, process) = (ready.contestant, &ready.process);
-    let events = ready.events.take(count);
-    let fresh = block::run(
+/// Starts a process, and waits until it is ready for calls.
+async fn ready<'a>(
+    run: &mut Run<'_>,
+    setting: &Setting,
+    server: &'a Server,
+    contestant: &'a Contestant,
+) -> anyhow::Result<Ready<'a>> {
+    let process = Process::start(contestant, server, setting).await?;
+    process.ready().await?;
+    Ok(Ready {
         contestant,
         process,
+        events: Events::new(Shape::of(contestant, setting), run.next_series()),
         server,
-        Calls::Fresh,
-        &events,
-        in_flight,
-    )
-    .await?;
-    if contestant.kind != Kind::Bare {
-        let calls = Calls::Duplicate;
-        let duplicates = block::run(contestant, process, server, calls, &events, in_flight).await?;
-        block::same_payments(contestant, &fresh, &duplicates)?;
+        in_flight: setting.in_flight,
+    })
+}
+
+/// Notes the memory of a process, and ends it.
+async fn end(run: &mut Run<'_>, setting: Setting, ready: Ready<'_>) -> anyhow::Result<()> {
+    let memory = ready.process.peak_memory()? as f64;
+    let name = &ready.contestant.name;
+    run.samples.add(setting, Measure::PeakMemory, name, memory);
+    ready.process.end().await;
+    Ok(())
+}
+
+async fn blocks(ready: &mut Ready<'_>, count: usize, round: &mut Round) -> anyhow::Result<()> {
+    let events = ready.events.take(count);
+    let fresh = block::run(ready, Calls::Fresh, &events).await?;
+    if ready.contestant.kind != Kind::Bare {
+        let duplicates = block::run(ready, Calls::Duplicate, &events).await?;
+        same_payments(ready.contestant, fresh.payments.iter(), &duplicates)?;
         round.duplicates.add(duplicates);
     }
     round.fresh.add(fresh);
     Ok(())
 }
 
+/// Fails if a duplicate got another response than the first call.
+fn same_payments<'a>(
+    contestant: &Contestant,
+    first: impl Iterator<Item = &'a String>,
+    duplicates: &Block,
+) -> anyhow::Result<()> {
+    if !first.eq(&duplicates.payments) {
+        bail!("`{}` ran again for a duplicate", contestant.name);
+    }
+    Ok(())
+}
+
 impl Cost {
-    fn add(&mut self, block: block::Block) {
-        self.calls += u32::try_from(block.wall.len()).unwrap_or(u32::MAX);
+    fn add(&mut self, block: Block) {
         self.cpu += block.cpu;
         self.elapsed += block.elapsed;
         self.wall.extend(block.wall);
@@ -263,17 +261,17 @@ fn add(run: &mut Run<'_>, setting: Setting, contestant: &Contestant, round: Roun
         ),
     ];
     for (taken, cpu, wall, latency) in measures {
-        if taken.calls == 0 {
+        if taken.wall.is_empty() {
             continue;
         }
-        run.samples
-            .add(setting, cpu, name, micros(taken.cpu / taken.calls));
+        let of_each = |time| micros(time) / taken.wall.len() as f64;
+        run.samples.add(setting, cpu, name, of_each(taken.cpu));
+        let each = of_each(taken.elapsed);
         let calls = taken.wall.into_iter().map(micros);
         if setting.in_flight == 1 {
             run.samples.add_calls(setting, wall, name, calls);
         } else {
             // Of several in flight each waits for the others: what counts first is how many end in a time.
-            let each = micros(taken.elapsed / taken.calls);
             run.samples.add(setting, wall, name, each);
             run.samples.add_calls(setting, latency, name, calls);
         }
@@ -295,18 +293,12 @@ async fn cache(
 ) -> anyhow::Result<()> {
     for contestant in contestants {
         let server = Server::start(&setting).await?;
-        let process = Process::start(contestant, &server, &setting).await?;
-        process.ready().await?;
-        let shape = Shape {
-            kind: contestant.event,
-            event_bytes: setting.event_bytes,
-            receipt_bytes: setting.receipt_bytes,
-        };
-        let mut events = Events::new(shape, run.next_series());
+        let mut ready = ready(run, &setting, &server, contestant).await?;
         let mut sent: Vec<(u32, String)> = Vec::new();
         while sent.len() < setting.records {
-            let batch = events.take(BATCH.min(setting.records - sent.len()));
-            let filled = block::run(contestant, &process, &server, Calls::Fresh, &batch, 1).await?;
+            let batch = BATCH.min(setting.records - sent.len());
+            let batch = ready.events.take(batch);
+            let filled = block::run(&ready, Calls::Fresh, &batch).await?;
             sent.extend(batch.iter().map(|event| event.number).zip(filled.payments));
         }
         // The records are asked for in an order that no processor's cache can follow.
@@ -318,29 +310,19 @@ async fn cache(
                 .take(run.options.calls)
                 .map(|index| &sent[*index])
                 .collect();
-            let again: Vec<Event> = chosen
-                .iter()
-                .map(|(number, _)| events.sent(*number))
-                .collect();
-            let duplicates =
-                block::run(contestant, &process, &server, Calls::Duplicate, &again, 1).await?;
+            let again = chosen.iter().map(|(number, _)| ready.events.sent(*number));
+            let again: Vec<Event> = again.collect();
+            let duplicates = block::run(&ready, Calls::Duplicate, &again).await?;
             let first = chosen.iter().map(|(_, payment)| payment);
-            if !first.eq(&duplicates.payments) {
-                bail!("`{}` ran again for a duplicate", contestant.name);
-            }
+            same_payments(contestant, first, &duplicates)?;
             // The first one is for warming up.
             if round > 0 {
-                let cpu = duplicates.cpu.as_secs_f64() * 1e6 / again.len() as f64;
-                let wall = duplicates.wall.iter().map(|wall| wall.as_secs_f64() * 1e6);
-                let (name, samples) = (&contestant.name, &mut run.samples);
-                samples.add(setting, Measure::DuplicateCpu, name, cpu);
-                samples.add_calls(setting, Measure::DuplicateWall, name, wall);
+                let mut taken = Round::default();
+                taken.duplicates.add(duplicates);
+                add(run, setting, contestant, taken);
             }
         }
-        let memory = process.peak_memory()? as f64;
-        run.samples
-            .add(setting, Measure::PeakMemory, &contestant.name, memory);
-        process.end().await;
+        end(run, setting, ready).await?;
     }
     Ok(())
 }
@@ -374,12 +356,7 @@ async fn started(
     server: &Server,
     contestant: &Contestant,
 ) -> anyhow::Result<[(Measure, f64); 4]> {
-    let shape = Shape {
-        kind: contestant.event,
-        event_bytes: setting.event_bytes,
-        receipt_bytes: setting.receipt_bytes,
-    };
-    let event = Events::new(shape, run.next_series()).next();
+    let event = Events::new(Shape::of(contestant, &setting), run.next_series()).next();
     server.take_requests();
     let process = Process::start(contestant, server, &setting).await?;
     let pending = process.send(&event.text);

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::contestants::Part;
-use crate::samples::Setting;
 use anyhow::bail;
 
+use crate::contestants::Part;
+use crate::report::name;
+use crate::samples::Setting;
+
 pub const USAGE: &str = "\
-usage: whole [--quick] [--only NAME,..] [--parts PART,..] [--servers SERVER,..] [--sizes BYTES,..] [--seed N] [--rounds N] [--output FILE]
-Measures the contestants of benches/contestants.json in alternation, prints tables and writes the results as JSON.
+usage: whole [--quick] [--only NAME,..] [--parts PART,..] [--servers SERVER,..] [--sizes BYTES,..] [--seed N] [--rounds N] --output FILE
+Measures the contestants of benches/contestants.json in alternation and writes the results as JSON.
   --quick      few calls: shows that everything works, and proves nothing
   --only       these contestants alone
   --parts      these parts alone: warm, cold, sizes, cache, in-flight, slow, small, large
@@ -16,7 +18,7 @@ Measures the contestants of benches/contestants.json in alternation, prints tabl
   --sizes      these sizes of events alone, such as 200,4096,65536
   --seed       the order of the contestants in the rounds
   --rounds     rounds for each process
-  --output     where the results go; nowhere if it is not given";
+  --output     where the results go";
 
 pub struct Options {
     pub quick: bool,
@@ -25,7 +27,7 @@ pub struct Options {
     servers: Option<Vec<String>>,
     sizes: Option<Vec<String>>,
     pub seed: u64,
-    pub output: Option<PathBuf>,
+    pub output: PathBuf,
     /// Processes of each contestant, one after the other.
     generations: usize,
     /// Rounds for each process.
@@ -50,7 +52,7 @@ impl Options {
             servers: None,
             sizes: None,
             seed: 1,
-            output: None,
+            output: PathBuf::new(),
             generations: 4,
             rounds: 10,
             calls: 25,
@@ -80,9 +82,12 @@ impl Options {
                 "--sizes" => options.sizes = list(),
                 "--seed" => options.seed = value.parse()?,
                 "--rounds" => options.rounds = value.parse()?,
-                "--output" => options.output = Some(value.into()),
+                "--output" => options.output = value.into(),
                 _ => bail!("`{arg}` is not known\n{USAGE}"),
             }
+        }
+        if options.output.as_os_str().is_empty() {
+            bail!("`--output` is missing\n{USAGE}");
         }
         Ok(Some(options))
     }
@@ -120,8 +125,8 @@ impl Options {
             list.as_ref()
                 .is_none_or(|list| list.iter().any(|chosen| chosen == name))
         };
-        has(&self.parts, setting.part.name())
-            && has(&self.servers, setting.server.name())
+        has(&self.parts, &name(setting.part))
+            && has(&self.servers, &name(setting.server))
             && has(&self.sizes, &setting.event_bytes.to_string())
     }
 }

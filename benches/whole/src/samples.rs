@@ -49,23 +49,6 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Returns the name, as in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::FreshCpu => "fresh_cpu",
-            Self::FreshWall => "fresh_wall",
-            Self::DuplicateCpu => "duplicate_cpu",
-            Self::DuplicateWall => "duplicate_wall",
-            Self::FreshLatency => "fresh_latency",
-            Self::DuplicateLatency => "duplicate_latency",
-            Self::FirstPoll => "first_poll",
-            Self::FirstResponse => "first_response",
-            Self::FirstCall => "first_call",
-            Self::StartCpu => "start_cpu",
-            Self::PeakMemory => "peak_memory",
-        }
-    }
-
     pub fn unit(self) -> &'static str {
         match self {
             Self::PeakMemory => "KiB",

@@ -1,12 +1,13 @@
 //! The environment of one case: a store, its own record ids, a fixed time, and checks of outcomes.
 
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use idempotency_core::protocol::condition::held_by;
 use idempotency_core::store::{Consistency, SendLog, StoreRequest};
 
 use super::factory::{ForeignRecord, StoreFactory};
+use crate::lock::lock;
 
 // What nearly every case names.
 pub(super) use self::Expected::{Applied, Refused};
@@ -105,7 +106,7 @@ impl Trial {
     /// Returns a record id that only this case uses.
     pub(super) fn id(&self, name: &str) -> RecordId {
         let id = RecordId::new(format!("{}#{name}", self.prefix));
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = lock(&self.ids);
         if !ids.contains(&id) {
             ids.push(id.clone());
         }
@@ -114,11 +115,7 @@ impl Trial {
 
     /// Deletes the records of the case.
     pub(super) async fn clean_up(&self) {
-        let ids = self
-            .ids
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let ids = lock(&self.ids).clone();
         for id in ids {
             self.store.delete(&id, &always()).await;
         }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -74,14 +75,7 @@ impl EmbeddedDynamoDb {
     pub async fn start_on(port: u16) -> Result<Self, DatabaseError> {
         let background = Background::start("embedded-dynamodb").map_err(Cause::Start)?;
         let served = background.handle().spawn(async move {
-            let database =
-                dynoxide::Database::memory().map_err(|error| Cause::Open(error.to_string()))?;
-            let (listener, behind) = wire::bind().map_err(Cause::Start)?;
-            tokio::spawn(dynoxide::server::serve_with_shutdown(
-                listener,
-                database,
-                std::future::pending(),
-            ));
+            let behind = serve_database(std::future::pending())?;
             let bound = wire::bind_to(port);
             let (listener, address) = bound.map_err(|source| Cause::Port { port, source })?;
             let proxy = Proxy::new(behind);
@@ -161,6 +155,18 @@ impl fmt::Debug for EmbeddedDynamoDb {
             .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }
+}
+
+/// Serves an empty database in the context of this runtime, until this future ends. Returns its address.
+pub(crate) fn serve_database(
+    until: impl Future<Output = ()> + Send + 'static,
+) -> Result<SocketAddr, Cause> {
+    let database = dynoxide::Database::memory().map_err(|error| Cause::Open(error.to_string()))?;
+    let (listener, address) = wire::bind().map_err(Cause::Start)?;
+    tokio::spawn(dynoxide::server::serve_with_shutdown(
+        listener, database, until,
+    ));
+    Ok(address)
 }
 
 fn sdk_config(endpoint: &str) -> SdkConfig {
@@ -243,28 +249,22 @@ impl EmbeddedDynamoDb {
                 .set_sse_specification(table.encrypted.then(encryption))
                 .set_attribute_definitions(Some(keys.iter().filter_map(definition).collect()))
                 .set_key_schema(Some(keys.iter().filter_map(key).collect()));
-            create
-                .send()
-                .await
-                .map_err(|error| DatabaseError::refused("CreateTable", &table.name, error))?;
+            let created = create.send().await;
+            created.map_err(|error| DatabaseError::refused("CreateTable", &table.name, error))?;
             if let Some(attribute) = table.ttl {
                 let ttl = TimeToLiveSpecification::builder()
                     .attribute_name(attribute)
                     .enabled(true)
                     .build();
-                client
-                    .update_time_to_live()
-                    .table_name(&table.name)
-                    .set_time_to_live_specification(ttl.ok())
-                    .send()
-                    .await
-                    .map_err(|error| {
-                        DatabaseError::refused("UpdateTimeToLive", &table.name, error)
-                    })?;
+                let update = client.update_time_to_live().table_name(&table.name);
+                let update = update.set_time_to_live_specification(ttl.ok());
+                let name = &table.name;
+                let updated = update.send().await;
+                updated.map_err(|error| DatabaseError::refused("UpdateTimeToLive", name, error))?;
             }
             Ok(())
         };
-        self.in_background(create).await
+        self.in_background(create).await?
     }
 
     /// Writes an item without a condition; replaces the item that has this key.
@@ -280,20 +280,10 @@ impl EmbeddedDynamoDb {
     where
         K: Into<String>,
     {
-        let item: Item = item
-            .into_iter()
-            .map(|(name, value)| (name.into(), value))
-            .collect();
-        let put = self
-            .direct
-            .put_item()
-            .table_name(table)
-            .set_item(Some(item));
-        let put = self
-            .in_background(async move { Ok(put.send().await) })
-            .await?;
-        put.map(drop)
-            .map_err(|error| DatabaseError::refused("PutItem", table, error))
+        let item = item.into_iter().map(|(name, value)| (name.into(), value));
+        let put = self.direct.put_item().table_name(table);
+        let put = put.set_item(Some(item.collect())).send();
+        self.directly("PutItem", table, put).await.map(drop)
     }
 
     /// Reads the item with this key, with a consistent read; `None` if there is none.
@@ -310,17 +300,12 @@ impl EmbeddedDynamoDb {
         K: Into<String>,
         V: Into<String>,
     {
-        let read = self
-            .direct
-            .get_item()
-            .table_name(table)
+        let read = self.direct.get_item().table_name(table);
+        let read = read
             .consistent_read(true)
-            .set_key(Some(strings(key)));
-        let read = self
-            .in_background(async move { Ok(read.send().await) })
-            .await?;
-        read.map(|output| output.item)
-            .map_err(|error| DatabaseError::refused("GetItem", table, error))
+            .set_key(Some(strings(key)))
+            .send();
+        Ok(self.directly("GetItem", table, read).await?.item)
     }
 
     /// Reads all items of a table, in no particular order.
@@ -332,17 +317,10 @@ impl EmbeddedDynamoDb {
         &self,
         table: &str,
     ) -> Result<Vec<HashMap<String, AttributeValue>>, DatabaseError> {
-        let pages = self
-            .direct
-            .scan()
-            .table_name(table)
-            .consistent_read(true)
-            .into_paginator()
-            .items();
-        let all = self
-            .in_background(async move { Ok(pages.send().collect::<Result<Vec<_>, _>>().await) })
-            .await?;
-        all.map_err(|error| DatabaseError::refused("Scan", table, error))
+        let scan = self.direct.scan().table_name(table).consistent_read(true);
+        let items = scan.into_paginator().items().send();
+        self.directly("Scan", table, async move { items.collect().await })
+            .await
     }
 
     /// Deletes the item with this key, as TTL or an operator would.
@@ -359,26 +337,33 @@ impl EmbeddedDynamoDb {
         K: Into<String>,
         V: Into<String>,
     {
-        let delete = self
-            .direct
-            .delete_item()
-            .table_name(table)
-            .set_key(Some(strings(key)));
-        let delete = self
-            .in_background(async move { Ok(delete.send().await) })
-            .await?;
-        delete
-            .map(drop)
-            .map_err(|error| DatabaseError::refused("DeleteItem", table, error))
+        let delete = self.direct.delete_item().table_name(table);
+        let delete = delete.set_key(Some(strings(key))).send();
+        self.directly("DeleteItem", table, delete).await.map(drop)
+    }
+
+    /// Performs a request of a helper.
+    async fn directly<T, E>(
+        &self,
+        operation: &'static str,
+        table: &str,
+        request: impl Future<Output = Result<T, SdkError<E>>> + Send + 'static,
+    ) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        E: ProvideErrorMetadata + StdError + Send + 'static,
+    {
+        let done = self.in_background(request).await?;
+        done.map_err(|error| DatabaseError::refused(operation, table, error))
     }
 
     /// Runs `work` on the background runtime, which owns the connections of the direct client.
     async fn in_background<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, DatabaseError>> + Send + 'static,
+        work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, DatabaseError> {
         let done = self.background.handle().spawn(work).await;
-        done.map_err(|_| Cause::Stopped)?
+        Ok(done.map_err(|_| Cause::Stopped)?)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use http_body_util::{BodyExt, Full};
@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::lock::lock;
 use crate::wire::{self, HangUp};
 
 /// A failure of one or more requests: built with [`Fault::on`], injected with
@@ -47,7 +48,6 @@ pub(super) enum Kind {
     Respond {
         status: u16,
         error: String,
-        message: String,
         /// True if the request is applied before the error is sent.
         applied: bool,
     },
@@ -175,11 +175,9 @@ impl FaultBuilder {
     }
 
     fn failed(self, status: u16, error: String, applied: bool) -> Fault {
-        let message = format!("{error}, injected by a test");
         self.kind(Kind::Respond {
             status,
             error,
-            message,
             applied,
         })
     }
@@ -356,7 +354,7 @@ impl Faults {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -458,14 +456,13 @@ impl Proxy {
             Kind::Respond {
                 status,
                 error,
-                message,
                 applied,
             } => {
                 if applied {
                     let _ = self.apply(number, parts, body).await;
                 }
                 let _processing = injected.processing();
-                Ok(error_response(status, &error, &message))
+                Ok(error_response(status, &error))
             }
         }
     }
@@ -508,7 +505,7 @@ impl Proxy {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
     }
 }
 
@@ -559,12 +556,7 @@ pub struct Request {
 impl Request {
     /// Reads the parts that tests ask for.
     pub(super) fn read(parts: &Parts, body: &Bytes) -> Self {
-        let header = |name: &str| {
-            parts
-                .headers
-                .get(name)
-                .and_then(|value| value.to_str().ok())
-        };
+        let header = |name: &str| parts.headers.get(name)?.to_str().ok();
         let target = header("x-amz-target").unwrap_or_default();
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         Self {
@@ -608,8 +600,9 @@ fn attempt(header: &str) -> Option<u32> {
     rest.split(';').next()?.trim().parse().ok()
 }
 
-/// Returns an error response in the form of DynamoDB.
-pub(super) fn error_response(status: u16, kind: &str, message: &str) -> wire::Response {
+/// Returns an injected error in the form of DynamoDB.
+fn error_response(status: u16, kind: &str) -> wire::Response {
+    let message = format!("{kind}, injected by a test");
     let kind = format!("com.amazonaws.dynamodb.v20120810#{kind}");
     let body = serde_json::json!({ "__type": kind, "message": message });
     wire::json(status, "application/x-amz-json-1.0", body.to_string())

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{filled, hex32, json_value, set_all, uuid};
 
@@ -62,47 +62,28 @@ enum Body {
 /// assert_eq!(event["queryStringParameters"], json!({"dry": "1"}));
 /// ```
 pub fn api_gateway_v2(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEvent {
-    let template = include_str!("templates/api_gateway_v2.json");
-    request(
-        Source::ApiGatewayV2,
-        template,
-        method.as_ref(),
-        path.as_ref(),
-    )
+    request(Source::ApiGatewayV2, method.as_ref(), path.as_ref())
 }
 
 /// Starts a request through a REST API of API Gateway, in payload format 1.0. The path may have a query.
 ///
 /// Header names keep the case in which they are given.
 pub fn api_gateway_v1(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEvent {
-    let template = include_str!("templates/api_gateway_v1.json");
-    request(
-        Source::ApiGatewayV1,
-        template,
-        method.as_ref(),
-        path.as_ref(),
-    )
+    request(Source::ApiGatewayV1, method.as_ref(), path.as_ref())
 }
 
 /// Starts a request to a function URL. The path may have a query.
 ///
 /// Without [`iam_user`](AwsEvent::iam_user) the caller is anonymous.
 pub fn function_url(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEvent {
-    let template = include_str!("templates/function_url.json");
-    request(
-        Source::FunctionUrl,
-        template,
-        method.as_ref(),
-        path.as_ref(),
-    )
+    request(Source::FunctionUrl, method.as_ref(), path.as_ref())
 }
 
 /// Starts a request through an Application Load Balancer. The path may have a query.
 ///
 /// As the load balancer does, the event has names and values of the query in their encoded form.
 pub fn alb(method: impl AsRef<str>, path: impl AsRef<str>) -> AwsEvent {
-    let template = include_str!("templates/alb.json");
-    request(Source::Alb, template, method.as_ref(), path.as_ref())
+    request(Source::Alb, method.as_ref(), path.as_ref())
 }
 
 /// Makes an event of an EventBridge bus, from its source, detail type and detail.
@@ -137,7 +118,14 @@ pub fn event_bridge<T: Serialize + ?Sized>(
     AwsEvent::new(Source::EventBridge, event, "")
 }
 
-fn request(source: Source, template: &str, method: &str, path: &str) -> AwsEvent {
+fn request(source: Source, method: &str, path: &str) -> AwsEvent {
+    let template = match source {
+        Source::ApiGatewayV1 => include_str!("templates/api_gateway_v1.json"),
+        Source::ApiGatewayV2 => include_str!("templates/api_gateway_v2.json"),
+        Source::FunctionUrl => include_str!("templates/function_url.json"),
+        Source::Alb | Source::AlbLists => include_str!("templates/alb.json"),
+        Source::EventBridge => include_str!("templates/event_bridge.json"),
+    };
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -413,18 +401,14 @@ impl AwsEvent {
                 }
                 event["headers"] = joined(&headers);
             }
-            _ => {
-                let (unused, headers) = match self.source {
-                    Source::AlbLists => (
-                        "queryStringParameters",
-                        ("multiValueHeaders", lists_of_each(&headers)),
-                    ),
-                    _ => (
-                        "multiValueQueryStringParameters",
-                        ("headers", last_of_each(&headers)),
-                    ),
+            source => {
+                let unused = if source == Source::AlbLists {
+                    event["multiValueHeaders"] = lists_of_each(&headers);
+                    "queryStringParameters"
+                } else {
+                    event["headers"] = last_of_each(&headers);
+                    "multiValueQueryStringParameters"
                 };
-                event[headers.0] = headers.1;
                 event.as_object_mut().and_then(|event| event.remove(unused));
             }
         }
@@ -461,25 +445,23 @@ fn add(lists: &mut Lists, name: &str, value: String, is_same: fn(&str, &str) -> 
 
 /// Returns the last value of each name, which is what the fields with one value hold.
 fn last_of_each(lists: &Lists) -> Value {
-    let last = lists
-        .iter()
-        .map(|(name, values)| (name.clone(), json!(values.last())));
-    Value::Object(last.collect())
+    of_each(lists, |values| json!(values.last()))
 }
 
 fn lists_of_each(lists: &Lists) -> Value {
-    let lists = lists
-        .iter()
-        .map(|(name, values)| (name.clone(), json!(values)));
-    Value::Object(lists.collect())
+    of_each(lists, |values| json!(values))
 }
 
 /// Returns the values of each name joined by commas, as payload format 2.0 has them.
 fn joined(lists: &Lists) -> Value {
-    let joined = lists
+    of_each(lists, |values| values.join(",").into())
+}
+
+fn of_each(lists: &Lists, value: fn(&[String]) -> Value) -> Value {
+    let fields = lists
         .iter()
-        .map(|(name, values)| (name.clone(), values.join(",").into()));
-    Value::Object(joined.collect::<Map<_, _>>())
+        .map(|(name, values)| (name.clone(), value(values)));
+    Value::Object(fields.collect())
 }
 
 /// Encodes a text for a query.

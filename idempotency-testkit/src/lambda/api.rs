@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Method};
 use tokio::runtime::Handle;
 
 use super::function::VERSION;
@@ -35,27 +35,25 @@ impl Api {
         let ["2018-06-01", "runtime", route @ ..] = path.as_slice() else {
             return Ok(not_found());
         };
-        match (&parts.method, route) {
-            (&Method::GET, ["invocation", "next"]) => Ok(self.next().await),
+        let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
+        Ok(match (&parts.method, route) {
+            (&Method::GET, ["invocation", "next"]) => self.next().await,
             (&Method::POST, ["invocation", request_id, "response"]) => {
-                let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
-                Ok(self.response(request_id, &parts.headers, &body))
+                self.response(request_id, &parts.headers, &body)
             }
             (&Method::POST, ["invocation", request_id, "error"]) => {
-                let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
                 let (error_type, message) = error(&parts.headers, &body);
                 let error = InvokeError::of_function(&error_type, message);
-                Ok(acknowledge(self.state.finish(request_id, Err(error))))
+                acknowledge(self.state.finish(request_id, Err(error)))
             }
             (&Method::POST, ["init", "error"]) => {
-                let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
                 let (error_type, message) = error(&parts.headers, &body);
                 let error = InvokeError::of_init(&error_type, message);
                 self.state.init_error(error);
-                Ok(acknowledge(Ok(())))
+                acknowledge(Ok(()))
             }
-            _ => Ok(not_found()),
-        }
+            _ => not_found(),
+        })
     }
 
     async fn next(&self) -> wire::Response {
@@ -114,26 +112,23 @@ impl Api {
 /// Returns the type and message of an error that the process sent.
 fn error(headers: &HeaderMap, body: &Bytes) -> (String, String) {
     let sent: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let field = |name: &str| sent[name].as_str().map(str::to_owned);
     let header = || {
-        let header = headers.get("lambda-runtime-function-error-type")?;
-        header.to_str().ok().map(str::to_owned)
+        headers
+            .get("lambda-runtime-function-error-type")?
+            .to_str()
+            .ok()
     };
+    let error_type = sent["errorType"].as_str().or_else(header);
+    let message = sent["errorMessage"].as_str().unwrap_or_default();
     (
-        field("errorType")
-            .or_else(header)
-            .unwrap_or_else(|| "Unhandled".to_owned()),
-        field("errorMessage").unwrap_or_default(),
+        error_type.unwrap_or("Unhandled").to_owned(),
+        message.to_owned(),
     )
 }
 
 fn acknowledge(result: Result<(), Rejected>) -> wire::Response {
     match result {
-        Ok(()) => json(
-            StatusCode::ACCEPTED.as_u16(),
-            JSON,
-            r#"{"status":"OK"}"#.to_owned(),
-        ),
+        Ok(()) => json(202, JSON, r#"{"status":"OK"}"#.to_owned()),
         Err(Rejected::Unknown) => error_response(400, "InvalidRequestID", "Invalid request ID"),
         Err(Rejected::Second) => error_response(
             403,
@@ -167,24 +162,16 @@ async fn invoke(function: Arc<Function>, request: wire::Request) -> Result<wire:
     let (parts, body) = request.into_parts();
     let path: Vec<&str> = parts.uri.path().trim_matches('/').split('/').collect();
     let ["2015-03-31", "functions", name, "invocations"] = path.as_slice() else {
-        return Ok(refused(
-            404,
-            "UnknownOperationException",
-            "no such route in the local Invoke API",
-        ));
+        let message = "no such route in the local Invoke API";
+        return Ok(refused(404, "UnknownOperationException", message));
     };
     if parts.method != Method::POST {
-        return Ok(refused(
-            405,
-            "MethodNotAllowedException",
-            "an invocation is a POST",
-        ));
+        let message = "an invocation is a POST";
+        return Ok(refused(405, "MethodNotAllowedException", message));
     }
-    if !is_name_of(name, &function.spec.name) {
-        let message = format!(
-            "Function not found: {name}: this Lambda has only `{}`",
-            function.spec.name
-        );
+    let known = &function.spec.name;
+    if !is_name_of(name, known) {
+        let message = format!("Function not found: {name}: this Lambda has only `{known}`");
         return Ok(refused(404, "ResourceNotFoundException", &message));
     }
     let kind = parts.headers.get("x-amz-invocation-type");
@@ -206,13 +193,14 @@ async fn invoke(function: Arc<Function>, request: wire::Request) -> Result<wire:
             (payload.to_string(), true)
         }
     };
-    let mut response = json(StatusCode::OK.as_u16(), "application/json", payload);
+    let mut response = json(200, JSON, payload);
     let headers = response.headers_mut();
-    let version = HeaderValue::from_static(VERSION);
-    headers.insert(HeaderName::from_static("x-amz-executed-version"), version);
+    headers.insert("x-amz-executed-version", HeaderValue::from_static(VERSION));
     if error {
-        let name = HeaderName::from_static("x-amz-function-error");
-        headers.insert(name, HeaderValue::from_static("Unhandled"));
+        headers.insert(
+            "x-amz-function-error",
+            HeaderValue::from_static("Unhandled"),
+        );
     }
     Ok(response)
 }
@@ -229,11 +217,11 @@ fn is_name_of(segment: &str, name: &str) -> bool {
 
 fn refused(status: u16, error_type: &'static str, message: &str) -> wire::Response {
     let body = serde_json::json!({ "Type": "User", "Message": message });
-    let mut response = json(status, "application/json", body.to_string());
-    let name = HeaderName::from_static("x-amzn-errortype");
+    let mut response = json(status, JSON, body.to_string());
+    let error_type = HeaderValue::from_static(error_type);
     response
         .headers_mut()
-        .insert(name, HeaderValue::from_static(error_type));
+        .insert("x-amzn-errortype", error_type);
     response
 }
 

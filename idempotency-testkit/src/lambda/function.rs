@@ -132,18 +132,14 @@ impl FunctionSpec {
                 command.env(name, value);
             }
         }
+        let log_group = format!("/aws/lambda/{}", self.name);
+        let log_stream = format!("local/[{VERSION}]{number:032x}");
         command
             .env("AWS_LAMBDA_FUNCTION_NAME", &self.name)
             .env("AWS_LAMBDA_FUNCTION_VERSION", VERSION)
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128")
-            .env(
-                "AWS_LAMBDA_LOG_GROUP_NAME",
-                format!("/aws/lambda/{}", self.name),
-            )
-            .env(
-                "AWS_LAMBDA_LOG_STREAM_NAME",
-                format!("local/[{VERSION}]{number:032x}"),
-            )
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", log_group)
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", log_stream)
             .env("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
             .env("AWS_REGION", "eu-central-1")
             .env("AWS_DEFAULT_REGION", "eu-central-1")
@@ -295,17 +291,13 @@ pub(super) fn start_process(
 
     if let Some(stdout) = child.stdout.take() {
         #[cfg(unix)]
-        state
-            .log
-            .tap(LogSource::Stdout, std::os::fd::AsFd::as_fd(&stdout))?;
+        state.log.tap(LogSource::Stdout, &stdout)?;
         let state = Arc::clone(state);
         runtime.spawn(async move { state.log.follow(LogSource::Stdout, stdout).await });
     }
     if let Some(stderr) = child.stderr.take() {
         #[cfg(unix)]
-        state
-            .log
-            .tap(LogSource::Stderr, std::os::fd::AsFd::as_fd(&stderr))?;
+        state.log.tap(LogSource::Stderr, &stderr)?;
         let state = Arc::clone(state);
         runtime.spawn(async move { state.log.follow(LogSource::Stderr, stderr).await });
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
 
@@ -12,6 +12,7 @@ use super::function::{FunctionProcess, Inner, start_process};
 use super::invocation::InvokeError;
 use super::invocation::{Invocation, Target};
 use super::state::{Event, State};
+use crate::lock::lock;
 use crate::wire::Background;
 
 /// A Lambda with one function. It runs as long as this value lives.
@@ -143,10 +144,6 @@ impl Function {
         processes.push(process.clone());
         Ok(process)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for LocalLambda {

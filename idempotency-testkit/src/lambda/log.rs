@@ -4,11 +4,13 @@ use std::fmt;
 #[cfg(unix)]
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
+
+use crate::lock::lock;
 
 /// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -74,12 +76,8 @@ impl Log {
 
     /// Keeps a second handle of a pipe, for [`Log::drain`].
     #[cfg(unix)]
-    pub(super) fn tap(
-        &self,
-        source: LogSource,
-        pipe: std::os::fd::BorrowedFd<'_>,
-    ) -> io::Result<()> {
-        let tap = pipe.try_clone_to_owned()?;
+    pub(super) fn tap(&self, source: LogSource, pipe: impl std::os::fd::AsFd) -> io::Result<()> {
+        let tap = pipe.as_fd().try_clone_to_owned()?;
         self.lines().input(source).tap = Some(tap.into());
         Ok(())
     }
@@ -181,7 +179,7 @@ impl Log {
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lines)
     }
 }
 
@@ -228,14 +226,9 @@ mod tests {
         let log = Log::new();
         log.lines().append(LogSource::Stdout, b"a 1\nb\na 2\n");
         log.close();
-        assert_eq!(
-            log.wait_for("a").await.map(|line| line.text).as_deref(),
-            Some("a 1")
-        );
-        assert_eq!(
-            log.wait_for("a").await.map(|line| line.text).as_deref(),
-            Some("a 2")
-        );
-        assert_eq!(log.wait_for("b").await, None);
+        for (text, expected) in [("a", Some("a 1")), ("a", Some("a 2")), ("b", None)] {
+            let found = log.wait_for(text).await.map(|line| line.text);
+            assert_eq!(found.as_deref(), expected);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::process::ExitStatus;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::HeaderMap;
@@ -10,6 +10,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::invocation::{EXIT, InvokeError, Reply, ended};
 use super::log::Log;
+use crate::lock::lock;
 
 pub(super) type Outcome = Result<Reply, InvokeError>;
 
@@ -294,6 +295,6 @@ impl State {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables)
     }
 }

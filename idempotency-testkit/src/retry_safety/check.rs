@@ -339,13 +339,8 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
         rerun_in_another_second: Cell::new(true),
         stale_reads: RefCell::default(),
     };
-    let mut report = SafetyReport {
-        rows: Vec::new(),
-        failure: None,
-        notes: Vec::new(),
-        unplayed: Vec::new(),
-        unseen: unseen(plan),
-    };
+    let mut report = SafetyReport::empty();
+    report.unseen = unseen(plan);
     let (expectation, first) = without_faults(&theatre, &mut report)?;
     other_events(&theatre, &mut report.rows)?;
     beyond_reach(&theatre, &mut report.rows)?;
@@ -362,10 +357,9 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
                     report.unplayed.push(format!("`{label}`, {fault}"));
                     continue;
                 }
-                let verdict = if is_reached {
-                    judge(plan, &stage, &expectation)?
-                } else {
-                    (SafetyVerdict::NotReached, Vec::new())
+                let verdict = match is_reached {
+                    true => judge(plan, &stage, &expectation)?,
+                    false => (SafetyVerdict::NotReached, Vec::new()),
                 };
                 let row = row(number, label, Some(fault), verdict, &stage);
                 report.rows.push(row);
@@ -390,17 +384,15 @@ fn scenario<'a>(
     is_warm: bool,
     (point, fault): (&Point, FaultKind),
 ) -> Result<(Stage<'a>, bool), Failure> {
-    let most = if is_wait_for_socket(theatre.plan, point) {
-        TRIES_FOR_SOCKET
-    } else {
-        TRIES
+    let most = match is_wait_for_socket(theatre.plan, point) {
+        true => TRIES_FOR_SOCKET,
+        false => TRIES,
     };
     let mut tries = 0;
     loop {
-        let mut stage = if is_warm {
-            theatre.warm_stage()?
-        } else {
-            theatre.stage()?
+        let mut stage = match is_warm {
+            true => theatre.warm_stage()?,
+            false => theatre.stage()?,
         };
         let process = stage.play(EVENT, Some((point.clone(), fault)))?;
         tries += 1;
@@ -473,9 +465,8 @@ fn without_faults(
     stage.shared.advance(Duration::from_secs(1));
     stage.deliver(EVENT, None)?;
     let verdict = judge(plan, &stage, &expectation)?;
-    report
-        .rows
-        .push(row(0, "delivered again".to_owned(), None, verdict, &stage));
+    let point = "delivered again".to_owned();
+    report.rows.push(row(0, point, None, verdict, &stage));
     if let Some(time) = plan.retried_for {
         stage.shared.advance(time);
         stage.deliver(EVENT, None)?;
@@ -485,9 +476,8 @@ fn without_faults(
             findings.push(longer.to_owned());
         }
         let point = "delivered at the end of the retries".to_owned();
-        report
-            .rows
-            .push(row(0, point, None, (verdict, findings), &stage));
+        let verdict = (verdict, findings);
+        report.rows.push(row(0, point, None, verdict, &stage));
     }
     Ok((expectation, trace))
 }
@@ -498,24 +488,14 @@ fn other_events(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failur
         let alone = effect_of(theatre, *event)?.0;
         let mut stage = theatre.stage()?;
         let verdict = judge_other(&mut stage, *event, &alone)?;
-        rows.push(row(
-            0,
-            numbered("another event", index),
-            None,
-            verdict,
-            &stage,
-        ));
+        let point = numbered("another event", index);
+        rows.push(row(0, point, None, verdict, &stage));
     }
     for (index, event) in theatre.plan.changed.iter().enumerate() {
         let mut stage = theatre.stage()?;
         let verdict = judge_changed(&mut stage, *event)?;
-        rows.push(row(
-            0,
-            numbered("changed event", index),
-            None,
-            verdict,
-            &stage,
-        ));
+        let point = numbered("changed event", index);
+        rows.push(row(0, point, None, verdict, &stage));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -24,9 +24,9 @@ use tokio::sync::oneshot;
 
 use super::RECORDS;
 use super::gate::{FaultKind, Service};
-use super::process::Process;
-use crate::dynamodb::{Cause, DatabaseError, TableSpec};
-use crate::wire::{self, Background};
+use super::process::{Passed, Process};
+use crate::dynamodb::{Cause, DatabaseError, TableSpec, serve_database};
+use crate::wire::Background;
 
 /// Finds the process by the thread, so that a client that outlives its process, as in a `static`, works in the next one too.
 #[derive(Clone, Debug)]
@@ -75,41 +75,29 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
     if is_eventual_read(&operation, &content) {
         process.gate.reads_stale(label.clone());
     }
-    let fault = process.gate.request(Service::DynamoDb, label);
-    if fault == Some(FaultKind::Refused) {
-        process.refuse(&call);
-    }
-    if fault == Some(FaultKind::Outage) {
-        process.break_down(Service::DynamoDb);
-    }
-    if process.refuses(&call) || process.is_down(Service::DynamoDb) {
-        return response(500, &HeaderMap::new(), unavailable());
-    }
-    if fault != Some(FaultKind::CrashAfter) {
-        process.play(fault);
-    }
-    if process.gate.is_dead() {
-        return std::future::pending().await;
-    }
-    let unprocessed = match fault {
-        Some(FaultKind::Partial) => take_last(&mut content),
-        _ => None,
-    };
-    if unprocessed.is_some() {
-        body = Bytes::from(content.to_string());
-    }
-    let reply = process.shared.database.exchange(headers, body);
-    process.shared.note_items();
-    process.touch();
-    match fault {
-        Some(FaultKind::CrashAfter) => {
-            process.play(fault);
-            std::future::pending().await
+    let refuses = |fault| {
+        if fault == Some(FaultKind::Refused) {
+            process.refuse(&call);
         }
-        Some(FaultKind::NoReply) => std::future::pending().await,
-        Some(FaultKind::LostReply) => Err(broken()),
-        _ => {
-            let mut reply = reply.ok_or_else(broken)?;
+        process.refuses(&call)
+    };
+    let perform = |fault| {
+        let unprocessed = match fault {
+            Some(FaultKind::Partial) => take_last(&mut content),
+            _ => None,
+        };
+        if unprocessed.is_some() {
+            body = Bytes::from(content.to_string());
+        }
+        let reply = process.shared.database.exchange(headers, body);
+        process.shared.note_items();
+        (reply, unprocessed)
+    };
+    let passed = process.pass(Service::DynamoDb, label, refuses, perform);
+    match passed.await {
+        Passed::Refused => response(500, &HeaderMap::new(), unavailable()),
+        Passed::Lost | Passed::Done((None, _)) => Err(broken()),
+        Passed::Done((Some(mut reply), unprocessed)) => {
             if let Some(unprocessed) = unprocessed {
                 reply.leave_out(&operation, unprocessed);
             }
@@ -296,34 +284,18 @@ impl Server {
     /// Starts a database with these tables.
     pub(super) fn database(&self, tables: &[TableSpec]) -> Result<Database, DatabaseError> {
         let (running, ended) = oneshot::channel::<()>();
-        let open = async move {
-            let database =
-                dynoxide::Database::memory().map_err(|error| Cause::Open(error.to_string()))?;
-            let (listener, address) = wire::bind().map_err(Cause::Start)?;
-            tokio::spawn(dynoxide::server::serve_with_shutdown(
-                listener,
-                database,
-                async move { drop(ended.await) },
-            ));
-            Ok(address)
-        };
+        let handle = self.background.handle();
+        let open = async move { serve_database(async move { drop(ended.await) }) };
         let database = Database {
-            address: self.wait_for(open)?,
+            address: blocking(handle, open).unwrap_or(Err(Cause::Stopped))?,
             client: self.client.clone(),
-            handle: self.background.handle().clone(),
+            handle: handle.clone(),
             _running: running,
         };
         for table in tables {
             database.create(table)?;
         }
         Ok(database)
-    }
-
-    fn wait_for<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, DatabaseError>> + Send + 'static,
-    ) -> Result<T, DatabaseError> {
-        blocking(self.background.handle(), work).unwrap_or(Err(Cause::Stopped.into()))
     }
 }
 
@@ -384,22 +356,18 @@ impl Database {
     }
 
     fn create(&self, table: &TableSpec) -> Result<(), DatabaseError> {
-        let keys: Vec<_> = [Some((&table.partition_key, "HASH"))]
-            .into_iter()
-            .chain([table.sort_key.as_ref().map(|name| (name, "RANGE"))])
-            .flatten()
-            .collect();
-        let attributes = keys
-            .iter()
-            .map(|(name, _)| json!({ "AttributeName": name, "AttributeType": "S" }));
-        let schema = keys
-            .iter()
-            .map(|(name, kind)| json!({ "AttributeName": name, "KeyType": kind }));
+        let sort = table.sort_key.iter().map(|name| (name, "RANGE"));
+        let keys = [(&table.partition_key, "HASH")].into_iter().chain(sort);
+        let of_key = |(name, kind)| {
+            let attribute = json!({ "AttributeName": name, "AttributeType": "S" });
+            (attribute, json!({ "AttributeName": name, "KeyType": kind }))
+        };
+        let (attributes, schema): (Vec<_>, Vec<_>) = keys.map(of_key).unzip();
         let create = json!({
             "TableName": table.name,
             "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": attributes.collect::<Vec<_>>(),
-            "KeySchema": schema.collect::<Vec<_>>(),
+            "AttributeDefinitions": attributes,
+            "KeySchema": schema,
         });
         self.call("CreateTable", &table.name, &create).map(drop)
     }
@@ -412,16 +380,14 @@ impl Database {
         request: &Value,
     ) -> Result<Value, DatabaseError> {
         let mut headers = HeaderMap::new();
-        let target = format!("DynamoDB_20120810.{operation}");
-        if let (Ok(target), Ok(kind)) = (target.parse(), "application/x-amz-json-1.0".parse()) {
-            headers.insert("x-amz-target", target);
-            headers.insert(CONTENT_TYPE, kind);
-        }
-        if let Ok(authorization) = AUTHORIZATION.parse() {
-            headers.insert(hyper::header::AUTHORIZATION, authorization);
-            headers.insert(
-                "x-amz-date",
-                hyper::header::HeaderValue::from_static("20260101T000000Z"),
+        for (name, value) in [
+            ("x-amz-target", &*format!("DynamoDB_20120810.{operation}")),
+            ("content-type", "application/x-amz-json-1.0"),
+            ("authorization", AUTHORIZATION),
+            ("x-amz-date", "20260101T000000Z"),
+        ] {
+            headers.extend(
+                HeaderValue::from_str(value).map(|value| (HeaderName::from_static(name), value)),
             );
         }
         let body = Bytes::from(request.to_string());

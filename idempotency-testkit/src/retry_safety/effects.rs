@@ -113,7 +113,8 @@ impl Expectation {
         let (before, expected) = (of(&self.before.items), of(&self.after.items));
         let again = of(&self.again.items);
         let actual = actual.items.get(table).unwrap_or(&none);
-        if let Some(kind) = number(size(&before), size(&expected), size(actual)) {
+        let sizes = [&before, &expected, actual].map(|items| whole(items.len()));
+        if let Some(kind) = count(sizes[0], sizes[1], sizes[2]) {
             let text = format!(
                 "the table `{table}` has {} items instead of {}",
                 actual.len(),
@@ -178,10 +179,6 @@ fn count(before: i64, expected: i64, actual: i64) -> Option<Kind> {
     }
     let further = should == 0 || (did.signum() == should.signum() && did.abs() > should.abs());
     Some(if further { Kind::Twice } else { Kind::Lost })
-}
-
-fn size(items: &BTreeMap<String, Value>) -> f64 {
-    f64::from(u32::try_from(items.len()).unwrap_or(u32::MAX))
 }
 
 fn names_of<'a>(a: &'a Value, b: &'a Value) -> BTreeSet<&'a str> {
@@ -324,11 +321,7 @@ pub(super) fn number(before: f64, expected: f64, actual: f64) -> Option<Kind> {
     if (did - should).abs() < f64::EPSILON * expected.abs().max(actual.abs()).max(1.0) {
         return None;
     }
-    let further = if should == 0.0 {
-        true
-    } else {
-        did / should > 1.0
-    };
+    let further = should == 0.0 || did / should > 1.0;
     Some(if further { Kind::Twice } else { Kind::Lost })
 }
 
@@ -364,17 +357,13 @@ impl Attribute<'_> {
             let is_time = expected > EPOCH_SECONDS
                 && actual > EPOCH_SECONDS
                 && (actual / expected - 1.0).abs() < 0.01;
-            return if is_time {
-                None
-            } else {
-                number(before, expected, actual)
-            };
+            return number(before, expected, actual).filter(|_| !is_time);
         }
         if let (Some(expected), Some(actual)) = (length(expected), length(actual))
             && expected != actual
         {
             let before = self.before.and_then(length).unwrap_or_default();
-            return number(before, expected, actual);
+            return count(before, expected, actual);
         }
         if let (Some(expected), Some(actual)) = (expected.get("M"), actual.get("M")) {
             return self.members(expected, actual);
@@ -417,12 +406,15 @@ fn as_number(value: &Value) -> Option<f64> {
 }
 
 /// Returns the number of elements of a list or set.
-fn length(value: &Value) -> Option<f64> {
+fn length(value: &Value) -> Option<i64> {
     let elements = ["L", "SS", "NS", "BS"]
         .iter()
         .find_map(|kind| value.get(kind));
-    let length = elements?.as_array()?.len();
-    Some(f64::from(u32::try_from(length).unwrap_or(u32::MAX)))
+    Some(whole(elements?.as_array()?.len()))
+}
+
+fn whole(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -440,20 +432,24 @@ mod tests {
         }
     }
 
+    /// Returns the expectation of faultless runs that make `after` and `again` of `before`.
+    fn faultless(before: Snapshot, after: Snapshot, again: Snapshot) -> Expectation {
+        Expectation {
+            before,
+            after,
+            again,
+            earlier: Vec::new(),
+            responses: (None, None),
+        }
+    }
+
     /// Returns how the item differs if a faultless run makes `expected` of `before`.
     fn kinds(before: Value, expected: Value, actual: Value) -> Vec<Kind> {
-        let expectation = Expectation {
-            before: world(before.clone()),
-            after: world(expected.clone()),
-            again: world(expected),
-            earlier: vec![world(before).items],
-            responses: (None, None),
-        };
-        let differences = expectation.compare(&world(actual));
-        differences
-            .into_iter()
-            .map(|difference| difference.kind)
-            .collect()
+        let after = world(expected);
+        let mut expectation = faultless(world(before), after.clone(), after);
+        expectation.earlier = vec![expectation.before.items.clone()];
+        let differences = expectation.compare(&world(actual)).into_iter();
+        differences.map(|difference| difference.kind).collect()
     }
 
     fn balance(amount: i64) -> Value {
@@ -490,13 +486,7 @@ mod tests {
     #[test]
     fn what_differs_between_faultless_runs_is_not_compared() {
         let at = |time: &str| json!({ "at": { "N": time }, "id": { "S": time } });
-        let expectation = Expectation {
-            before: world(json!({})),
-            after: world(at("1")),
-            again: world(at("2")),
-            earlier: Vec::new(),
-            responses: (None, None),
-        };
+        let expectation = faultless(world(json!({})), world(at("1")), world(at("2")));
         assert_eq!(expectation.compare(&world(at("3"))), []);
         // Faultless runs in the same second have the same time.
         assert_eq!(kinds(json!({}), at("1800000000"), at("1800000031")), []);
@@ -513,13 +503,8 @@ mod tests {
 
     #[test]
     fn items_and_counts_are_compared_with_what_was_there_before() {
-        let mut expectation = Expectation {
-            before: Snapshot::default(),
-            after: world(json!({})),
-            again: world(json!({})),
-            earlier: Vec::new(),
-            responses: (None, None),
-        };
+        let empty = world(json!({}));
+        let mut expectation = faultless(Snapshot::default(), empty.clone(), empty);
         expectation.before.counts.insert("charges".to_owned(), 2);
         expectation.after.counts.insert("charges".to_owned(), 3);
         let with_charges = |charges: i64| {
@@ -548,25 +533,15 @@ mod tests {
         let item =
             |receipt: &str| world(json!({ "receipt": { "S": receipt }, "by": { "S": "shop" } }));
         let response = |receipt: &str| json!({ "done": { "receipt": receipt, "by": "shop" } });
-        let expectation = Expectation {
-            before: world(json!({})),
-            after: item("r-1"),
-            again: item("r-2"),
-            earlier: Vec::new(),
-            responses: (Some(response("r-1")), Some(response("r-2"))),
-        };
+        let mut expectation = faultless(world(json!({})), item("r-1"), item("r-2"));
+        expectation.responses = (Some(response("r-1")), Some(response("r-2")));
         assert_eq!(
             expectation.disagreement(&item("r-3"), &response("r-3")),
             None
         );
-        assert_eq!(
-            expectation
-                .disagreement(&item("r-3"), &response("r-4"))
-                .as_deref(),
-            Some(
-                "the response has `r-4` at `/done/receipt`, but `receipt` of `a-1` in the table `accounts` is `r-3`"
-            )
-        );
+        let text = "the response has `r-4` at `/done/receipt`, but `receipt` of `a-1` in the table `accounts` is `r-3`";
+        let found = expectation.disagreement(&item("r-3"), &response("r-4"));
+        assert_eq!(found.as_deref(), Some(text));
         // The same in each faultless run: not a value of the run.
         let other = world(json!({ "receipt": { "S": "r-3" }, "by": { "S": "bank" } }));
         assert_eq!(expectation.disagreement(&other, &response("r-3")), None);

@@ -58,22 +58,19 @@ impl Ending {
 
     /// Returns true if the framework holds the key until an operator decides.
     pub(super) fn is_held(&self) -> bool {
-        match self {
-            Self::Failed { name, .. } => name == ErrorKind::Unresolved.name(),
-            Self::Response(response) => {
-                problem(response).is_some_and(|kind| kind == "urn:idempotency:outcome-unknown")
-            }
-            Self::Panicked | Self::Killed | Self::TimedOut => false,
-        }
+        self.is_refusal(ErrorKind::Unresolved, "urn:idempotency:outcome-unknown")
     }
 
     /// Returns true if the event was refused because its key was used for another payload.
     pub(super) fn is_mismatch(&self) -> bool {
+        self.is_refusal(ErrorKind::PayloadMismatch, "urn:idempotency:key-reused")
+    }
+
+    /// Returns true if the framework refused the call with this error, or over HTTP with this type of a problem.
+    fn is_refusal(&self, error: ErrorKind, kind: &str) -> bool {
         match self {
-            Self::Failed { name, .. } => name == ErrorKind::PayloadMismatch.name(),
-            Self::Response(response) => {
-                problem(response).is_some_and(|kind| kind == "urn:idempotency:key-reused")
-            }
+            Self::Failed { name, .. } => name == error.name(),
+            Self::Response(response) => problem(response).as_deref() == Some(kind),
             Self::Panicked | Self::Killed | Self::TimedOut => false,
         }
     }
@@ -122,13 +119,11 @@ fn status(response: &Value) -> Option<u64> {
     response["statusCode"].as_u64()
 }
 
-/// Returns the type of the problem, if the response is one of this framework.
+/// Returns the type of the problem, if the response has one.
 fn problem(response: &Value) -> Option<String> {
     status(response)?;
     let body: Value = serde_json::from_str(response["body"].as_str()?).ok()?;
-    let kind = body["type"].as_str()?;
-    kind.starts_with("urn:idempotency:")
-        .then(|| kind.to_owned())
+    body["type"].as_str().map(str::to_owned)
 }
 
 /// The header that a replay has in addition.
@@ -208,12 +203,17 @@ fn remove(value: &mut Value, pointer: &str) {
     }
 }
 
+/// The verdict on a scenario, and what was found.
+type Judgement = (SafetyVerdict, Vec<String>);
+
+const SAFE: Judgement = (SafetyVerdict::Ok, Vec::new());
+
 /// Judges a scenario in which the event was delivered to its end.
 pub(super) fn judge(
     plan: &Plan,
     stage: &Stage<'_>,
     expectation: &Expectation,
-) -> Result<(SafetyVerdict, Vec<String>), Failure> {
+) -> Result<Judgement, Failure> {
     let world = stage.snapshot()?;
     let differences = expectation.compare(&world);
     let of = |kind: Kind| {
@@ -238,7 +238,7 @@ pub(super) fn judge(
         .or_else(|| runs(stage, &plan.ignored));
     Ok(match different {
         Some(different) => (SafetyVerdict::ResponsesDiffer, vec![different]),
-        None => (SafetyVerdict::Ok, Vec::new()),
+        None => SAFE,
     })
 }
 
@@ -247,7 +247,7 @@ pub(super) fn row(
     number: usize,
     point: String,
     fault: Option<FaultKind>,
-    (verdict, findings): (SafetyVerdict, Vec<String>),
+    (verdict, findings): Judgement,
     stage: &Stage<'_>,
 ) -> Row {
     let mut deliveries: Vec<_> = stage.deliveries.iter().collect();
@@ -269,7 +269,7 @@ pub(super) fn judge_other(
     stage: &mut Stage<'_>,
     other: usize,
     alone: &Expectation,
-) -> Result<(SafetyVerdict, Vec<String>), Failure> {
+) -> Result<Judgement, Failure> {
     stage.deliver(EVENT, None)?;
     let before = stage.snapshot()?;
     stage.deliver(other, None)?;
@@ -285,44 +285,37 @@ pub(super) fn judge_other(
                        the key what tells them apart, such as the user";
         return Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]));
     }
-    Ok((SafetyVerdict::Ok, Vec::new()))
+    Ok(SAFE)
 }
 
 /// Judges the delivery of an event that has the key of the event before and another content: it must be refused.
-pub(super) fn judge_changed(
-    stage: &mut Stage<'_>,
-    changed: usize,
-) -> Result<(SafetyVerdict, Vec<String>), Failure> {
+pub(super) fn judge_changed(stage: &mut Stage<'_>, changed: usize) -> Result<Judgement, Failure> {
     stage.deliver(EVENT, None)?;
     let before = stage.snapshot()?;
     stage.deliver(changed, None)?;
     let has_effect = before != stage.snapshot()?;
-    let Some(last) = stage.deliveries.last() else {
-        return Ok((SafetyVerdict::Ok, Vec::new()));
-    };
     if has_effect {
         let finding = "an event with another content had an effect of its own, so its key differs: it counts as another operation. \
                        Let the key name the operation alone, and set `validate` for the rest";
         return Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]));
     }
-    if last.ending.is_mismatch() {
-        return Ok((SafetyVerdict::Ok, Vec::new()));
+    let last = stage.deliveries.last().map(|delivery| &delivery.ending);
+    let is_done = |ending: &Ending| {
+        let refused = |response: &Value| matches!(status(response), Some(400..500));
+        !ending.is_mismatch()
+            && ending
+                .final_response()
+                .is_some_and(|response| !refused(response))
+    };
+    if last.is_some_and(is_done) {
+        let finding = "an event with another content got the response of this one, and was not done: set `validate`";
+        return Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]));
     }
-    let refused = |status: u64| (400..500).contains(&status);
-    match last.ending.final_response() {
-        None => Ok((SafetyVerdict::Ok, Vec::new())),
-        Some(response) if response["statusCode"].as_u64().is_some_and(refused) => {
-            Ok((SafetyVerdict::Ok, Vec::new()))
-        }
-        Some(_) => {
-            let finding = "an event with another content got the response of this one, and was not done: set `validate`";
-            Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]))
-        }
-    }
+    Ok(SAFE)
 }
 
 /// Judges a scenario in which no delivery got a final response.
-fn unfinished(stage: &Stage<'_>, lost: Vec<String>) -> (SafetyVerdict, Vec<String>) {
+fn unfinished(stage: &Stage<'_>, lost: Vec<String>) -> Judgement {
     let last = stage.deliveries.last();
     if last.is_some_and(|delivery| delivery.ending.is_held()) {
         let finding = "the key is held until an operator decides (`on_timeout = \"hold\"`)";

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
-use super::lock;
+use crate::lock::lock;
 
 /// What happens to the first delivery of an event at one point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -266,11 +266,7 @@ impl Gate {
 
     /// Sets the waker of the future that ends the process.
     pub(super) fn set_supervisor(&self, waker: &Waker) {
-        let mut state = self.state();
-        match &mut state.supervisor {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        self.state().supervisor = Some(waker.clone());
     }
 
     /// Wakes the future that ends the process.

@@ -80,8 +80,6 @@ pub use provider::{Provider, ProviderRequest};
 pub use report::{Row, SafetyReport, SafetyVerdict};
 pub use world::{Mutex, World};
 
-use std::sync::PoisonError;
-
 use idempotency_lambda::BoxError;
 use serde::Serialize;
 
@@ -104,9 +102,4 @@ where
     X: Into<BoxError> + 'static,
 {
     RetrySafety::new(event, handler)
-}
-
-/// Locks what a panic of the function under test may have left locked.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,9 +19,9 @@ use idempotency_core::time::{Clock, EpochMillis};
 use tokio::runtime::Builder;
 
 use super::gate::{FaultKind, Gate, Message, Point, Service};
-use super::lock;
 use super::provider;
 use super::stage::Shared;
+use crate::lock::lock;
 
 /// How long one invocation can take, in virtual time. Leases end then too.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,6 +54,15 @@ pub(super) enum End<T> {
     Panicked,
     Killed,
     TimedOut,
+}
+
+/// What became of a request.
+pub(super) enum Passed<T> {
+    /// It was not performed, and its reply is an error.
+    Refused,
+    /// It was performed, and its connection breaks before the reply.
+    Lost,
+    Done(T),
 }
 
 /// The future of a process. It stays on the thread of the process.
@@ -190,6 +199,43 @@ impl Process {
         .await;
     }
 
+    /// Lets a request pass the gate, with the fault that is planned there. A killed process waits without end.
+    pub(super) async fn pass<T>(
+        &self,
+        service: Service,
+        label: String,
+        refuses: impl FnOnce(Option<FaultKind>) -> bool,
+        perform: impl FnOnce(Option<FaultKind>) -> T,
+    ) -> Passed<T> {
+        if self.gate.is_dead() {
+            return std::future::pending().await;
+        }
+        let fault = self.gate.request(service, label);
+        if fault == Some(FaultKind::Outage) {
+            lock(&self.down).push(service);
+        }
+        if refuses(fault) || lock(&self.down).contains(&service) {
+            return Passed::Refused;
+        }
+        if fault != Some(FaultKind::CrashAfter) {
+            self.play(fault);
+        }
+        if self.gate.is_dead() {
+            return std::future::pending().await;
+        }
+        let done = perform(fault);
+        self.touch();
+        match fault {
+            Some(FaultKind::CrashAfter) => {
+                self.play(fault);
+                std::future::pending().await
+            }
+            Some(FaultKind::NoReply) => std::future::pending().await,
+            Some(FaultKind::LostReply) => Passed::Lost,
+            _ => Passed::Done(done),
+        }
+    }
+
     /// Plays a fault that stops the process or its thread. Other faults are those of a request.
     pub(super) fn play(&self, fault: Option<FaultKind>) {
         match fault {
@@ -245,18 +291,6 @@ impl Process {
         refused.as_deref() == Some(call)
     }
 
-    /// Makes a service refuse everything until the process ends.
-    pub(super) fn break_down(&self, service: Service) {
-        let mut down = lock(&self.down);
-        down.push(service);
-    }
-
-    /// Returns true if the service refuses everything.
-    pub(super) fn is_down(&self, service: Service) -> bool {
-        let down = lock(&self.down);
-        down.contains(&service)
-    }
-
     /// Notes that the process does something.
     pub(super) fn touch(&self) {
         *lock(&self.active) = Instant::now();
@@ -290,13 +324,8 @@ impl Epoch {
     pub(super) fn now(&self) -> Option<EpochMillis> {
         let (then, since) = (*lock(&self.0))?;
         // Rounded up, as the timers of the runtime are.
-        Some(
-            then.plus(
-                since
-                    .elapsed()
-                    .saturating_add(Duration::from_nanos(999_999)),
-            ),
-        )
+        let elapsed = since.elapsed();
+        Some(then.plus(elapsed.saturating_add(Duration::from_nanos(999_999))))
     }
 }
 
@@ -334,11 +363,7 @@ impl Woken {
     }
 
     fn forward_to(&self, waker: &Waker) {
-        let mut supervisor = lock(&self.supervisor);
-        match &mut *supervisor {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        *lock(&self.supervisor) = Some(waker.clone());
     }
 }
 

@@ -3,7 +3,6 @@
 //! It runs on the runtime of the process that asks it, so that virtual time does not pass while a request is on its way.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::gate::{FaultKind, Service};
-use super::lock;
-use super::process::Process;
+use super::process::{Passed, Process};
+use crate::lock::lock;
 use crate::wire::{self, HangUp};
 
 /// A service that the function calls over HTTP, such as a payment provider.
@@ -207,45 +206,19 @@ async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::R
     let Some(http) = &process.shared.http else {
         return Err(HangUp);
     };
-    if process.gate.is_dead() {
-        return never().await;
-    }
-    let fault = process.gate.request(Service::Provider, request.label());
-    if fault == Some(FaultKind::Outage) {
-        process.break_down(Service::Provider);
-    }
-    if fault == Some(FaultKind::Refused) || process.is_down(Service::Provider) {
-        return Ok(wire::json(503, "application/json", String::new()));
-    }
-    if fault != Some(FaultKind::CrashAfter) {
-        process.play(fault);
-    }
-    if process.gate.is_dead() {
-        return never().await;
-    }
-    let (status, body) = http.apply(request);
-    process.touch();
-    match fault {
-        Some(FaultKind::CrashAfter) => {
-            process.play(fault);
-            never().await
+    let label = request.label();
+    let refuses = |fault| fault == Some(FaultKind::Refused);
+    let passed = process.pass(Service::Provider, label, refuses, |_| http.apply(request));
+    match passed.await {
+        Passed::Refused => Ok(wire::json(503, "application/json", String::new())),
+        Passed::Lost => Err(HangUp),
+        Passed::Done((status, Value::Null)) => {
+            Ok(wire::json(status, "application/json", String::new()))
         }
-        Some(FaultKind::NoReply) => never().await,
-        Some(FaultKind::LostReply) => Err(HangUp),
-        _ => {
-            let body = if body.is_null() {
-                String::new()
-            } else {
-                body.to_string()
-            };
-            Ok(wire::json(status, "application/json", body))
+        Passed::Done((status, body)) => {
+            Ok(wire::json(status, "application/json", body.to_string()))
         }
     }
-}
-
-async fn never() -> Result<wire::Response, HangUp> {
-    let never: Infallible = std::future::pending().await;
-    match never {}
 }
 
 async fn read(request: wire::Request) -> Result<ProviderRequest, HangUp> {

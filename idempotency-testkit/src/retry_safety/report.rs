@@ -97,13 +97,21 @@ pub struct SafetyReport {
 }
 
 impl SafetyReport {
-    pub(super) fn failed(why: impl fmt::Display) -> Self {
+    pub(super) fn empty() -> Self {
         Self {
             rows: Vec::new(),
-            failure: Some(why.to_string()),
+            failure: None,
             notes: Vec::new(),
             unplayed: Vec::new(),
             unseen: Vec::new(),
+        }
+    }
+
+    pub(super) fn failed(why: impl fmt::Display) -> Self {
+        let failure = Some(why.to_string());
+        Self {
+            failure,
+            ..Self::empty()
         }
     }
 
@@ -338,10 +346,7 @@ mod tests {
     fn report(rows: Vec<Row>) -> SafetyReport {
         SafetyReport {
             rows,
-            failure: None,
-            notes: Vec::new(),
-            unplayed: Vec::new(),
-            unseen: Vec::new(),
+            ..SafetyReport::empty()
         }
     }
 

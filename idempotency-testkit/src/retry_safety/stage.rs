@@ -18,10 +18,10 @@ use super::connector::{Database, Items, Server};
 use super::effects::Snapshot;
 use super::ending::Ending;
 use super::gate::{Completions, FaultKind, Message, Point};
-use super::lock;
 use super::process::{End, Local, Process, TIMEOUT};
 use super::provider::{Http, Listener};
 use super::world::World;
+use crate::lock::lock;
 
 /// How often an event is delivered until there is a final response, the first time included.
 const DELIVERIES: usize = 5;

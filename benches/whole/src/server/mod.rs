@@ -40,15 +40,6 @@ impl ServerKind {
         Self::Stub,
         Self::StubTls,
     ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            #[cfg(feature = "embedded")]
-            Self::Embedded => "embedded",
-            Self::Stub => "stub",
-            Self::StubTls => "stub-tls",
-        }
-    }
 }
 
 /// A database that runs.

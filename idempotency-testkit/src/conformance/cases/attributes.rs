@@ -6,10 +6,8 @@ use super::super::trial::*;
 
 super::cases![
     every_attribute_reads_back_as_it_was_written,
-    empty_texts_read_back_as_present_and_empty,
     unusual_texts_read_back_unchanged,
     responses_such_as_null_and_zero_read_back_unchanged,
-    data_of_300_kb_reads_back,
     times_read_back_over_their_whole_range,
     a_status_that_this_version_does_not_know_reads_back,
     an_event_reads_back_unchanged_or_not_at_all,
@@ -61,13 +59,11 @@ async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Checked 
     Ok(())
 }
 
-async fn empty_texts_read_back_as_present_and_empty(trial: &Trial) -> Checked {
-    reads_back(&trial.key("1"), &of_text("")).await
-}
-
 async fn unusual_texts_read_back_unchanged(trial: &Trial) -> Checked {
     let key = trial.key("1");
     for text in [
+        // Present and empty.
+        "",
         " ",
         " a  b ",
         "\t\r\n",
@@ -99,11 +95,6 @@ async fn responses_such_as_null_and_zero_read_back_unchanged(trial: &Trial) -> C
         back.map_err(|flaw| flaw.when(format_args!("the response {response}")))?;
     }
     Ok(())
-}
-
-async fn data_of_300_kb_reads_back(trial: &Trial) -> Checked {
-    let record = of_data(whole(trial.now), "0123456789abcdef".repeat(300 * 64));
-    reads_back(&trial.key("1"), &record).await
 }
 
 async fn times_read_back_over_their_whole_range(trial: &Trial) -> Checked {

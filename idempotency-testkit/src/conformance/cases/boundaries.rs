@@ -9,7 +9,6 @@ super::cases![
     a_key_without_a_record_can_be_claimed_under_every_policy,
     a_completed_record_can_be_claimed_only_after_its_last_second,
     a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease,
-    a_claim_whose_lease_runs_is_live_although_its_window_has_expired,
     a_claim_without_a_lease_is_live_until_its_window_ends,
     under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure,
     a_failure_in_a_completed_record_does_not_make_it_claimable,
@@ -90,21 +89,13 @@ async fn a_completed_record_can_be_claimed_only_after_its_last_second(trial: &Tr
 async fn a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease(
     trial: &Trial,
 ) -> Checked {
-    let (now, live) = (trial.now.get(), trial.second().get() + 3_600);
-    for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
-        let existing = record(Some(Status::InProgress), Some(live), Some(lease));
-        only_rerun(trial, &existing, applied).await?;
-    }
-    Ok(())
-}
-
-async fn a_claim_whose_lease_runs_is_live_although_its_window_has_expired(
-    trial: &Trial,
-) -> Checked {
-    let (now, past) = (trial.now.get(), trial.second().get() - 1);
-    for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
-        let existing = record(Some(Status::InProgress), Some(past), Some(lease));
-        only_rerun(trial, &existing, applied).await?;
+    let (now, second) = (trial.now.get(), trial.second().get());
+    // A claim whose lease runs is live, also if its window has expired.
+    for expiration in [second + 3_600, second - 1] {
+        for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
+            let existing = record(Some(Status::InProgress), Some(expiration), Some(lease));
+            only_rerun(trial, &existing, applied).await?;
+        }
     }
     Ok(())
 }

@@ -12,12 +12,9 @@ super::cases![
     only_differs_holds_for_an_absent_attribute,
     an_empty_all_holds_and_an_empty_any_does_not,
     texts_are_compared_byte_by_byte,
-    a_put_whose_condition_fails_changes_nothing_and_returns_the_record,
-    an_update_whose_condition_fails_changes_nothing_and_returns_the_record,
-    a_delete_whose_condition_fails_changes_nothing_and_returns_the_record,
+    a_write_whose_condition_fails_changes_nothing_and_returns_the_record,
     a_failed_condition_without_a_record_returns_none_and_creates_none,
     a_failed_condition_returns_the_last_written_record,
-    a_failed_condition_returns_data_of_300_kb,
 ];
 
 fn text(text: &str) -> Operand {
@@ -234,37 +231,26 @@ async fn texts_are_compared_byte_by_byte(trial: &Trial) -> Checked {
     key.put(&existing, &below, Applied).await
 }
 
-async fn a_put_whose_condition_fails_changes_nothing_and_returns_the_record(
+async fn a_write_whose_condition_fails_changes_nothing_and_returns_the_record(
     trial: &Trial,
 ) -> Checked {
-    let (key, existing) = (trial.key("1"), whole(trial.now));
-    key.place(&existing).await?;
-    let new = claim(&owner(2), trial.now);
-    key.put(&new, &NoRecord, Refused(Some(&existing))).await?;
-    key.finds(Some(&existing)).await
-}
-
-async fn an_update_whose_condition_fails_changes_nothing_and_returns_the_record(
-    trial: &Trial,
-) -> Checked {
-    let (key, existing) = (trial.key("1"), whole(trial.now));
-    key.place(&existing).await?;
+    let (key, new) = (trial.key("1"), claim(&owner(2), trial.now));
     let change = Change {
-        set: claim(&owner(2), trial.now),
+        set: new.clone(),
         remove: vec![Attribute::Failure],
     };
-    key.update(&change, &held(2), Refused(Some(&existing)))
-        .await?;
-    key.finds(Some(&existing)).await
-}
-
-async fn a_delete_whose_condition_fails_changes_nothing_and_returns_the_record(
-    trial: &Trial,
-) -> Checked {
-    let (key, existing) = (trial.key("1"), whole(trial.now));
-    key.place(&existing).await?;
-    key.delete(&held(2), Refused(Some(&existing))).await?;
-    key.finds(Some(&existing)).await
+    let large = of_data(whole(trial.now), "é".repeat(150 * 1024));
+    for existing in [whole(trial.now), large] {
+        let refused = Refused(Some(&existing));
+        key.place(&existing).await?;
+        key.put(&new, &NoRecord, refused).await?;
+        key.finds(Some(&existing)).await?;
+        key.update(&change, &held(2), refused).await?;
+        key.finds(Some(&existing)).await?;
+        key.delete(&held(2), refused).await?;
+        key.finds(Some(&existing)).await?;
+    }
+    Ok(())
 }
 
 async fn a_failed_condition_without_a_record_returns_none_and_creates_none(
@@ -293,16 +279,4 @@ async fn a_failed_condition_returns_the_last_written_record(trial: &Trial) -> Ch
     key.update(&change, &held(1), Refused(None)).await?;
     key.put(&other, &NoRecord, Applied).await?;
     key.delete(&held(1), Refused(Some(&other))).await
-}
-
-async fn a_failed_condition_returns_data_of_300_kb(trial: &Trial) -> Checked {
-    let key = trial.key("1");
-    let existing = of_data(whole(trial.now), "é".repeat(150 * 1024));
-    key.place(&existing).await?;
-    let new = claim(&owner(2), trial.now);
-    key.put(&new, &NoRecord, Refused(Some(&existing))).await?;
-    let change = completion("1", trial.second());
-    key.update(&change, &held(2), Refused(Some(&existing)))
-        .await?;
-    key.delete(&held(2), Refused(Some(&existing))).await
 }

@@ -8,14 +8,11 @@ super::cases![
     a_put_says_truly_what_it_replaced,
     an_update_sets_its_attributes_and_keeps_the_others,
     an_update_removes_its_attributes_and_keeps_the_others,
-    removing_an_absent_attribute_changes_nothing,
     an_attribute_that_is_both_set_and_removed_is_removed,
     an_update_without_a_record_creates_one,
-    an_empty_change_changes_nothing,
-    a_delete_removes_the_record,
+    a_change_that_is_empty_or_removes_what_is_absent_changes_nothing,
     a_delete_without_a_record_is_applied_if_its_condition_holds,
-    a_deleted_record_can_be_put_again,
-    a_read_without_a_record_finds_none,
+    a_deleted_record_is_gone_and_can_be_put_again,
     a_record_without_attributes_is_a_record,
     a_write_changes_only_one_record,
     every_read_sees_the_previous_write,
@@ -88,14 +85,6 @@ async fn an_update_removes_its_attributes_and_keeps_the_others(trial: &Trial) ->
     Ok(())
 }
 
-async fn removing_an_absent_attribute_changes_nothing(trial: &Trial) -> Checked {
-    let (key, record) = (trial.key("1"), claim(&owner(1), trial.now));
-    key.place(&record).await?;
-    let change = removing(&[Attribute::Failure, Attribute::Data]);
-    key.update(&change, &always(), Applied).await?;
-    key.finds(Some(&record)).await
-}
-
 async fn an_attribute_that_is_both_set_and_removed_is_removed(trial: &Trial) -> Checked {
     let key = trial.key("1");
     for (attribute, new) in single_attributes() {
@@ -121,37 +110,37 @@ async fn an_update_without_a_record_creates_one(trial: &Trial) -> Checked {
     key.finds(Some(&set)).await
 }
 
-async fn an_empty_change_changes_nothing(trial: &Trial) -> Checked {
-    let (key, record) = (trial.key("1"), whole(trial.now));
-    key.place(&record).await?;
-    key.update(&Change::default(), &always(), Applied).await?;
-    key.finds(Some(&record)).await
-}
-
-async fn a_delete_removes_the_record(trial: &Trial) -> Checked {
+async fn a_change_that_is_empty_or_removes_what_is_absent_changes_nothing(
+    trial: &Trial,
+) -> Checked {
     let key = trial.key("1");
-    key.place(&whole(trial.now)).await?;
-    key.delete(&always(), Applied).await?;
-    key.finds(None).await
+    let absent = removing(&[Attribute::Failure, Attribute::Data]);
+    for (record, change) in [
+        (whole(trial.now), Change::default()),
+        (claim(&owner(1), trial.now), absent),
+    ] {
+        key.place(&record).await?;
+        key.update(&change, &always(), Applied).await?;
+        key.finds(Some(&record)).await?;
+    }
+    Ok(())
 }
 
 async fn a_delete_without_a_record_is_applied_if_its_condition_holds(trial: &Trial) -> Checked {
     let key = trial.key("1");
+    key.finds(None).await?;
     key.delete(&always(), Applied).await?;
     key.delete(&NoRecord, Applied).await?;
     key.finds(None).await
 }
 
-async fn a_deleted_record_can_be_put_again(trial: &Trial) -> Checked {
+async fn a_deleted_record_is_gone_and_can_be_put_again(trial: &Trial) -> Checked {
     let (key, again) = (trial.key("1"), claim(&owner(2), trial.now));
     key.place(&whole(trial.now)).await?;
     key.delete(&always(), Applied).await?;
+    key.finds(None).await?;
     key.put(&again, &NoRecord, Applied).await?;
     key.finds(Some(&again)).await
-}
-
-async fn a_read_without_a_record_finds_none(trial: &Trial) -> Checked {
-    trial.key("1").finds(None).await
 }
 
 async fn a_record_without_attributes_is_a_record(trial: &Trial) -> Checked {

@@ -7,19 +7,14 @@ use idempotency_core::protocol::policy::OnTimeout::{Hold, Rerun};
 use super::super::trial::*;
 
 super::cases![
-    only_its_owner_completes_a_claim,
-    only_its_owner_releases_a_claim,
-    a_completed_record_has_no_holder,
-    a_claim_without_owner_or_status_has_no_holder,
+    only_its_owner_completes_or_releases_a_claim,
+    what_is_no_claim_in_progress_has_no_holder,
     owners_are_compared_byte_by_byte,
-    an_evicted_claim_has_no_holder,
     a_completion_that_is_sent_again_fails_and_returns_its_own_record,
     a_recorded_failure_makes_the_claim_claimable_under_every_policy,
     an_owner_whose_claim_was_taken_over_changes_nothing,
     a_late_claim_is_rejected_by_the_time_in_its_condition,
     a_claim_that_arrives_after_a_release_is_applied,
-    a_late_completion_does_not_change_the_next_claim,
-    a_late_release_does_not_remove_the_next_claim,
     a_late_restored_completion_does_not_replace_the_next_claim,
     a_write_whose_reply_is_lost_is_reported_as_maybe_applied,
 ];
@@ -37,28 +32,25 @@ async fn fenced(trial: &Trial, existing: Option<&Record>, mine: &OwnerToken) -> 
     key.finds(existing).await
 }
 
-async fn only_its_owner_completes_a_claim(trial: &Trial) -> Checked {
+async fn only_its_owner_completes_or_releases_a_claim(trial: &Trial) -> Checked {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.at(30_000)));
     fenced(trial, Some(&mine), &owner(2)).await?;
     let change = completion("[1]", trial.second());
     key.update(&change, &held(1), Applied).await?;
     let existing = completed(&mine, "[1]", trial.second());
-    key.finds(Some(&existing)).await
-}
-
-async fn only_its_owner_releases_a_claim(trial: &Trial) -> Checked {
-    let (key, mine) = (trial.key("1"), claim(&owner(1), trial.at(30_000)));
-    fenced(trial, Some(&mine), &owner(2)).await?;
+    key.finds(Some(&existing)).await?;
+    key.place(&mine).await?;
     key.delete(&held(1), Applied).await?;
     key.finds(None).await
 }
 
-async fn a_completed_record_has_no_holder(trial: &Trial) -> Checked {
-    fenced(trial, Some(&whole(trial.now)), &owner(9)).await
-}
-
-async fn a_claim_without_owner_or_status_has_no_holder(trial: &Trial) -> Checked {
+async fn what_is_no_claim_in_progress_has_no_holder(trial: &Trial) -> Checked {
+    // A completed record, and an evicted claim.
+    fenced(trial, Some(&whole(trial.now)), &owner(9)).await?;
     let mine = claim(&owner(1), trial.now);
+    trial.key("1").place(&mine).await?;
+    fenced(trial, None, &owner(1)).await?;
+    // A record without an owner, or with another status.
     let ownerless = with(mine.clone(), |it| it.owner = Field::Absent);
     fenced(trial, Some(&ownerless), &owner(1)).await?;
     let empty = OwnerToken::from_record(String::new());
@@ -91,11 +83,6 @@ async fn owners_are_compared_byte_by_byte(trial: &Trial) -> Checked {
         fenced(trial, Some(&existing), &token(near)).await?;
     }
     Ok(())
-}
-
-async fn an_evicted_claim_has_no_holder(trial: &Trial) -> Checked {
-    trial.key("1").place(&claim(&owner(1), trial.now)).await?;
-    fenced(trial, None, &owner(1)).await
 }
 
 async fn a_completion_that_is_sent_again_fails_and_returns_its_own_record(
@@ -149,7 +136,9 @@ async fn an_owner_whose_claim_was_taken_over_changes_nothing(trial: &Trial) -> C
     key.put(&winner, &take_over, Applied).await?;
     let (change, fence) = (completion("[1]", trial.second()), held(1));
     key.update(&change, &fence, Refused(Some(&winner))).await?;
+    key.finds(Some(&winner)).await?;
     key.delete(&fence, Refused(Some(&winner))).await?;
+    key.finds(Some(&winner)).await?;
     let second = completion("[2]", trial.second());
     key.update(&second, &held(2), Applied).await?;
     let existing = completed(&winner, "[2]", trial.second());
@@ -196,19 +185,6 @@ async fn a_claim_that_arrives_after_a_release_is_applied(trial: &Trial) -> Check
     key.finds(Some(&late)).await
 }
 
-async fn a_late_completion_does_not_change_the_next_claim(trial: &Trial) -> Checked {
-    let (key, next) = taken_over(trial).await?;
-    let change = completion("[1]", trial.second());
-    key.update(&change, &held(1), Refused(Some(&next))).await?;
-    key.finds(Some(&next)).await
-}
-
-async fn a_late_release_does_not_remove_the_next_claim(trial: &Trial) -> Checked {
-    let (key, next) = taken_over(trial).await?;
-    key.delete(&held(1), Refused(Some(&next))).await?;
-    key.finds(Some(&next)).await
-}
-
 async fn a_late_restored_completion_does_not_replace_the_next_claim(trial: &Trial) -> Checked {
     let key = trial.key("1");
     let restored = completed(&claim(&owner(1), trial.now), "[1]", trial.second());
@@ -217,17 +193,6 @@ async fn a_late_restored_completion_does_not_replace_the_next_claim(trial: &Tria
         .await?;
     key.put(&restored, &NoRecord, Refused(Some(&next))).await?;
     key.finds(Some(&next)).await
-}
-
-/// Writes a claim of owner 1 and lets owner 2 take it over. Returns the key and the second claim.
-async fn taken_over(trial: &Trial) -> Checked<(Key<'_>, Record)> {
-    let key = trial.key("1");
-    let first = claim(&owner(1), trial.at(-1));
-    let next = claim(&owner(2), trial.at(30_000));
-    key.put(&first, &NoRecord, Applied).await?;
-    key.put(&next, &claimable(trial.now, Rerun), Applied)
-        .await?;
-    Ok((key, next))
 }
 
 async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial) -> Checked {

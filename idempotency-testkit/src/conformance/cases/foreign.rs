@@ -36,29 +36,33 @@ fn python(trial: &Trial) -> ForeignRecord {
     .with(Attribute::Validation, Value::text("c4ca"))
 }
 
+/// Returns what a store reads if every attribute has a wrong type.
+fn unreadable() -> Record {
+    Record {
+        expiration: Field::Unreadable,
+        in_progress_expiration: Field::Unreadable,
+        status: Field::Unreadable,
+        data: Field::Unreadable,
+        validation: Field::Unreadable,
+        owner: Field::Unreadable,
+        failure: Field::Unreadable,
+        operation: Field::Unreadable,
+        decision: Field::Unreadable,
+        steps: Field::Unreadable,
+        event: None,
+    }
+}
+
 /// Returns the same record with one attribute missing or of a wrong type.
 fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) -> ForeignRecord {
-    fn spoil<T>(field: &mut Field<T>, existing: bool) {
-        *field = if existing {
-            Field::Unreadable
-        } else {
-            Field::Absent
-        };
-    }
-    let (mut spoiled, existing) = (foreign.clone(), wrong.is_some());
-    let record = &mut spoiled.reads_as;
-    match attribute {
-        Attribute::Expiration => spoil(&mut record.expiration, existing),
-        Attribute::InProgressExpiration => spoil(&mut record.in_progress_expiration, existing),
-        Attribute::Status => spoil(&mut record.status, existing),
-        Attribute::Data => spoil(&mut record.data, existing),
-        Attribute::Validation => spoil(&mut record.validation, existing),
-        Attribute::Owner => spoil(&mut record.owner, existing),
-        Attribute::Failure => spoil(&mut record.failure, existing),
-        Attribute::Steps => spoil(&mut record.steps, existing),
-        Attribute::Operation => spoil(&mut record.operation, existing),
-        _ => spoil(&mut record.decision, existing),
-    }
+    let spoil = match wrong {
+        Some(_) => unreadable(),
+        None => Record::default(),
+    };
+    let mut spoiled = ForeignRecord {
+        reads_as: taking(&foreign.reads_as, attribute, &spoil),
+        ..foreign.clone()
+    };
     spoiled.attributes.remove(attribute.default_name());
     match wrong {
         Some(value) => spoiled.with(attribute, value),
@@ -93,17 +97,7 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
     let ours = ForeignRecord { reads_as, ..ours };
     reads(trial, &python).await?;
     reads(trial, &ours).await?;
-    for attribute in [
-        Attribute::Expiration,
-        Attribute::InProgressExpiration,
-        Attribute::Status,
-        Attribute::Data,
-        Attribute::Validation,
-        Attribute::Owner,
-        Attribute::Failure,
-        Attribute::Operation,
-        Attribute::Decision,
-    ] {
+    for attribute in ATTRIBUTES {
         reads(trial, &spoiled(&ours, attribute, None)).await?;
     }
     reads(trial, &ForeignRecord::new(Record::default())).await

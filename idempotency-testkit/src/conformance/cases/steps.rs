@@ -6,8 +6,7 @@ use idempotency_core::record::RecordedSteps;
 use super::super::trial::*;
 
 super::cases![
-    a_step_is_added_beside_those_before_it,
-    a_step_of_the_same_name_replaces_the_result,
+    a_step_is_added_beside_the_others_or_replaces_its_result,
     any_text_is_the_name_of_a_step,
     a_step_is_refused_if_its_fence_does_not_hold,
     a_step_of_a_record_without_steps_changes_nothing,
@@ -33,21 +32,16 @@ fn mine(trial: &Trial, all: &[(&str, &str)]) -> Record {
     })
 }
 
-async fn a_step_is_added_beside_those_before_it(trial: &Trial) -> Checked {
+async fn a_step_is_added_beside_the_others_or_replaces_its_result(trial: &Trial) -> Checked {
     let (key, fence) = (trial.key("1"), held(1));
     key.place(&mine(trial, &[])).await?;
     key.step("b", "[1]", &fence, Applied).await?;
     key.finds(Some(&mine(trial, &[("b", "[1]")]))).await?;
     key.step("a", "{}", &fence, Applied).await?;
     let both = mine(trial, &[("a", "{}"), ("b", "[1]")]);
-    key.finds(Some(&both)).await
-}
-
-async fn a_step_of_the_same_name_replaces_the_result(trial: &Trial) -> Checked {
-    let (key, fence) = (trial.key("1"), held(1));
-    key.place(&mine(trial, &[("a", "1"), ("b", "2")])).await?;
+    key.finds(Some(&both)).await?;
     key.step("a", "3", &fence, Applied).await?;
-    let replaced = mine(trial, &[("a", "3"), ("b", "2")]);
+    let replaced = mine(trial, &[("a", "3"), ("b", "[1]")]);
     key.finds(Some(&replaced)).await
 }
 

@@ -74,25 +74,21 @@ impl<'a> Case<'a> {
         self.send(&write, &condition, label).await
     }
 
-    /// Sends the transaction, and again for as long as it meets another one.
     async fn send(&self, write: &Write, condition: &Condition, label: &str) -> StoreReply {
-        let token = &self.token(label);
-        let transaction = TransactionRequest {
-            record: Some(RecordWrite {
-                id: &self.key.id,
-                write,
-                condition,
-            }),
-            staged: &self.staged,
-            token,
+        let (store, token) = (&self.trial.store, self.token(label));
+        let id = &self.key.id;
+        let record = RecordWrite {
+            id,
+            write,
+            condition,
         };
-        let store = &self.trial.store;
-        loop {
-            match store.transact(transaction).await {
-                StoreReply::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
-                outcome => return outcome,
-            }
-        }
+        transacted(store, Some(record), &self.staged, &token).await
+    }
+
+    /// Applies the staged writes without a record.
+    async fn applies_staged(&self, label: &str) -> Checked {
+        let (store, token) = (&self.trial.store, self.token(label));
+        is_applied(&transacted(store, None, &self.staged, &token).await)
     }
 
     async fn was_taken(&self, expected: u32) -> Checked {
@@ -109,16 +105,29 @@ impl<'a> Case<'a> {
     /// Takes all that is left, so that the condition of the staged write no longer holds.
     async fn exhaust(&self) -> Checked {
         for number in 0..LIMIT {
-            let token = self.token(&format!("all-{number}"));
-            let transaction = TransactionRequest {
-                record: None,
-                staged: &self.staged,
-                token: &token,
-            };
-            let applied = self.trial.store.transact(transaction).await;
-            is_applied(&applied)?;
+            self.applies_staged(&format!("all-{number}")).await?;
         }
         Ok(())
+    }
+}
+
+/// Sends a transaction, and again for as long as it meets another one.
+async fn transacted(
+    store: &Arc<dyn Store>,
+    record: Option<RecordWrite<'_>>,
+    staged: &Staged,
+    token: &str,
+) -> StoreReply {
+    let transaction = TransactionRequest {
+        record,
+        staged,
+        token,
+    };
+    loop {
+        match store.transact(transaction).await {
+            StoreReply::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
+            outcome => return outcome,
+        }
     }
 }
 
@@ -226,13 +235,7 @@ async fn a_late_transaction_does_not_change_the_next_claim(trial: &Trial) -> Che
 async fn a_transaction_without_a_record_is_applied_once_for_each_token(trial: &Trial) -> Checked {
     let case = Case::new(trial, "1").await?;
     for (token, taken) in [("p-1", 1), ("p-1", 1), ("p-2", 2)] {
-        let token = case.token(token);
-        let transaction = TransactionRequest {
-            record: None,
-            staged: &case.staged,
-            token: &token,
-        };
-        is_applied(&trial.store.transact(transaction).await)?;
+        case.applies_staged(token).await?;
         case.was_taken(taken).await?;
     }
     case.key.finds(Some(&case.claim)).await
@@ -247,24 +250,13 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
         let (id, write, staged) = (case.key.id.clone(), case.write(), case.staged.clone());
         let token = case.token(&format!("c-{number}"));
         sends.spawn(async move {
-            let condition = held(1);
-            let transaction = TransactionRequest {
-                record: Some(RecordWrite {
-                    id: &id,
-                    write: &write,
-                    condition: &condition,
-                }),
-                staged: &staged,
-                token: &token,
+            let record = RecordWrite {
+                id: &id,
+                write: &write,
+                condition: &held(1),
             };
             barrier.wait().await;
-            loop {
-                match store.transact(transaction).await {
-                    StoreReply::Failed { error, .. }
-                        if error.kind() == StoreErrorKind::Conflict => {}
-                    outcome => return outcome,
-                }
-            }
+            transacted(&store, Some(record), &staged, &token).await
         });
     }
     let mut applied = 0;

@@ -4,7 +4,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use idempotency_lambda::{BoxError, Call, Deadline, Outcome, Steps};
+use idempotency_lambda::{BoxError, Call, Steps};
 use idempotency_testkit::retry_safety::FaultKind::{
     CrashAfter, CrashBefore, Duplicate, LostReply, NoReply, Refused, Takeover,
 };
@@ -14,7 +14,7 @@ use idempotency_testkit::retry_safety::{
 };
 use serde_json::{Value, json};
 
-use crate::{assert_found, operation, order, protected};
+use super::{assert_found, in_operation, operation, order};
 
 pub(crate) fn provider() -> Provider {
     Provider::new(|request| {
@@ -54,9 +54,8 @@ async fn played(
     name: &'static str,
     handler: impl AsyncFn(&World, &Value) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> SafetyReport {
-    let check = retry_safety(order(), async move |world: World, event: Value| {
-        protected(name, &event, || handler(&world, &event)).await
-    });
+    let handler = async move |world: &World, event: &Value, _| handler(world, event).await;
+    let check = in_operation(order(), move || operation(name), handler);
     check.provider(provider()).run().await
 }
 
@@ -168,10 +167,10 @@ async fn a_function_can_ask_a_server_of_the_tests_own() {
     let address = own_server();
     let report = retry_safety(order(), async move |world: World, _: Value| {
         let reply = ask(address).await?;
-        world.fake::<crate::Bank>().charge(Some("order"));
+        world.fake::<super::Bank>().charge(Some("order"));
         Ok::<_, BoxError>(json!({ "reply": reply }))
     })
-    .effect("charges", crate::charges)
+    .effect("charges", super::charges)
     .settle(std::time::Duration::from_secs(2))
     .run()
     .await;
@@ -182,11 +181,9 @@ fn numbered() -> Provider {
     Provider::new(|request| (201, json!({ "number": request.number }))).honours("idempotency-key")
 }
 
-/// Places an order: a reservation, then a charge. Each is a step, with or without a token.
-async fn place(world: World, event: Value, with_tokens: bool) -> Result<Value, BoxError> {
-    let operation = operation("steps.order").steps(Steps::Keep).build()?;
-    let world = &world;
-    let handler = async |call: Call| {
+/// Plays the check of an order: a reservation, then a charge. Each is a step, with or without a token.
+async fn played_in_steps(with_tokens: bool) -> SafetyReport {
+    let place = async move |world: &World, _: &Value, call: Call| {
         let mut done = Vec::new();
         for name in ["reserve", "charge"] {
             let step = call.named_step(name);
@@ -199,14 +196,12 @@ async fn place(world: World, event: Value, with_tokens: bool) -> Result<Value, B
         }
         Ok::<_, BoxError>(json!(done))
     };
-    let placed = operation.run(&event, Deadline::Inherited, handler);
-    Ok(Outcome::into_response(placed.await?))
-}
-
-async fn played_in_steps(with_tokens: bool) -> SafetyReport {
-    let in_steps = async move |world: World, event: Value| place(world, event, with_tokens).await;
-    let check = retry_safety(order(), in_steps).provider(numbered());
-    check.run().await
+    let check = in_operation(
+        order(),
+        || operation("steps.order").steps(Steps::Keep),
+        place,
+    );
+    check.provider(numbered()).run().await
 }
 
 #[tokio::test]

@@ -1,8 +1,6 @@
 //! The local Lambda, with a real process on `lambda_runtime`: this test program, started again with the test [`the_function`].
 
-#![allow(clippy::unwrap_used)]
-
-use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda, LogLine, LogSource};
+use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda, LogSource};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -12,9 +10,9 @@ use std::time::Duration;
 
 const ROLE: &str = "TESTKIT_ROLE";
 
-fn function(role: &str) -> FunctionSpec {
+pub(crate) fn function(role: &str) -> FunctionSpec {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["the_function", "--exact", "--nocapture"]);
+    command.args(["local_lambda::the_function", "--exact", "--nocapture"]);
     FunctionSpec::new("payment", command).env(ROLE, role)
 }
 
@@ -22,15 +20,24 @@ async fn lambda(role: &str) -> LocalLambda {
     LocalLambda::start(function(role)).await.unwrap()
 }
 
+async fn process(role: &str) -> (LocalLambda, FunctionProcess) {
+    let lambda = lambda(role).await;
+    let process = lambda.start_process().await.unwrap();
+    (lambda, process)
+}
+
 /// Runs the function in a process that a local Lambda started. Does nothing in the test run.
 #[test]
 fn the_function() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
     match std::env::var(ROLE).as_deref() {
         Ok("handler") => {
-            let runtime = tokio::runtime::Runtime::new().unwrap();
-            runtime
-                .block_on(lambda_runtime::run(service_fn(handler)))
-                .unwrap();
+            let served = runtime.block_on(lambda_runtime::run(service_fn(handler)));
+            served.unwrap();
+        }
+        Ok("puts an order") => {
+            let put = service_fn(crate::function_and_table::handler);
+            runtime.block_on(lambda_runtime::run(put)).unwrap();
         }
         Ok("exits at start") => {
             eprintln!("no table");
@@ -130,8 +137,7 @@ fn call(method: &str, path: &str, body: &str) -> String {
 
 #[tokio::test]
 async fn a_call_returns_the_response_and_its_own_log() {
-    let lambda = lambda("handler").await;
-    let process = lambda.start_process().await.unwrap();
+    let (_lambda, process) = process("handler").await;
     process.ready().await.unwrap();
     for n in 1..=2 {
         let reply = process.invoke(json!({ "n": n }).to_string()).await.unwrap();
@@ -177,38 +183,38 @@ async fn the_function_gets_the_context_that_lambda_sends() {
 }
 
 #[tokio::test]
-async fn a_missing_deadline_is_sent_as_zero() {
-    let lambda = lambda("handler").await;
-    let reply = lambda
-        .invoke(r#"{"do":"context"}"#)
-        .deadline(0)
-        .await
-        .unwrap();
-    assert_eq!(reply.json().unwrap()["deadline"], 0);
-}
-
-#[tokio::test]
-async fn an_error_keeps_its_type_and_message() {
-    let lambda = lambda("handler").await;
-    let error = lambda.invoke(r#"{"do":"fail"}"#).await.unwrap_err();
-    let text = "the function returned an error of type `CardDeclined`: no funds";
-    assert_eq!(error.to_string(), text);
-    let begun = |line: &LogLine| line.text.starts_with("begun");
-    assert!(error.log.iter().any(begun));
-}
-
-#[tokio::test]
-async fn a_reported_start_error_keeps_its_type() {
-    let lambda = lambda("reports at start").await;
-    let error = lambda.invoke("{}").await.unwrap_err();
-    let text = "the function did not start, see the log of this error: `NoTable`: set it";
-    assert_eq!(error.to_string(), text);
+async fn an_error_has_the_type_and_the_message_that_lambda_gives_and_the_log() {
+    let ended = "the function's process ended before it responded, see the log of this error:";
+    for (role, event, text, line) in [
+        (
+            "handler",
+            r#"{"do":"fail"}"#,
+            "the function returned an error of type `CardDeclined`: no funds".to_owned(),
+            "begun",
+        ),
+        (
+            "handler",
+            r#"{"do":"exit"}"#,
+            format!("{ended} `Runtime.ExitError`: exit status: 7"),
+            "begun",
+        ),
+        (
+            "reports at start",
+            "{}",
+            "the function did not start, see the log of this error: `NoTable`: set it".to_owned(),
+            "",
+        ),
+    ] {
+        let error = lambda(role).await.invoke(event).await.unwrap_err();
+        assert_eq!(error.to_string(), text);
+        let is_logged = error.log.iter().any(|found| found.text.starts_with(line));
+        assert!(is_logged || line.is_empty(), "{text}");
+    }
 }
 
 #[tokio::test]
 async fn replies_that_violate_the_protocol_are_rejected() {
-    let lambda = lambda("by hand").await;
-    let process = lambda.start_process().await.unwrap();
+    let (_lambda, process) = process("by hand").await;
     let reply = process.invoke("{}").await.unwrap();
     assert_eq!(reply.payload, "first");
     assert!(process.wait_for_line("no such line").await.is_err());
@@ -250,8 +256,7 @@ async fn a_value_that_is_not_allowed_in_a_header_is_an_error() {
 
 #[tokio::test]
 async fn a_panic_is_an_error_and_its_process_continues() {
-    let lambda = lambda("handler").await;
-    let process = lambda.start_process().await.unwrap();
+    let (_lambda, process) = process("handler").await;
     let error = process.invoke(r#"{"do":"panic"}"#).await.unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("the function returned an error"), "{text}");
@@ -265,8 +270,7 @@ async fn a_panic_is_an_error_and_its_process_continues() {
 
 #[tokio::test]
 async fn a_kill_in_the_handler_ends_the_invocation_and_those_that_wait() {
-    let lambda = lambda("handler").await;
-    let process = lambda.start_process().await.unwrap();
+    let (_lambda, process) = process("handler").await;
     let running = process.invoke(r#"{"do":"hang"}"#).start();
     let waiting = process.invoke("{}").start();
     let line = process.wait_for_line("begun").await.unwrap();
@@ -284,17 +288,8 @@ async fn a_kill_in_the_handler_ends_the_invocation_and_those_that_wait() {
 }
 
 #[tokio::test]
-async fn a_process_that_exits_is_not_a_timeout() {
-    let lambda = lambda("handler").await;
-    let error = lambda.invoke(r#"{"do":"exit"}"#).await.unwrap_err();
-    let text = "the function's process ended before it responded, see the log of this error: `Runtime.ExitError`: exit status: 7";
-    assert_eq!(error.to_string(), text);
-}
-
-#[tokio::test]
 async fn an_expired_deadline_kills_the_process_and_the_next_call_gets_a_new_one() {
-    let lambda = lambda("handler").await;
-    let process = lambda.start_process().await.unwrap();
+    let (lambda, process) = process("handler").await;
     let call = process.invoke(r#"{"do":"hang"}"#);
     let error = call
         .deadline_in(Duration::from_millis(50))
@@ -307,13 +302,13 @@ async fn an_expired_deadline_kills_the_process_and_the_next_call_gets_a_new_one(
 }
 
 #[tokio::test]
-async fn a_deadline_that_is_not_enforced_is_only_sent() {
+async fn a_deadline_that_is_missing_or_not_enforced_is_only_sent() {
     let lambda = lambda("handler").await;
-    let call = lambda
-        .invoke(r#"{"do":"context"}"#)
-        .deadline(1)
-        .enforce_deadline(false);
-    assert_eq!(call.await.unwrap().json().unwrap()["deadline"], 1);
+    for (deadline, enforce) in [(0, true), (1, false)] {
+        let call = lambda.invoke(r#"{"do":"context"}"#).deadline(deadline);
+        let reply = call.enforce_deadline(enforce).await.unwrap();
+        assert_eq!(reply.json().unwrap()["deadline"], deadline);
+    }
 }
 
 #[tokio::test]
@@ -368,8 +363,7 @@ async fn a_process_that_ends_before_its_first_event_failed_to_start() {
 
 #[tokio::test]
 async fn dropping_the_lambda_ends_its_processes() {
-    let lambda = lambda("handler").await;
-    let process: FunctionProcess = lambda.start_process().await.unwrap();
+    let (lambda, process) = process("handler").await;
     let pending = process.invoke(r#"{"do":"hang"}"#).start();
     process.wait_for_line("begun").await.unwrap();
     drop(lambda);

@@ -1,19 +1,13 @@
-//! The results: one JSON file, and tables.
+//! The results: one JSON file.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use serde::Serialize;
 
-use crate::contestants::{Contestant, EventKind, Kind};
+use crate::contestants::Contestant;
 use crate::machine::Machine;
 use crate::samples::Line;
-
-mod table;
-mod targets;
-
-pub use table::print;
-pub use targets::{Target, targets};
 
 /// Everything that a run found out. `benches/README.md` describes the JSON.
 #[derive(Serialize)]
@@ -28,40 +22,31 @@ pub struct Results {
     pub versions: BTreeMap<String, String>,
     pub contestants: Vec<Entry>,
     pub measures: Vec<Line>,
-    pub targets: Vec<Target>,
 }
 
 /// A contestant in the results.
 #[derive(Serialize)]
 pub struct Entry {
-    pub name: String,
-    pub label: String,
-    pub language: String,
-    pub kind: Kind,
-    pub event: EventKind,
-    pub group: String,
-    pub cached: bool,
-    pub versions: BTreeMap<String, String>,
+    #[serde(flatten)]
+    pub contestant: Contestant,
     /// Of programs of Rust.
     pub binary: Option<Binary>,
 }
 
 impl Entry {
     pub fn of(contestant: &Contestant) -> Self {
+        let is_rust = contestant.language == "Rust";
         Self {
-            name: contestant.name.clone(),
-            label: contestant.label.clone(),
-            language: contestant.language.clone(),
-            kind: contestant.kind,
-            event: contestant.event,
-            group: contestant.group.clone(),
-            cached: contestant.cached,
-            versions: contestant.versions.clone(),
-            binary: (contestant.language == "Rust")
-                .then(|| Binary::of(contestant))
-                .flatten(),
+            contestant: contestant.clone(),
+            binary: is_rust.then(|| Binary::of(contestant)).flatten(),
         }
     }
+}
+
+/// Returns the name of a part or a database, as in the results.
+pub fn name(value: impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// The size of a program, as it was built and without its symbols.

@@ -1,28 +1,15 @@
-//! The real process of a function and an embedded table: this test program, started again with the test [`the_function`].
-#![allow(clippy::unwrap_used)]
-
+//! The real process of a function and an embedded table.
 use aws_config::BehaviorVersion;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
-use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use idempotency_testkit::lambda::LocalLambda;
+use lambda_runtime::{Error, LambdaEvent};
 use serde_json::Value;
-use std::process::Command;
 
-const ROLE: &str = "TESTKIT_ROLE";
-
-/// Runs the function in a process that a local Lambda started. Does nothing in the test run.
-#[test]
-fn the_function() {
-    if std::env::var_os(ROLE).is_some() {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let served = runtime.block_on(lambda_runtime::run(service_fn(handler)));
-        served.unwrap();
-    }
-}
+use crate::local_lambda::function;
 
 /// Finds the table only by its environment variables, as a deployed function does.
-async fn handler(event: LambdaEvent<Value>) -> Result<(), Error> {
+pub(crate) async fn handler(event: LambdaEvent<Value>) -> Result<(), Error> {
     let config = aws_config::load_defaults(BehaviorVersion::latest()).await;
     let id = event.payload["id"].as_str().unwrap_or_default();
     let put = aws_sdk_dynamodb::Client::new(&config).put_item();
@@ -36,11 +23,7 @@ async fn handler(event: LambdaEvent<Value>) -> Result<(), Error> {
 async fn start() -> (EmbeddedDynamoDb, LocalLambda) {
     let db = EmbeddedDynamoDb::start().await.unwrap();
     db.create_table(TableSpec::new("orders")).await.unwrap();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["the_function", "--exact", "--nocapture"]);
-    let function = FunctionSpec::new("orders", command)
-        .env(ROLE, "function")
-        .envs(db.environment());
+    let function = function("puts an order").envs(db.environment());
     let lambda = LocalLambda::start(function).await.unwrap();
     (db, lambda)
 }

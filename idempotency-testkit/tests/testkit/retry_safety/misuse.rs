@@ -2,11 +2,19 @@
 
 use aws_sdk_dynamodb::types::AttributeValue::S;
 use idempotency_lambda::BoxError;
-use idempotency_testkit::retry_safety::{World, retry_safety};
+use idempotency_testkit::retry_safety::{RetrySafety, World, retry_safety};
 use serde_json::{Value, json};
 
-use crate::known::accounts;
-use crate::{charges, order, protected};
+use super::known::accounts;
+use super::{charges, order, protected};
+
+/// Runs a check that cannot prove anything, and says why.
+async fn assert_fails(check: RetrySafety<Value>, why: &str) {
+    let report = check.run().await;
+    let failure = report.failure().unwrap_or_default();
+    assert!(failure.contains(why), "{failure}");
+    assert!(!report.is_safe());
+}
 
 #[tokio::test]
 async fn a_check_that_sees_no_effect_fails_unless_it_says_that_there_is_none() {
@@ -18,60 +26,41 @@ async fn a_check_that_sees_no_effect_fails_unless_it_says_that_there_is_none() {
             .await
         })
     };
-    let report = check().effect("charges", charges).run().await;
-    let failure = report.failure().unwrap_or_default();
-    assert!(
-        failure.contains("had no effect that can be seen"),
-        "{failure}"
-    );
-    assert!(!report.is_safe());
+    let unseen = check().effect("charges", charges);
+    assert_fails(unseen, "had no effect that can be seen").await;
     check().without_effect().run().await.assert_safe();
 }
 
 #[tokio::test]
 async fn a_function_that_fails_without_a_fault_is_shown_with_its_error() {
-    let report = retry_safety(order(), async |_: World, _: Value| {
+    let check = retry_safety(order(), async |_: World, _: Value| {
         Err::<(), BoxError>("the table `orders` does not exist".into())
-    })
-    .effect("charges", charges)
-    .run()
-    .await;
-    let failure = report.failure().unwrap_or_default();
-    assert!(
-        failure.contains("the table `orders` does not exist"),
-        "{failure}"
-    );
+    });
+    let check = check.effect("charges", charges);
+    assert_fails(check, "the table `orders` does not exist").await;
 }
 
 #[tokio::test]
 async fn a_function_that_fails_without_a_fault_is_shown_with_the_causes_of_its_error() {
-    let report = retry_safety(order(), async |world: World, _: Value| {
+    let check = retry_safety(order(), async |world: World, _: Value| {
         let update = world.dynamodb().update_item().table_name("accounts");
         let update = update.key("id", S("a-1".into()));
         let update = update.update_expression("SET status = :s");
         let update = update.expression_attribute_values(":s", S("paid".into()));
         update.send().await?;
         Ok::<_, BoxError>(())
-    })
-    .table(accounts())
-    .run()
-    .await;
-    let failure = report.failure().unwrap_or_default();
-    assert!(failure.contains("reserved keyword: status"), "{failure}");
+    });
+    assert_fails(check.table(accounts()), "reserved keyword: status").await;
 }
 
 #[tokio::test]
 async fn an_effect_that_the_function_does_not_have_cannot_be_ignored() {
-    let report = retry_safety(order(), async |world: World, _: Value| {
-        world.fake::<crate::Bank>().charge(Some("o-1"));
+    let check = retry_safety(order(), async |world: World, _: Value| {
+        world.fake::<super::Bank>().charge(Some("o-1"));
         Ok::<_, BoxError>(())
-    })
-    .effect("charges", charges)
-    .ignore_effect("charge")
-    .run()
-    .await;
-    let failure = report.failure().unwrap_or_default();
-    assert!(failure.contains("no effect `charge`"), "{failure}");
+    });
+    let check = check.effect("charges", charges).ignore_effect("charge");
+    assert_fails(check, "no effect `charge`").await;
 }
 
 #[tokio::test]
@@ -80,7 +69,7 @@ async fn what_is_not_looked_at_is_named_in_a_report() {
         protected("misuse.unseen", &event, async || {
             let get = world.dynamodb().get_item().table_name("accounts");
             get.key("id", S("a-1".into())).send().await?;
-            Ok(json!({ "charge": world.fake::<crate::Bank>().charge(Some("o-1")) }))
+            Ok(json!({ "charge": world.fake::<super::Bank>().charge(Some("o-1")) }))
         })
         .await
     })
@@ -100,26 +89,18 @@ async fn what_is_not_looked_at_is_named_in_a_report() {
 
 #[tokio::test]
 async fn an_effect_that_panics_is_named() {
-    let report = retry_safety(order(), async |_: World, _: Value| Ok::<_, BoxError>(1))
-        .effect("charges", async |_| -> usize { panic!("no such fake") })
-        .run()
-        .await;
-    assert_eq!(report.failure(), Some("an effect panicked"));
+    let check = retry_safety(order(), async |_: World, _: Value| Ok::<_, BoxError>(1))
+        .effect("charges", async |_| -> usize { panic!("no such fake") });
+    assert_fails(check, "an effect panicked").await;
 }
 
-#[test]
+#[tokio::test]
 #[should_panic(expected = "the function is not proven safe to retry")]
-fn an_unsafe_function_fails_its_test() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    let report = runtime.block_on(
-        retry_safety(order(), async |world: World, _: Value| {
-            world.fake::<crate::Bank>().charge(None);
-            Ok::<_, BoxError>(1)
-        })
-        .effect("charges", charges)
-        .run(),
-    );
+async fn an_unsafe_function_fails_its_test() {
+    let check = retry_safety(order(), async |world: World, _: Value| {
+        world.fake::<super::Bank>().charge(None);
+        Ok::<_, BoxError>(1)
+    });
+    let report = check.effect("charges", charges).run().await;
     report.assert_safe();
 }

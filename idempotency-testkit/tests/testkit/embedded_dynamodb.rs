@@ -1,7 +1,5 @@
 //! The embedded DynamoDB, used through the real SDK: its faults, and the behaviour that a protocol of conditional writes depends on.
 
-#![allow(clippy::unwrap_used)]
-
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Builder;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
@@ -10,6 +8,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
 };
@@ -62,6 +61,12 @@ fn put(client: &Client) -> PutItemFluentBuilder {
     put.item("id", text("o-1"))
 }
 
+/// Returns an update of the order that needs an expression.
+fn update(client: &Client) -> UpdateItemFluentBuilder {
+    let update = client.update_item().table_name("orders");
+    update.key("id", text("o-1"))
+}
+
 fn attempts(db: &EmbeddedDynamoDb) -> Vec<(Option<u32>, Option<u16>)> {
     db.requests()
         .iter()
@@ -77,37 +82,25 @@ async fn a_failed_condition_returns_the_item() {
     let put = claim(&db.client(), "second").send().await;
     assert_eq!(failed_with!(put, PutItemError)["owner"], text("first"));
 
-    let update = db
-        .client()
-        .update_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
-    let update = update
+    let update = update(&db.client())
         .update_expression("SET answer = :a")
         .condition_expression("#o = :me")
         .expression_attribute_names("#o", "owner")
         .expression_attribute_values(":a", text("x"))
         .expression_attribute_values(":me", text("second"))
         .return_values_on_condition_check_failure(old.clone());
-    assert_eq!(
-        failed_with!(update.send().await, UpdateItemError)["owner"],
-        text("first")
-    );
+    let found = failed_with!(update.send().await, UpdateItemError);
+    assert_eq!(found["owner"], text("first"));
 
-    let delete = db
-        .client()
-        .delete_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
+    let delete = db.client().delete_item().table_name("orders");
     let delete = delete
+        .key("id", text("o-1"))
         .condition_expression("#o = :me")
         .expression_attribute_names("#o", "owner")
         .expression_attribute_values(":me", text("second"))
         .return_values_on_condition_check_failure(old);
-    assert_eq!(
-        failed_with!(delete.send().await, DeleteItemError)["owner"],
-        text("first")
-    );
+    let found = failed_with!(delete.send().await, DeleteItemError);
+    assert_eq!(found["owner"], text("first"));
     assert_eq!(owner(&db).await, Some(text("first")));
 }
 
@@ -129,12 +122,7 @@ async fn of_many_concurrent_claims_one_is_applied() {
 async fn an_update_that_makes_an_item_too_large_changes_nothing() {
     let db = orders().await;
     claim(&db.client(), "first").send().await.unwrap();
-    let update = db
-        .client()
-        .update_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
-    let update = update
+    let update = update(&db.client())
         .update_expression("SET answer = :a")
         .expression_attribute_values(":a", text(&"x".repeat(400 * 1024)));
     let error = update.send().await.unwrap_err();
@@ -166,48 +154,29 @@ async fn requests_have_operation_table_key_and_body_and_can_be_cleared() {
 #[tokio::test]
 async fn a_composite_key_needs_both_of_its_parts() {
     let db = EmbeddedDynamoDb::start().await.unwrap();
-    let table = TableSpec::new("shared")
-        .partition_key("pk")
-        .with_sort_key("sk");
-    db.create_table(table).await.unwrap();
-    db.put("shared", [("pk", text("p")), ("sk", text("1"))])
-        .await
-        .unwrap();
-    db.put("shared", [("pk", text("p")), ("sk", text("2"))])
-        .await
-        .unwrap();
+    let table = TableSpec::new("shared").partition_key("pk");
+    db.create_table(table.with_sort_key("sk")).await.unwrap();
+    for number in ["1", "2"] {
+        let item = [("pk", text("p")), ("sk", text(number))];
+        db.put("shared", item).await.unwrap();
+    }
     assert_eq!(db.items("shared").await.unwrap().len(), 2);
-    db.delete("shared", [("pk", "p"), ("sk", "1")])
-        .await
-        .unwrap();
-    assert!(
-        db.item("shared", [("pk", "p"), ("sk", "1")])
-            .await
-            .unwrap()
-            .is_none()
-    );
+    let first = [("pk", "p"), ("sk", "1")];
+    db.delete("shared", first).await.unwrap();
+    assert!(db.item("shared", first).await.unwrap().is_none());
     let error = db.item("shared", [("pk", "p")]).await.unwrap_err();
-    let text = error.to_string();
-    assert!(
-        text.starts_with("GetItem on table `shared` failed: "),
-        "{text}"
-    );
+    let (text, start) = (error.to_string(), "GetItem on table `shared` failed: ");
+    assert!(text.starts_with(start), "{text}");
 }
 
 #[test]
 fn one_database_serves_several_runtimes() {
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-    };
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
     let db = runtime().block_on(orders());
     for n in 0..3 {
         runtime().block_on(async {
-            db.put("orders", [("id", text(&n.to_string()))])
-                .await
-                .unwrap();
+            let item = [("id", text(&n.to_string()))];
+            db.put("orders", item).await.unwrap();
             db.client().list_tables().send().await.unwrap();
         });
     }
@@ -259,46 +228,28 @@ async fn a_lost_request_without_retries_is_an_error_that_may_have_been_applied()
 async fn throttling_and_internal_errors_are_retried_and_not_applied() {
     let db = orders().await;
     db.inject(Fault::on("PutItem").throttle());
-    db.inject(
-        Fault::on("PutItem")
-            .nth(2)
-            .respond_with(500, "InternalServerError"),
-    );
+    let second = Fault::on("PutItem").nth(2);
+    db.inject(second.respond_with(500, "InternalServerError"));
     claim(&db.client(), "me").send().await.unwrap();
-    assert_eq!(
-        attempts(&db),
-        [(Some(1), None), (Some(2), None), (Some(3), Some(200))]
-    );
+    let third = (Some(3), Some(200));
+    assert_eq!(attempts(&db), [(Some(1), None), (Some(2), None), third]);
 
+    let client = once(&db);
+    let get = client.get_item().table_name("orders");
+    let get = get.key("id", text("o-1"));
     db.inject(Fault::on("GetItem").throttle());
-    let get = once(&db)
-        .get_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
-    let error = get.send().await.unwrap_err().into_service_error();
+    let error = get.clone().send().await.unwrap_err().into_service_error();
     assert!(error.is_provisioned_throughput_exceeded_exception());
     db.inject(Fault::on("GetItem").respond_with(500, "InternalServerError"));
-    let get = once(&db)
-        .get_item()
-        .table_name("orders")
-        .key("id", text("o-1"));
-    assert!(
-        get.send()
-            .await
-            .unwrap_err()
-            .into_service_error()
-            .is_internal_server_error()
-    );
+    let error = get.send().await.unwrap_err().into_service_error();
+    assert!(error.is_internal_server_error());
 }
 
 #[tokio::test]
 async fn denied_access_is_not_retried() {
     let db = orders().await;
-    db.inject(
-        Fault::on("PutItem")
-            .always()
-            .respond_with(400, "AccessDeniedException"),
-    );
+    let always = Fault::on("PutItem").always();
+    db.inject(always.respond_with(400, "AccessDeniedException"));
     let error = claim(&db.client(), "me").send().await.unwrap_err();
     assert_eq!(error.code(), Some("AccessDeniedException"));
     assert_eq!(attempts(&db), [(Some(1), None)]);
@@ -398,13 +349,8 @@ async fn a_request_that_arrives_after_a_time_is_an_error_now_and_a_write_later()
 async fn a_delayed_request_is_applied_late_and_a_delayed_reply_arrives_late() {
     let db = orders().await;
     let delay = Duration::from_millis(50);
-    for (fault, applied_late) in [
-        (Fault::on("ListTables").release_after(delay).hold(), true),
-        (
-            Fault::on("ListTables").release_after(delay).hold_reply(),
-            false,
-        ),
-    ] {
+    let held = Fault::on("ListTables").release_after(delay);
+    for (fault, applied_late) in [(held.clone().hold(), true), (held.hold_reply(), false)] {
         db.clear_requests();
         db.inject(fault);
         let began = Instant::now();
@@ -433,10 +379,8 @@ async fn a_chosen_fault_applies_to_other_requests_than_injected_ones_until_all_a
     }
     assert_eq!(denied.applied_count(), 1);
     let throttled = "ProvisionedThroughputExceededException";
-    assert_eq!(
-        codes,
-        ["AccessDeniedException", throttled].map(|code| Some(code.to_owned()))
-    );
+    let expected = ["AccessDeniedException", throttled];
+    assert_eq!(codes, expected.map(|code| Some(code.to_owned())));
     client.list_tables().send().await.unwrap();
     db.clear_faults();
     claim(&client, "me").send().await.unwrap();
@@ -446,24 +390,13 @@ async fn a_chosen_fault_applies_to_other_requests_than_injected_ones_until_all_a
 async fn a_fault_applies_only_to_the_selected_requests() {
     let db = orders().await;
     db.create_table(TableSpec::new("other")).await.unwrap();
-    let fault = db.inject(
-        Fault::on("PutItem")
-            .table("other")
-            .nth(2)
-            .times(2)
-            .drop_request(),
-    );
+    let two = Fault::on("PutItem").table("other").nth(2).times(2);
+    let fault = db.inject(two.drop_request());
     let client = once(&db);
-    let put = |table: &str| {
-        client
-            .put_item()
-            .table_name(table)
-            .item("id", text("o-1"))
-            .send()
-    };
     let mut failed = Vec::new();
     for table in ["orders", "other", "orders", "other", "other", "other"] {
-        failed.push(put(table).await.is_err());
+        let put = put(&client).table_name(table).send();
+        failed.push(put.await.is_err());
     }
     assert_eq!(failed, [false, false, false, true, true, false]);
     assert_eq!(fault.applied_count(), 2);
@@ -473,13 +406,8 @@ async fn a_fault_applies_only_to_the_selected_requests() {
 async fn only_not_equal_holds_for_a_missing_attribute() {
     let db = orders().await;
     db.put("orders", [("id", text("o-1"))]).await.unwrap();
-    for (operator, holds) in [
-        ("<>", true),
-        ("=", false),
-        ("<", false),
-        (">", false),
-        (">=", false),
-    ] {
+    for operator in ["<>", "=", "<", ">", ">="] {
+        let holds = operator == "<>";
         let put = put(&db.client());
         let put = put
             .condition_expression(format!("nickname {operator} :v"))
@@ -506,11 +434,7 @@ async fn a_comparison_of_two_types_never_holds() {
 #[tokio::test]
 async fn expressions_that_dynamodb_rejects_are_rejected() {
     let db = orders().await;
-    let put = || {
-        let put = db.client().put_item().table_name("orders");
-        put.item("id", text("o-1"))
-            .expression_attribute_values(":v", text("x"))
-    };
+    let put = || put(&db.client()).expression_attribute_values(":v", text("x"));
     for put in [
         put().condition_expression("status = :v"),
         put().condition_expression("attribute_not_exists(id)"),
@@ -520,13 +444,8 @@ async fn expressions_that_dynamodb_rejects_are_rejected() {
             .expression_attribute_names("#unused", "x"),
     ] {
         let error = put.clone().send().await.unwrap_err();
-        let code = error.code().unwrap_or_default();
-        assert_eq!(
-            code,
-            "ValidationException",
-            "{:?}",
-            put.get_condition_expression()
-        );
+        let condition = put.get_condition_expression();
+        assert_eq!(error.code(), Some("ValidationException"), "{condition:?}");
     }
 }
 
@@ -546,35 +465,21 @@ async fn consumed_capacity_depends_on_the_size_of_the_item() {
 async fn an_item_has_at_most_400_kb_attribute_names_included() {
     let db = orders().await;
     let names_and_key = "id".len() + "o-1".len() + "data".len();
-    for (size, fits) in [
-        (400 * 1024 - names_and_key, true),
-        (400 * 1024 - names_and_key + 1, false),
-    ] {
-        let put = put(&db.client());
-        let put = put.item("data", text(&"x".repeat(size))).send().await;
-        assert_eq!(put.is_ok(), fits, "{size}");
-        if let Err(error) = put {
-            assert_eq!(error.code(), Some("ValidationException"));
-        }
-    }
+    let largest = 400 * 1024 - names_and_key;
+    let put = |size| put(&db.client()).item("data", text(&"x".repeat(size)));
+    put(largest).send().await.unwrap();
+    let error = put(largest + 1).send().await.unwrap_err();
+    assert_eq!(error.code(), Some("ValidationException"));
 }
 
 #[tokio::test]
 async fn the_ttl_attribute_is_set_and_expired_items_stay() {
     let db = orders().await;
-    let ttl = db
-        .client()
-        .describe_time_to_live()
-        .table_name("orders")
-        .send()
-        .await
-        .unwrap();
-    let ttl = ttl.time_to_live_description.unwrap();
+    let ttl = db.client().describe_time_to_live().table_name("orders");
+    let ttl = ttl.send().await.unwrap().time_to_live_description.unwrap();
     assert_eq!(ttl.attribute_name(), Some("expiration"));
-    let expired = [
-        ("id", text("o-1")),
-        ("expiration", AttributeValue::N("1".to_owned())),
-    ];
-    db.put("orders", expired).await.unwrap();
+    let expired = AttributeValue::N("1".to_owned());
+    let item = [("id", text("o-1")), ("expiration", expired)];
+    db.put("orders", item).await.unwrap();
     assert_eq!(db.items("orders").await.unwrap().len(), 1);
 }

@@ -1,8 +1,6 @@
 //! Every event has the fields that AWS sends, as `golden.json` has them, and the types of `aws_lambda_events` read it without a
 //! loss.
 
-#![allow(clippy::unwrap_used)]
-
 use aws_lambda_events::event::alb::AlbTargetGroupRequest;
 use aws_lambda_events::event::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
 use aws_lambda_events::event::dynamodb::Event as DynamoDbEvent;
@@ -17,7 +15,7 @@ use serde_json::{Value, json};
 
 /// Compares an event with the golden one and returns the paths that a type lost or changed when it read and wrote the event.
 fn lost<T: DeserializeOwned + Serialize>(name: &str, event: &Value) -> Vec<String> {
-    let golden: Value = serde_json::from_str(include_str!("golden.json")).unwrap();
+    let golden: Value = serde_json::from_str(include_str!("events/golden.json")).unwrap();
     assert_eq!(*event, golden[name], "{name}: {event:#}");
     let typed: T = serde_json::from_value(event.clone()).unwrap();
     let mut lost = Vec::new();

@@ -1,5 +1,4 @@
 //! `retry_safety` on functions that are unsafe in many ways, and on safe ones beside them.
-#![allow(clippy::unwrap_used)]
 
 mod http;
 mod known;
@@ -10,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
-use idempotency_lambda::{BoxError, Deadline, Operation, OperationBuilder, Outcome, Variables};
+use idempotency_lambda::{
+    BoxError, Call, Deadline, Operation, OperationBuilder, Outcome, Variables,
+};
 use idempotency_testkit::retry_safety::{
-    FaultKind, Mutex, Row, SafetyReport, SafetyVerdict, World,
+    FaultKind, Mutex, RetrySafety, Row, SafetyReport, SafetyVerdict, World, retry_safety,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -45,6 +46,20 @@ where
     let operation = operation(name).build()?;
     let outcome = operation.run(event, Deadline::Inherited, handler).await?;
     Ok(Outcome::into_response(outcome))
+}
+
+/// Checks what a handler does with an event in this operation.
+fn in_operation(
+    event: Value,
+    operation: impl Fn() -> OperationBuilder + Send + Sync + 'static,
+    handler: impl AsyncFn(&World, &Value, Call) -> Result<Value, BoxError> + Send + Sync + 'static,
+) -> RetrySafety<Value> {
+    retry_safety(event, async move |world: World, event: Value| {
+        let operation = operation().build()?;
+        let run = async |call| handler(&world, &event, call).await;
+        let outcome = operation.run(&event, Deadline::Inherited, run);
+        Ok::<_, BoxError>(outcome.await?.into_response())
+    })
 }
 
 /// Fails unless a fault at a request that begins with `point` has this verdict, and unless that is the worst of the report.

@@ -25,7 +25,7 @@ use idempotency_testkit::retry_safety::{
 };
 use serde_json::{Value, json};
 
-use crate::{Bank, Marks, Outbox, charges, mails, operation, order};
+use super::{Bank, Marks, Outbox, charges, in_operation, mails, operation, order};
 
 pub(crate) fn accounts() -> TableSpec {
     TableSpec::new("accounts").ttl(None)
@@ -44,15 +44,7 @@ fn within(
     operation: impl Fn() -> OperationBuilder + Send + Sync + 'static,
     handler: impl AsyncFn(&World, &Value, Call) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
-    shown(retry_safety(
-        order(),
-        async move |world: World, event: Value| {
-            let operation = operation().build()?;
-            let run = async |call| handler(&world, &event, call).await;
-            let outcome = operation.run(&event, Deadline::Inherited, run);
-            Ok::<_, BoxError>(outcome.await?.into_response())
-        },
-    ))
+    shown(in_operation(order(), operation, handler))
 }
 
 /// Checks what a handler does in an operation of this name.
@@ -89,7 +81,7 @@ async fn put(world: &World, id: &str, name: &str, value: AttributeValue) -> Resu
     Ok(())
 }
 
-async fn add(world: &World, name: &str, amount: u64) -> Result<(), BoxError> {
+pub(crate) async fn add(world: &World, name: &str, amount: u64) -> Result<(), BoxError> {
     let update = world.dynamodb().update_item().table_name("accounts");
     let update = update.key("id", S("a-1".into()));
     let update = update
@@ -142,12 +134,12 @@ impl Drop for MailAtEnd<'_> {
 }
 
 /// A function with a bug: where it stands in this file, and where and as what it is found.
-struct Bug {
-    at: &'static Location<'static>,
-    fault: Option<FaultKind>,
-    verdict: SafetyVerdict,
-    check: RetrySafety<Value>,
-}
+type Bug = (
+    &'static Location<'static>,
+    Option<FaultKind>,
+    SafetyVerdict,
+    RetrySafety<Value>,
+);
 
 trait Finds {
     /// Expects that the check finds a bug.
@@ -157,26 +149,22 @@ trait Finds {
 impl Finds for RetrySafety<Value> {
     #[track_caller]
     fn finds(self, fault: impl Into<Option<FaultKind>>, verdict: SafetyVerdict) -> Bug {
-        Bug {
-            at: Location::caller(),
-            fault: fault.into(),
-            verdict,
-            check: self,
-        }
+        (Location::caller(), fault.into(), verdict, self)
     }
 }
 
-fn bugs_beside_the_call() -> Vec<Bug> {
-    vec![
+#[tokio::test]
+async fn each_bug_beside_the_call_is_found() {
+    assert_all_found(vec![
         // Effect before the claim.
         shown(retry_safety(order(), async |world: World, event: Value| {
             world.fake::<Bank>().charge(None);
-            crate::protected("before", &event, async || done()).await
+            super::protected("before", &event, async || done()).await
         }))
         .finds(None, EffectTwice),
         // Effect of each replay.
         shown(retry_safety(order(), async |world: World, event: Value| {
-            let response: Value = crate::protected("after", &event, async || done()).await?;
+            let response: Value = super::protected("after", &event, async || done()).await?;
             world.fake::<Outbox>().send();
             Ok::<_, BoxError>(response)
         }))
@@ -207,7 +195,7 @@ fn bugs_beside_the_call() -> Vec<Bug> {
         // Response with a part of the delivery.
         shown(retry_safety(order(), async |world: World, event: Value| {
             let charge = async || Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }));
-            let mut response: Value = crate::protected("part", &event, charge).await?;
+            let mut response: Value = super::protected("part", &event, charge).await?;
             response["request"] = json!(world.context().request_id);
             Ok::<_, BoxError>(response)
         }))
@@ -218,11 +206,13 @@ fn bugs_beside_the_call() -> Vec<Bug> {
             done()
         }))
         .finds(None, EffectTwice),
-    ]
+    ])
+    .await;
 }
 
-fn bugs_of_effects() -> Vec<Bug> {
-    vec![
+#[tokio::test]
+async fn each_bug_of_effects_is_found() {
+    assert_all_found(vec![
         sold("mark, then charge", async |world, _| {
             if world.fake::<Marks>().mark("o-1") {
                 world.fake::<Bank>().charge(None);
@@ -338,11 +328,13 @@ fn bugs_of_effects() -> Vec<Bug> {
         })
         .fails()
         .finds(None, EffectTwice),
-    ]
+    ])
+    .await;
 }
 
-fn bugs_in_tables() -> Vec<Bug> {
-    vec![
+#[tokio::test]
+async fn each_bug_in_tables_is_found() {
+    assert_all_found(vec![
         sold("update that adds", async |world, _| {
             add(world, "balance", 100).await?;
             done()
@@ -395,7 +387,8 @@ fn bugs_in_tables() -> Vec<Bug> {
         .finds(Takeover, ResponsesDiffer),
         // Count of attempts.
         with_attempts("accused").finds(CrashAfter, EffectTwice),
-    ]
+    ])
+    .await;
 }
 
 /// Counts its runs, and charges with a token.
@@ -412,13 +405,9 @@ fn of_user(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
     let user =
         |user: &str, amount: u64| json!({ "user_id": user, "order_id": "o-1", "amount": amount });
     let event = user("u-1", 100);
-    let check = retry_safety(event, async move |world: World, event: Value| {
-        let operation = operation().build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async || {
-            let charge = world.fake::<Bank>().charge(Some(&event.to_string()));
-            Ok::<_, BoxError>(json!({ "charge": charge }))
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
+    let check = in_operation(event, operation, async |world, event, _| {
+        let charge = world.fake::<Bank>().charge(Some(&event.to_string()));
+        Ok(json!({ "charge": charge }))
     });
     let check = check.effect("charges", charges);
     check.another(user("u-2", 100)).changed(user("u-1", 999))
@@ -431,9 +420,10 @@ fn charged_within(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
     })
 }
 
-fn bugs_of_keys_and_windows() -> Vec<Bug> {
+#[tokio::test]
+async fn each_bug_of_keys_and_windows_is_found() {
     let short = || operation("short").expires_after(Duration::from_secs(3_600));
-    vec![
+    assert_all_found(vec![
         // Key without the user.
         of_user(|| operation("narrow")).finds(None, WrongKey),
         // Key of what most events lack.
@@ -462,7 +452,8 @@ fn bugs_of_keys_and_windows() -> Vec<Bug> {
         charged_within(short)
             .retried_for(Duration::from_secs(86_400))
             .finds(None, EffectTwice),
-    ]
+    ])
+    .await;
 }
 
 /// Reads a price list when it is cold.
@@ -491,13 +482,14 @@ fn emptied(
     check.prepare(async |_| *prices.lock().unwrap() = None)
 }
 
-fn bugs_of_caches() -> Vec<Bug> {
+#[tokio::test]
+async fn each_bug_of_caches_is_found() {
     static KNOWN: AtomicBool = AtomicBool::new(false);
     static FOREVER: OnceLock<u64> = OnceLock::new();
     static ONCE: OnceLock<u64> = OnceLock::new();
     static COLD: StdMutex<Option<u64>> = StdMutex::new(None);
     static WARM: StdMutex<Option<u64>> = StdMutex::new(None);
-    vec![
+    assert_all_found(vec![
         sold("order that a static knows", async |world, _| {
             if !KNOWN.swap(true, Ordering::AcqRel) {
                 world.fake::<Bank>().charge(None);
@@ -532,7 +524,7 @@ fn bugs_of_caches() -> Vec<Bug> {
         emptied("warm", &WARM, |is_cold| is_cold).finds(CrashAfter, EffectTwice),
         // Fake with another mutex.
         retry_safety(order(), async |world: World, event: Value| {
-            crate::protected("other-mutex", &event, async || {
+            super::protected("other-mutex", &event, async || {
                 world.fake::<AtomicUsize>().store(1, Ordering::Release);
                 done()
             })
@@ -542,48 +534,18 @@ fn bugs_of_caches() -> Vec<Bug> {
             world.fake::<AtomicUsize>().load(Ordering::Acquire)
         })
         .finds(None, NotReached),
-    ]
+    ])
+    .await;
 }
 
 async fn assert_all_found(bugs: Vec<Bug>) {
-    for Bug {
-        at,
-        fault,
-        verdict,
-        check,
-    } in bugs
-    {
+    for (at, fault, verdict, check) in bugs {
         let report = check.run().await;
         assert_eq!(report.failure(), None, "{at}");
         let is_found = |row: &Row| row.verdict == verdict && row.fault == fault;
         assert!(report.rows().iter().any(is_found), "{at}\n{report}");
         assert_eq!(report.unsafe_rows()[0].verdict, verdict, "{at}\n{report}");
     }
-}
-
-#[tokio::test]
-async fn each_bug_beside_the_call_is_found() {
-    assert_all_found(bugs_beside_the_call()).await;
-}
-
-#[tokio::test]
-async fn each_bug_of_effects_is_found() {
-    assert_all_found(bugs_of_effects()).await;
-}
-
-#[tokio::test]
-async fn each_bug_in_tables_is_found() {
-    assert_all_found(bugs_in_tables()).await;
-}
-
-#[tokio::test]
-async fn each_bug_of_keys_and_windows_is_found() {
-    assert_all_found(bugs_of_keys_and_windows()).await;
-}
-
-#[tokio::test]
-async fn each_bug_of_caches_is_found() {
-    assert_all_found(bugs_of_caches()).await;
 }
 
 async fn book_in_one_transaction(world: &World) -> Result<(), BoxError> {
