@@ -161,14 +161,39 @@ pub(crate) mod shared {
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
+    use crate::config::{Settings, Variables};
     use crate::engine::{Backend, Call, Codec, Errors};
-    use crate::error::Error;
+    use crate::error::{Error, ErrorKind};
     use crate::future::BoxFuture;
     use crate::operation::CompiledOperation;
     use crate::outcome::Outcome;
     use crate::store::{
         MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     };
+
+    /// Returns settings that `set` has changed.
+    pub(crate) fn settings(set: impl FnOnce(&mut Settings)) -> Settings {
+        let mut settings = Settings::default();
+        set(&mut settings);
+        settings
+    }
+
+    /// Returns the operation `shop::place` with the prefix `shop`, whose settings `set` has changed.
+    pub(crate) fn operation(set: impl FnOnce(&mut Settings)) -> CompiledOperation {
+        let mut settings = settings(set);
+        settings.key_prefix = Some("shop".into());
+        CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
+    }
+
+    /// Returns one variable.
+    pub(crate) fn variable(name: &str, value: &str) -> Variables {
+        Variables::from_iter([(name.to_owned(), value.to_owned())])
+    }
+
+    /// Returns the kind of an error, and whether the handler ran.
+    pub(crate) fn kind_and_run(error: &Error) -> (ErrorKind, bool) {
+        (error.kind(), error.handler_ran())
+    }
 
     /// Runs a call of this payload, whose caller gets the errors of this framework as they are.
     pub(crate) async fn run<R, F>(

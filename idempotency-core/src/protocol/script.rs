@@ -60,7 +60,7 @@ pub(super) fn check_records(table: &str, of: impl Fn(Option<&Record>, &CallTerms
 }
 
 /// Checks that each row is `input -> shown`, and panics with the rows that do not hold.
-pub(super) fn check_each(table: &str, shown: impl Fn(&str) -> String) {
+pub(crate) fn check_each(table: &str, shown: impl Fn(&str) -> String) {
     check_rows(table, |row| {
         let (input, expected) = row.split_once(" -> ").expect("a row has a result");
         same(&shown(input), expected)
@@ -315,7 +315,7 @@ pub(super) fn record(text: &str) -> Option<Record> {
         let (attribute, value) = change.split_once('=').expect("attribute=value");
         match attribute {
             "expiration" => record.expiration = field(value, |value| seconds(number(value))),
-            "lease" => record.in_progress_expiration = field(value, |value| time(value)),
+            "lease" => record.in_progress_expiration = field(value, time),
             "status" => {
                 record.status = field(value, |value| match value {
                     "completed" => Status::Completed,
