@@ -288,47 +288,26 @@ mod tests {
 
     #[test]
     fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
+        use ErrorKind::{
+            AlreadyInProgress, CompletionUnknown, CorruptRecord, PayloadMismatch, StoreFailed,
+        };
         let end = RefusalDetail::LeaseEnd(EpochMillis::new(30_000));
         let defect = RefusalDetail::Defect("the response is missing");
-        let cause = || {
-            Some(StoreError::new(
-                StoreErrorKind::Throttled,
-                "too many requests",
-            ))
-        };
+        let throttled = StoreErrorKind::Throttled;
+        let cause = || Some(StoreError::new(throttled, "too many requests"));
+        let (later, missing) = ("retry later", "the response is missing");
+        let (lease, busy) = (
+            "retry later; its lease ends at 1970-01-01T00:00:30.000Z",
+            "too many requests",
+        );
         for (kind, detail, store_error, text) in [
-            (
-                ErrorKind::AlreadyInProgress,
-                Some(end),
-                None,
-                Some("retry later; its lease ends at 1970-01-01T00:00:30.000Z"),
-            ),
-            (
-                ErrorKind::AlreadyInProgress,
-                None,
-                cause(),
-                Some("retry later"),
-            ),
-            (
-                ErrorKind::CorruptRecord,
-                Some(defect),
-                cause(),
-                Some("the response is missing"),
-            ),
-            (
-                ErrorKind::StoreFailed,
-                None,
-                cause(),
-                Some("too many requests"),
-            ),
-            (
-                ErrorKind::CompletionUnknown,
-                None,
-                cause(),
-                Some("too many requests"),
-            ),
-            (ErrorKind::StoreFailed, None, None, None),
-            (ErrorKind::PayloadMismatch, None, cause(), None),
+            (AlreadyInProgress, Some(end), None, Some(lease)),
+            (AlreadyInProgress, None, cause(), Some(later)),
+            (CorruptRecord, Some(defect), cause(), Some(missing)),
+            (StoreFailed, None, cause(), Some(busy)),
+            (CompletionUnknown, None, cause(), Some(busy)),
+            (StoreFailed, None, None, None),
+            (PayloadMismatch, None, cause(), None),
         ] {
             with_driver(|driver| {
                 let mut report = Report::new("charge", None, &Fixed);

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU8;
 use std::task::{Context, Waker};
 
 use super::*;
-use crate::config::{KeyRequired, Settings, Variables};
+use crate::config::KeyRequired;
 use crate::engine::{Codec, Errors};
 use crate::error::{Error, ErrorKind};
 use crate::example::shared::{Fault, FaultyStore};
@@ -54,18 +54,20 @@ fn backend(store: Arc<dyn Store>) -> Backend {
 }
 
 fn operation() -> CompiledOperation {
-    let settings = Settings {
-        key: Some("order_id".into()),
-        key_required: Some(KeyRequired::No),
-        key_prefix: Some("shop".into()),
-        on_store_error: Some(OnStoreError::RunUnprotected),
-        ..Settings::default()
-    };
-    CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
+    example::shared::operation(|it| {
+        it.key = Some("order_id".into());
+        it.key_required = Some(KeyRequired::No);
+        it.on_store_error = Some(OnStoreError::RunUnprotected);
+    })
 }
 
 fn identity(payload: &str) -> Identity {
     operation().identify(payload, None).unwrap()
+}
+
+/// Returns the id of the record of [`ORDER`].
+fn id() -> RecordId {
+    identity(ORDER).key().unwrap().clone()
 }
 
 const ORDER: &str = r#"{"order_id": 7}"#;
@@ -79,19 +81,13 @@ fn run_with<T>(
     look: impl FnOnce(Call) -> T,
 ) -> Result<T, Error> {
     let mut seen = None;
-    let codec = Codec::json();
     let (operation, identity) = (operation(), identity(payload));
-    let call = operation.run(
-        backend,
-        &identity,
-        deadline,
-        codec,
-        Errors::new(|error| error),
-        async |call| {
-            seen = Some(look(call));
-            Ok(())
-        },
-    );
+    let (codec, errors) = (Codec::json(), Errors::new(|error| error));
+    let handler = async |call| {
+        seen = Some(look(call));
+        Ok(())
+    };
+    let call = operation.run(backend, &identity, deadline, codec, errors, handler);
     ready(call)?;
     Ok(seen.unwrap())
 }
@@ -138,7 +134,7 @@ fn the_time_of_a_run_ends_with_its_deadline() {
 fn the_run_after_a_killed_one_is_a_rerun_with_the_same_token() {
     let first = run(memory(), ORDER, |call| call.token("charge"));
     let store = memory();
-    store.insert(identity(ORDER).key().unwrap().clone(), killed());
+    store.insert(id(), killed());
     let (run, token) = run(store, ORDER, |call| {
         (call.which_run(), call.token("charge"))
     });
@@ -153,9 +149,7 @@ fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
         for before in [None, Some(killed())] {
             let store = FaultyStore::new([Some(fault)]);
             if let Some(before) = before {
-                store
-                    .records
-                    .insert(identity(ORDER).key().unwrap().clone(), before);
+                store.records.insert(id(), before);
             }
             assert_eq!(run(store, ORDER, |call| call.which_run()), Run::Unknown);
         }
@@ -167,7 +161,7 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
     let told = |killed_before: bool| {
         let store = memory();
         if killed_before {
-            store.insert(identity(ORDER).key().unwrap().clone(), killed());
+            store.insert(id(), killed());
         }
         let mut runs = Vec::new();
         // Two runs fail before they find anything out. The third one responds.
@@ -215,18 +209,14 @@ fn a_run_without_a_key_has_tokens_of_its_own() {
     let run = || {
         let tokens = run_with(&backend, WITHOUT_KEY, None, |call| {
             assert_eq!((call.key(), call.which_run()), (None, Run::Unprotected));
-            (
-                call.token("charge"),
-                call.token("charge"),
-                call.token("refund"),
-            )
+            ["charge", "charge", "refund"].map(|name| call.token(name))
         });
         tokens.unwrap()
     };
-    let (charge, again, refund) = run();
+    let [charge, again, refund] = run();
     assert_eq!(charge, again, "in one run");
     assert_ne!(charge, refund);
-    assert_ne!(charge, run().0, "in the next run");
+    assert_ne!(charge, run()[0], "in the next run");
 }
 
 #[test]
@@ -237,10 +227,8 @@ fn without_random_bytes_only_a_handler_that_takes_a_token_without_a_key_fails() 
     let token = || run_with(&backend, WITHOUT_KEY, None, |call| call.token("charge"));
     assert!(catch_unwind(AssertUnwindSafe(token)).is_err());
     let error = run_with(&backend, ORDER, None, |_| ()).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.handler_ran()),
-        (ErrorKind::Environment, false)
-    );
+    let refused = (ErrorKind::Environment, false);
+    assert_eq!(example::shared::kind_and_run(&error), refused);
     assert!(Call::unprotected(&backend).is_err());
 }
 
@@ -277,11 +265,9 @@ fn a_call_ends_with_its_run() {
 #[test]
 fn the_debug_text_of_a_call_is_its_key_and_its_run() {
     let text = run(memory(), ORDER, |call| format!("{call:?}"));
-    let key = identity(ORDER).key().unwrap().clone();
-    assert_eq!(
-        text,
-        format!("Call {{ key: Some({key:?}), run: First, .. }}")
-    );
+    let key = id();
+    let expected = format!("Call {{ key: Some({key:?}), run: First, .. }}");
+    assert_eq!(text, expected);
     let unprotected = Call::unprotected(&example::backend_over(Arc::new(MemoryStore::new())));
     let text = format!("{:?}", unprotected.unwrap());
     assert_eq!(text, "Call { key: None, run: Unprotected, .. }");
