@@ -157,6 +157,7 @@ pub(crate) mod shared {
     use std::collections::VecDeque;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use serde::Serialize;
     use serde::de::DeserializeOwned;
@@ -170,6 +171,20 @@ pub(crate) mod shared {
     use crate::store::{
         MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     };
+    use crate::time::{Clock, EpochMillis};
+
+    /// A clock that stands still at this time.
+    pub(crate) struct At(pub(crate) EpochMillis);
+
+    impl Clock for At {
+        fn now(&self) -> EpochMillis {
+            self.0
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
 
     /// Returns settings that `set` has changed.
     pub(crate) fn settings(set: impl FnOnce(&mut Settings)) -> Settings {

@@ -1,19 +1,16 @@
 //! Whole calls over a store in memory: what is stored, replayed and remembered.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::*;
 use crate::engine::Written;
-use crate::example::shared::{Fault, FaultyStore, kind_and_run, run, settings};
+use crate::example::shared::{At, Fault, FaultyStore, kind_and_run, run, settings};
 use crate::example::{self, ready};
-use crate::future::BoxFuture;
 use crate::outcome::OutcomeKind;
 use crate::protocol::Source;
 use crate::protocol::policy::OnInProgress;
 use crate::record::{Field, RecordId, Status};
 use crate::store::{MemoryStore, StoreError, StoreErrorKind};
-use crate::time::Clock;
 
 /// An operation whose calls share one record, and the store that holds it.
 struct Shop {
@@ -294,25 +291,16 @@ fn a_replay_of_another_operations_response_has_a_note_unless_the_prefix_is_share
     }
 }
 
-/// A clock that stands still at this time.
-struct At(i64);
-
-impl Clock for At {
-    fn now(&self) -> EpochMillis {
-        EpochMillis::new(self.0)
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
 #[test]
 fn a_clock_before_1970_is_refused_before_the_handler_runs() {
     let shop = Shop::new(|_| ());
     for (now, is_refused) in [(-1, true), (0, false), (1_700_000_000_000, false)] {
         let store = Arc::new(MemoryStore::new());
-        let backend = Backend::new(store, Arc::new(At(now)), Arc::new(example::Fixed));
+        let backend = Backend::new(
+            store,
+            Arc::new(At(EpochMillis::new(now))),
+            Arc::new(example::Fixed),
+        );
         let error = ready(run(&backend, &shop.operation, "1", placed)).err();
         let refused = is_refused.then_some((ErrorKind::Environment, false));
         assert_eq!(error.as_ref().map(kind_and_run), refused, "{now}");

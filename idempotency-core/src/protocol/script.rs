@@ -18,7 +18,8 @@
 //! - `ends` gives the end of the handler, and `stages` the same with staged writes. `recorded:`, `step-too-large:`, `not-recorded:` and
 //!   `claim-lost:` before it tell how its steps ended.
 
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -115,6 +116,31 @@ pub(crate) fn play(script: &str, mut take: impl FnMut(&str) -> String) -> Result
     Ok(())
 }
 
+/// Plays the replies to the writes of this machine.
+pub(super) fn play_replies<W>(script: &str, machine: &mut W) -> Result<(), String>
+where
+    W: Resend<End: Debug>,
+{
+    let (mut now, mut has_ended) = (NOW, false);
+    play(script, |text| {
+        if let Some(at) = text.strip_prefix('@') {
+            now = time(at);
+            return String::new();
+        }
+        assert!(!has_ended, "`{text}` follows the end");
+        let Input::Written(result) = input(text, false) else {
+            panic!("`{text}` is no reply");
+        };
+        match machine.step(now, result) {
+            ControlFlow::Break(end) => {
+                has_ended = true;
+                format!("{end:?}")
+            }
+            ControlFlow::Continue(pause) => format!("pause {}", pause.as_millis()),
+        }
+    })
+}
+
 fn same(found: &str, expected: &str) -> Result<(), String> {
     let differs = || format!("expected `{expected}`, found `{found}`");
     (found == expected).then_some(()).ok_or_else(differs)
@@ -183,7 +209,7 @@ fn terms(words: &str) -> CallTerms {
 }
 
 /// Returns the input with this text. `claims` says that it answers a claim.
-pub(super) fn input(text: &str, claims: bool) -> Input {
+fn input(text: &str, claims: bool) -> Input {
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let applied = |replaced, maybe_again| WriteResult::Applied {
         replaced,
@@ -244,13 +270,7 @@ fn handler(end: &str, staged: bool) -> Input {
         Some((steps, end)) => (Some(steps), end),
         None => (None, end),
     };
-    let steps = steps.map(|steps| match steps {
-        "recorded" => StepEnd::Recorded,
-        "step-too-large" => StepEnd::TooLarge,
-        "not-recorded" => StepEnd::NotRecorded,
-        "claim-lost" => StepEnd::ClaimLost,
-        _ => panic!("`{steps}` is no end of steps"),
-    });
+    let steps = steps.map(step_end);
     let (name, value) = end.split_once(' ').unwrap_or((end, ""));
     let result = match name {
         "returned" => HandlerResult::Returned(Data::new(value)),
@@ -269,6 +289,16 @@ fn handler(end: &str, staged: bool) -> Input {
         steps,
         staged,
     })
+}
+
+pub(super) fn step_end(text: &str) -> StepEnd {
+    match text {
+        "recorded" => StepEnd::Recorded,
+        "step-too-large" => StepEnd::TooLarge,
+        "not-recorded" => StepEnd::NotRecorded,
+        "claim-lost" => StepEnd::ClaimLost,
+        _ => panic!("`{text}` is no end of steps"),
+    }
 }
 
 /// Returns the progress of a leader: `running 20000`, or `waiting round 1 for 60000 20000`.

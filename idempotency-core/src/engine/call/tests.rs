@@ -9,29 +9,19 @@ use super::*;
 use crate::config::KeyRequired;
 use crate::engine::{Codec, Errors};
 use crate::error::{Error, ErrorKind};
-use crate::example::shared::{Fault, FaultyStore};
+use crate::example::shared::{At, Fault, FaultyStore};
 use crate::example::{self, ready};
-use crate::future::BoxFuture;
 use crate::operation::{CompiledOperation, Identity};
 use crate::protocol::policy::OnStoreError;
 use crate::random::Random;
 use crate::record::{Field, Record, Status};
 use crate::store::{MemoryStore, Store, StoreErrorKind};
-use crate::time::Clock;
 
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
 
-/// A clock that stands still this many milliseconds after [`NOW`].
-struct Later(u64);
-
-impl Clock for Later {
-    fn now(&self) -> EpochMillis {
-        NOW.plus(Duration::from_millis(self.0))
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
+/// Returns a clock that stands still this many milliseconds after [`NOW`].
+fn later(milliseconds: u64) -> Arc<At> {
+    Arc::new(At(NOW.plus(Duration::from_millis(milliseconds))))
 }
 
 /// A random source whose bytes count up from 1, or that fails.
@@ -50,7 +40,7 @@ fn bytes() -> Arc<Bytes> {
 }
 
 fn backend(store: Arc<dyn Store>) -> Backend {
-    Backend::new(store, Arc::new(Later(0)), bytes())
+    Backend::new(store, later(0), bytes())
 }
 
 fn operation() -> CompiledOperation {
@@ -165,8 +155,8 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
         }
         let mut runs = Vec::new();
         // Two runs fail before they find anything out. The third one responds.
-        for (later, fails) in [(0, true), (1, true), (2, false)] {
-            let backend = Backend::new(store.clone(), Arc::new(Later(later)), bytes());
+        for (after, fails) in [(0, true), (1, true), (2, false)] {
+            let backend = Backend::new(store.clone(), later(after), bytes());
             let handler = async |call: Call| {
                 runs.push(call.which_run());
                 match fails {
@@ -221,7 +211,7 @@ fn a_run_without_a_key_has_tokens_of_its_own() {
 
 #[test]
 fn without_random_bytes_only_a_handler_that_takes_a_token_without_a_key_fails() {
-    let backend = Backend::new(memory(), Arc::new(Later(0)), Arc::new(Bytes(None)));
+    let backend = Backend::new(memory(), later(0), Arc::new(Bytes(None)));
     let run = run_with(&backend, WITHOUT_KEY, None, |call| call.which_run());
     assert_eq!(run.unwrap(), Run::Unprotected);
     let token = || run_with(&backend, WITHOUT_KEY, None, |call| call.token("charge"));
