@@ -238,6 +238,10 @@ pub(crate) mod shared {
         RepliesLess,
     }
 
+    pub(crate) const DENIED: Fault = Fault::Fails(StoreErrorKind::AccessDenied);
+    pub(crate) const THROTTLED: Fault = Fault::Fails(StoreErrorKind::Throttled);
+    pub(crate) const TOO_LARGE: Fault = Fault::Fails(StoreErrorKind::TooLarge);
+
     /// A store in memory whose requests fail as planned. The text of an error has the number of its write, from 0.
     #[derive(Default)]
     pub(crate) struct FaultyStore {
@@ -255,6 +259,12 @@ pub(crate) mod shared {
                 next: Mutex::new(next.into_iter().collect()),
                 ..Self::default()
             })
+        }
+
+        /// Returns a store that performs the claim, and in which these faults happen to the next writes.
+        pub(crate) fn after_the_claim(faults: &[Fault]) -> Arc<Self> {
+            let faults = faults.iter().copied().map(Some);
+            Self::new(std::iter::once(None).chain(faults))
         }
 
         /// Begins an outage, or ends it.

@@ -1,10 +1,16 @@
 //! Whole calls over a store in memory: what is stored, replayed and remembered.
 
+use std::fmt::Debug;
 use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::engine::Written;
-use crate::example::shared::{At, Fault, FaultyStore, kind_and_run, run, settings};
+use crate::example::shared::{
+    At, DENIED, FaultyStore, THROTTLED, TOO_LARGE, kind_and_run, run, settings,
+};
 use crate::example::{self, ready};
 use crate::outcome::OutcomeKind;
 use crate::protocol::Source;
@@ -114,25 +120,27 @@ fn a_response_is_stored_if_store_when_fails_on_it() {
     assert_eq!(shop.text("second").response(), "first");
 }
 
+/// Asserts that the caller gets the response, and that its key is completed without it.
+fn assert_not_stored<R: Serialize + DeserializeOwned + Debug>(response: R) {
+    let shop = Shop::new(|_| ());
+    let text = format!("{response:?}");
+    let outcome = shop.call(Codec::json(), response);
+    assert_eq!(format!("{:?}", outcome.response()), text);
+    assert!(shop.is_completed_without_a_response(), "{text}");
+}
+
 #[test]
 fn a_response_that_cannot_be_read_back_is_not_stored() {
-    let shop = Shop::new(|_| ());
     // NaN becomes null, which is not a number.
-    assert!(shop.call(Codec::json(), f64::NAN).response().is_nan());
-    assert!(shop.is_completed_without_a_response());
+    assert_not_stored(f64::NAN);
 }
 
 #[test]
 fn an_object_that_serde_json_takes_for_its_own_marker_is_not_stored() {
     // The names are those of a payload that the handler sends back.
-    let marked =
-        |value| serde_json::json!({ "items": [{ "$serde_json::private::RawValue": value }] });
     for value in [serde_json::json!(5), serde_json::json!("no JSON")] {
-        let shop = Shop::new(|_| ());
-        let response = marked(value);
-        let outcome = shop.call(Codec::json(), response.clone());
-        assert_eq!(outcome.response(), &response);
-        assert!(shop.is_completed_without_a_response());
+        let marked = serde_json::json!({ "$serde_json::private::RawValue": value });
+        assert_not_stored(serde_json::json!({ "items": [marked] }));
     }
 }
 
@@ -142,10 +150,7 @@ fn a_raw_value_that_was_made_without_a_check_is_not_stored() {
     use serde::de::value::{Error, MapDeserializer};
     let parts = [("$serde_json::private::RawValue", "no JSON")];
     let map = MapDeserializer::<_, Error>::new(parts.into_iter());
-    let raw = Box::<serde_json::value::RawValue>::deserialize(map).unwrap();
-    let shop = Shop::new(|_| ());
-    assert_eq!(shop.call(Codec::json(), raw).response().get(), "no JSON");
-    assert!(shop.is_completed_without_a_response());
+    assert_not_stored(Box::<serde_json::value::RawValue>::deserialize(map).unwrap());
 }
 
 /// The codec of numbers: a negative one is released, zero is its own caller's, and 13 cannot be written.
@@ -205,11 +210,6 @@ fn the_settings_of_an_operation_are_its_own() {
     assert!(text.starts_with("`shared_key_prefix` needs a `key_prefix`"));
 }
 
-/// Returns a store whose first writes fail as listed.
-fn failing(failures: &[Option<StoreErrorKind>]) -> Arc<FaultyStore> {
-    FaultyStore::new(failures.iter().map(|kind| kind.map(Fault::Fails)))
-}
-
 async fn placed(_: Call) -> Result<String, Error> {
     Ok("placed".to_owned())
 }
@@ -225,10 +225,10 @@ fn call_over(store: &Arc<FaultyStore>) -> Result<Outcome<String>, Error> {
 
 #[test]
 fn a_completion_is_tried_again_only_if_its_error_may_pass() {
-    let throttled = failing(&[None, Some(StoreErrorKind::Throttled)]);
+    let throttled = FaultyStore::after_the_claim(&[THROTTLED]);
     assert_eq!(call_over(&throttled).unwrap().response(), "placed");
     assert_eq!(throttled.writes(), 3);
-    let denied = failing(&[None, Some(StoreErrorKind::AccessDenied)]);
+    let denied = FaultyStore::after_the_claim(&[DENIED]);
     let error = call_over(&denied).unwrap_err();
     assert_eq!(kind_and_run(&error), (ErrorKind::CompletionUnknown, true));
     assert_eq!(denied.writes(), 2);
@@ -236,16 +236,14 @@ fn a_completion_is_tried_again_only_if_its_error_may_pass() {
 
 #[test]
 fn an_error_of_the_store_has_the_stores_own_error_as_detail_and_cause() {
-    let error = call_over(&failing(&[Some(StoreErrorKind::AccessDenied)])).unwrap_err();
+    let error = call_over(&FaultyStore::new([Some(DENIED)])).unwrap_err();
     assert_eq!(kind_and_run(&error), (ErrorKind::StoreFailed, false));
     assert_eq!(error.detail(), Some("failure 0"));
     let kind = std::error::Error::source(&error).unwrap();
     let cause = kind.source().unwrap().downcast_ref::<StoreError>().unwrap();
     assert_eq!(cause.kind(), StoreErrorKind::AccessDenied);
-    // The claim succeeds, and the completion never does.
-    let mut failures = vec![Some(StoreErrorKind::Throttled); 100];
-    failures[0] = None;
-    let error = call_over(&failing(&failures)).unwrap_err();
+    // The completion never succeeds.
+    let error = call_over(&FaultyStore::after_the_claim(&[THROTTLED; 99])).unwrap_err();
     assert_eq!(kind_and_run(&error), (ErrorKind::CompletionUnknown, true));
     let first = error.detail();
     assert_eq!(first, Some("failure 1"), "the first failure is the cause");
@@ -253,7 +251,7 @@ fn an_error_of_the_store_has_the_stores_own_error_as_detail_and_cause() {
 
 #[test]
 fn a_response_that_is_too_large_completes_the_key_without_it() {
-    let store = failing(&[None, Some(StoreErrorKind::TooLarge)]);
+    let store = FaultyStore::after_the_claim(&[TOO_LARGE]);
     assert_eq!(call_over(&store).unwrap().response(), "placed");
     assert_eq!(store.writes(), 3);
     let error = call_over(&store).unwrap_err();

@@ -9,13 +9,13 @@ use super::*;
 use crate::config::KeyRequired;
 use crate::engine::{Codec, Errors};
 use crate::error::{Error, ErrorKind};
-use crate::example::shared::{At, Fault, FaultyStore};
+use crate::example::shared::{At, Fault, FaultyStore, THROTTLED};
 use crate::example::{self, ready};
 use crate::operation::{CompiledOperation, Identity};
 use crate::protocol::policy::OnStoreError;
 use crate::random::Random;
 use crate::record::{Field, Record, Status};
-use crate::store::{MemoryStore, Store, StoreErrorKind};
+use crate::store::{MemoryStore, Store};
 
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
 
@@ -179,7 +179,7 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
 fn a_run_that_is_unprotected_because_the_store_failed_has_the_key_and_its_tokens() {
     let protected = run(memory(), ORDER, |call| call.token("charge"));
     let down = FaultyStore::new([]);
-    down.set_outage(Some(Fault::Fails(StoreErrorKind::Throttled)));
+    down.set_outage(Some(THROTTLED));
     let (key, run, token, left) = run(down, ORDER, |call| {
         (
             call.key().cloned(),

@@ -10,13 +10,12 @@ use serde::Deserialize;
 
 use super::*;
 use crate::config::{KeyRequired, Settings};
-use crate::example::shared::{self, Fault, FaultyStore};
+use crate::example::shared::{self, DENIED, Fault, FaultyStore, THROTTLED, TOO_LARGE};
 use crate::example::{self, Fixed, ready};
 use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::Outcome;
 use crate::protocol::policy::{self, OnStoreError, OnTimeout};
 use crate::record::{Field, Record, Status};
-use crate::store::StoreErrorKind;
 
 const ORDER: &str = r#"{"order_id": 7}"#;
 
@@ -57,15 +56,6 @@ fn kept() -> CompiledOperation {
 fn desk() -> Arc<FaultyStore> {
     FaultyStore::new([])
 }
-
-/// Returns a store that performs the claim, and in which these faults happen to the next writes.
-fn after_the_claim(faults: &[Fault]) -> Arc<FaultyStore> {
-    let faults = faults.iter().copied().map(Some);
-    FaultyStore::new(std::iter::once(None).chain(faults))
-}
-
-const DENIED: Fault = Fault::Fails(StoreErrorKind::AccessDenied);
-const THROTTLED: Fault = Fault::Fails(StoreErrorKind::Throttled);
 
 fn record(desk: &FaultyStore) -> Option<Record> {
     desk.records.record(&id())
@@ -303,7 +293,7 @@ fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
 fn a_result_whose_reply_was_lost_is_written_again() {
     let lost = Fault::ReplyLost;
     for faults in [&[lost][..], &[THROTTLED, lost, THROTTLED]] {
-        let outcome = run(&after_the_claim(faults), |call| async move {
+        let outcome = run(&FaultyStore::after_the_claim(faults), |call| async move {
             call.step("a", || done("1".to_owned())).await
         });
         assert_eq!(outcome.unwrap().into_response(), "1");
@@ -312,13 +302,12 @@ fn a_result_whose_reply_was_lost_is_written_again() {
 
 #[test]
 fn a_result_that_is_not_recorded_is_an_error_and_the_failure_frees_the_key() {
-    let too_large = Fault::Fails(StoreErrorKind::TooLarge);
     for (faults, says) in [
         (&[DENIED][..], "the store did not confirm it: failure 1"),
         (&[THROTTLED; 4], "the store did not confirm it: failure 1"),
-        (&[too_large], "the record would be too large"),
+        (&[TOO_LARGE], "the record would be too large"),
     ] {
-        let desk = after_the_claim(faults);
+        let desk = FaultyStore::after_the_claim(faults);
         let (error, ended) = error_of_a_step(&desk, &kept(), one_step);
         assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
         assert!(error.to_string().contains(says), "{error}");
@@ -332,7 +321,7 @@ fn under_hold_a_result_that_is_not_recorded_keeps_the_claim() {
     let holds = operation(policy::Steps::Keep, |it| {
         it.on_timeout = Some(OnTimeout::Hold);
     });
-    let desk = after_the_claim(&[DENIED]);
+    let desk = FaultyStore::after_the_claim(&[DENIED]);
     let (_, ended) = error_of_a_step(&desk, &holds, one_step);
     assert_eq!(ended.unwrap_err().kind(), declined().kind());
     let record = record(&desk).unwrap();
