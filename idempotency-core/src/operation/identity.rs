@@ -399,9 +399,7 @@ mod tests {
                 match word.split_once('=').expect("a name and a value") {
                     ("key", key) => it.key = Some(key.to_owned().into()),
                     ("validate", part) => it.validate = Some(part.to_owned().into()),
-                    ("required", "no") => it.key_required = Some(KeyRequired::No),
-                    ("required", "any") => it.key_required = Some(KeyRequired::Any),
-                    ("required", "all") => it.key_required = Some(KeyRequired::All),
+                    ("required", what) => it.key_required = Some(what.parse().unwrap()),
                     _ => panic!("`{word}` is no setting of these rows"),
                 }
             }
@@ -428,11 +426,11 @@ mod tests {
 
     #[test]
     fn a_call_without_a_key_is_bypassed_and_one_without_a_part_names_it() {
-        let operation = described("key=order_id required=no");
+        let operation = described("key=order_id required=false");
         let identity = operation.identify("{}", None).unwrap();
         assert_eq!(identity.bypass(), Some(Bypass::NoKey));
         assert_eq!((identity.key(), identity.validation()), (None, None));
-        let operation = described("key=[user_id,order_id,item] required=any");
+        let operation = described("key=[user_id,order_id,item] required=true");
         let payload = r#"{"user_id": 1, "item": 2}"#;
         let identity = operation.identify(payload, None).unwrap();
         assert!(identity.missing_parts().eq(["order_id"]));
