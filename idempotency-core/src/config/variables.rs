@@ -205,7 +205,7 @@ impl fmt::Debug for Variables {
 mod tests {
     use super::*;
     use crate::example::shared::variable;
-    use crate::protocol::script::check_each;
+    use crate::protocol::tests::script::check_each;
 
     #[test]
     fn every_known_name_has_the_prefix_and_none_is_reported() {

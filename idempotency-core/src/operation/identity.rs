@@ -329,7 +329,7 @@ mod tests {
     use crate::config::Settings;
     use crate::example::shared::{operation, variable};
     use crate::protocol::policy::Steps;
-    use crate::protocol::script::check_each;
+    use crate::protocol::tests::script::check_each;
 
     fn keyed(key: &'static str) -> CompiledOperation {
         operation(|it| it.key = Some(key.into()))

@@ -103,8 +103,8 @@ impl Resend for PlainTransaction {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{NOW, now_plus};
-    use super::super::script::{check_rows, play_replies, time};
+    use super::super::tests::fixtures::{NOW, now_plus};
+    use super::super::tests::script::{check_rows, play_replies, time};
     use super::*;
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_transaction_is_sent_again_while_it_may_be_applied_once() {
-        check_rows(include_str!("tables/plain.txt"), |row| {
+        check_rows(include_str!("tests/plain.txt"), |row| {
             let (until, script) = row.split_once(" | ").expect("a time and a script");
             let mut transaction = PlainTransaction::begin(NOW, time(until));
             play_replies(script, &mut transaction)

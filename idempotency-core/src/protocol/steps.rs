@@ -315,8 +315,8 @@ impl Default for StepRetry {
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
-    use super::super::fixtures::{NOW, call, me, now_plus};
-    use super::super::script::{check_rows, play, play_replies, step_end, time};
+    use super::super::tests::fixtures::{NOW, call, me, now_plus};
+    use super::super::tests::script::{check_rows, play, play_replies, step_end, time};
     use super::*;
 
     /// Returns a ledger with these recorded steps.
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_ledger_knows_which_step_runs_and_how_the_steps_ended() {
-        check_rows(include_str!("tables/ledger.txt"), |row| {
+        check_rows(include_str!("tests/ledger.txt"), |row| {
             let (recorded, script) = row.split_once(" | ").unwrap_or(("", row));
             let recorded = recorded.split('+').map(|name| (name, "1"));
             let (mut ledger, mut now) = (ledger(&recorded.collect::<Vec<_>>()), NOW);
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_write_of_a_result_ends_as_its_replies_say() {
-        check_rows(include_str!("tables/step_write.txt"), |script| {
+        check_rows(include_str!("tests/step_write.txt"), |script| {
             let mut write = begin();
             play_replies(script, &mut write)?;
             assert_eq!(write.write(), begin().write(), "the same write");

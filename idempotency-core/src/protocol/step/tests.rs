@@ -1,9 +1,9 @@
 //! The tests of the state machine: tables of scripts, and what a script cannot say.
 
 use super::super::condition::{Condition, takeover};
-use super::super::fixtures::{NOW, call, me};
 use super::super::policy::OnTimeout;
-use super::super::script::{check, check_records, record};
+use super::super::tests::fixtures::{NOW, call, me};
+use super::super::tests::script::{check, check_records, record};
 use super::super::{Change, HandlerResult, Write, classify};
 use super::*;
 use crate::record::{Data, Field, Record};

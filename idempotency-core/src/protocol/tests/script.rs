@@ -23,14 +23,14 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::condition::{Condition, Operand, claimable, held_by, replaceable};
+use super::super::condition::{Condition, Operand, claimable, held_by, replaceable};
+use super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
+use super::super::*;
 use super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
-use super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
-use super::*;
 use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 
 /// Plays each row of the table with a call, and panics with the rows that do not hold.
-pub(super) fn check(table: &str) {
+pub(crate) fn check(table: &str) {
     check_rows(table, |row| {
         let (words, script) = with_terms(row);
         let (attempt, mut effect) = Attempt::begin(terms(words));
@@ -53,7 +53,7 @@ pub(super) fn check(table: &str) {
 }
 
 /// Checks what each record of the table means to its call, and panics with the rows that do not hold.
-pub(super) fn check_records(table: &str, of: impl Fn(Option<&Record>, &CallTerms) -> String) {
+pub(crate) fn check_records(table: &str, of: impl Fn(Option<&Record>, &CallTerms) -> String) {
     check_each(table, |row| {
         let (words, record) = with_terms(row);
         of(self::record(record).as_ref(), &terms(words))
@@ -117,7 +117,7 @@ pub(crate) fn play(script: &str, mut take: impl FnMut(&str) -> String) -> Result
 }
 
 /// Plays the replies to the writes of this machine.
-pub(super) fn play_replies<W>(script: &str, machine: &mut W) -> Result<(), String>
+pub(crate) fn play_replies<W>(script: &str, machine: &mut W) -> Result<(), String>
 where
     W: Resend<End: Debug>,
 {
@@ -164,7 +164,7 @@ fn repeated(text: &str) -> Vec<&str> {
     }
 }
 
-pub(super) fn number(text: &str) -> i64 {
+pub(crate) fn number(text: &str) -> i64 {
     text.parse()
         .unwrap_or_else(|_| panic!("`{text}` is no number"))
 }
@@ -291,7 +291,7 @@ fn handler(end: &str, staged: bool) -> Input {
     })
 }
 
-pub(super) fn step_end(text: &str) -> StepEnd {
+pub(crate) fn step_end(text: &str) -> StepEnd {
     match text {
         "recorded" => StepEnd::Recorded,
         "step-too-large" => StepEnd::TooLarge,
@@ -334,7 +334,7 @@ fn base(name: &str) -> Record {
     }
 }
 
-pub(super) fn record(text: &str) -> Option<Record> {
+pub(crate) fn record(text: &str) -> Option<Record> {
     if matches!(text, "" | "none") {
         return None;
     }
@@ -394,7 +394,7 @@ fn ask(attempt: &Attempt, now: EpochMillis, question: &str, about: &str) -> Stri
     }
 }
 
-pub(super) fn show_run(run: Run) -> String {
+pub(crate) fn show_run(run: Run) -> String {
     match run {
         Run::Rerun { lease_ended } => {
             let ended = lease_ended.map_or("none".to_owned(), millis);
@@ -417,7 +417,7 @@ pub(crate) fn progress(progress: InFlight) -> String {
     }
 }
 
-pub(super) fn millis(time: EpochMillis) -> String {
+pub(crate) fn millis(time: EpochMillis) -> String {
     (time.get() - NOW.get()).to_string()
 }
 
@@ -577,7 +577,7 @@ fn show_record(record: &Record) -> String {
 }
 
 /// Shows each attribute that differs.
-pub(super) fn show_changes(record: &Record, base: &Record) -> Vec<String> {
+pub(crate) fn show_changes(record: &Record, base: &Record) -> Vec<String> {
     let (shown, base) = (attributes(record), attributes(base));
     let differs = shown
         .into_iter()
