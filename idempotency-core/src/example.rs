@@ -157,18 +157,58 @@ pub(crate) mod shared {
     use std::collections::VecDeque;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
+    use crate::config::{Settings, Variables};
     use crate::engine::{Backend, Call, Codec, Errors};
-    use crate::error::Error;
+    use crate::error::{Error, ErrorKind};
     use crate::future::BoxFuture;
     use crate::operation::CompiledOperation;
     use crate::outcome::Outcome;
     use crate::store::{
         MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     };
+    use crate::time::{Clock, EpochMillis};
+
+    /// A clock that stands still at this time.
+    pub(crate) struct At(pub(crate) EpochMillis);
+
+    impl Clock for At {
+        fn now(&self) -> EpochMillis {
+            self.0
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    /// Returns settings that `set` has changed.
+    pub(crate) fn settings(set: impl FnOnce(&mut Settings)) -> Settings {
+        let mut settings = Settings::default();
+        set(&mut settings);
+        settings
+    }
+
+    /// Returns the operation `shop::place` with the prefix `shop`, whose settings `set` has changed.
+    pub(crate) fn operation(set: impl FnOnce(&mut Settings)) -> CompiledOperation {
+        let mut settings = settings(set);
+        settings.key_prefix = Some("shop".into());
+        CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
+    }
+
+    /// Returns one variable.
+    pub(crate) fn variable(name: &str, value: &str) -> Variables {
+        Variables::from_iter([(name.to_owned(), value.to_owned())])
+    }
+
+    /// Returns the kind of an error, and whether the handler ran.
+    pub(crate) fn kind_and_run(error: &Error) -> (ErrorKind, bool) {
+        (error.kind(), error.handler_ran())
+    }
 
     /// Runs a call of this payload, whose caller gets the errors of this framework as they are.
     pub(crate) async fn run<R, F>(
@@ -198,6 +238,10 @@ pub(crate) mod shared {
         RepliesLess,
     }
 
+    pub(crate) const DENIED: Fault = Fault::Fails(StoreErrorKind::AccessDenied);
+    pub(crate) const THROTTLED: Fault = Fault::Fails(StoreErrorKind::Throttled);
+    pub(crate) const TOO_LARGE: Fault = Fault::Fails(StoreErrorKind::TooLarge);
+
     /// A store in memory whose requests fail as planned. The text of an error has the number of its write, from 0.
     #[derive(Default)]
     pub(crate) struct FaultyStore {
@@ -215,6 +259,12 @@ pub(crate) mod shared {
                 next: Mutex::new(next.into_iter().collect()),
                 ..Self::default()
             })
+        }
+
+        /// Returns a store that performs the claim, and in which these faults happen to the next writes.
+        pub(crate) fn after_the_claim(faults: &[Fault]) -> Arc<Self> {
+            let faults = faults.iter().copied().map(Some);
+            Self::new(std::iter::once(None).chain(faults))
         }
 
         /// Begins an outage, or ends it.

@@ -107,6 +107,14 @@ impl<E> Ending<E> {
 }
 
 impl<R> Outcome<R> {
+    fn of(response: R, kind: OutcomeKind) -> Self {
+        Self {
+            response,
+            kind,
+            dropped_writes: false,
+        }
+    }
+
     /// Returns the same outcome of a handler whose staged writes are dropped.
     pub(crate) fn with_dropped_writes(self) -> Self {
         Self {
@@ -172,29 +180,17 @@ impl<R> Outcome<R> {
 impl<R> Outcome<R> {
     /// Returns the outcome of a handler that ran under a claim.
     pub fn executed(response: R, key: RecordId, stored: bool) -> Self {
-        Self {
-            response,
-            kind: OutcomeKind::Executed { key, stored },
-            dropped_writes: false,
-        }
+        Self::of(response, OutcomeKind::Executed { key, stored })
     }
 
     /// Returns the outcome of a call that gets a stored response.
     pub fn replayed(response: R, replay: Replay) -> Self {
-        Self {
-            response,
-            kind: OutcomeKind::Replayed(replay),
-            dropped_writes: false,
-        }
+        Self::of(response, OutcomeKind::Replayed(replay))
     }
 
     /// Returns the outcome of a handler that ran unprotected.
     pub fn bypassed(response: R, why: Bypass) -> Self {
-        Self {
-            response,
-            kind: OutcomeKind::Bypassed(why),
-            dropped_writes: false,
-        }
+        Self::of(response, OutcomeKind::Bypassed(why))
     }
 
     /// Returns the outcome with a replayed response passed through `hook`. Any other response stays as it is.
@@ -213,11 +209,7 @@ impl<R> Outcome<R> {
             OutcomeKind::Replayed(replay) => hook(self.response, replay),
             OutcomeKind::Executed { .. } | OutcomeKind::Bypassed(_) => self.response,
         };
-        Self {
-            response,
-            kind: self.kind,
-            dropped_writes: self.dropped_writes,
-        }
+        Self { response, ..self }
     }
 }
 

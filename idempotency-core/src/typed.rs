@@ -430,6 +430,7 @@ fn known(names: &[&'static str], name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::tests::script::check_each;
     use serde::Deserialize;
     use std::collections::BTreeMap;
 
@@ -452,19 +453,15 @@ mod tests {
     #[test]
     fn the_path_of_the_field_is_named_and_its_value_is_not() {
         let error = error_of(r#"{"lines": [{"price": 1}, {"price": "s3cr3t"}]}"#);
-        assert_eq!(
-            error,
-            "does not fit its type at `lines[1].price` (line 1, column 43)"
-        );
+        let expected = "does not fit its type at `lines[1].price` (line 1, column 43)";
+        assert_eq!(error, expected);
     }
 
     #[test]
     fn a_missing_field_is_named_with_the_value_that_lacks_it() {
         let error = error_of(r#"{"lines": [{"cost": 1}]}"#);
-        assert!(
-            error.starts_with("does not fit its type (no field `price`) at `lines[0]`"),
-            "{error}"
-        );
+        let expected = "does not fit its type (no field `price`) at `lines[0]`";
+        assert!(error.starts_with(expected), "{error}");
     }
 
     #[test]
@@ -506,49 +503,14 @@ mod tests {
     #[test]
     fn names_of_the_type_are_shown_and_no_name_of_the_text() {
         let of = |text: &str| read::<Strict>(text).unwrap_err().to_string();
-        for (text, place) in [
-            (r#"{"s3cr3t": 1}"#, " at `?` ("),
-            (r#"{"kind": "s3cr3t"}"#, " at `kind` ("),
-            (r#"{"kind": {"s3cr3t": 1}}"#, " at `kind` ("),
-            (r#"{"kind": {"Card": "s3cr3t"}}"#, " at `kind.Card` ("),
-            (
-                r#"{"kind": {"Both": [1, "s3cr3t"]}}"#,
-                " at `kind.Both[1]` (",
-            ),
-            (
-                r#"{"kind": {"Bank": {"s3cr3t": 1}}}"#,
-                "(no field `number`) at `kind.Bank` (",
-            ),
-            (
-                r#"{"kind": {"Bank": {"number": "s3cr3t"}}}"#,
-                " at `kind.Bank.number` (",
-            ),
-            (
-                r#"{"cards": {"s3cr3t": {"price": "s3cr3t"}}}"#,
-                " at `cards.?.price` (",
-            ),
-            (
-                r#"{"cards": {"s3cr3t": {}}}"#,
-                "(no field `price`) at `cards.?` (",
-            ),
-            (
-                r#"{"next": {"next": {"s3cr3t": 1}}}"#,
-                " at `next.next.?` (",
-            ),
-        ] {
+        check_each(include_str!("typed/places.txt"), |text| {
             let error = of(text);
-            assert!(
-                error.contains(place) && !error.contains("s3cr3t"),
-                "{error}"
-            );
-        }
+            assert!(!error.contains("s3cr3t"));
+            error
+        });
         let quoting = read::<Vec<Quoting>>(r#"["s3cr3t"]"#).unwrap_err();
-        assert!(
-            quoting
-                .to_string()
-                .starts_with("does not fit its type at `[0]`"),
-            "{quoting}"
-        );
+        let text = quoting.to_string();
+        assert!(text.starts_with("does not fit its type at `[0]`"), "{text}");
         let quoting = serde_json::from_str::<Quoting>(r#""s3cr3t""#).unwrap_err();
         assert!(!ReadError::from(quoting).to_string().contains("s3cr3t"));
         let deep = format!("{}{}{}", r#"{"next": "#.repeat(100), "1", "}".repeat(100));
@@ -559,10 +521,6 @@ mod tests {
     #[test]
     fn a_text_that_is_not_json_has_a_place_too() {
         assert_eq!(error_of("{"), "ends too early at `?` (line 1, column 1)");
-        assert!(
-            error_of("{]").starts_with("is not JSON"),
-            "{}",
-            error_of("{]")
-        );
+        assert!(error_of("{]").starts_with("is not JSON"));
     }
 }

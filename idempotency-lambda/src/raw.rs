@@ -165,23 +165,4 @@ mod tests {
         let error = serde_json::from_str::<Raw<u8>>(r#""s3cr3t""#).unwrap_err();
         assert!(!error.to_string().contains("s3cr3t"), "{error}");
     }
-
-    #[test]
-    fn an_error_names_the_place_and_no_name_from_the_payload() {
-        type Cards = std::collections::BTreeMap<String, u8>;
-        #[derive(Debug, Deserialize)]
-        struct Order {
-            #[allow(dead_code)]
-            amount: u8,
-        }
-        let order = |text: &str| Raw::<Order>::from_json(text).unwrap_err();
-        let cards = Raw::<Cards>::from_json(r#"{"4242-4242": "x"}"#).unwrap_err();
-        for (error, part) in [
-            (cards, "at `?`"),
-            (order("{}"), "no field `amount`"),
-            (order(r#"{"amount": "s3cr3t"}"#), "at `amount`"),
-        ] {
-            assert!(error.to_string().contains(part), "{error}");
-        }
-    }
 }

@@ -355,29 +355,30 @@ mod tests {
     use idempotency_expression::Check;
 
     use super::*;
+    use crate::example::shared::{settings, variable as with};
     use crate::operation::CompiledOperation;
-
-    fn with(name: &str, value: &str) -> Variables {
-        Variables::from_iter([(name.to_owned(), value.to_owned())])
-    }
 
     fn nothing() -> Variables {
         Variables::default()
     }
 
+    /// Returns the policy under this variable and no setting.
+    fn policy(name: &str, value: &str) -> Policy {
+        Settings::default().policy(&with(name, value)).unwrap()
+    }
+
     #[test]
     fn a_setting_overrides_its_variable_and_a_variable_overrides_the_default() {
         let variables = with("IDEMPOTENCY_EXPIRES_AFTER", "30m");
-        let expires_after = |settings: &Settings, variables: &Variables| {
-            settings.policy(variables).unwrap().expires_after.as_secs()
-        };
-        let set = Settings {
-            expires_after: Some(Duration::from_secs(5)),
-            ..Settings::default()
-        };
-        assert_eq!(expires_after(&set, &variables), 5);
-        assert_eq!(expires_after(&Settings::default(), &variables), 30 * 60);
-        assert_eq!(expires_after(&Settings::default(), &nothing()), 60 * 60);
+        let set = settings(|it| it.expires_after = Some(Duration::from_secs(5)));
+        for (settings, variables, seconds) in [
+            (&set, &variables, 5),
+            (&Settings::default(), &variables, 30 * 60),
+            (&Settings::default(), &nothing(), 60 * 60),
+        ] {
+            let policy = settings.policy(variables).unwrap();
+            assert_eq!(policy.expires_after.as_secs(), seconds);
+        }
     }
 
     #[test]
@@ -404,64 +405,48 @@ mod tests {
 
     #[test]
     fn the_case_of_a_choice_does_not_matter() {
-        let policy = Settings::default().policy(&with("IDEMPOTENCY_ON_TIMEOUT", "Hold"));
-        assert_eq!(policy.unwrap().on_timeout, OnTimeout::Hold);
-        let policy = Settings::default().policy(&with("IDEMPOTENCY_ON_ERROR", "RECORD"));
-        assert_eq!(policy.unwrap().on_error, OnError::Record);
+        let holds = policy("IDEMPOTENCY_ON_TIMEOUT", "Hold");
+        assert_eq!(holds.on_timeout, OnTimeout::Hold);
+        let records = policy("IDEMPOTENCY_ON_ERROR", "RECORD");
+        assert_eq!(records.on_error, OnError::Record);
     }
 
     #[test]
     fn a_store_that_fails_refuses_calls_and_no_breaker_is_asked_unless_a_setting_says_so() {
-        let policy = Settings::default().policy(&nothing()).unwrap();
-        assert_eq!(policy.on_store_error, OnStoreError::Fail);
-        assert!(!policy.circuit_breaker);
-        let policy =
-            Settings::default().policy(&with("IDEMPOTENCY_ON_STORE_ERROR", "Run-Unprotected"));
-        assert_eq!(policy.unwrap().on_store_error, OnStoreError::RunUnprotected);
+        let default = Settings::default().policy(&nothing()).unwrap();
+        assert_eq!(default.on_store_error, OnStoreError::Fail);
+        assert!(!default.circuit_breaker);
+        let runs = policy("IDEMPOTENCY_ON_STORE_ERROR", "Run-Unprotected");
+        assert_eq!(runs.on_store_error, OnStoreError::RunUnprotected);
         let on = with("IDEMPOTENCY_CIRCUIT_BREAKER", "on");
         assert!(Settings::default().policy(&on).unwrap().circuit_breaker);
-        let off = Settings {
-            circuit_breaker: Some(false),
-            ..Settings::default()
-        };
+        let off = settings(|it| it.circuit_breaker = Some(false));
         assert!(!off.policy(&on).unwrap().circuit_breaker);
     }
 
     #[test]
     fn an_operation_that_holds_cannot_run_unprotected() {
-        let holds = Settings {
-            on_timeout: Some(OnTimeout::Hold),
-            ..Settings::default()
-        };
+        let mut holds = settings(|it| it.on_timeout = Some(OnTimeout::Hold));
         let unprotected = with("IDEMPOTENCY_ON_STORE_ERROR", "run-unprotected");
         let error = holds.policy(&unprotected).unwrap_err();
         assert!(error.is_about_variable(), "{error}");
-        assert!(
-            error
-                .to_string()
-                .contains("write `on_store_error = \"fail\"`"),
-            "{error}"
-        );
-        let fails = Settings {
-            on_store_error: Some(OnStoreError::Fail),
-            ..holds
-        };
-        assert!(fails.policy(&unprotected).is_ok());
+        let text = error.to_string();
+        assert!(text.contains("write `on_store_error = \"fail\"`"), "{text}");
+        holds.on_store_error = Some(OnStoreError::Fail);
+        assert!(holds.policy(&unprotected).is_ok());
     }
 
     #[test]
     fn truth_values_are_those_of_the_python_library() {
-        for text in ["true", "1", "yes", "ON", "t", "Y"] {
-            assert_eq!(
-                Settings::disabled(&with("POWERTOOLS_IDEMPOTENCY_DISABLED", text)),
-                Ok(true)
-            );
-        }
-        for text in ["false", "0", "no", "OFF", "f", "n"] {
-            assert_eq!(
-                Settings::disabled(&with("IDEMPOTENCY_DISABLED", text)),
-                Ok(false)
-            );
+        for (texts, expected) in [
+            (["true", "1", "yes", "ON", "t", "Y"], true),
+            (["false", "0", "no", "OFF", "f", "n"], false),
+        ] {
+            for text in texts {
+                for name in ["IDEMPOTENCY_DISABLED", "POWERTOOLS_IDEMPOTENCY_DISABLED"] {
+                    assert_eq!(Settings::disabled(&with(name, text)), Ok(expected));
+                }
+            }
         }
         assert!(Settings::disabled(&with("IDEMPOTENCY_DISABLED", "banana")).is_err());
     }
@@ -479,14 +464,9 @@ mod tests {
         let prefix = |path| Settings::default().key_prefix(&globals, path).unwrap();
         assert_eq!(prefix("orders::charge"), "shop.orders.charge");
         assert_ne!(prefix("orders::charge"), prefix("orders::ship"));
-        let whole = Settings {
-            key_prefix: Some("charge".into()),
-            ..Settings::default()
-        };
-        assert_eq!(
-            whole.key_prefix(&globals, "orders::charge").unwrap(),
-            "charge"
-        );
+        let whole = settings(|it| it.key_prefix = Some("charge".into()));
+        let prefix = whole.key_prefix(&globals, "orders::charge");
+        assert_eq!(prefix.unwrap(), "charge");
         let tenant = with("IDEMPOTENCY_KEY_PREFIX", "a#tenant=b");
         assert!(Settings::default().key_prefix(&tenant, "charge").is_err());
     }
@@ -498,20 +478,13 @@ mod tests {
         assert_eq!(prefix(500).unwrap().len(), 512);
         let error = prefix(501).unwrap_err();
         assert!(error.is_about_variable(), "{error}");
-        assert!(
-            error
-                .to_string()
-                .ends_with("the key prefix has more than 512 bytes"),
-            "{error}"
-        );
+        let text = error.to_string();
+        assert!(text.ends_with("the key prefix has more than 512 bytes"));
     }
 
     #[test]
     fn a_prefix_with_the_mark_of_a_tenant_is_refused() {
-        let settings = Settings {
-            key_prefix: Some("shop#tenant=a".into()),
-            ..Settings::default()
-        };
+        let settings = settings(|it| it.key_prefix = Some("shop#tenant=a".into()));
         assert!(settings.key_prefix(&nothing(), "shop").is_err());
     }
 
@@ -522,20 +495,13 @@ mod tests {
             let records = NonZeroUsize::new(records).unwrap();
             Ok(Some(CacheLimits { records, bytes }))
         };
-        assert_eq!(
-            Settings::default().local_cache(&with("IDEMPOTENCY_LOCAL_CACHE", "256")),
-            bounds(256, CacheLimits::DEFAULT_BYTES)
-        );
-        let settings = Settings {
-            local_cache: Some(3),
-            ..Settings::default()
-        };
+        let by_variable = with("IDEMPOTENCY_LOCAL_CACHE", "256");
+        let cache = Settings::default().local_cache(&by_variable);
+        assert_eq!(cache, bounds(256, CacheLimits::DEFAULT_BYTES));
+        let mut settings = settings(|it| it.local_cache = Some(3));
         let small = with("IDEMPOTENCY_LOCAL_CACHE_BYTES", "1000");
         assert_eq!(settings.local_cache(&small), bounds(3, 1_000));
-        let settings = Settings {
-            local_cache_bytes: Some(2_000),
-            ..settings
-        };
+        settings.local_cache_bytes = Some(2_000);
         assert_eq!(settings.local_cache(&small), bounds(3, 2_000));
     }
 
@@ -572,10 +538,8 @@ mod tests {
             let variables = with(variable, value);
             let error = CompiledOperation::new("shop::charge", &all, &variables).unwrap_err();
             let text = error.to_string();
-            assert!(
-                text.starts_with(&format!("{variable} is `{value}`: ")),
-                "{error}"
-            );
+            let start = format!("{variable} is `{value}`: ");
+            assert!(text.starts_with(&start), "{error}");
             assert!(error.is_about_variable());
             assert_eq!(all.overridden(&variables), [(row.name, variable)]);
             assert_eq!(Settings::default().overridden(&variables), []);

@@ -9,17 +9,9 @@ use super::{ConfigurationError, Variables};
 
 /// Returns the truth value of a variable, if it is set.
 pub(super) fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, ConfigurationError> {
-    let Some(text) = variables.value(name) else {
-        return Ok(None);
-    };
-    match truth_of(text) {
-        Some(truth) => Ok(Some(truth)),
-        None => Err(ConfigurationError::value(
-            name,
-            text,
-            "write `true` or `false`",
-        )),
-    }
+    read(variables, name, |text| {
+        truth_of(text).ok_or("write `true` or `false`")
+    })
 }
 
 /// Returns the setting, or the truth value of a variable, or the default.

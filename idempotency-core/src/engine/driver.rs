@@ -208,6 +208,7 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
+    use crate::example::shared::kind_and_run;
     use crate::example::{self, Fixed};
     use crate::protocol::{CallEnd, ClaimEnd, Refusal, RefusalDetail};
     use crate::record::{RecordId, Status};
@@ -229,41 +230,36 @@ mod tests {
         }
     }
 
-    fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
-        test(driver(&example::backend(), Codec::json()));
+    /// Returns the error of a call without a run that ends in this way.
+    fn refused(end: CallEnd, reasons: Reasons) -> Error {
+        let (backend, mut report) = (example::backend(), Report::new("charge", None, &Fixed));
+        let driver = driver(&backend, Codec::<u32>::json());
+        let errors = Errors::new(|error| error);
+        match driver.finish::<Error>(end, None, errors, reasons, &mut report) {
+            Err(Ending::Refused(error)) => error,
+            _ => panic!("there is no result without a run"),
+        }
     }
 
     #[test]
     fn a_second_run_is_an_internal_error_after_the_handler() {
-        with_driver(|driver| {
-            let mut handler = Some(|| ());
-            assert!(driver.only_run(&mut handler).is_ok());
-            let Err(error) = driver.only_run(&mut handler) else {
-                panic!("the handler must not run twice");
-            };
-            assert_eq!(error.kind(), ErrorKind::Internal);
-            assert!(error.handler_ran() && !error.kind().is_retryable());
-        });
+        let backend = example::backend();
+        let driver = driver(&backend, Codec::<u32>::json());
+        let mut handler = Some(|| ());
+        assert!(driver.only_run(&mut handler).is_ok());
+        let Err(error) = driver.only_run(&mut handler) else {
+            panic!("the handler must not run twice");
+        };
+        assert_eq!(kind_and_run(&error), (ErrorKind::Internal, true));
+        assert!(!error.kind().is_retryable());
     }
 
     #[test]
     fn a_result_without_a_run_is_an_internal_error_before_the_handler() {
-        with_driver(|driver| {
-            let mut report = Report::new("charge", None, &Fixed);
-            let finished = driver.finish::<Error>(
-                CallEnd::own(Some(ClaimEnd::Released)),
-                None,
-                Errors::new(|error| error),
-                Reasons::default(),
-                &mut report,
-            );
-            let Err(Ending::Refused(error)) = finished else {
-                panic!("there is no result without a run");
-            };
-            assert_eq!(error.kind(), ErrorKind::Internal);
-            assert!(!error.handler_ran() && !error.kind().is_retryable());
-            assert_eq!(error.kind().name(), "IdempotencyInternal");
-        });
+        let end = CallEnd::own(Some(ClaimEnd::Released));
+        let error = refused(end, Reasons::default());
+        assert_eq!(kind_and_run(&error), (ErrorKind::Internal, false));
+        assert!(!error.kind().is_retryable());
     }
 
     #[test]
@@ -288,66 +284,36 @@ mod tests {
 
     #[test]
     fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
+        use ErrorKind::{
+            AlreadyInProgress, CompletionUnknown, CorruptRecord, PayloadMismatch, StoreFailed,
+        };
         let end = RefusalDetail::LeaseEnd(EpochMillis::new(30_000));
         let defect = RefusalDetail::Defect("the response is missing");
-        let cause = || {
-            Some(StoreError::new(
-                StoreErrorKind::Throttled,
-                "too many requests",
-            ))
-        };
+        let throttled = StoreErrorKind::Throttled;
+        let cause = || Some(StoreError::new(throttled, "too many requests"));
+        let (later, missing) = ("retry later", "the response is missing");
+        let (lease, busy) = (
+            "retry later; its lease ends at 1970-01-01T00:00:30.000Z",
+            "too many requests",
+        );
         for (kind, detail, store_error, text) in [
-            (
-                ErrorKind::AlreadyInProgress,
-                Some(end),
-                None,
-                Some("retry later; its lease ends at 1970-01-01T00:00:30.000Z"),
-            ),
-            (
-                ErrorKind::AlreadyInProgress,
-                None,
-                cause(),
-                Some("retry later"),
-            ),
-            (
-                ErrorKind::CorruptRecord,
-                Some(defect),
-                cause(),
-                Some("the response is missing"),
-            ),
-            (
-                ErrorKind::StoreFailed,
-                None,
-                cause(),
-                Some("too many requests"),
-            ),
-            (
-                ErrorKind::CompletionUnknown,
-                None,
-                cause(),
-                Some("too many requests"),
-            ),
-            (ErrorKind::StoreFailed, None, None, None),
-            (ErrorKind::PayloadMismatch, None, cause(), None),
+            (AlreadyInProgress, Some(end), None, Some(lease)),
+            (AlreadyInProgress, None, cause(), Some(later)),
+            (CorruptRecord, Some(defect), cause(), Some(missing)),
+            (StoreFailed, None, cause(), Some(busy)),
+            (CompletionUnknown, None, cause(), Some(busy)),
+            (StoreFailed, None, None, None),
+            (PayloadMismatch, None, cause(), None),
         ] {
-            with_driver(|driver| {
-                let mut report = Report::new("charge", None, &Fixed);
-                let refused = CallEnd::refused(Refusal { kind, detail });
-                let errors = Errors::new(|error| error);
-                let reasons = Reasons {
-                    error: store_error,
-                    unreadable: None,
-                };
-                let Err(Ending::Refused(error)) =
-                    driver.finish::<Error>(refused, None, errors, reasons, &mut report)
-                else {
-                    panic!("the call is refused");
-                };
-                assert_eq!((error.kind(), error.detail()), (kind, text));
-                let lease_end = (detail == Some(end)).then_some(EpochMillis::new(30_000));
-                assert_eq!(error.lease_end(), lease_end);
-                assert_eq!(error.key(), Some(&RecordId::new("a#1")));
-            });
+            let reasons = Reasons {
+                error: store_error,
+                unreadable: None,
+            };
+            let error = refused(CallEnd::refused(Refusal { kind, detail }), reasons);
+            assert_eq!((error.kind(), error.detail()), (kind, text));
+            let lease_end = (detail == Some(end)).then_some(EpochMillis::new(30_000));
+            assert_eq!(error.lease_end(), lease_end);
+            assert_eq!(error.key(), Some(&RecordId::new("a#1")));
         }
     }
 }

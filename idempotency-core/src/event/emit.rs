@@ -246,35 +246,26 @@ mod tests {
         let error = store_failed(StoreErrorKind::Throttled);
         let summary = charge().with_error(&error);
         assert!(summary.has_cause());
-        assert_eq!(
-            Cause(&summary).to_string(),
-            "the table is busy: connection reset"
-        );
+        let cause = Cause(&summary).to_string();
+        assert_eq!(cause, "the table is busy: connection reset");
         let error = Error::new(ErrorKind::Contended, "charge");
         assert!(!charge().with_error(&error).has_cause());
     }
 
     #[test]
     fn a_note_follows_the_cause_of_an_error() {
-        let note = Some("a part of the key is missing");
+        let contended = Error::new(ErrorKind::Contended, "charge");
         let error = Error::new(ErrorKind::AlreadyInProgress, "charge").with_detail("retry later");
-        let summary = CallSummary {
-            note,
-            ..charge().with_error(&error)
-        };
-        assert_eq!(
-            Cause(&summary).to_string(),
-            "retry later; a part of the key is missing"
-        );
-        let error = Error::new(ErrorKind::Contended, "charge");
-        let summary = CallSummary {
-            note,
-            ..charge().with_error(&error)
-        };
-        assert!(summary.has_cause());
-        assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
-        let summary = CallSummary { note, ..charge() };
-        assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
+        for (summary, cause) in [
+            (charge().with_error(&error), "retry later; no part"),
+            (charge().with_error(&contended), "no part"),
+            (charge(), "no part"),
+        ] {
+            let note = Some("no part");
+            let summary = CallSummary { note, ..summary };
+            assert!(summary.has_cause());
+            assert_eq!(Cause(&summary).to_string(), cause);
+        }
     }
 
     #[test]
@@ -285,10 +276,8 @@ mod tests {
             level_of(&Error::new(ErrorKind::TransactionRejected, "charge").with_source(rejection))
         };
         assert_eq!(of(&[RejectedWrite::CONDITION]), Level::WARN);
-        assert_eq!(
-            of(&[RejectedWrite::CONDITION, "ValidationError"]),
-            Level::ERROR
-        );
+        let invalid = of(&[RejectedWrite::CONDITION, "ValidationError"]);
+        assert_eq!(invalid, Level::ERROR);
         let unknown = Error::new(ErrorKind::TransactionRejected, "charge");
         assert_eq!(level_of(&unknown), Level::ERROR);
     }

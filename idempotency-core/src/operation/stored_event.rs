@@ -125,17 +125,16 @@ impl Write for Bounded {
 mod tests {
     use super::super::CompiledOperation;
     use crate::config::{KeyRequired, Settings, Variables};
+    use crate::example::shared;
     use crate::operation::Identity;
     use crate::record::StoredEvent;
 
     fn operation(key: Option<&'static str>, store_event: &'static str) -> CompiledOperation {
-        let settings = Settings {
-            key: key.map(Into::into),
-            key_required: Some(KeyRequired::No),
-            store_event: Some(store_event.into()),
-            ..Settings::default()
-        };
-        CompiledOperation::new("shop::charge", &settings, &Variables::default()).unwrap()
+        shared::operation(|it| {
+            it.key = key.map(Into::into);
+            it.key_required = Some(KeyRequired::No);
+            it.store_event = Some(store_event.into());
+        })
     }
 
     fn kept(identity: &Identity) -> Option<&str> {
@@ -150,15 +149,11 @@ mod tests {
         let plain = CompiledOperation::new("a", &settings, &Variables::default()).unwrap();
         let identity = plain.identify(EVENT, None).unwrap();
         assert_eq!((kept(&identity), identity.event_left_out()), (None, None));
-        let variables =
-            Variables::from_iter([("IDEMPOTENCY_STORE_EVENT".to_owned(), "{id: id}".to_owned())]);
+        let variables = shared::variable("IDEMPOTENCY_STORE_EVENT", "{id: id}");
         let by_variable = CompiledOperation::new("a", &settings, &variables).unwrap();
         let identity = by_variable.identify(EVENT, None).unwrap();
         assert_eq!(kept(&identity), Some(r#"{"id": 7}"#));
-        let off = Settings {
-            store_event: Some("off".into()),
-            ..Settings::default()
-        };
+        let off = shared::settings(|it| it.store_event = Some("off".into()));
         let off = CompiledOperation::new("a", &off, &variables).unwrap();
         assert_eq!(kept(&off.identify(EVENT, None).unwrap()), None);
     }
@@ -212,20 +207,14 @@ mod tests {
             }
         }
         let identity = operation(Some("id"), "all").identify_value(&value, None);
-        assert!(
-            identity
-                .unwrap()
-                .event_left_out()
-                .unwrap()
-                .contains("64 KiB")
-        );
+        let identity = identity.unwrap();
+        assert!(identity.event_left_out().unwrap().contains("64 KiB"));
     }
 
     #[test]
     fn a_call_without_a_key_keeps_nothing() {
-        let identity = operation(Some("nothing"), "all")
-            .identify(EVENT, None)
-            .unwrap();
+        let identity = operation(Some("nothing"), "all").identify(EVENT, None);
+        let identity = identity.unwrap();
         assert!(identity.bypass().is_some());
         assert_eq!((kept(&identity), identity.event_left_out()), (None, None));
     }
@@ -233,10 +222,7 @@ mod tests {
     #[test]
     fn an_expression_that_cannot_be_used_is_an_error_of_the_setting() {
         for wrong in ["", " ", "a."] {
-            let settings = Settings {
-                store_event: Some(wrong.into()),
-                ..Settings::default()
-            };
+            let settings = shared::settings(|it| it.store_event = Some(wrong.into()));
             let error = CompiledOperation::new("a", &settings, &Variables::default()).unwrap_err();
             assert!(error.to_string().contains("store_event"), "{error}");
         }

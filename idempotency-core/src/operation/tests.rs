@@ -1,19 +1,22 @@
 //! Whole calls over a store in memory: what is stored, replayed and remembered.
 
+use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::engine::Written;
-use crate::example::shared::{Fault, FaultyStore};
+use crate::example::shared::{
+    At, DENIED, FaultyStore, THROTTLED, TOO_LARGE, kind_and_run, run, settings,
+};
 use crate::example::{self, ready};
-use crate::future::BoxFuture;
 use crate::outcome::OutcomeKind;
 use crate::protocol::Source;
 use crate::protocol::policy::OnInProgress;
-use crate::record::RecordId;
+use crate::record::{Field, RecordId, Status};
 use crate::store::{MemoryStore, StoreError, StoreErrorKind};
-use crate::time::Clock;
 
 /// An operation whose calls share one record, and the store that holds it.
 struct Shop {
@@ -23,15 +26,10 @@ struct Shop {
 }
 
 impl Shop {
-    fn new(settings: Settings) -> Self {
-        let settings = Settings {
-            key_prefix: Some("shop".into()),
-            ..settings
-        };
+    fn new(set: impl FnOnce(&mut Settings)) -> Self {
         let store = Arc::new(MemoryStore::new());
         Self {
-            operation: CompiledOperation::new("shop::place", &settings, &Variables::default())
-                .unwrap(),
+            operation: example::shared::operation(set),
             backend: example::backend_over(store.clone()),
             store,
         }
@@ -40,15 +38,12 @@ impl Shop {
     /// Runs a call whose handler returns `response`.
     fn call<R>(&self, codec: Codec<R>, response: R) -> Outcome<R> {
         let identity = self.operation.identify("1", None).unwrap();
-        let handler = async |_| Ok::<_, Error>(response);
-        let call = self.operation.run(
-            &self.backend,
-            &identity,
-            None,
-            codec,
-            Errors::new(|error| error),
-            handler,
-        );
+        let (errors, handler) = (Errors::new(|error| error), async |_| {
+            Ok::<_, Error>(response)
+        });
+        let call = self
+            .operation
+            .run(&self.backend, &identity, None, codec, errors, handler);
         ready(call).unwrap()
     }
 
@@ -60,6 +55,12 @@ impl Shop {
         let identity = self.operation.identify("1", None).unwrap();
         identity.key().unwrap().clone()
     }
+
+    /// Returns true if the key is completed without a response.
+    fn is_completed_without_a_response(&self) -> bool {
+        let record = self.store.record(&self.id()).unwrap();
+        record.status == Field::Value(Status::Completed) && !record.data.exists()
+    }
 }
 
 fn source<R>(outcome: &Outcome<R>) -> Option<Source> {
@@ -69,16 +70,9 @@ fn source<R>(outcome: &Outcome<R>) -> Option<Source> {
     }
 }
 
-fn cached() -> Settings {
-    Settings {
-        local_cache: Some(1),
-        ..Settings::default()
-    }
-}
-
 #[test]
 fn a_stored_response_is_replayed_from_the_store() {
-    let shop = Shop::new(Settings::default());
+    let shop = Shop::new(|_| ());
     assert_eq!(source(&shop.text("first")), None);
     let second = shop.text("second");
     assert_eq!(second.response(), "first");
@@ -89,7 +83,7 @@ fn a_stored_response_is_replayed_from_the_store() {
 
 #[test]
 fn a_confirmed_response_is_replayed_from_the_cache_until_it_is_cleared() {
-    let shop = Shop::new(cached());
+    let shop = Shop::new(|it| it.local_cache = Some(1));
     assert!(!shop.text("first").is_replayed());
     shop.store.evict(&shop.id());
     let second = shop.text("second");
@@ -112,10 +106,7 @@ fn a_confirmed_response_is_replayed_from_the_cache_until_it_is_cleared() {
 
 #[test]
 fn a_response_that_store_when_refuses_is_not_stored() {
-    let shop = Shop::new(Settings {
-        store_when: Some("@ == 'paid'".into()),
-        ..Settings::default()
-    });
+    let shop = Shop::new(|it| it.store_when = Some("@ == 'paid'".into()));
     for response in ["declined", "declined again", "paid"] {
         assert_eq!(shop.text(response).response(), response);
     }
@@ -124,40 +115,32 @@ fn a_response_that_store_when_refuses_is_not_stored() {
 
 #[test]
 fn a_response_is_stored_if_store_when_fails_on_it() {
-    let shop = Shop::new(Settings {
-        store_when: Some("keys(@)".into()),
-        ..Settings::default()
-    });
+    let shop = Shop::new(|it| it.store_when = Some("keys(@)".into()));
     shop.text("first");
     assert_eq!(shop.text("second").response(), "first");
 }
 
+/// Asserts that the caller gets the response, and that its key is completed without it.
+fn assert_not_stored<R: Serialize + DeserializeOwned + Debug>(response: R) {
+    let shop = Shop::new(|_| ());
+    let text = format!("{response:?}");
+    let outcome = shop.call(Codec::json(), response);
+    assert_eq!(format!("{:?}", outcome.response()), text);
+    assert!(shop.is_completed_without_a_response(), "{text}");
+}
+
 #[test]
 fn a_response_that_cannot_be_read_back_is_not_stored() {
-    let shop = Shop::new(Settings::default());
     // NaN becomes null, which is not a number.
-    assert!(shop.call(Codec::json(), f64::NAN).response().is_nan());
-    let record = shop.store.record(&shop.id()).unwrap();
-    assert!(
-        record.data.value().is_none(),
-        "the key is completed without a response"
-    );
+    assert_not_stored(f64::NAN);
 }
 
 #[test]
 fn an_object_that_serde_json_takes_for_its_own_marker_is_not_stored() {
     // The names are those of a payload that the handler sends back.
-    let marked =
-        |value| serde_json::json!({ "items": [{ "$serde_json::private::RawValue": value }] });
     for value in [serde_json::json!(5), serde_json::json!("no JSON")] {
-        let shop = Shop::new(Settings::default());
-        let response = marked(value);
-        assert_eq!(
-            shop.call(Codec::json(), response.clone()).response(),
-            &response
-        );
-        let record = shop.store.record(&shop.id()).unwrap();
-        assert!(record.data.value().is_none());
+        let marked = serde_json::json!({ "$serde_json::private::RawValue": value });
+        assert_not_stored(serde_json::json!({ "items": [marked] }));
     }
 }
 
@@ -167,11 +150,7 @@ fn a_raw_value_that_was_made_without_a_check_is_not_stored() {
     use serde::de::value::{Error, MapDeserializer};
     let parts = [("$serde_json::private::RawValue", "no JSON")];
     let map = MapDeserializer::<_, Error>::new(parts.into_iter());
-    let raw = Box::<serde_json::value::RawValue>::deserialize(map).unwrap();
-    let shop = Shop::new(Settings::default());
-    assert_eq!(shop.call(Codec::json(), raw).response().get(), "no JSON");
-    let record = shop.store.record(&shop.id()).unwrap();
-    assert!(record.data.value().is_none());
+    assert_not_stored(Box::<serde_json::value::RawValue>::deserialize(map).unwrap());
 }
 
 /// The codec of numbers: a negative one is released, zero is its own caller's, and 13 cannot be written.
@@ -187,7 +166,7 @@ fn numbers() -> Codec<i32> {
 
 #[test]
 fn a_codec_that_releases_a_response_lets_the_next_call_run() {
-    let shop = Shop::new(Settings::default());
+    let shop = Shop::new(|_| ());
     assert_eq!(*shop.call(numbers(), -1).response(), -1);
     assert!(shop.store.record(&shop.id()).is_none());
     assert_eq!(*shop.call(numbers(), 7).response(), 7);
@@ -196,33 +175,23 @@ fn a_codec_that_releases_a_response_lets_the_next_call_run() {
 
 #[test]
 fn a_codec_that_stores_nothing_completes_the_key_without_a_response() {
-    let shop = Shop::new(Settings::default());
+    let shop = Shop::new(|_| ());
     assert_eq!(*shop.call(numbers(), 0).response(), 0);
-    let record = shop.store.record(&shop.id()).unwrap();
-    assert_eq!(
-        record.status.value(),
-        Some(&crate::record::Status::Completed)
-    );
-    assert!(record.data.value().is_none());
+    assert!(shop.is_completed_without_a_response());
 }
 
 #[test]
 fn a_clone_of_a_backend_shares_the_calls_in_progress() {
-    let shop = Shop::new(Settings::default());
+    let shop = Shop::new(|_| ());
     let clone = shop.backend.clone();
     let first = |_| std::future::pending::<Result<String, Error>>();
-    let mut first = Box::pin(example::shared::run(
-        &shop.backend,
-        &shop.operation,
-        "1",
-        first,
-    ));
+    let mut first = Box::pin(run(&shop.backend, &shop.operation, "1", first));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(first.as_mut().poll(&mut context).is_pending());
     // Without the call in progress, the store would not have the record, and the second call would run.
     shop.store.evict(&shop.id());
     let second = async |_| Ok("second".to_owned());
-    let Err(error) = ready(example::shared::run(&clone, &shop.operation, "1", second)) else {
+    let Err(error) = ready(run(&clone, &shop.operation, "1", second)) else {
         panic!("the second call ran beside the first");
     };
     assert_eq!(error.kind(), ErrorKind::AlreadyInProgress);
@@ -230,83 +199,59 @@ fn a_clone_of_a_backend_shares_the_calls_in_progress() {
 
 #[test]
 fn the_settings_of_an_operation_are_its_own() {
-    let shop = Shop::new(Settings::default());
+    let shop = Shop::new(|_| ());
     assert_eq!(shop.operation.key_prefix(), "shop");
     assert!(!shop.operation.is_disabled());
-    let waits = Shop::new(Settings {
-        on_in_progress: Some(OnInProgress::Wait),
-        ..Settings::default()
-    });
+    let waits = Shop::new(|it| it.on_in_progress = Some(OnInProgress::Wait));
     assert_eq!(waits.operation.policy().on_in_progress, OnInProgress::Wait);
-    let shared = Settings {
-        shared_key_prefix: Some(true),
-        ..Settings::default()
-    };
+    let shared = settings(|it| it.shared_key_prefix = Some(true));
     let error = CompiledOperation::new("shop::place", &shared, &Variables::default()).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("`shared_key_prefix` needs a `key_prefix`")
-    );
+    let text = error.to_string();
+    assert!(text.starts_with("`shared_key_prefix` needs a `key_prefix`"));
 }
 
-/// Returns a store whose first writes fail as listed.
-fn failing(failures: &[Option<StoreErrorKind>]) -> Arc<FaultyStore> {
-    FaultyStore::new(failures.iter().map(|kind| kind.map(Fault::Fails)))
+async fn placed(_: Call) -> Result<String, Error> {
+    Ok("placed".to_owned())
 }
 
 /// Runs one call over this store.
 fn call_over(store: &Arc<FaultyStore>) -> Result<Outcome<String>, Error> {
-    let operation =
-        CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
-    let backend = example::backend_over(store.clone());
-    let handler = async |_| Ok("placed".to_owned());
-    ready(example::shared::run(&backend, &operation, "1", handler))
+    let (operation, backend) = (
+        example::shared::operation(|_| ()),
+        example::backend_over(store.clone()),
+    );
+    ready(run(&backend, &operation, "1", placed))
 }
 
 #[test]
 fn a_completion_is_tried_again_only_if_its_error_may_pass() {
-    let throttled = failing(&[None, Some(StoreErrorKind::Throttled)]);
+    let throttled = FaultyStore::after_the_claim(&[THROTTLED]);
     assert_eq!(call_over(&throttled).unwrap().response(), "placed");
     assert_eq!(throttled.writes(), 3);
-    let denied = failing(&[None, Some(StoreErrorKind::AccessDenied)]);
+    let denied = FaultyStore::after_the_claim(&[DENIED]);
     let error = call_over(&denied).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.handler_ran()),
-        (ErrorKind::CompletionUnknown, true)
-    );
+    assert_eq!(kind_and_run(&error), (ErrorKind::CompletionUnknown, true));
     assert_eq!(denied.writes(), 2);
 }
 
 #[test]
 fn an_error_of_the_store_has_the_stores_own_error_as_detail_and_cause() {
-    let error = call_over(&failing(&[Some(StoreErrorKind::AccessDenied)])).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.handler_ran()),
-        (ErrorKind::StoreFailed, false)
-    );
+    let error = call_over(&FaultyStore::new([Some(DENIED)])).unwrap_err();
+    assert_eq!(kind_and_run(&error), (ErrorKind::StoreFailed, false));
     assert_eq!(error.detail(), Some("failure 0"));
     let kind = std::error::Error::source(&error).unwrap();
     let cause = kind.source().unwrap().downcast_ref::<StoreError>().unwrap();
     assert_eq!(cause.kind(), StoreErrorKind::AccessDenied);
-    // The claim succeeds, and the completion never does.
-    let mut failures = vec![Some(StoreErrorKind::Throttled); 100];
-    failures[0] = None;
-    let error = call_over(&failing(&failures)).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.handler_ran()),
-        (ErrorKind::CompletionUnknown, true)
-    );
-    assert_eq!(
-        error.detail(),
-        Some("failure 1"),
-        "the first failure is the cause"
-    );
+    // The completion never succeeds.
+    let error = call_over(&FaultyStore::after_the_claim(&[THROTTLED; 99])).unwrap_err();
+    assert_eq!(kind_and_run(&error), (ErrorKind::CompletionUnknown, true));
+    let first = error.detail();
+    assert_eq!(first, Some("failure 1"), "the first failure is the cause");
 }
 
 #[test]
 fn a_response_that_is_too_large_completes_the_key_without_it() {
-    let store = failing(&[None, Some(StoreErrorKind::TooLarge)]);
+    let store = FaultyStore::after_the_claim(&[TOO_LARGE]);
     assert_eq!(call_over(&store).unwrap().response(), "placed");
     assert_eq!(store.writes(), 3);
     let error = call_over(&store).unwrap_err();
@@ -315,18 +260,17 @@ fn a_response_that_is_too_large_completes_the_key_without_it() {
 
 #[test]
 fn a_replay_of_another_operations_response_has_a_note_unless_the_prefix_is_shared() {
-    let shop = Shop::new(Settings::default());
+    let shop = Shop::new(|_| ());
     shop.text("first");
     for (path, shared, noted) in [
         ("shop::place", false, false),
         ("shop::other", false, true),
         ("shop::other", true, false),
     ] {
-        let settings = Settings {
-            key_prefix: Some("shop".into()),
-            shared_key_prefix: Some(shared),
-            ..Settings::default()
-        };
+        let settings = settings(|it| {
+            it.key_prefix = Some("shop".into());
+            it.shared_key_prefix = Some(shared);
+        });
         let operation = CompiledOperation::new(path, &settings, &Variables::default()).unwrap();
         let driver = operation
             .driver(&shop.backend, &shop.id(), None, None, None, Codec::json())
@@ -345,39 +289,18 @@ fn a_replay_of_another_operations_response_has_a_note_unless_the_prefix_is_share
     }
 }
 
-/// A clock that stands still at this time.
-struct At(i64);
-
-impl Clock for At {
-    fn now(&self) -> EpochMillis {
-        EpochMillis::new(self.0)
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
 #[test]
 fn a_clock_before_1970_is_refused_before_the_handler_runs() {
-    let shop = Shop::new(Settings::default());
+    let shop = Shop::new(|_| ());
     for (now, is_refused) in [(-1, true), (0, false), (1_700_000_000_000, false)] {
         let store = Arc::new(MemoryStore::new());
-        let backend = Backend::new(store, Arc::new(At(now)), Arc::new(example::Fixed));
-        let handler = async |_| Ok("placed".to_owned());
-        let error = ready(example::shared::run(
-            &backend,
-            &shop.operation,
-            "1",
-            handler,
-        ))
-        .err();
-        assert_eq!(error.is_some(), is_refused, "{now}");
-        if let Some(error) = error {
-            assert_eq!(
-                (error.kind(), error.handler_ran()),
-                (ErrorKind::Environment, false)
-            );
-        }
+        let backend = Backend::new(
+            store,
+            Arc::new(At(EpochMillis::new(now))),
+            Arc::new(example::Fixed),
+        );
+        let error = ready(run(&backend, &shop.operation, "1", placed)).err();
+        let refused = is_refused.then_some((ErrorKind::Environment, false));
+        assert_eq!(error.as_ref().map(kind_and_run), refused, "{now}");
     }
 }

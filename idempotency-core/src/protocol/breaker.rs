@@ -196,13 +196,13 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::NOW;
-    use super::super::script::{check_rows, millis, play, time};
+    use super::super::tests::fixtures::NOW;
+    use super::super::tests::script::{check_rows, millis, play, time};
     use super::*;
 
     #[test]
     fn the_circuit_opens_after_failures_in_a_row_and_a_probe_may_close_it() {
-        check_rows(include_str!("tables/breaker.txt"), |script| {
+        check_rows(include_str!("tests/breaker.txt"), |script| {
             let (mut breaker, mut now) = (Breaker::default(), NOW);
             play(script, |input| {
                 let result = match input {

@@ -330,8 +330,8 @@ impl std::error::Error for Undecided {}
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
-    use super::super::fixtures::{NOW, call, me, seconds};
-    use super::super::script::{check_each, number, record, show_changes};
+    use super::super::tests::fixtures::{NOW, call, me, seconds};
+    use super::super::tests::script::{check_each, number, record, show_changes};
     use super::super::{RecordState, classify};
     use super::*;
     use crate::example::ready;
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_decision_ends_the_claim_that_was_read_or_is_refused_with_the_reason() {
-        check_each(include_str!("tables/decision.txt"), |row| {
+        check_each(include_str!("tests/decision.txt"), |row| {
             let (text, ending) = row.split_once(", ").expect("a record and an ending");
             let (read, (ending, is_live)) = (record(text).unwrap(), self::ending(ending));
             let decided = match decision(ending.clone()).about(&read, NOW, is_live) {

@@ -152,40 +152,32 @@ pub enum StepEnd {
 }
 
 impl CallEnd {
-    /// Returns the end of a call whose caller gets the handler's own result, which is not stored.
-    pub const fn own(claim: Option<ClaimEnd>) -> Self {
+    const fn of(resolution: Resolution, claim: Option<ClaimEnd>) -> Self {
         Self {
-            resolution: Resolution::Own(None),
+            resolution,
             claim,
             staged: None,
         }
     }
 
+    /// Returns the end of a call whose caller gets the handler's own result, which is not stored.
+    pub const fn own(claim: Option<ClaimEnd>) -> Self {
+        Self::of(Resolution::Own(None), claim)
+    }
+
     /// Returns the end of a call whose response is stored in this record.
     pub const fn stored(record: Record) -> Self {
-        Self {
-            resolution: Resolution::Own(Some(record)),
-            claim: Some(ClaimEnd::Completed),
-            staged: None,
-        }
+        Self::of(Resolution::Own(Some(record)), Some(ClaimEnd::Completed))
     }
 
     /// Returns the end of a call whose caller gets the stored response of this record.
     pub const fn replayed(record: Record, source: Source) -> Self {
-        Self {
-            resolution: Resolution::Replay { record, source },
-            claim: None,
-            staged: None,
-        }
+        Self::of(Resolution::Replay { record, source }, None)
     }
 
     /// Returns the end of a call whose caller gets an error.
     pub fn refused(refusal: impl Into<Refusal>) -> Self {
-        Self {
-            resolution: Resolution::Refuse(refusal.into()),
-            claim: None,
-            staged: None,
-        }
+        Self::of(Resolution::Refuse(refusal.into()), None)
     }
 
     /// Returns the same end with what became of the writes that the handler staged.

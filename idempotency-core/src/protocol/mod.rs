@@ -14,7 +14,7 @@
 //! - [`policy`]: what the user decides. [`Attempt::time_limit`]: how long one request may take.
 //!
 //! The rules, with their reasons, are in `docs/reference/protocol.md`. [`Attempt`] has the example of a whole call, and the tables in
-//! `step/tests` and `tables` show each decision.
+//! `step/tests` and `tests` show each decision.
 
 mod breaker;
 mod classify;
@@ -22,18 +22,16 @@ pub mod condition;
 pub mod decision;
 mod effect;
 mod end;
-#[cfg(test)]
-mod fixtures;
 mod in_flight;
 mod limits;
 mod plain;
 pub mod policy;
 mod requests;
 mod run;
-#[cfg(test)]
-pub(crate) mod script;
 mod step;
 mod steps;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use breaker::{Admission, Breaker, Circuit, StoreHealth};
 pub(crate) use classify::UNREADABLE_DATA;

@@ -103,20 +103,9 @@ impl Resend for PlainTransaction {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::fixtures::{NOW, now_plus};
+    use super::super::tests::script::{check_rows, play_replies, time};
     use super::*;
-
-    const NOW: EpochMillis = EpochMillis::new(0);
-
-    fn failed(maybe_applied: bool, kind: WriteErrorKind) -> WriteResult {
-        WriteResult::Failed {
-            maybe_applied,
-            kind,
-        }
-    }
-
-    fn transaction() -> PlainTransaction {
-        PlainTransaction::begin(NOW, EpochMillis::new(30_000))
-    }
 
     #[test]
     fn every_short_sequence_of_replies_ends_in_what_its_sends_did() {
@@ -134,14 +123,21 @@ mod tests {
                     existing: None,
                     maybe_applied,
                 },
-                failed(maybe_applied, WriteErrorKind::Transient),
-                failed(maybe_applied, WriteErrorKind::Conflict),
-                failed(maybe_applied, WriteErrorKind::Refused),
-                failed(maybe_applied, WriteErrorKind::Permanent),
-                failed(maybe_applied, WriteErrorKind::TooLarge),
             ]);
+            let kinds = [
+                WriteErrorKind::Transient,
+                WriteErrorKind::Conflict,
+                WriteErrorKind::Refused,
+                WriteErrorKind::Permanent,
+                WriteErrorKind::TooLarge,
+            ];
+            replies.extend(kinds.map(|kind| WriteResult::Failed {
+                maybe_applied,
+                kind,
+            }));
         }
-        let mut open = vec![(transaction(), false)];
+        let begun = PlainTransaction::begin(NOW, now_plus(30_000));
+        let mut open = vec![(begun, false)];
         for _ in 0..4 {
             for (before, was_lost) in std::mem::take(&mut open) {
                 for reply in &replies {
@@ -172,31 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn four_sends_may_fail_and_conflicts_are_bounded_by_the_deadline_alone() {
-        let mut transaction = transaction();
-        for _ in 0..300 {
-            let conflict = failed(false, WriteErrorKind::Conflict);
-            assert!(transaction.step(NOW, conflict).is_continue());
-        }
-        for _ in 0..3 {
-            let lost = failed(true, WriteErrorKind::Transient);
-            assert!(transaction.step(NOW, lost).is_continue());
-        }
-        let unknown = ControlFlow::Break(StagedEnd::Unknown);
-        let lost = || failed(true, WriteErrorKind::Transient);
-        assert_eq!(transaction.step(NOW, lost()), unknown);
-        let late = EpochMillis::new(29_900);
-        assert_eq!(
-            self::transaction().step(late, failed(false, WriteErrorKind::Conflict)),
-            unknown
-        );
-    }
-
-    #[test]
-    fn no_send_is_repeated_when_its_token_may_be_forgotten() {
-        let mut transaction = PlainTransaction::begin(NOW, EpochMillis::new(900_000));
-        let lost = failed(true, WriteErrorKind::Transient);
-        let unknown = ControlFlow::Break(StagedEnd::Unknown);
-        assert_eq!(transaction.step(EpochMillis::new(540_000), lost), unknown);
+    fn a_transaction_is_sent_again_while_it_may_be_applied_once() {
+        check_rows(include_str!("tests/plain.txt"), |row| {
+            let (until, script) = row.split_once(" | ").expect("a time and a script");
+            let mut transaction = PlainTransaction::begin(NOW, time(until));
+            play_replies(script, &mut transaction)
+        });
     }
 }

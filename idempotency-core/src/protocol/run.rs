@@ -84,12 +84,12 @@ fn is_reported(failure: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::{check_records, show_run};
+    use super::super::tests::script::{check_records, show_run};
     use super::*;
 
     #[test]
     fn a_run_is_the_first_only_if_no_earlier_effect_is_unreported() {
-        check_records(include_str!("tables/run.txt"), |replaced, call| {
+        check_records(include_str!("tests/run.txt"), |replaced, call| {
             show_run(Run::replacing(replaced, call))
         });
     }

@@ -314,10 +314,9 @@ impl Default for StepRetry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Input;
     use super::super::condition::held_by;
-    use super::super::fixtures::{NOW, call, me, now_plus};
-    use super::super::script::{check_rows, input, play, time};
+    use super::super::tests::fixtures::{NOW, call, me, now_plus};
+    use super::super::tests::script::{check_rows, play, play_replies, step_end, time};
     use super::*;
 
     /// Returns a ledger with these recorded steps.
@@ -327,20 +326,9 @@ mod tests {
         StepLedger::new(recorded.collect(), now_plus(30_000))
     }
 
-    fn end(name: &str) -> StepEnd {
-        let ends = [
-            StepEnd::Recorded,
-            StepEnd::TooLarge,
-            StepEnd::NotRecorded,
-            StepEnd::ClaimLost,
-        ];
-        let found = ends.into_iter().find(|end| format!("{end:?}") == name);
-        found.unwrap_or_else(|| panic!("`{name}` is no end of a step"))
-    }
-
     #[test]
     fn the_ledger_knows_which_step_runs_and_how_the_steps_ended() {
-        check_rows(include_str!("tables/ledger.txt"), |row| {
+        check_rows(include_str!("tests/ledger.txt"), |row| {
             let (recorded, script) = row.split_once(" | ").unwrap_or(("", row));
             let recorded = recorded.split('+').map(|name| (name, "1"));
             let (mut ledger, mut now) = (ledger(&recorded.collect::<Vec<_>>()), NOW);
@@ -359,7 +347,7 @@ mod tests {
                     "refusal?" => return format!("{:?}", ledger.refusal(now)),
                     "unused?" => return format!("{:?}", ledger.unused().collect::<Vec<_>>()),
                     "failed" => ledger.failed(),
-                    "recorded" => ledger.recorded(end(about)),
+                    "recorded" => ledger.recorded(step_end(about)),
                     "close" => ledger.close(),
                     at => now = time(at.trim_start_matches('@')),
                 }
@@ -403,24 +391,11 @@ mod tests {
 
     #[test]
     fn the_write_of_a_result_ends_as_its_replies_say() {
-        check_rows(include_str!("tables/step_write.txt"), |script| {
-            let (mut write, mut now) = (begin(), NOW);
-            play(script, |text| {
-                if let Some(at) = text.strip_prefix('@') {
-                    now = time(at);
-                    return String::new();
-                }
-                let Input::Written(result) = input(text, false) else {
-                    panic!("`{text}` is no reply");
-                };
-                match write.step(now, result) {
-                    ControlFlow::Break(end) => format!("{end:?}"),
-                    ControlFlow::Continue(pause) => {
-                        assert_eq!(write.write(), begin().write(), "the same write");
-                        format!("pause {}", pause.as_millis())
-                    }
-                }
-            })
+        check_rows(include_str!("tests/step_write.txt"), |script| {
+            let mut write = begin();
+            play_replies(script, &mut write)?;
+            assert_eq!(write.write(), begin().write(), "the same write");
+            Ok(())
         });
     }
 

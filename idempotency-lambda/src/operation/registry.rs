@@ -75,7 +75,7 @@ pub(crate) fn needs_global_backend() -> bool {
     none || BUILT_WITHOUT_A_STORE.load(Ordering::Relaxed)
         || OPERATIONS
             .iter()
-            .any(|operation| !operation.has_its_own_store())
+            .any(|operation| !operation.has_its_own_store)
 }
 
 /// An annotated function. Its calls share the compiled operation and, with `store = ..`, the cache of that store.
@@ -222,21 +222,6 @@ impl RegisteredOperation {
         self.prefix.get_or_init(prefix).as_deref()
     }
 
-    /// Returns the path of the function.
-    pub(super) fn path(&self) -> &'static str {
-        self.path
-    }
-
-    /// Returns what the attribute wrote.
-    pub(super) fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Returns true if the attribute has a `store = ..`.
-    pub(super) fn has_its_own_store(&self) -> bool {
-        self.has_its_own_store
-    }
-
     fn error(&self, error: &ConfigurationError) -> Error {
         if error.is_about_variable() {
             // The error is about a variable of the process, not about this function.
@@ -267,7 +252,7 @@ impl Claimant<'_> {
     /// Returns the path of the operation.
     pub(crate) fn path(&self) -> &str {
         match self {
-            Self::Registered(operation) => operation.path(),
+            Self::Registered(operation) => operation.path,
             Self::Built(path) => path,
         }
     }
@@ -323,7 +308,7 @@ pub(crate) fn claim(
 ) -> Result<bool, ConfigurationError> {
     let shares = settings.shares_key_prefix();
     let twin = OPERATIONS.iter().copied().find(|other| {
-        let both_share = shares && other.settings().shares_key_prefix();
+        let both_share = shares && other.settings.shares_key_prefix();
         !claimant.is(other) && other.prefix() == Some(prefix) && !both_share
     });
     if let Some(twin) = twin {

@@ -107,11 +107,8 @@ async fn dynamodb(_: &Variables) -> Result<Arc<dyn Store>, ConfigurationError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::only;
     use super::*;
-
-    fn only(name: &str, value: &str) -> Variables {
-        Variables::from_iter([(name.to_owned(), value.to_owned())])
-    }
 
     #[test]
     fn an_unknown_store_or_client_is_refused_with_the_known_names() {

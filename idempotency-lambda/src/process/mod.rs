@@ -204,6 +204,11 @@ pub(crate) fn warn(text: &str) {
 mod tests {
     use super::*;
 
+    /// Returns one variable.
+    pub(in crate::process) fn only(name: &str, value: &str) -> Variables {
+        Variables::from_iter([(name.to_owned(), value.to_owned())])
+    }
+
     #[test]
     fn only_the_name_of_another_programs_variable_is_kept() {
         let copied = |name: &str, value: &str| copied(name.to_owned(), value.as_ref()).1;
@@ -252,12 +257,9 @@ mod tests {
             ("POWERTOOLS_IDEMPOTENCY_DISABLED", "perhaps"),
         ] {
             // Neither a table nor an operation is needed to find it.
-            let variables = Variables::from_iter([(name.to_owned(), value.to_owned())]);
-            let error = check_values(&variables).unwrap_err().to_string();
-            assert!(
-                error.starts_with(&format!("{name} is `{value}`: ")),
-                "{error}"
-            );
+            let error = check_values(&only(name, value)).unwrap_err().to_string();
+            let start = format!("{name} is `{value}`: ");
+            assert!(error.starts_with(&start), "{error}");
         }
         assert_eq!(check_values(&Variables::default()), Ok(()));
     }
@@ -265,8 +267,7 @@ mod tests {
     #[cfg(feature = "dynamodb")]
     #[test]
     fn two_attributes_of_the_table_with_one_name_are_refused_before_a_table_is_known() {
-        let variables =
-            Variables::from_iter([("IDEMPOTENCY_DATA_ATTR".to_owned(), "status".to_owned())]);
+        let variables = only("IDEMPOTENCY_DATA_ATTR", "status");
         let error = check_values(&variables).unwrap_err().to_string();
         assert!(error.contains("data attribute is `status`"), "{error}");
     }

@@ -6,32 +6,22 @@ use std::sync::atomic::AtomicU8;
 use std::task::{Context, Waker};
 
 use super::*;
-use crate::config::{KeyRequired, Settings, Variables};
+use crate::config::KeyRequired;
 use crate::engine::{Codec, Errors};
 use crate::error::{Error, ErrorKind};
-use crate::example::shared::{Fault, FaultyStore};
+use crate::example::shared::{At, Fault, FaultyStore, THROTTLED};
 use crate::example::{self, ready};
-use crate::future::BoxFuture;
 use crate::operation::{CompiledOperation, Identity};
 use crate::protocol::policy::OnStoreError;
 use crate::random::Random;
 use crate::record::{Field, Record, Status};
-use crate::store::{MemoryStore, Store, StoreErrorKind};
-use crate::time::Clock;
+use crate::store::{MemoryStore, Store};
 
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
 
-/// A clock that stands still this many milliseconds after [`NOW`].
-struct Later(u64);
-
-impl Clock for Later {
-    fn now(&self) -> EpochMillis {
-        NOW.plus(Duration::from_millis(self.0))
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
+/// Returns a clock that stands still this many milliseconds after [`NOW`].
+fn later(milliseconds: u64) -> Arc<At> {
+    Arc::new(At(NOW.plus(Duration::from_millis(milliseconds))))
 }
 
 /// A random source whose bytes count up from 1, or that fails.
@@ -50,22 +40,24 @@ fn bytes() -> Arc<Bytes> {
 }
 
 fn backend(store: Arc<dyn Store>) -> Backend {
-    Backend::new(store, Arc::new(Later(0)), bytes())
+    Backend::new(store, later(0), bytes())
 }
 
 fn operation() -> CompiledOperation {
-    let settings = Settings {
-        key: Some("order_id".into()),
-        key_required: Some(KeyRequired::No),
-        key_prefix: Some("shop".into()),
-        on_store_error: Some(OnStoreError::RunUnprotected),
-        ..Settings::default()
-    };
-    CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
+    example::shared::operation(|it| {
+        it.key = Some("order_id".into());
+        it.key_required = Some(KeyRequired::No);
+        it.on_store_error = Some(OnStoreError::RunUnprotected);
+    })
 }
 
 fn identity(payload: &str) -> Identity {
     operation().identify(payload, None).unwrap()
+}
+
+/// Returns the id of the record of [`ORDER`].
+fn id() -> RecordId {
+    identity(ORDER).key().unwrap().clone()
 }
 
 const ORDER: &str = r#"{"order_id": 7}"#;
@@ -79,19 +71,13 @@ fn run_with<T>(
     look: impl FnOnce(Call) -> T,
 ) -> Result<T, Error> {
     let mut seen = None;
-    let codec = Codec::json();
     let (operation, identity) = (operation(), identity(payload));
-    let call = operation.run(
-        backend,
-        &identity,
-        deadline,
-        codec,
-        Errors::new(|error| error),
-        async |call| {
-            seen = Some(look(call));
-            Ok(())
-        },
-    );
+    let (codec, errors) = (Codec::json(), Errors::new(|error| error));
+    let handler = async |call| {
+        seen = Some(look(call));
+        Ok(())
+    };
+    let call = operation.run(backend, &identity, deadline, codec, errors, handler);
     ready(call)?;
     Ok(seen.unwrap())
 }
@@ -138,7 +124,7 @@ fn the_time_of_a_run_ends_with_its_deadline() {
 fn the_run_after_a_killed_one_is_a_rerun_with_the_same_token() {
     let first = run(memory(), ORDER, |call| call.token("charge"));
     let store = memory();
-    store.insert(identity(ORDER).key().unwrap().clone(), killed());
+    store.insert(id(), killed());
     let (run, token) = run(store, ORDER, |call| {
         (call.which_run(), call.token("charge"))
     });
@@ -153,9 +139,7 @@ fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
         for before in [None, Some(killed())] {
             let store = FaultyStore::new([Some(fault)]);
             if let Some(before) = before {
-                store
-                    .records
-                    .insert(identity(ORDER).key().unwrap().clone(), before);
+                store.records.insert(id(), before);
             }
             assert_eq!(run(store, ORDER, |call| call.which_run()), Run::Unknown);
         }
@@ -167,12 +151,12 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
     let told = |killed_before: bool| {
         let store = memory();
         if killed_before {
-            store.insert(identity(ORDER).key().unwrap().clone(), killed());
+            store.insert(id(), killed());
         }
         let mut runs = Vec::new();
         // Two runs fail before they find anything out. The third one responds.
-        for (later, fails) in [(0, true), (1, true), (2, false)] {
-            let backend = Backend::new(store.clone(), Arc::new(Later(later)), bytes());
+        for (after, fails) in [(0, true), (1, true), (2, false)] {
+            let backend = Backend::new(store.clone(), later(after), bytes());
             let handler = async |call: Call| {
                 runs.push(call.which_run());
                 match fails {
@@ -195,7 +179,7 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
 fn a_run_that_is_unprotected_because_the_store_failed_has_the_key_and_its_tokens() {
     let protected = run(memory(), ORDER, |call| call.token("charge"));
     let down = FaultyStore::new([]);
-    down.set_outage(Some(Fault::Fails(StoreErrorKind::Throttled)));
+    down.set_outage(Some(THROTTLED));
     let (key, run, token, left) = run(down, ORDER, |call| {
         (
             call.key().cloned(),
@@ -215,32 +199,26 @@ fn a_run_without_a_key_has_tokens_of_its_own() {
     let run = || {
         let tokens = run_with(&backend, WITHOUT_KEY, None, |call| {
             assert_eq!((call.key(), call.which_run()), (None, Run::Unprotected));
-            (
-                call.token("charge"),
-                call.token("charge"),
-                call.token("refund"),
-            )
+            ["charge", "charge", "refund"].map(|name| call.token(name))
         });
         tokens.unwrap()
     };
-    let (charge, again, refund) = run();
+    let [charge, again, refund] = run();
     assert_eq!(charge, again, "in one run");
     assert_ne!(charge, refund);
-    assert_ne!(charge, run().0, "in the next run");
+    assert_ne!(charge, run()[0], "in the next run");
 }
 
 #[test]
 fn without_random_bytes_only_a_handler_that_takes_a_token_without_a_key_fails() {
-    let backend = Backend::new(memory(), Arc::new(Later(0)), Arc::new(Bytes(None)));
+    let backend = Backend::new(memory(), later(0), Arc::new(Bytes(None)));
     let run = run_with(&backend, WITHOUT_KEY, None, |call| call.which_run());
     assert_eq!(run.unwrap(), Run::Unprotected);
     let token = || run_with(&backend, WITHOUT_KEY, None, |call| call.token("charge"));
     assert!(catch_unwind(AssertUnwindSafe(token)).is_err());
     let error = run_with(&backend, ORDER, None, |_| ()).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.handler_ran()),
-        (ErrorKind::Environment, false)
-    );
+    let refused = (ErrorKind::Environment, false);
+    assert_eq!(example::shared::kind_and_run(&error), refused);
     assert!(Call::unprotected(&backend).is_err());
 }
 
@@ -277,11 +255,9 @@ fn a_call_ends_with_its_run() {
 #[test]
 fn the_debug_text_of_a_call_is_its_key_and_its_run() {
     let text = run(memory(), ORDER, |call| format!("{call:?}"));
-    let key = identity(ORDER).key().unwrap().clone();
-    assert_eq!(
-        text,
-        format!("Call {{ key: Some({key:?}), run: First, .. }}")
-    );
+    let key = id();
+    let expected = format!("Call {{ key: Some({key:?}), run: First, .. }}");
+    assert_eq!(text, expected);
     let unprotected = Call::unprotected(&example::backend_over(Arc::new(MemoryStore::new())));
     let text = format!("{:?}", unprotected.unwrap());
     assert_eq!(text, "Call { key: None, run: Unprotected, .. }");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::example;
 use crate::protocol::Stage;
-use crate::protocol::script::{check_rows, in_flight, play, progress, time};
+use crate::protocol::tests::script::{check_rows, in_flight, play, progress, time};
 use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::pin::pin;

@@ -1,9 +1,9 @@
 //! The tests of the state machine: tables of scripts, and what a script cannot say.
 
 use super::super::condition::{Condition, takeover};
-use super::super::fixtures::{NOW, another, call, claim_of, me, now_plus};
 use super::super::policy::OnTimeout;
-use super::super::script::{check, check_records};
+use super::super::tests::fixtures::{NOW, call, me};
+use super::super::tests::script::{check, check_records, record};
 use super::super::{Change, HandlerResult, Write, classify};
 use super::*;
 use crate::record::{Data, Field, Record};
@@ -121,20 +121,16 @@ fn the_condition_of_a_takeover_holds_only_for_the_released_claim_that_was_read()
     let condition = |on_timeout, existing: &Record| -> Condition {
         takeover(existing, None, on_timeout).expect("its owner and its lease can be read")
     };
-    let killed = Record {
-        steps: Field::Value([("a".to_owned(), Data::new("1"))].into_iter().collect()),
-        ..claim_of(another(), now_plus(-1))
-    };
-    let mut released = killed.clone();
-    released.owner = Field::Absent;
-    released.failure = Field::Value("Timeout".to_owned());
+    let record = |text| record(text).expect("it is a record");
+    let killed = record("other[steps=a]");
+    let released = record("other[steps=a owner=- failure=Timeout]");
     let rerun = condition(OnTimeout::Rerun, &released);
     assert!(rerun.holds(Some(&released)));
     assert!(!rerun.holds(Some(&killed)));
     let hold = condition(OnTimeout::Hold, &released);
     assert!(hold.holds(Some(&released)));
-    released.failure = Field::Absent;
-    assert!(!hold.holds(Some(&released)), "the failure frees it");
+    let held = record("other[steps=a owner=-]");
+    assert!(!hold.holds(Some(&held)), "the failure frees it");
 }
 
 #[test]

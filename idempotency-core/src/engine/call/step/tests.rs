@@ -9,14 +9,13 @@ use std::task::{Context, Poll, Waker};
 use serde::Deserialize;
 
 use super::*;
-use crate::config::{KeyRequired, Settings, Variables};
-use crate::example::shared::{self, Fault, FaultyStore};
+use crate::config::{KeyRequired, Settings};
+use crate::example::shared::{self, DENIED, Fault, FaultyStore, THROTTLED, TOO_LARGE};
 use crate::example::{self, Fixed, ready};
 use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::Outcome;
 use crate::protocol::policy::{self, OnStoreError, OnTimeout};
 use crate::record::{Field, Record, Status};
-use crate::store::StoreErrorKind;
 
 const ORDER: &str = r#"{"order_id": 7}"#;
 
@@ -39,41 +38,24 @@ fn winner() -> Record {
     }
 }
 
-/// Returns an operation with these settings besides its key.
-fn operation(settings: Settings) -> CompiledOperation {
-    let settings = Settings {
-        key: Some("order_id".into()),
-        key_required: Some(KeyRequired::No),
-        key_prefix: Some("shop".into()),
-        ..settings
-    };
-    CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
-}
-
-fn with(steps: policy::Steps) -> Settings {
-    Settings {
-        steps: Some(steps),
-        ..Settings::default()
-    }
+/// Returns an operation with these steps, whose other settings `set` has changed.
+fn operation(steps: policy::Steps, set: impl FnOnce(&mut Settings)) -> CompiledOperation {
+    shared::operation(|it| {
+        it.key = Some("order_id".into());
+        it.key_required = Some(KeyRequired::No);
+        it.steps = Some(steps);
+        set(it);
+    })
 }
 
 /// Returns an operation that keeps its steps.
 fn kept() -> CompiledOperation {
-    operation(with(policy::Steps::Keep))
+    operation(policy::Steps::Keep, |_| ())
 }
 
 fn desk() -> Arc<FaultyStore> {
     FaultyStore::new([])
 }
-
-/// Returns a store that performs the claim, and in which these faults happen to the next writes.
-fn after_the_claim(faults: &[Fault]) -> Arc<FaultyStore> {
-    let faults = faults.iter().copied().map(Some);
-    FaultyStore::new(std::iter::once(None).chain(faults))
-}
-
-const DENIED: Fault = Fault::Fails(StoreErrorKind::AccessDenied);
-const THROTTLED: Fault = Fault::Fails(StoreErrorKind::Throttled);
 
 fn record(desk: &FaultyStore) -> Option<Record> {
     desk.records.record(&id())
@@ -125,6 +107,11 @@ fn declined() -> Error {
 
 async fn done<T>(result: T) -> Result<T, Error> {
     Ok(result)
+}
+
+/// Runs a step, and returns its result.
+async fn one_step(call: Call) -> Result<String, Error> {
+    call.step("a", || done(String::new())).await
 }
 
 #[test]
@@ -217,26 +204,20 @@ where
 
 #[test]
 fn a_step_that_cannot_be_recorded_is_refused_before_it_runs() {
-    let refused = |operation: &CompiledOperation, step: &'static str| {
+    let off = operation(policy::Steps::Off, |_| ());
+    for (operation, step, says) in [
+        (&kept(), "a", "step `a`: the run used this name before"),
+        (&kept(), "", "at least 1 byte and at most 128"),
+        (&off, "a", "set `steps = \"keep\"`"),
+    ] {
         let (error, _) = error_of_a_step(&desk(), operation, |call| async move {
             call.step("a", || done(0)).await?;
             call.step(step, || async { panic!("it runs") }).await
         });
-        (error.kind(), error.handler_ran(), error.to_string())
-    };
-    let (kind, ran, text) = refused(&kept(), "a");
-    assert_eq!((kind, ran), (ErrorKind::StepRefused, true));
-    assert!(
-        text.contains("step `a`: the run used this name before"),
-        "{text}"
-    );
-    assert!(text.starts_with("shop: "), "{text}");
-    let (kind, _, text) = refused(&kept(), "");
-    assert_eq!(kind, ErrorKind::StepRefused);
-    assert!(text.contains("at least 1 byte and at most 128"), "{text}");
-    let (kind, _, text) = refused(&operation(with(policy::Steps::Off)), "a");
-    assert_eq!(kind, ErrorKind::StepRefused);
-    assert!(text.contains("set `steps = \"keep\"`"), "{text}");
+        assert_eq!(shared::kind_and_run(&error), (ErrorKind::StepRefused, true));
+        let text = error.to_string();
+        assert!(text.starts_with("shop: ") && text.contains(says), "{text}");
+    }
 }
 
 #[test]
@@ -294,16 +275,13 @@ fn a_call_whose_claim_is_gone_ends_in_the_winners_response() {
 fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
     let desk = desk();
     let (error, ended) = error_of_a_step(&desk, &kept(), |call| {
-        let desk = desk.clone();
-        async move {
-            desk.records.evict(&id());
-            call.step("a", || done(String::new())).await
-        }
+        desk.records.evict(&id());
+        one_step(call)
     });
     assert_eq!(error.kind(), ErrorKind::LostOwnership);
     let ended = ended.unwrap_err();
     assert_eq!(
-        (ended.kind(), ended.handler_ran()),
+        shared::kind_and_run(&ended),
         (ErrorKind::LostOwnership, true)
     );
     assert!(ended.was_lost_in_a_step());
@@ -315,7 +293,7 @@ fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
 fn a_result_whose_reply_was_lost_is_written_again() {
     let lost = Fault::ReplyLost;
     for faults in [&[lost][..], &[THROTTLED, lost, THROTTLED]] {
-        let outcome = run(&after_the_claim(faults), |call| async move {
+        let outcome = run(&FaultyStore::after_the_claim(faults), |call| async move {
             call.step("a", || done("1".to_owned())).await
         });
         assert_eq!(outcome.unwrap().into_response(), "1");
@@ -324,15 +302,13 @@ fn a_result_whose_reply_was_lost_is_written_again() {
 
 #[test]
 fn a_result_that_is_not_recorded_is_an_error_and_the_failure_frees_the_key() {
-    let too_large = Fault::Fails(StoreErrorKind::TooLarge);
     for (faults, says) in [
         (&[DENIED][..], "the store did not confirm it: failure 1"),
         (&[THROTTLED; 4], "the store did not confirm it: failure 1"),
-        (&[too_large], "the record would be too large"),
+        (&[TOO_LARGE], "the record would be too large"),
     ] {
-        let desk = after_the_claim(faults);
-        let step = |call: Call| async move { call.step("a", || done(String::new())).await };
-        let (error, ended) = error_of_a_step(&desk, &kept(), step);
+        let desk = FaultyStore::after_the_claim(faults);
+        let (error, ended) = error_of_a_step(&desk, &kept(), one_step);
         assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
         assert!(error.to_string().contains(says), "{error}");
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Contended);
@@ -342,40 +318,31 @@ fn a_result_that_is_not_recorded_is_an_error_and_the_failure_frees_the_key() {
 
 #[test]
 fn under_hold_a_result_that_is_not_recorded_keeps_the_claim() {
-    let holds = operation(Settings {
-        on_timeout: Some(OnTimeout::Hold),
-        ..with(policy::Steps::Keep)
+    let holds = operation(policy::Steps::Keep, |it| {
+        it.on_timeout = Some(OnTimeout::Hold);
     });
-    let desk = after_the_claim(&[DENIED]);
-    let step = |call: Call| async move { call.step("a", || done(String::new())).await };
-    let (_, ended) = error_of_a_step(&desk, &holds, step);
-    assert_eq!(
-        ended.unwrap_err().kind(),
-        ErrorKind::Contended,
-        "the handler's own"
-    );
+    let desk = FaultyStore::after_the_claim(&[DENIED]);
+    let (_, ended) = error_of_a_step(&desk, &holds, one_step);
+    assert_eq!(ended.unwrap_err().kind(), declined().kind());
     let record = record(&desk).unwrap();
     assert!(record.owner.exists() && !record.failure.exists());
 }
 
 #[test]
 fn a_result_that_is_no_json_or_does_not_read_back_is_not_recorded() {
-    let desk = desk();
-    let (error, _) = error_of_a_step(&desk, &kept(), |call| async move {
+    let (error, _) = error_of_a_step(&desk(), &kept(), |call| async move {
         call.step("a", || done(f64::NAN)).await?;
         Ok(String::new())
     });
     assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
     assert!(error.to_string().contains("cannot be read back"), "{error}");
-    let (error, _) = error_of_a_step(&desk, &kept(), |call| async move {
+    let (error, _) = error_of_a_step(&desk(), &kept(), |call| async move {
         let map = std::collections::BTreeMap::from([((1, 2), 3)]);
         call.step("a", || done(map)).await?;
         Ok(String::new())
     });
-    assert!(
-        error.to_string().contains("cannot be written as JSON"),
-        "{error}"
-    );
+    let text = error.to_string();
+    assert!(text.contains("cannot be written as JSON"), "{text}");
 }
 
 #[test]
@@ -396,23 +363,15 @@ fn a_step_that_fails_is_tried_as_its_policy_says_and_records_nothing() {
     });
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Contended);
     assert_eq!(tries.get(), 3);
-    assert_eq!(
-        record(&desk),
-        None,
-        "no step was recorded, so the key is free"
-    );
+    assert_eq!(record(&desk), None, "no step is recorded: the key is free");
     let outcome = run(&desk, |call| {
         let tries = &tries;
         async move {
             let step = call.named_step("a").retry(StepRetry::tries(9));
             let second = || {
                 tries.set(tries.get() + 1);
-                let result = if tries.get() == 5 {
-                    Ok("5".to_owned())
-                } else {
-                    Err(declined())
-                };
-                std::future::ready(result)
+                let is_fifth = tries.get() == 5;
+                std::future::ready(is_fifth.then(|| "5".to_owned()).ok_or_else(declined))
             };
             step.run(second).await
         }
@@ -443,10 +402,7 @@ fn steps_beside_each_other_are_all_recorded() {
 #[test]
 fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() {
     let summary = |end| {
-        let recorded = [
-            ("b".to_owned(), Data::new("1")),
-            ("c".to_owned(), Data::new("2")),
-        ];
+        let recorded = ["b", "c"].map(|name| (name.to_owned(), Data::new("1")));
         let steps = Steps::new(recorded.into_iter().collect(), EpochMillis::new(0));
         let mut summary = steps.summary();
         summary.end = end;
@@ -543,9 +499,8 @@ fn without_protection_each_step_runs_and_nothing_is_recorded() {
 }
 
 fn unprotected(steps: policy::Steps) -> CompiledOperation {
-    operation(Settings {
-        on_store_error: Some(OnStoreError::RunUnprotected),
-        ..with(steps)
+    operation(steps, |it| {
+        it.on_store_error = Some(OnStoreError::RunUnprotected);
     })
 }
 
@@ -586,14 +541,10 @@ fn after_a_failure_of_the_store_each_step_runs_and_nothing_is_recorded() {
 fn after_a_failure_of_the_store_an_operation_without_steps_still_has_none() {
     let desk = desk();
     desk.set_outage(Some(THROTTLED));
-    let outcome = run_in(
-        &unprotected(policy::Steps::Off),
-        &desk,
-        ORDER,
-        |call| async move {
-            assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
-            Ok("placed".to_owned())
-        },
-    );
+    let operation = unprotected(policy::Steps::Off);
+    let outcome = run_in(&operation, &desk, ORDER, |call| async move {
+        assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
+        Ok("placed".to_owned())
+    });
     assert_eq!(outcome.unwrap().into_response(), "placed");
 }

@@ -1,31 +1,31 @@
 //! Fixed values for the tests of the protocol.
 
-use super::CallTerms;
-use super::policy::Policy;
+use super::super::CallTerms;
+use super::super::policy::Policy;
 use crate::record::{Data, Field, OwnerToken, Record, RecordId, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// The time of the tests.
-pub(super) const NOW: EpochMillis = EpochMillis::new(1_700_000_000_500);
+pub(crate) const NOW: EpochMillis = EpochMillis::new(1_700_000_000_500);
 
-pub(super) fn now_plus(milliseconds: i64) -> EpochMillis {
+pub(crate) fn now_plus(milliseconds: i64) -> EpochMillis {
     EpochMillis::new(NOW.get() + milliseconds)
 }
 
-pub(super) fn seconds(offset: i64) -> EpochSeconds {
+pub(crate) fn seconds(offset: i64) -> EpochSeconds {
     EpochSeconds::new(NOW.floor_to_seconds().get() + offset)
 }
 
-pub(super) fn me() -> OwnerToken {
+pub(crate) fn me() -> OwnerToken {
     OwnerToken::from_bytes([1; 16])
 }
 
-pub(super) fn another() -> OwnerToken {
+pub(crate) fn another() -> OwnerToken {
     OwnerToken::from_bytes([2; 16])
 }
 
 /// Returns a call with 30 s left.
-pub(super) fn call() -> CallTerms {
+pub(crate) fn call() -> CallTerms {
     CallTerms {
         id: RecordId::new("charge#1"),
         owner: me(),
@@ -37,7 +37,7 @@ pub(super) fn call() -> CallTerms {
     }
 }
 
-pub(super) fn claim_of(owner: OwnerToken, lease_end: EpochMillis) -> Record {
+pub(crate) fn claim_of(owner: OwnerToken, lease_end: EpochMillis) -> Record {
     Record {
         expiration: Field::Value(seconds(3_600)),
         in_progress_expiration: Field::Value(lease_end),
@@ -47,7 +47,7 @@ pub(super) fn claim_of(owner: OwnerToken, lease_end: EpochMillis) -> Record {
     }
 }
 
-pub(super) fn completed(data: &str) -> Record {
+pub(crate) fn completed(data: &str) -> Record {
     Record {
         expiration: Field::Value(seconds(3_600)),
         in_progress_expiration: Field::Value(now_plus(30_000)),

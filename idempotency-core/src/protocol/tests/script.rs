@@ -18,18 +18,19 @@
 //! - `ends` gives the end of the handler, and `stages` the same with staged writes. `recorded:`, `step-too-large:`, `not-recorded:` and
 //!   `claim-lost:` before it tell how its steps ended.
 
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::condition::{Condition, Operand, claimable, held_by, replaceable};
+use super::super::condition::{Condition, Operand, claimable, held_by, replaceable};
+use super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
+use super::super::*;
 use super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
-use super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
-use super::*;
 use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 
 /// Plays each row of the table with a call, and panics with the rows that do not hold.
-pub(super) fn check(table: &str) {
+pub(crate) fn check(table: &str) {
     check_rows(table, |row| {
         let (words, script) = with_terms(row);
         let (attempt, mut effect) = Attempt::begin(terms(words));
@@ -52,7 +53,7 @@ pub(super) fn check(table: &str) {
 }
 
 /// Checks what each record of the table means to its call, and panics with the rows that do not hold.
-pub(super) fn check_records(table: &str, of: impl Fn(Option<&Record>, &CallTerms) -> String) {
+pub(crate) fn check_records(table: &str, of: impl Fn(Option<&Record>, &CallTerms) -> String) {
     check_each(table, |row| {
         let (words, record) = with_terms(row);
         of(self::record(record).as_ref(), &terms(words))
@@ -60,7 +61,7 @@ pub(super) fn check_records(table: &str, of: impl Fn(Option<&Record>, &CallTerms
 }
 
 /// Checks that each row is `input -> shown`, and panics with the rows that do not hold.
-pub(super) fn check_each(table: &str, shown: impl Fn(&str) -> String) {
+pub(crate) fn check_each(table: &str, shown: impl Fn(&str) -> String) {
     check_rows(table, |row| {
         let (input, expected) = row.split_once(" -> ").expect("a row has a result");
         same(&shown(input), expected)
@@ -115,6 +116,31 @@ pub(crate) fn play(script: &str, mut take: impl FnMut(&str) -> String) -> Result
     Ok(())
 }
 
+/// Plays the replies to the writes of this machine.
+pub(crate) fn play_replies<W>(script: &str, machine: &mut W) -> Result<(), String>
+where
+    W: Resend<End: Debug>,
+{
+    let (mut now, mut has_ended) = (NOW, false);
+    play(script, |text| {
+        if let Some(at) = text.strip_prefix('@') {
+            now = time(at);
+            return String::new();
+        }
+        assert!(!has_ended, "`{text}` follows the end");
+        let Input::Written(result) = input(text, false) else {
+            panic!("`{text}` is no reply");
+        };
+        match machine.step(now, result) {
+            ControlFlow::Break(end) => {
+                has_ended = true;
+                format!("{end:?}")
+            }
+            ControlFlow::Continue(pause) => format!("pause {}", pause.as_millis()),
+        }
+    })
+}
+
 fn same(found: &str, expected: &str) -> Result<(), String> {
     let differs = || format!("expected `{expected}`, found `{found}`");
     (found == expected).then_some(()).ok_or_else(differs)
@@ -138,7 +164,7 @@ fn repeated(text: &str) -> Vec<&str> {
     }
 }
 
-pub(super) fn number(text: &str) -> i64 {
+pub(crate) fn number(text: &str) -> i64 {
     text.parse()
         .unwrap_or_else(|_| panic!("`{text}` is no number"))
 }
@@ -183,7 +209,7 @@ fn terms(words: &str) -> CallTerms {
 }
 
 /// Returns the input with this text. `claims` says that it answers a claim.
-pub(super) fn input(text: &str, claims: bool) -> Input {
+fn input(text: &str, claims: bool) -> Input {
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let applied = |replaced, maybe_again| WriteResult::Applied {
         replaced,
@@ -244,13 +270,7 @@ fn handler(end: &str, staged: bool) -> Input {
         Some((steps, end)) => (Some(steps), end),
         None => (None, end),
     };
-    let steps = steps.map(|steps| match steps {
-        "recorded" => StepEnd::Recorded,
-        "step-too-large" => StepEnd::TooLarge,
-        "not-recorded" => StepEnd::NotRecorded,
-        "claim-lost" => StepEnd::ClaimLost,
-        _ => panic!("`{steps}` is no end of steps"),
-    });
+    let steps = steps.map(step_end);
     let (name, value) = end.split_once(' ').unwrap_or((end, ""));
     let result = match name {
         "returned" => HandlerResult::Returned(Data::new(value)),
@@ -269,6 +289,16 @@ fn handler(end: &str, staged: bool) -> Input {
         steps,
         staged,
     })
+}
+
+pub(crate) fn step_end(text: &str) -> StepEnd {
+    match text {
+        "recorded" => StepEnd::Recorded,
+        "step-too-large" => StepEnd::TooLarge,
+        "not-recorded" => StepEnd::NotRecorded,
+        "claim-lost" => StepEnd::ClaimLost,
+        _ => panic!("`{text}` is no end of steps"),
+    }
 }
 
 /// Returns the progress of a leader: `running 20000`, or `waiting round 1 for 60000 20000`.
@@ -304,7 +334,7 @@ fn base(name: &str) -> Record {
     }
 }
 
-pub(super) fn record(text: &str) -> Option<Record> {
+pub(crate) fn record(text: &str) -> Option<Record> {
     if matches!(text, "" | "none") {
         return None;
     }
@@ -315,7 +345,7 @@ pub(super) fn record(text: &str) -> Option<Record> {
         let (attribute, value) = change.split_once('=').expect("attribute=value");
         match attribute {
             "expiration" => record.expiration = field(value, |value| seconds(number(value))),
-            "lease" => record.in_progress_expiration = field(value, |value| time(value)),
+            "lease" => record.in_progress_expiration = field(value, time),
             "status" => {
                 record.status = field(value, |value| match value {
                     "completed" => Status::Completed,
@@ -364,7 +394,7 @@ fn ask(attempt: &Attempt, now: EpochMillis, question: &str, about: &str) -> Stri
     }
 }
 
-pub(super) fn show_run(run: Run) -> String {
+pub(crate) fn show_run(run: Run) -> String {
     match run {
         Run::Rerun { lease_ended } => {
             let ended = lease_ended.map_or("none".to_owned(), millis);
@@ -387,7 +417,7 @@ pub(crate) fn progress(progress: InFlight) -> String {
     }
 }
 
-pub(super) fn millis(time: EpochMillis) -> String {
+pub(crate) fn millis(time: EpochMillis) -> String {
     (time.get() - NOW.get()).to_string()
 }
 
@@ -547,7 +577,7 @@ fn show_record(record: &Record) -> String {
 }
 
 /// Shows each attribute that differs.
-pub(super) fn show_changes(record: &Record, base: &Record) -> Vec<String> {
+pub(crate) fn show_changes(record: &Record, base: &Record) -> Vec<String> {
     let (shown, base) = (attributes(record), attributes(base));
     let differs = shown
         .into_iter()
