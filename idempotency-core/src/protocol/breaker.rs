@@ -196,7 +196,7 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::fixtures::NOW;
+    use super::super::tests::NOW;
     use super::super::tests::script::{check_rows, millis, play, time};
     use super::*;
 

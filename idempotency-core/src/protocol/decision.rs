@@ -330,8 +330,8 @@ impl std::error::Error for Undecided {}
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
-    use super::super::tests::fixtures::{NOW, call, me, seconds};
     use super::super::tests::script::{check_each, number, record, show_changes};
+    use super::super::tests::{NOW, call, me, seconds};
     use super::super::{RecordState, classify};
     use super::*;
     use crate::example::ready;

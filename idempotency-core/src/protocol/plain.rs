@@ -103,8 +103,8 @@ impl Resend for PlainTransaction {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::fixtures::{NOW, now_plus};
     use super::super::tests::script::{check_rows, play_replies, time};
+    use super::super::tests::{NOW, now_plus};
     use super::*;
 
     #[test]

@@ -315,8 +315,8 @@ impl Default for StepRetry {
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
-    use super::super::tests::fixtures::{NOW, call, me, now_plus};
     use super::super::tests::script::{check_rows, play, play_replies, step_end, time};
+    use super::super::tests::{NOW, call, me, now_plus};
     use super::*;
 
     /// Returns a ledger with these recorded steps.

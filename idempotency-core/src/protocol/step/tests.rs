@@ -2,8 +2,8 @@
 
 use super::super::condition::{Condition, takeover};
 use super::super::policy::OnTimeout;
-use super::super::tests::fixtures::{NOW, call, me};
 use super::super::tests::script::{check, check_records, record};
+use super::super::tests::{NOW, call, me};
 use super::super::{Change, HandlerResult, Write, classify};
 use super::*;
 use crate::record::{Data, Field, Record};

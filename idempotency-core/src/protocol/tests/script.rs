@@ -26,7 +26,7 @@ use std::time::Duration;
 use super::super::condition::{Condition, Operand, claimable, held_by, replaceable};
 use super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
 use super::super::*;
-use super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
+use super::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 
 /// Plays each row of the table with a call, and panics with the rows that do not hold.
