@@ -39,20 +39,6 @@ impl CacheLimits {
 ///
 /// Entries are keyed by the full record id and validated like records read from the store. An operator's eviction does not
 /// reach the cache: it replays the old response until its window ends.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::cache::{CacheLimits, LocalCache};
-/// use idempotency_core::record::{Record, RecordId};
-/// use std::num::NonZeroUsize;
-/// let cache = LocalCache::new();
-/// let one = CacheLimits::new(NonZeroUsize::MIN, CacheLimits::DEFAULT_BYTES);
-/// cache.insert("charge", one, RecordId::new("charge#1"), Record::default());
-/// cache.insert("charge", one, RecordId::new("charge#2"), Record::default());
-/// assert_eq!(cache.find("charge", &RecordId::new("charge#1")), None);
-/// assert!(cache.find("charge", &RecordId::new("charge#2")).is_some());
-/// ```
 #[derive(Default)]
 pub struct LocalCache {
     operations: Mutex<HashMap<String, OperationCache>>,

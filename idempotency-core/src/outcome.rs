@@ -194,15 +194,6 @@ impl<R> Outcome<R> {
     }
 
     /// Returns the outcome with a replayed response passed through `hook`. Any other response stays as it is.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::*, protocol::Source, record::RecordId};
-    /// let replay = Replay::new(RecordId::new("a#1"), Source::Store, None);
-    /// let outcome = Outcome::replayed(1, replay).on_replay(|response, _| response + 1);
-    /// assert_eq!(outcome.into_response(), 2);
-    /// ```
     #[must_use]
     pub fn on_replay(self, hook: impl FnOnce(R, &Replay) -> R) -> Self {
         let response = match &self.kind {

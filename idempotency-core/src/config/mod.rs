@@ -38,27 +38,11 @@ impl ConfigurationError {
     }
 
     /// Returns an error about the value of a setting or variable, with what to write instead.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::ConfigurationError;
-    /// let error = ConfigurationError::value("IDEMPOTENCY_LEASE", "soon", "write a duration such as `15m`");
-    /// assert_eq!(error.to_string(), "IDEMPOTENCY_LEASE is `soon`: write a duration such as `15m`");
-    /// ```
     pub fn value(name: &str, value: &str, remedy: impl fmt::Display) -> Self {
         Self::new(format!("{name} is `{value}`: {remedy}"))
     }
 
     /// Returns true if the error is about an environment variable, and not about an attribute or a builder.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::ConfigurationError;
-    /// assert!(ConfigurationError::value("IDEMPOTENCY_HASH", "md6", "write `md5`").is_about_variable());
-    /// assert!(!ConfigurationError::value("lease", "0s", "write at least `1ms`").is_about_variable());
-    /// ```
     pub fn is_about_variable(&self) -> bool {
         ["IDEMPOTENCY_", "POWERTOOLS_"]
             .iter()

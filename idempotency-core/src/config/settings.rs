@@ -74,16 +74,6 @@ impl Settings {
     /// # Errors
     ///
     /// Returns an error if the variable is neither `all` nor a truth value.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::{KeyRequired, Settings, Variables};
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "false".to_owned())]);
-    /// assert_eq!(Settings::default().key_required(&variables)?, KeyRequired::No);
-    /// assert_eq!(Settings::default().key_required(&Variables::default())?, KeyRequired::All);
-    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
-    /// ```
     pub fn key_required(&self, variables: &Variables) -> Result<KeyRequired, ConfigurationError> {
         let row = const { SettingRow::in_code("key_required") };
         choice(self.key_required, variables, row, KeyRequired::default())
@@ -104,17 +94,6 @@ impl Settings {
     /// # Errors
     ///
     /// Returns an error if one of the two variables is not a number.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{cache::CacheLimits, config::{Settings, Variables}};
-    /// let settings = Settings { local_cache: Some(256), ..Settings::default() };
-    /// let limits = settings.local_cache(&Variables::default())?.unwrap();
-    /// assert_eq!((limits.records.get(), limits.bytes), (256, CacheLimits::DEFAULT_BYTES));
-    /// assert_eq!(Settings::default().local_cache(&Variables::default())?, None);
-    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
-    /// ```
     pub fn local_cache(
         &self,
         variables: &Variables,
@@ -165,19 +144,6 @@ impl Settings {
     /// # Errors
     ///
     /// Returns an error if the prefix is empty, longer than 512 bytes or contains `#tenant=`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::{Settings, Variables};
-    /// let variables = Variables::from_iter([("AWS_LAMBDA_FUNCTION_NAME".to_owned(), "shop".to_owned())]);
-    /// assert_eq!(Settings::default().key_prefix(&variables, "orders::place")?, "shop.orders.place");
-    /// let named = Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "my-shop".to_owned())]);
-    /// assert_eq!(Settings::default().key_prefix(&named, "orders::place")?, "my-shop.orders.place");
-    /// let settings = Settings { key_prefix: Some("orders".into()), ..Settings::default() };
-    /// assert_eq!(settings.key_prefix(&variables, "orders::place")?, "orders");
-    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
-    /// ```
     pub fn key_prefix(
         &self,
         variables: &Variables,
@@ -207,16 +173,6 @@ impl Settings {
     }
 
     /// Returns what the record keeps of the event: `all`, an expression, or `None` for nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::{Settings, Variables};
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_STORE_EVENT".to_owned(), "all".to_owned())]);
-    /// assert_eq!(Settings::default().store_event(&variables), Some("all"));
-    /// let settings = Settings { store_event: Some("off".into()), ..Settings::default() };
-    /// assert_eq!(settings.store_event(&variables), None);
-    /// ```
     pub fn store_event<'a>(&'a self, variables: &'a Variables) -> Option<&'a str> {
         let setting = self.store_event.as_deref();
         let value = setting
@@ -230,18 +186,6 @@ impl Settings {
     ///
     /// Returns an error if a variable is not a policy, a truth value or a duration, or if a duration is too short. Also if the
     /// operation holds after a timeout and yet runs unprotected after a failure of the store.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::{Settings, Variables}, protocol::policy::OnTimeout};
-    /// let settings = Settings { on_timeout: Some(OnTimeout::Hold), ..Settings::default() };
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_EXPIRES_AFTER".to_owned(), "1day".to_owned())]);
-    /// let policy = settings.policy(&variables)?;
-    /// assert_eq!(policy.on_timeout, OnTimeout::Hold);
-    /// assert_eq!(policy.expires_after.as_secs(), 86_400);
-    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
-    /// ```
     pub fn policy(&self, variables: &Variables) -> Result<Policy, ConfigurationError> {
         /// Finds a setting of the policy, by its name and its default.
         macro_rules! found {
@@ -287,16 +231,6 @@ impl Settings {
     }
 
     /// Returns the settings that override a variable that is also set, each with the variable's name.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::{Settings, Variables};
-    /// # use std::time::Duration;
-    /// let settings = Settings { lease: Some(Duration::from_secs(5)), ..Settings::default() };
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_LEASE".to_owned(), "1m".to_owned())]);
-    /// assert_eq!(settings.overridden(&variables), [("lease", "IDEMPOTENCY_LEASE")]);
-    /// ```
     pub fn overridden(&self, variables: &Variables) -> Vec<(&'static str, &'static str)> {
         let set = SETTINGS.iter().zip(self.are_set());
         set.filter(|(_, is_set)| *is_set)
@@ -319,16 +253,6 @@ impl Settings {
     /// # Errors
     ///
     /// Returns an error if one of the two variables is not a truth value.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::{Settings, Variables};
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
-    /// assert!(Settings::disabled(&variables)?);
-    /// assert!(!Settings::disabled(&Variables::default())?);
-    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
-    /// ```
     pub fn disabled(variables: &Variables) -> Result<bool, ConfigurationError> {
         let ours = truth(variables, "IDEMPOTENCY_DISABLED")?;
         let powertools = truth(variables, "POWERTOOLS_IDEMPOTENCY_DISABLED")?;

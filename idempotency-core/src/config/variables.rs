@@ -43,17 +43,6 @@ const OTHER_HEADS: [&str; 3] = ["IDEMPOTENT", "IDEMPOTENCE", "IDEMPOTENCIES"];
 pub struct Variables(BTreeMap<String, String>);
 
 /// A variable that this framework does not read, but that was probably meant for it.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::config::Variables;
-/// let variables = Variables::from_iter([("IDEMPOTENCY_TABEL".to_owned(), "payments".to_owned())]);
-/// assert_eq!(
-///     variables.unknown(&["IDEMPOTENCY_TABLE"])[0].to_string(),
-///     "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
-/// );
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownVariable {
@@ -71,14 +60,6 @@ impl FromIterator<(String, String)> for Variables {
 
 impl Variables {
     /// Returns the value of a variable. An empty value counts as not set, because a template leaves a variable out in this way.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::Variables;
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_HASH".to_owned(), String::new())]);
-    /// assert_eq!(variables.value("IDEMPOTENCY_HASH"), None);
-    /// ```
     pub fn value(&self, name: &str) -> Option<&str> {
         self.0
             .get(name)
@@ -98,16 +79,6 @@ impl Variables {
     /// name. These are names with our prefix, names of Powertools' idempotency, and misspelt names.
     ///
     /// `others` are the variables that other crates read, such as those of a store.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::config::Variables;
-    /// let variables = Variables::from_iter([("IDEMPOTENT_LEASE".to_owned(), "1m".to_owned())]);
-    /// assert_eq!(variables.unknown(&[])[0].nearest, "IDEMPOTENCY_LEASE");
-    /// let variables = Variables::from_iter([("LEASE".to_owned(), "1m".to_owned())]);
-    /// assert_eq!(variables.unknown(&[]), []);
-    /// ```
     pub fn unknown(&self, others: &[&'static str]) -> Vec<UnknownVariable> {
         // Of two equally similar names the first is suggested.
         let mut ours: Vec<_> = known().collect();

@@ -77,18 +77,6 @@ impl Backend {
     }
 
     /// Returns a shared handle to the local cache, for clearing it later.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let backend = idempotency_core::example::backend();
-    /// use std::sync::Arc;
-    /// let cache = Arc::downgrade(backend.shared_cache());
-    /// // Later, after a snapshot was restored: the entries may be stale.
-    /// if let Some(cache) = cache.upgrade() {
-    ///     cache.clear();
-    /// }
-    /// ```
     pub fn shared_cache(&self) -> &Arc<LocalCache> {
         &self.0.cache
     }

@@ -11,19 +11,6 @@ use crate::typed::{self, ReadError};
 ///
 /// The engine takes this value instead of trait bounds, so that the attribute can report a missing trait once, in its own
 /// words.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::engine::{Codec, Written};
-/// let codec = Codec::<Vec<i32>>::json();
-/// // A codec of its own decides what is stored: no response of a failed job.
-/// let jobs = Codec::<i32>::new(
-///     |code| if *code == 0 { Written::Text(code.to_string()) } else { Written::Release },
-///     |text| serde_json::from_str(text),
-/// );
-/// # let _ = (codec, jobs);
-/// ```
 pub struct Codec<R> {
     pub(super) write: fn(&R) -> Written,
     read: Read<R>,

@@ -15,17 +15,6 @@ use crate::outcome::Bypass;
 use crate::record::{RecordId, StoredEvent};
 
 /// The record of a call and the hash of its payload, or the reason why the call runs unprotected.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::config::{Settings, Variables};
-/// use idempotency_core::operation::CompiledOperation;
-/// let settings = Settings { key_prefix: Some("shop".into()), ..Settings::default() };
-/// let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
-/// let identity = operation.identify(r#"{"a": 1}"#, None).unwrap();
-/// assert_eq!(identity.key().unwrap().as_str(), "shop#42b7b4f2921788ea14dac5566e6f06d0");
-/// ```
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity(State);
@@ -50,20 +39,6 @@ impl Identity {
     }
 
     /// Returns the validation digest, or `None` if the call is not protected or its operation does not validate.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// # let (id, amount) = (Some("id".into()), Some("amount".into()));
-    /// let settings = Settings { key: id, validate: amount, ..Settings::default() };
-    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
-    /// let first = operation.identify(r#"{"id": 1, "amount": 10}"#, None)?;
-    /// let other = operation.identify(r#"{"id": 1, "amount": 99}"#, None)?;
-    /// assert_eq!(first.key(), other.key());
-    /// assert_ne!(first.validation(), other.validation());
-    /// # Ok::<(), idempotency_core::error::Error>(())
-    /// ```
     pub fn validation(&self) -> Option<&str> {
         self.protected().ok().and_then(|(_, validation)| validation)
     }
@@ -77,18 +52,6 @@ impl Identity {
     ///
     /// The key is made without them, so that payloads which differ only in such a part share one record. Under
     /// [`KeyRequired::All`] there is no identity with missing parts.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// # let (key, any) = (Some("[user_id, order_id]".into()), Some(KeyRequired::Any));
-    /// let settings = Settings { key, key_required: any, ..Settings::default() };
-    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
-    /// let identity = operation.identify(r#"{"user_id": "u-1"}"#, None)?;
-    /// assert_eq!(identity.missing_parts().collect::<Vec<_>>(), ["order_id"]);
-    /// # Ok::<(), idempotency_core::error::Error>(())
-    /// ```
     pub fn missing_parts(&self) -> impl Iterator<Item = &str> {
         let missing = match &self.0 {
             State::Protected { missing, .. } => missing.as_slice(),
@@ -151,17 +114,6 @@ impl CompiledOperation {
     /// its key and all parts are required. Also if its values, together with the results of the expressions, take more memory
     /// than [`Settings::memory_limit`](crate::config::Settings::memory_limit) allows. The handler has not run. The outcome
     /// event is emitted, because the call ends here.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, error::ErrorKind, operation::CompiledOperation};
-    /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
-    /// let identity = operation.identify(r#"{"b": 2, "a": 1}"#, None)?;
-    /// assert_eq!(identity, operation.identify(r#"{"a":1,"b":2}"#, None)?);
-    /// assert_eq!(operation.identify("{", None).unwrap_err().kind(), ErrorKind::InvalidPayload);
-    /// # Ok::<(), idempotency_core::error::Error>(())
-    /// ```
     pub fn identify(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
         if self.is_disabled() {
             return Ok(Identity(State::Bypassed(Bypass::Disabled)));
@@ -267,16 +219,6 @@ impl CompiledOperation {
     /// # Errors
     ///
     /// As [`identify`](Self::identify), and if what the expressions look at cannot be written as JSON.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
-    /// let identity = operation.identify_value(&("u-1", 42), None)?;
-    /// assert_eq!(identity, operation.identify(r#"["u-1", 42]"#, None)?);
-    /// # Ok::<(), idempotency_core::error::Error>(())
-    /// ```
     pub fn identify_value<T: Serialize + ?Sized>(
         &self,
         payload: &T,

@@ -74,15 +74,6 @@ impl CompiledOperation {
     /// # Errors
     ///
     /// If a setting or a variable cannot be used. The error has its value and what is accepted.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// let settings = Settings { key: Some("[order_id".into()), ..Settings::default() };
-    /// let error = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap_err();
-    /// assert!(error.to_string().starts_with("`key`: invalid JMESPath expression"));
-    /// ```
     pub fn new(
         path: &str,
         settings: &Settings,
@@ -136,18 +127,6 @@ impl CompiledOperation {
 
     /// Returns the same operation for a source that delivers again at once: its duplicates wait for the first call, unless a setting
     /// or a variable says what they do.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::{Settings, Variables}, operation::CompiledOperation, protocol::policy::OnInProgress};
-    /// let waits = |on_in_progress| {
-    ///     let settings = Settings { on_in_progress, ..Settings::default() };
-    ///     let operation = CompiledOperation::new("shop::post", &settings, &Variables::default()).unwrap();
-    ///     operation.waiting_by_default().policy().on_in_progress == OnInProgress::Wait
-    /// };
-    /// assert!(waits(None) && !waits(Some(OnInProgress::Reject)));
-    /// ```
     #[must_use]
     pub fn waiting_by_default(&self) -> Self {
         let mut operation = self.clone();

@@ -16,20 +16,6 @@ impl CompiledOperation {
     ///
     /// The handler runs all the same. The outcome event of [`run`](Self::run) has the same text as its `cause`. The text names
     /// the key's expression, never the payload.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// # let (key, no) = (Some("order_id".into()), Some(KeyRequired::No));
-    /// let settings = Settings { key, key_required: no, ..Settings::default() };
-    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
-    /// let unprotected = operation.identify("{}", None)?;
-    /// assert!(operation.warning(&unprotected).unwrap().contains("`key_required = true`"));
-    /// let protected = operation.identify(r#"{"order_id": 7}"#, None)?;
-    /// assert_eq!(operation.warning(&protected), None);
-    /// # Ok::<(), idempotency_core::error::Error>(())
-    /// ```
     pub fn warning(&self, identity: &Identity) -> Option<String> {
         match identity.state() {
             State::Bypassed(Bypass::NoKey) => Some(format!(

@@ -212,20 +212,6 @@ impl SendLog {
     ///
     /// `name` is the name of the store, for the error. The error quotes the last error of a send, if there is one. The call
     /// changes nothing, so a second call returns the same.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
-    /// let log = SendLog::new();
-    /// log.preparing();
-    /// log.sending();
-    /// log.ended(false, Some(StoreError::new(StoreErrorKind::Throttled, "the table asks for fewer requests")));
-    /// // The store pauses before it sends again, and the caller's time ends.
-    /// let (maybe_applied, error) = log.timed_out("the table");
-    /// assert_eq!((maybe_applied, error.kind()), (false, StoreErrorKind::Throttled));
-    /// assert!(error.to_string().starts_with("the table asks for fewer requests"));
-    /// ```
     pub fn timed_out(&self, name: &str) -> (bool, StoreError) {
         let maybe_applied = self.maybe_applied();
         let notes = self.notes();

@@ -71,16 +71,6 @@ impl Call {
     /// # Errors
     ///
     /// If the backend's random source fails.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::operation::{Call, Run};
-    /// # let backend = idempotency_core::example::backend();
-    /// let call = Call::unprotected(&backend)?;
-    /// assert_eq!((call.key(), call.which_run(), call.time_left()), (None, Run::Unprotected, None));
-    /// # Ok::<(), idempotency_core::random::RandomError>(())
-    /// ```
     pub fn unprotected(backend: &Backend) -> Result<Self, RandomError> {
         let random = backend.random_bytes()?;
         let call = Self::without_key(backend, None);
@@ -327,17 +317,6 @@ impl Drop for OpenCall {
 /// Runs a handler without a claim and outside of an operation.
 ///
 /// It is for an entry point with requests that it does not protect, whose handler gets a call all the same.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::operation::{Run, run_without_claim};
-/// # let backend = idempotency_core::example::backend();
-/// # idempotency_core::example::ready(async {
-/// let run = run_without_claim(&backend, None, async |call| call.which_run()).await;
-/// assert_eq!(run, Run::Unprotected);
-/// # });
-/// ```
 pub async fn run_without_claim<F: Future>(
     backend: &Backend,
     deadline: Option<EpochMillis>,
