@@ -75,20 +75,6 @@ pub fn ready<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A method for each kind of request, for every [`Store`]. Each has a [`SendLog`] of its own, without a time limit.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{Condition, MemoryStore, StoreReply};
-/// use idempotency_core::example::StoreExt;
-/// # idempotency_core::example::ready(async {
-/// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
-/// let put = store.put(&id, &Record::default(), &Condition::NoRecord).await;
-/// assert!(matches!(put, StoreReply::Applied { .. }));
-/// assert!(matches!(store.get(&id).await, StoreReply::Found { record: Some(_), .. }));
-/// # });
-/// ```
 pub trait StoreExt: Store {
     /// Performs a write if the condition holds.
     fn write<'a>(

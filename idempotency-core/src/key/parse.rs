@@ -30,17 +30,6 @@ impl Json {
     /// Returns [`JsonError`] if the text is not JSON. The error has the place, never a part of the text. It also refuses a
     /// byte-order mark, text after the value, more than 128 levels of arrays and objects, and integers of more than 4300
     /// digits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::key::{Json, JsonErrorKind};
-    ///
-    /// assert_eq!(Json::parse("[1, 1.0]")?.to_canonical(), "[1, 1.0]");
-    /// let error = Json::parse("{\"a\":\n 1,}").unwrap_err();
-    /// assert_eq!((error.line(), error.column()), (2, 4));
-    /// # Ok::<(), idempotency_core::key::JsonError>(())
-    /// ```
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         Self::parse_within(text.as_bytes(), &mut Budget::unbounded())
     }

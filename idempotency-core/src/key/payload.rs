@@ -46,19 +46,6 @@ impl ParsedPayload {
 /// What some expressions look at in a payload. An entry point joins its expressions once, and reads each payload by that.
 ///
 /// The expressions have the same results as on the whole payload, and only what they look at takes memory.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::{Expression, PayloadReader};
-///
-/// let id = Expression::compile("order.id")?;
-/// let reader = PayloadReader::of([&id]);
-/// let mut payload = reader.read(r#"{"note": "long", "order": {"id": 7}}"#, 1024)?;
-/// assert_eq!(payload.select(&id)?.value.to_canonical(), "7");
-/// assert_eq!(payload.json().to_canonical(), r#"{"order": {"id": 7}}"#);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub struct PayloadReader {
     needs: Needs,
 }

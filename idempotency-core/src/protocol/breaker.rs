@@ -23,28 +23,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// It uses no timer: each call compares the current time. So after a freeze, or after a restore from a snapshot, the next call is the
 /// probe if the pause has expired.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{Admission, Breaker, Circuit};
-/// # use idempotency_core::time::EpochMillis;
-/// # use std::time::Duration;
-/// # let at = |second: i64| EpochMillis::new(second * 1_000);
-/// # let limit = Duration::from_secs(3);
-/// let mut breaker = Breaker::default();
-/// for _ in 0..5 {
-///     breaker.failed(at(10));
-/// }
-/// assert_eq!(breaker.circuit(), Circuit::Open);
-/// assert_eq!(breaker.admit(at(10), limit), Admission::Open { until: at(11) });
-/// // One call may try.
-/// assert_eq!(breaker.admit(at(12), limit), Admission::Admitted);
-/// assert_eq!(breaker.circuit(), Circuit::HalfOpen);
-/// assert!(matches!(breaker.admit(at(12), limit), Admission::Open { .. }));
-/// breaker.replied();
-/// assert_eq!(breaker.circuit(), Circuit::Closed);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Breaker {
     state: State,
@@ -157,14 +135,14 @@ impl Breaker {
     }
 
     /// Takes a reply of the store. Returns true if it closes the circuit.
-    pub fn replied(&mut self) -> bool {
+    fn replied(&mut self) -> bool {
         let was_closed = self.circuit() == Circuit::Closed;
         self.state = State::default();
         !was_closed
     }
 
     /// Takes a failure of the store. Returns true if it opens the circuit.
-    pub fn failed(&mut self, now: EpochMillis) -> bool {
+    fn failed(&mut self, now: EpochMillis) -> bool {
         let length = match &mut self.state {
             State::Closed { failures, first } => {
                 if *failures == 0 || *first > now || first.until(now) > COUNTS_FOR {

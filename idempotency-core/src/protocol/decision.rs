@@ -26,19 +26,6 @@ const LONGEST_NAME: usize = 128;
 const LONGEST_REASON: usize = 1_024;
 
 /// What an operator decides about a key.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::decision::{Decision, Ending};
-/// use idempotency_core::{record::*, time::*};
-/// let held = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(EpochMillis::new(30_000)),
-///     ..Record::default() };
-/// let decision = Decision { ending: Ending::Rerun, by: "ana".into(), reason: "no charge at the provider".into() };
-/// assert!(decision.about(&held, EpochMillis::new(30_000), false).is_err(), "its lease still runs");
-/// let decided = decision.about(&held, EpochMillis::new(30_001), false).unwrap();
-/// assert!(decided.condition.holds(Some(&held)));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// How the run counts from now on.

@@ -14,22 +14,6 @@ use crate::time::EpochMillis;
 const TOKEN_LASTS: Duration = Duration::from_secs(9 * 60);
 
 /// A transaction without a record, while it is sent.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{PlainTransaction, Resend, StagedEnd, WriteErrorKind, WriteResult};
-/// use std::ops::ControlFlow;
-/// # use idempotency_core::time::EpochMillis;
-/// # let now = EpochMillis::new(0);
-/// let mut transaction = PlainTransaction::begin(now, EpochMillis::new(30_000));
-/// // The reply is lost. The token makes it safe to send again.
-/// let lost = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
-/// assert!(transaction.step(now, lost).is_continue());
-/// // Now a condition does not hold. The first send can still arrive, and nothing fences it.
-/// let rejected = WriteResult::Rejected { maybe_applied: false };
-/// assert_eq!(transaction.step(now, rejected), ControlFlow::Break(StagedEnd::Unknown));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainTransaction {
     until: EpochMillis,

@@ -24,20 +24,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The steps of one run: those that are recorded, and those that the run asked for.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::{StepLedger, StepRefusal, StepStart};
-/// use idempotency_core::record::{Data, RecordedSteps};
-/// use idempotency_core::time::EpochMillis;
-/// let now = EpochMillis::new(0);
-/// let recorded: RecordedSteps = [("reserve".to_owned(), Data::new("7"))].into_iter().collect();
-/// let mut ledger = StepLedger::new(recorded, EpochMillis::new(30_000));
-/// assert_eq!(ledger.start(now, "reserve"), StepStart::Recorded(Data::new("7")));
-/// assert_eq!(ledger.start(now, "charge"), StepStart::Run);
-/// assert_eq!(ledger.start(now, "charge"), StepStart::Refused(StepRefusal::SameName));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StepLedger {
     recorded: RecordedSteps,

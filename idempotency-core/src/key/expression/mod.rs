@@ -30,17 +30,6 @@ type Node = Ast<Json, Needs>;
 type Selected = Part<Json, Needs>;
 
 /// A compiled JMESPath expression.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::key::{Expression, Json};
-///
-/// let expression = Expression::compile("powertools_json(body).[user_id, order_id]")?;
-/// let event = Json::parse(r#"{"body": "{\"user_id\": \"u-1\", \"order_id\": 42}"}"#)?;
-/// assert_eq!(expression.evaluate(&event)?.to_canonical(), r#"["u-1", 42]"#);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone)]
 pub struct Expression {
     text: String,
