@@ -94,9 +94,15 @@ async fn a_wait_whose_last_read_succeeded_does_not_report_an_earlier_failure() {
 }
 
 #[tokio::test]
-async fn a_failure_of_the_claim_is_not_reported_as_one_of_the_completion() {
-    let (_, error) = error_of(&[(Put, 1, LoseReply), (Update, 4, Throttle)]).await;
-    assert_eq!(facts(&error), (CompletionUnknown, true, Throttled));
+async fn a_completion_that_fails_names_the_failure_of_its_own_sends() {
+    let after_a_failed_claim = [(Put, 1, LoseReply), (Update, 4, Throttle)];
+    let times_out_between_two_sends = [(Update, 1, Backoff)];
+    for faults in [&after_a_failed_claim[..], &times_out_between_two_sends] {
+        let (harness, error) = error_of(faults).await;
+        let expected = (CompletionUnknown, true, Throttled);
+        assert_eq!(facts(&error), expected, "{faults:?}");
+        assert_eq!(harness.runs(), 1, "{faults:?}");
+    }
 }
 
 #[tokio::test]
@@ -168,13 +174,6 @@ async fn a_claim_that_times_out_during_a_send_may_have_been_applied() {
     assert_eq!(facts(&error), (StoreFailed, false, Unreachable));
     assert!(error.to_string().contains("VPC"), "{error}");
     assert_eq!(harness.store.count(Update), 1);
-}
-
-#[tokio::test]
-async fn a_completion_that_times_out_between_two_sends_names_their_failure() {
-    let (harness, error) = error_of(&[(Update, 1, Backoff)]).await;
-    assert_eq!(facts(&error), (CompletionUnknown, true, Throttled));
-    assert_eq!(harness.runs(), 1);
 }
 
 #[tokio::test]
