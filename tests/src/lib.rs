@@ -21,7 +21,7 @@ use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{MemoryStore, Store, Write};
 use idempotency_core::time::{Clock, EpochMillis, EpochSeconds};
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, ErrorKind, Operation, OperationBuilder, Outcome, with_backend,
+    Backend, BoxError, Deadline, Operation, OperationBuilder, Outcome, with_backend,
 };
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -164,20 +164,6 @@ impl Harness {
         end(self.call_with(operation, payload, handler).await)
     }
 
-    /// Returns the kind of the error that refuses a call.
-    ///
-    /// # Panics
-    ///
-    /// If the call is not refused by the framework.
-    pub async fn refused(&self, operation: &Operation, payload: Value) -> ErrorKind {
-        kind_of(self.call(operation, payload).await)
-    }
-
-    /// As [`refused`](Self::refused), in another process.
-    pub async fn refused_elsewhere(&self, operation: &Operation, payload: Value) -> ErrorKind {
-        kind_of(self.call_elsewhere(operation, payload).await)
-    }
-
     /// Runs a call in the process of this harness.
     pub fn within<F: Future>(&self, call: F) -> impl Future<Output = F::Output> + use<F> {
         with_backend(self.backend.clone(), call)
@@ -298,13 +284,6 @@ pub fn claim_of_another(lease: i64) -> Record {
         in_progress_expiration: Field::Value(EpochMillis::new(START + lease)),
         owner: Field::Value(OwnerToken::from_bytes([9; 16])),
         ..Record::default()
-    }
-}
-
-fn kind_of(result: Result<Outcome<usize>, BoxError>) -> ErrorKind {
-    match result {
-        Ok(outcome) => panic!("the call is not refused: {outcome:?}"),
-        Err(error) => ours(&error).kind(),
     }
 }
 

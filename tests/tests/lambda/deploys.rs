@@ -126,25 +126,21 @@ async fn adding_validate_refuses_real_retries_until_the_old_record_expires() {
 }
 
 #[tokio::test]
-async fn changing_validate_refuses_real_retries_too() {
-    let (harness, new) = (Harness::default(), validating("[amount]"));
-    assert_eq!(
-        harness.end(&validating("amount"), order_of(10)).await,
-        Ran(1)
-    );
-    let retry = harness.end_elsewhere(&new, order_of(10)).await;
-    assert_eq!(retry, Refused(PayloadMismatch));
-}
-
-#[tokio::test]
-async fn removing_validate_replays_the_stored_response_for_another_payload() {
-    let harness = Harness::default();
-    assert_eq!(
-        harness.end(&validating("amount"), order_of(10)).await,
-        Ran(1)
-    );
-    let retry = harness.end_elsewhere(&charge(), order_of(99)).await;
-    assert_eq!(retry, Replayed(1));
+async fn changing_validate_refuses_real_retries_and_removing_it_replays_for_another_payload() {
+    for (name, new, amount, expected) in [
+        (
+            "changed",
+            validating("[amount]"),
+            10,
+            Refused(PayloadMismatch),
+        ),
+        ("removed", charge(), 99, Replayed(1)),
+    ] {
+        let (harness, old) = (Harness::default(), validating("amount"));
+        assert_eq!(harness.end(&old, order_of(10)).await, Ran(1), "{name}");
+        let retry = harness.end_elsewhere(&new, order_of(amount)).await;
+        assert_eq!(retry, expected, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,8 @@ use std::panic::resume_unwind;
 use std::time::Duration;
 
 use idempotency_core::record::{Data, Field, Status};
-use idempotency_core::store::{StoreError, StoreErrorKind};
+use idempotency_core::store::StoreError;
+use idempotency_core::store::StoreErrorKind::{self, Throttled, Unreachable};
 use idempotency_lambda::ErrorKind::{
     AlreadyInProgress, CompletionUnknown, CorruptRecord, Environment, InvalidPayload, KeyMissing,
     ResponseTypeChanged, StoreFailed, Unresolved,
@@ -43,11 +44,8 @@ fn facts(error: &BoxError) -> (ErrorKind, bool, StoreErrorKind) {
     let mut source = ours(error).source();
     while let Some(error_of_store) = source {
         if let Some(of_store) = error_of_store.downcast_ref::<StoreError>() {
-            return (
-                ours(error).kind(),
-                ours(error).handler_ran(),
-                of_store.kind(),
-            );
+            let error = ours(error);
+            return (error.kind(), error.handler_ran(), of_store.kind());
         }
         source = error_of_store.source();
     }
@@ -62,10 +60,7 @@ async fn the_error_names_the_first_failure_and_not_failures_of_the_clean_up() {
         (Delete, 1, Throttle),
     ];
     let (_, error) = error_of(&faults).await;
-    assert_eq!(
-        facts(&error),
-        (StoreFailed, false, StoreErrorKind::Unreachable)
-    );
+    assert_eq!(facts(&error), (StoreFailed, false, Unreachable));
     assert!(error.to_string().contains("(Unreachable)"), "{error}");
 }
 
@@ -82,10 +77,7 @@ async fn a_wait_whose_last_read_failed_reports_that_failure() {
     harness.inject(Read, 1, LoseReply);
     (2..=1_000).for_each(|nth| harness.inject(Read, nth, Throttle));
     let error = wait_beside_a_dead_process(&harness).await;
-    assert_eq!(
-        facts(&error),
-        (StoreFailed, false, StoreErrorKind::Throttled)
-    );
+    assert_eq!(facts(&error), (StoreFailed, false, Throttled));
     // The call polled until shortly before its deadline.
     assert!(harness.store.count(Read) > 10);
     let took = harness.elapsed();
@@ -102,12 +94,15 @@ async fn a_wait_whose_last_read_succeeded_does_not_report_an_earlier_failure() {
 }
 
 #[tokio::test]
-async fn a_failure_of_the_claim_is_not_reported_as_one_of_the_completion() {
-    let (_, error) = error_of(&[(Put, 1, LoseReply), (Update, 4, Throttle)]).await;
-    assert_eq!(
-        facts(&error),
-        (CompletionUnknown, true, StoreErrorKind::Throttled)
-    );
+async fn a_completion_that_fails_names_the_failure_of_its_own_sends() {
+    let after_a_failed_claim = [(Put, 1, LoseReply), (Update, 4, Throttle)];
+    let times_out_between_two_sends = [(Update, 1, Backoff)];
+    for faults in [&after_a_failed_claim[..], &times_out_between_two_sends] {
+        let (harness, error) = error_of(faults).await;
+        let expected = (CompletionUnknown, true, Throttled);
+        assert_eq!(facts(&error), expected, "{faults:?}");
+        assert_eq!(harness.runs(), 1, "{faults:?}");
+    }
 }
 
 #[tokio::test]
@@ -163,10 +158,7 @@ async fn a_request_that_hangs_can_be_observed_on_an_auto_advancing_clock_and_the
 async fn a_claim_that_times_out_between_two_sends_was_not_applied_and_the_error_names_their_failure()
  {
     let (harness, error) = error_of(&[(Put, 1, Backoff)]).await;
-    assert_eq!(
-        facts(&error),
-        (StoreFailed, false, StoreErrorKind::Throttled)
-    );
+    assert_eq!(facts(&error), (StoreFailed, false, Throttled));
     let text = error.to_string();
     assert!(
         text.contains("(Throttled)") && !text.contains("VPC"),
@@ -179,22 +171,9 @@ async fn a_claim_that_times_out_between_two_sends_was_not_applied_and_the_error_
 #[tokio::test]
 async fn a_claim_that_times_out_during_a_send_may_have_been_applied() {
     let (harness, error) = error_of(&[(Put, 1, Hang)]).await;
-    assert_eq!(
-        facts(&error),
-        (StoreFailed, false, StoreErrorKind::Unreachable)
-    );
+    assert_eq!(facts(&error), (StoreFailed, false, Unreachable));
     assert!(error.to_string().contains("VPC"), "{error}");
     assert_eq!(harness.store.count(Update), 1);
-}
-
-#[tokio::test]
-async fn a_completion_that_times_out_between_two_sends_names_their_failure() {
-    let (harness, error) = error_of(&[(Update, 1, Backoff)]).await;
-    assert_eq!(
-        facts(&error),
-        (CompletionUnknown, true, StoreErrorKind::Throttled)
-    );
-    assert_eq!(harness.runs(), 1);
 }
 
 #[tokio::test]
