@@ -486,17 +486,14 @@ mod tests {
 
     #[test]
     fn our_actions_are_added_to_the_clauses_of_the_user() {
+        let two = "REMOVE b\nSET a = if_not_exists(a, :n), c.set = :n";
+        let of_two = "SET a = if_not_exists(a, :n), c.set = :n, x = :x REMOVE b, y";
+        let of_all = "SET x = :x REMOVE y ADD l[0].m :n DELETE tags :n";
         let cases = [
             ("ADD units :n", "SET x = :x REMOVE y ADD units :n"),
             ("set a = a + :n", "SET a = a + :n, x = :x REMOVE y"),
-            (
-                "REMOVE b\nSET a = if_not_exists(a, :n), c.set = :n",
-                "SET a = if_not_exists(a, :n), c.set = :n, x = :x REMOVE b, y",
-            ),
-            (
-                "DELETE tags :n Add l[0].m :n",
-                "SET x = :x REMOVE y ADD l[0].m :n DELETE tags :n",
-            ),
+            (two, of_two),
+            ("DELETE tags :n Add l[0].m :n", of_all),
         ];
         for (text, expected) in cases {
             assert_eq!(merged(text).unwrap(), expected, "{text}");
@@ -568,12 +565,7 @@ mod tests {
         for (update, condition, defined, says) in [
             (update, "a", "", "`#a` is used and not defined; nothing"),
             (update, "a", "#a=units", "`:n` is used and not defined;"),
-            (
-                update,
-                "a",
-                "#a=units :n :m",
-                "`:m` is defined and not used",
-            ),
+            (update, "a", "#a=units :n :m", "`:m` is defined and not"),
             (update, "a", "#a=units :n m", "must be `:`"),
             ("REMOVE a", "a = :idem_k0", "", "reserved"),
             (update, "a", "#a=units #idem_p=a :n", "reserved"),

@@ -50,80 +50,42 @@ fn no_event_takes_more_memory_than_the_limit_and_refusals_say_what_to_do() {
         if let Err(error) = identity {
             refused += 1;
             let text = error.to_string();
-            for part in [
-                "32 MiB",
-                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
-                "the handler did not run",
-            ] {
+            let variable = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE";
+            for part in ["32 MiB", variable, "the handler did not run"] {
                 assert!(text.contains(part), "{}: {text}", hostile.name);
             }
         }
     }
-    assert!(
-        refused > 20,
-        "most of them exceed the limit of the smallest function"
-    );
+    assert!(refused > 20, "most of them exceed the limit");
 
     // Usual events in small functions.
     let record = r#"{"id":"5f0c5c3e","sku":"A-1001","amount":10,"price":12.5,"note":""}"#;
+    let text = |name: &str, length| format!("{{\"id\":1,\"{name}\":\"{}\"}}", "A".repeat(length));
+    let long = hostile::in_body(&"A".repeat(EVENT - 64));
+    let base64 = aws_smithy_types::base64::encode(text("file", 4 << 20));
+    let packed = hostile::packed(&text("x", 10 << 20));
+    let records = |length| hostile::repeated("[", record, "]", length);
+    let wide = hostile::repeated("[", "0", "]", EVENT);
+    let unbased = "powertools_json(powertools_base64(body)).id";
+    let unpacked = "powertools_json(powertools_base64_gzip(body)).id";
+    let many = records(20_000 * (record.len() + 1));
     for (name, event, key, memory) in [
-        (
-            "one long string",
-            hostile::in_body(&"A".repeat(EVENT - 64)),
-            "id",
-            "128",
-        ),
-        (
-            "a long body in base64",
-            hostile::in_body(&aws_smithy_types::base64::encode(format!(
-                "{{\"id\":1,\"file\":\"{}\"}}",
-                "A".repeat(4 << 20)
-            ))),
-            "powertools_json(powertools_base64(body)).id",
-            "128",
-        ),
-        (
-            "a packed body",
-            hostile::in_body(&hostile::packed(&format!(
-                "{{\"id\":1,\"x\":\"{}\"}}",
-                "A".repeat(10 << 20)
-            ))),
-            "powertools_json(powertools_base64_gzip(body)).id",
-            "128",
-        ),
-        (
-            "20 000 records",
-            hostile::repeated("[", record, "]", 20_000 * (record.len() + 1)),
-            "[0].id",
-            "128",
-        ),
-        (
-            "as many records as fit, in 1 GB",
-            hostile::repeated("[", record, "]", EVENT),
-            "[*].id",
-            "1024",
-        ),
-        (
-            "a wide array in 1 GB",
-            hostile::repeated("[", "0", "]", EVENT),
-            "[0]",
-            "1024",
-        ),
+        ("one long string", long, "id", "128"),
+        ("in base64", hostile::in_body(&base64), unbased, "128"),
+        ("a packed body", hostile::in_body(&packed), unpacked, "128"),
+        ("20 000 records", many, "[0].id", "128"),
+        ("as many as fit, in 1 GB", records(EVENT), "[*].id", "1024"),
+        ("a wide array in 1 GB", wide, "[0]", "1024"),
     ] {
-        let hostile = Hostile {
-            name,
-            event,
-            key: Some(key),
-        };
+        let key = Some(key);
+        let hostile = Hostile { name, event, key };
         let (identity, peak) = measured(&operation(&hostile, memory), &hostile.event);
         println!(
             "{name}: {} bytes took {:.1} MiB",
             hostile.event.len(),
             peak as f64 / 1_048_576.0
         );
-        assert!(
-            identity.is_ok_and(|identity| identity.key().is_some()),
-            "{name}"
-        );
+        let has_key = identity.is_ok_and(|identity| identity.key().is_some());
+        assert!(has_key, "{name}");
     }
 }

@@ -194,26 +194,20 @@ impl fmt::Display for Shown<'_> {
             Some(event) if !event.is_whole() => "event part",
             _ => "event",
         };
+        let status = described(&record.status, |it| it.as_str().to_owned());
+        let owner = described(&record.owner, |it| it.as_str().to_owned());
+        let decision = described(&record.decision, |it| self.decision(it));
         let lines = [
             ("key", Some(self.id.to_string())),
             ("state", Some(state.explained().to_owned())),
-            (
-                "status",
-                described(&record.status, |it| it.as_str().to_owned()),
-            ),
+            ("status", status),
             ("window ends", self.end(&self.window_end(), 1_000, "s")),
             ("lease ends", self.end(&self.lease_end(), 1, "ms")),
-            (
-                "owner",
-                described(&record.owner, |it| it.as_str().to_owned()),
-            ),
+            ("owner", owner),
             ("validation", described(&record.validation, Clone::clone)),
             ("failure", described(&record.failure, Clone::clone)),
             ("operation", described(&record.operation, Clone::clone)),
-            (
-                "decision",
-                described(&record.decision, |it| self.decision(it)),
-            ),
+            ("decision", decision),
             ("steps", steps_line(&record.steps, self.with_data)),
             ("data", self.data()),
             (event, self.event.map(|event| one_line(event.as_str()))),

@@ -275,10 +275,8 @@ mod tests {
                 "maybe-applied" => log.ended(true, None),
                 "throttled" => {
                     let text = "the table asks for fewer requests";
-                    log.ended(
-                        false,
-                        Some(StoreError::new(StoreErrorKind::Throttled, text)),
-                    );
+                    let error = StoreError::new(StoreErrorKind::Throttled, text);
+                    log.ended(false, Some(error));
                 }
                 _ => panic!("`{word}` is no note"),
             }
@@ -286,32 +284,10 @@ mod tests {
         log
     }
 
-    /// The notes, whether the request may have been applied, and the kind and a part of the text of the error.
-    const TIMED_OUT: &str = "
-        # No notes.
-          | true | Unreachable | the table gave no response
-        # Nothing was sent.
-        prepares | false | Credentials | nothing was sent
-        prepares | false | Credentials | credentials
-        prepares | false | Credentials | rate limit
-        # A send in progress quotes the error of the one before.
-        prepares sends throttled sends | true | Unreachable | fewer requests
-        # A send that may have been applied counts however a later one ends.
-        prepares sends maybe-applied sends throttled | true | Throttled | after 2 sends
-        # A send that never ended counts however the next one ends, and if another request is prepared.
-        prepares sends sends ends | true | Unreachable | the table gave no response
-        prepares sends prepares | true | Unreachable | the table gave no response
-        # A read changes nothing. A write after it can be applied.
-        prepares reads | false | Unreachable | the table gave no response
-        prepares reads prepares sends | true | Unreachable | the table gave no response
-        prepares reads prepares sends throttled | false | Throttled | after 2 sends
-        # A send that ended without an error.
-        prepares sends ends | false | Unreachable | the table gave no response
-    ";
-
     #[test]
     fn the_notes_say_whether_a_request_that_timed_out_was_applied_and_why_it_is_not_done() {
-        for row in TIMED_OUT.lines().filter(|line| line.contains(" | ")) {
+        let rows = include_str!("log/timed_out.txt").lines();
+        for row in rows.filter(|row| !row.starts_with('#')) {
             let columns: Vec<_> = row.split(" | ").map(str::trim).collect();
             let [notes, maybe_applied, kind, text] = columns[..] else {
                 panic!("{row}");

@@ -283,22 +283,11 @@ mod tests {
     fn attributes_of_a_wrong_type_are_present_but_unreadable() {
         let mut item = item(&whole_record());
         item.remove("event");
-        item.values_mut()
-            .for_each(|value| *value = AttributeValue::Bs(Vec::new()));
-        let expected = Record {
-            expiration: Field::Unreadable,
-            in_progress_expiration: Field::Unreadable,
-            status: Field::Unreadable,
-            data: Field::Unreadable,
-            validation: Field::Unreadable,
-            owner: Field::Unreadable,
-            failure: Field::Unreadable,
-            operation: Field::Unreadable,
-            decision: Field::Unreadable,
-            event: None,
-            steps: Field::Unreadable,
-        };
-        assert_eq!(record(item, &AttributeNames::default()), expected);
+        for value in item.values_mut() {
+            *value = AttributeValue::Bs(Vec::new());
+        }
+        let read = format!("{:?}", record(item, &AttributeNames::default()));
+        assert_eq!(read.matches("Unreadable").count(), 10, "{read}");
     }
 
     #[test]

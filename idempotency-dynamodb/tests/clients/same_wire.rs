@@ -318,20 +318,12 @@ async fn a_claim_after_a_failed_send_or_with_a_refused_signature_ends_as_its_row
     let date = vec![("date", "Sun, 22 Nov 2020 07:06:58 GMT")];
     let expired = Reply::Response(400, date, signature("Signature expired"));
     let refused = Reply::new(400, signature("no"));
+    let internal = Reply::new(500, "{}");
+    let [once, again] = ["maybe_again: false }", "maybe_again: true }"];
     for (reply, begin, end, days) in [
         // It is repeated with the clock of DynamoDB.
-        (
-            expired,
-            "Applied ",
-            "maybe_again: false }",
-            &[false, true][..],
-        ),
-        (
-            Reply::new(500, "{}"),
-            "Applied ",
-            "maybe_again: true }",
-            &[false; 2],
-        ),
+        (expired, "Applied ", once, &[false, true][..]),
+        (internal, "Applied ", again, &[false; 2]),
         // The clock is right.
         (refused, "Credentials: ", "", &[false]),
     ] {

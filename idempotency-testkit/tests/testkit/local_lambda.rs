@@ -185,25 +185,13 @@ async fn the_function_gets_the_context_that_lambda_sends() {
 #[tokio::test]
 async fn an_error_has_the_type_and_the_message_that_lambda_gives_and_the_log() {
     let ended = "the function's process ended before it responded, see the log of this error:";
+    let exit = format!("{ended} `Runtime.ExitError`: exit status: 7");
+    let fail = "the function returned an error of type `CardDeclined`: no funds";
+    let no_start = "the function did not start, see the log of this error: `NoTable`: set it";
     for (role, event, text, line) in [
-        (
-            "handler",
-            r#"{"do":"fail"}"#,
-            "the function returned an error of type `CardDeclined`: no funds".to_owned(),
-            "begun",
-        ),
-        (
-            "handler",
-            r#"{"do":"exit"}"#,
-            format!("{ended} `Runtime.ExitError`: exit status: 7"),
-            "begun",
-        ),
-        (
-            "reports at start",
-            "{}",
-            "the function did not start, see the log of this error: `NoTable`: set it".to_owned(),
-            "",
-        ),
+        ("handler", r#"{"do":"fail"}"#, fail, "begun"),
+        ("handler", r#"{"do":"exit"}"#, &exit, "begun"),
+        ("reports at start", "{}", no_start, ""),
     ] {
         let error = lambda(role).await.invoke(event).await.unwrap_err();
         assert_eq!(error.to_string(), text);

@@ -294,31 +294,17 @@ async fn call_with_left(
 
 #[tokio::test]
 async fn a_hanging_store_is_reported_within_three_seconds_and_before_the_deadline() {
-    let claim_first = [
-        (30_000, 3_000),
-        (10_000, 3_000),
-        (6_000, 3_000),
-        (3_000, 1_500),
-        (1_000, 500),
-        (400, 300),
-        (100, 75),
-    ];
-    let read_first = [
-        (30_000, 3_000),
-        (6_000, 3_000),
-        (3_000, 1_500),
-        (1_200, 600),
-        (1_000, 550),
-        (400, 325),
-        (300, 244),
-    ];
-    let rows = [
+    // The time left = the time until the error, in milliseconds.
+    let claim_first = "30000=3000 10000=3000 6000=3000 3000=1500 1000=500 400=300 100=75";
+    let read_first = "30000=3000 6000=3000 3000=1500 1200=600 1000=550 400=325 300=244";
+    for (lookup, rows) in [
         (Lookup::ClaimFirst, claim_first),
         (Lookup::ReadFirst, read_first),
-    ];
-    for (lookup, rows) in rows {
+    ] {
         let reads = usize::from(lookup == Lookup::ReadFirst);
-        for (left, expected) in rows {
+        for row in rows.split(' ') {
+            let (left, expected) = row.split_once('=').unwrap();
+            let (left, expected): (u64, i64) = (left.parse().unwrap(), expected.parse().unwrap());
             let harness = hanging(EVERY_KIND);
             let end = call_with_left(&harness, |of| of.lookup(lookup), left).await;
             let row = format!("{lookup:?} with {left} ms left");

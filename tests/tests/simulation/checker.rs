@@ -54,35 +54,27 @@ impl Counts {
             of_another && runs(history).any(|run| run.call == event.call)
         };
         let later_firsts = runs(history).skip(1).filter(|run| got(run, Run::First));
+        let replayed = |event: &Event| matches!(event.kind, Responded { replayed: true, .. });
+        let shared = |event: &Event| matches!(event.kind, Responded { shared: true, .. });
+        // Steps whose result a later run used.
+        let resumed = |it: &Event| matches!(it.kind, StepDone { by, .. } if by != it.call);
+        let not_known = refused(ErrorKind::CompletionUnknown) + refused(ErrorKind::StoreFailed);
         for (name, events) in [
             ("ran", runs(history).count()),
             // Runs after another run that got `First`.
             ("first_again", later_firsts.count()),
             ("second_runs", usize::from(no_second_run(history).is_err())),
-            (
-                "replayed",
-                count(&|event| matches!(event.kind, Responded { replayed: true, .. })),
-            ),
-            (
-                "shared",
-                count(&|event| matches!(event.kind, Responded { shared: true, .. })),
-            ),
+            ("replayed", count(&replayed)),
+            ("shared", count(&shared)),
             ("late_responses", count(&is_late)),
             ("in_progress", refused(ErrorKind::AlreadyInProgress)),
-            (
-                "unknown",
-                refused(ErrorKind::CompletionUnknown) + refused(ErrorKind::StoreFailed),
-            ),
+            ("unknown", not_known),
             ("unresolved", refused(ErrorKind::Unresolved)),
             ("crashed", count(&|event| event.kind == Crashed)),
             ("panicked", count(&|event| event.kind == Panicked)),
             ("unprotected", count(&is_unprotected)),
             ("circuits_open", count(&|event| event.kind == CircuitOpen)),
-            // Steps whose result a later run used.
-            (
-                "resumed",
-                count(&|event| matches!(event.kind, StepDone { by, .. } if by != event.call)),
-            ),
+            ("resumed", count(&resumed)),
         ] {
             *self.0.entry(name).or_default() += events;
         }

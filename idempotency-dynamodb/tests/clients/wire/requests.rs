@@ -43,34 +43,20 @@ async fn each_write_is_one_request_in_the_form_of_its_name() {
     };
     let takeover = takeover(&read, Some("v"), OnTimeout::Rerun).unwrap();
     let replaceable = replaceable(EpochMillis::new(1_700_000_000_999), OnTimeout::Rerun);
-    let put = || Write::Put(claim());
+    let (put, none) = (Write::Put(claim()), Condition::NoRecord);
+    let (first, update) = (put.clone(), Write::Update(update));
+    let (with_steps, takes_over) = (Write::Put(with_steps), Write::Update(takes_over));
+    let any = Condition::Exists(Attribute::Status);
+    let as_read = "a takeover is an update of the claim that was read";
+    let no_steps = "a claim with steps contains an empty map and replaces no steps";
+    let seat = step(r#"{"seat":7}"#);
     for (name, write, condition) in [
-        ("a put replaces the whole item", put(), Condition::NoRecord),
-        (
-            "a claim asks for the item that it replaces",
-            put(),
-            Condition::Exists(Attribute::Status),
-        ),
-        (
-            "an update keeps the other attributes",
-            Write::Update(update),
-            fence(),
-        ),
-        (
-            "a step is one member of the map",
-            step(r#"{"seat":7}"#),
-            fence(),
-        ),
-        (
-            "a claim with steps contains an empty map and replaces no steps",
-            Write::Put(with_steps),
-            replaceable,
-        ),
-        (
-            "a takeover is an update of the claim that was read",
-            Write::Update(takes_over),
-            takeover,
-        ),
+        ("a put replaces the whole item", first, none),
+        ("a claim asks for the item that it replaces", put, any),
+        ("an update keeps the other attributes", update, fence()),
+        ("a step is one member of the map", seat, fence()),
+        (no_steps, with_steps, replaceable),
+        (as_read, takes_over, takeover),
     ] {
         let wire = Wire::new([Reply::ok()]);
         assert_applied(&store(&wire).write(&id(), write, &condition).await);
@@ -127,40 +113,23 @@ async fn keys_are_read_before_the_first_write_until_a_read_succeeds() {
     let keys = "The provided key element does not match the schema";
     let other = Reply::error("ValidationException", keys);
     let denied = Reply::error("AccessDeniedException", "not authorized");
-    let fails = vec![
-        denied,
-        reset.clone(),
-        reset.clone(),
-        reset,
-        ok.clone(),
-        ok.clone(),
-    ];
+    let mut fails = vec![denied, reset.clone(), reset.clone(), reset];
+    fails.extend([ok.clone(), ok.clone()]);
+    let lost = &["AccessDenied", "Unreachable", "applied"];
     let conflict = Reply::conflict(&json!({}));
     for (name, replies, outcomes, gets, puts) in [
+        ("found", vec![ok.clone(); 3], &["applied"; 2][..], 1, 2),
         (
-            "the first read succeeds",
-            vec![ok.clone(); 3],
-            &["applied"; 2][..],
-            1,
-            2,
-        ),
-        (
-            "the table has other keys",
+            "of another table",
             vec![other; 2],
             &["WrongSchema"; 2],
             2,
             0,
         ),
         // After a lost read nothing is maybe applied: the write was not sent.
+        ("not read", fails, lost, 5, 1),
         (
-            "reads fail for another reason",
-            fails,
-            &["AccessDenied", "Unreachable", "applied"],
-            5,
-            1,
-        ),
-        (
-            "the write is refused",
+            "refused",
             vec![ok, conflict],
             &["refused by no record"],
             1,

@@ -105,39 +105,26 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
 
 /// Returns, for each attribute, values of a wrong type.
 fn wrong_types() -> [(Attribute, Value); 16] {
+    use Attribute::InProgressExpiration;
+    let (one, list) = (|| Value::number(1), |value| Value::List(vec![value]));
+    let numbers = Value::Map([("reserve".to_owned(), Value::number(7))].into());
     [
         (Attribute::Expiration, Value::text("1700000000")),
         (Attribute::Expiration, Value::Null),
         (Attribute::Expiration, Value::Bool(true)),
-        (
-            Attribute::InProgressExpiration,
-            Value::text("1700000000000"),
-        ),
-        (
-            Attribute::InProgressExpiration,
-            Value::List(vec![Value::number(1)]),
-        ),
-        (Attribute::Status, Value::number(1)),
-        (
-            Attribute::Status,
-            Value::List(vec![Value::text("COMPLETED")]),
-        ),
+        (InProgressExpiration, Value::text("1700000000000")),
+        (InProgressExpiration, list(one())),
+        (Attribute::Status, one()),
+        (Attribute::Status, list(Value::text("COMPLETED"))),
         (Attribute::Data, Value::Bytes(vec![0, 255])),
         (Attribute::Validation, Value::Null),
         (Attribute::Owner, Value::number(7)),
         (Attribute::Owner, Value::Map(BTreeMap::new())),
         (Attribute::Failure, Value::Bool(false)),
-        (Attribute::Operation, Value::number(1)),
-        (Attribute::Decision, Value::number(1)),
+        (Attribute::Operation, one()),
+        (Attribute::Decision, one()),
         (Attribute::Steps, Value::text("reserve")),
-        (
-            Attribute::Steps,
-            Value::Map(
-                [("reserve".to_owned(), Value::number(7))]
-                    .into_iter()
-                    .collect(),
-            ),
-        ),
+        (Attribute::Steps, numbers),
     ]
 }
 
@@ -149,21 +136,17 @@ async fn an_attribute_of_a_wrong_type_is_present_and_unreadable(trial: &Trial) -
 }
 
 async fn a_response_in_native_types_reads_as_its_json_text(trial: &Trial) -> Checked {
-    let map = [(
-        "n".to_owned(),
-        Value::List(vec![Value::number("1.5"), Value::text("é\"")]),
-    )];
+    let list = Value::List(vec![Value::number("1.5"), Value::text("é\"")]);
+    let map = Value::Map([("n".to_owned(), list)].into());
+    let digits = "12345678901234567890.5";
     for (native, text) in [
         (Value::number(0), "0"),
-        (
-            Value::number("12345678901234567890.5"),
-            "12345678901234567890.5",
-        ),
+        (Value::number(digits), digits),
         (Value::Bool(false), "false"),
         (Value::Null, "null"),
         (Value::List(Vec::new()), "[]"),
         (Value::Map(BTreeMap::new()), "{}"),
-        (Value::Map(map.into()), "{\"n\":[1.5,\"é\\\"\"]}"),
+        (map, "{\"n\":[1.5,\"é\\\"\"]}"),
     ] {
         let mut foreign = python(trial).with(Attribute::Data, native);
         foreign.reads_as.data = Field::Value(Data::new(text));

@@ -33,9 +33,8 @@ pub(crate) fn accounts() -> TableSpec {
 
 async fn open_account(world: World) {
     let put = world.dynamodb().put_item().table_name("accounts");
-    let put = put
-        .item("id", S("a-1".into()))
-        .item("balance", N("500".into()));
+    let put = put.item("id", S("a-1".into()));
+    let put = put.item("balance", N("500".into()));
     put.send().await.unwrap();
 }
 
@@ -84,9 +83,8 @@ async fn put(world: &World, id: &str, name: &str, value: AttributeValue) -> Resu
 pub(crate) async fn add(world: &World, name: &str, amount: u64) -> Result<(), BoxError> {
     let update = world.dynamodb().update_item().table_name("accounts");
     let update = update.key("id", S("a-1".into()));
-    let update = update
-        .update_expression("ADD #n :a")
-        .expression_attribute_names("#n", name);
+    let update = update.update_expression("ADD #n :a");
+    let update = update.expression_attribute_names("#n", name);
     let update = update.expression_attribute_values(":a", N(amount.to_string()));
     update.send().await?;
     Ok(())
@@ -172,9 +170,8 @@ async fn each_bug_beside_the_call_is_found() {
         // Effect after the completion.
         shown(retry_safety(order(), async |world: World, event: Value| {
             let operation = operation("executed").build()?;
-            let outcome = operation
-                .run(&event, Deadline::Inherited, async || done())
-                .await?;
+            let call = operation.run(&event, Deadline::Inherited, async || done());
+            let outcome = call.await?;
             if !outcome.is_replayed() {
                 world.fake::<Outbox>().send();
             }
@@ -185,9 +182,8 @@ async fn each_bug_beside_the_call_is_found() {
         shown(retry_safety(order(), async |world: World, event: Value| {
             let operation = operation("destructor").build()?;
             let mut mail = MailAtEnd(&world, false);
-            let outcome = operation
-                .run(&event, Deadline::Inherited, async || done())
-                .await?;
+            let call = operation.run(&event, Deadline::Inherited, async || done());
+            let outcome = call.await?;
             mail.1 = !outcome.is_replayed();
             Ok::<_, BoxError>(outcome.into_response())
         }))
@@ -240,9 +236,8 @@ async fn each_bug_of_effects_is_found() {
         })
         .finds(Takeover, EffectTwice),
         sold("token of the delivery", async |world, _| {
-            world
-                .fake::<Bank>()
-                .charge(Some(&world.context().request_id));
+            let delivery = world.context().request_id;
+            world.fake::<Bank>().charge(Some(&delivery));
             done()
         })
         .finds(CrashAfter, EffectTwice),
@@ -341,22 +336,16 @@ async fn each_bug_in_tables_is_found() {
         })
         .finds(CrashAfter, EffectTwice),
         sold("balance that is read and put back", async |world, _| {
-            let balance = attribute(world, "a-1", "balance")
-                .await?
-                .ok_or("no balance")?;
+            let balance = attribute(world, "a-1", "balance").await?;
+            let balance = balance.ok_or("no balance")?;
             let balance: i64 = balance.as_n().map_err(|_| "no number")?.parse()?;
             put(world, "a-1", "balance", N((balance - 100).to_string())).await?;
             done()
         })
         .finds(CrashAfter, EffectTwice),
         sold("item with a random id", async |world, _| {
-            put(
-                world,
-                &format!("booking {}", random()),
-                "amount",
-                N("1".into()),
-            )
-            .await?;
+            let booking = format!("booking {}", random());
+            put(world, &booking, "amount", N("1".into())).await?;
             world.fake::<Bank>().charge(Some("o-1"));
             done()
         })
@@ -434,9 +423,8 @@ async fn each_bug_of_keys_and_windows_is_found() {
         .finds(None, WrongKey),
         // Key without validation.
         of_user(|| {
-            operation("unchecked")
-                .key("[user_id, order_id]")
-                .validate("user_id")
+            let unchecked = operation("unchecked").key("[user_id, order_id]");
+            unchecked.validate("user_id")
         })
         .finds(None, WrongKey),
         // Key with the amount.
@@ -506,17 +494,14 @@ async fn each_bug_of_caches_is_found() {
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold(
-            "charge with a token behind a cache that stays",
-            async |world, _| {
-                if ONCE.get().is_none() {
-                    attribute(world, "a-1", "balance").await?;
-                    let _ = ONCE.set(1);
-                }
-                world.fake::<Bank>().charge(Some("o-1"));
-                done()
-            },
-        )
+        sold("token behind a cache that stays", async |world, _| {
+            if ONCE.get().is_none() {
+                attribute(world, "a-1", "balance").await?;
+                let _ = ONCE.set(1);
+            }
+            world.fake::<Bank>().charge(Some("o-1"));
+            done()
+        })
         .finds(CrashBefore, NotReached),
         // Charge without a token in a cold run.
         emptied("cold", &COLD, |is_cold| !is_cold).finds(CrashAfter, EffectTwice),
@@ -640,10 +625,7 @@ async fn no_safe_function_is_accused() {
     for (name, check) in safe {
         let report = check.run().await;
         assert!(report.is_safe(), "{name}\n{report}");
-        assert_eq!(
-            report.rows().iter().any(|row| row.verdict == Held),
-            name == "charge under hold",
-            "{report}"
-        );
+        let is_held = report.rows().iter().any(|row| row.verdict == Held);
+        assert_eq!(is_held, name == "charge under hold", "{report}");
     }
 }

@@ -55,15 +55,12 @@ async fn a_message_with_the_key_of_another_and_another_amount_is_returned() {
 async fn a_batch_that_cannot_validate_fails_before_a_handler_runs() {
     let shop = Shop::new();
     let validates = builder("batch.sqs.validate").validate("amount");
+    // The whole record is validated, and it has the number of its deliveries.
     let steps = builder("batch.sqs.steps").key("messageId");
+    let steps = steps.steps(Steps::Keep);
     for (operation, key_from, text) in [
         (validates, KeyFrom::Body, "`validate` needs a `key`"),
-        // The whole record is validated, and it has the number of its deliveries.
-        (
-            steps.steps(Steps::Keep),
-            KeyFrom::Record,
-            "need `validate`, with a part",
-        ),
+        (steps, KeyFrom::Record, "need `validate`, with a part"),
     ] {
         let operation = operation.build().unwrap();
         let batch = Batch::new(&operation).key_from(key_from);
@@ -186,29 +183,16 @@ const ORDERS: &str = "a b c d e f g h i j";
 #[tokio::test]
 async fn a_batch_on_a_failing_store_returns_what_did_not_run_and_acknowledges_what_did() {
     // The settings, the requests that fail, the orders; those that are returned and run, and those that run when they are delivered again.
+    let (both, puts, few) = ("unprotected circuit", (Put, 10, Throttle), "a b c");
     for (settings, (request, times, fault), orders, returned, ran, again) in [
         ("", (Put, 100, Throttle), "a", "a", "", ""),
         // A completion that is not confirmed, and a response that is not stored.
         ("", (Update, ALL, Throttle), "a", "", "a", ""),
         ("", (Update, 1, TooLarge), "a", "", "a", ""),
         // Of the first two nothing is stored.
-        (
-            "unprotected",
-            (Put, 2, Throttle),
-            "a b c",
-            "",
-            "a b c",
-            "a b",
-        ),
-        ("circuit", (Put, 10, Throttle), ORDERS, ORDERS, "", ""),
-        (
-            "unprotected circuit",
-            (Put, 10, Throttle),
-            ORDERS,
-            "",
-            ORDERS,
-            ORDERS,
-        ),
+        ("unprotected", (Put, 2, Throttle), few, "", few, "a b"),
+        ("circuit", puts, ORDERS, ORDERS, "", ""),
+        (both, puts, ORDERS, "", ORDERS, ORDERS),
     ] {
         let name = format!("{settings}, {request:?} {fault:?}");
         let shop = match times {
@@ -248,15 +232,12 @@ const ALL: usize = 1_000;
 #[tokio::test]
 async fn a_record_is_acknowledged_only_if_its_staged_writes_are_known_to_be_applied() {
     // The claim of the call, its key, and the requests that fail. If the store failed, `stage` is an error.
+    let lost = vec![(Put, LoseReply), (Read, Throttle)];
     let claims = [
         ("confirmed", "order_id", vec![]),
         ("none, no key", "other_id", vec![]),
         ("none", "order_id", vec![(Put, Throttle)]),
-        (
-            "unknown",
-            "order_id",
-            vec![(Put, LoseReply), (Read, Throttle)],
-        ),
+        ("unknown", "order_id", lost),
     ];
     // The end of the transaction, the order, and how that many sends fail; if it is applied, and if the record is acknowledged.
     // `rejected` stages a write whose condition fails, `fails` returns an error after it, `unstored` is not stored by policy, and

@@ -176,24 +176,15 @@ async fn a_key_sees_the_images_as_plain_json() {
         "[eventName, dynamodb.Keys.order_id, dynamodb.OldImage.amount, dynamodb.NewImage.amount]";
     let keys = events::dynamodb_stream("orders").change(&json!({ "order_id": "a" }), None, None);
     let (body, record) = (KeyFrom::Body, KeyFrom::Record);
+    let (new, all) = ("a:-1 a:1-2 b:-1", "a:-1 a:1-2 b:-1 a:2-");
+    // The new image, or the one before a removal, which is a duplicate here. It has the number of the table, and not the float of
+    // the type.
+    let (both, of_both) = ("[order_id, amount]", json!(["a", 2]));
+    let of_images = json!(["MODIFY", "a", 1, 2]);
     for (key, key_from, event, ran, id) in [
-        // The new image, or the one before a removal, which is a duplicate here. It has the number of the table, and not the float of
-        // the type.
-        (
-            "[order_id, amount]",
-            body,
-            changes(),
-            "a:-1 a:1-2 b:-1",
-            json!(["a", 2]),
-        ),
+        (both, body, changes(), new, of_both),
         ("order_id", body, keys, "?:-", json!("a")),
-        (
-            images,
-            record,
-            changes(),
-            "a:-1 a:1-2 b:-1 a:2-",
-            json!(["MODIFY", "a", 1, 2]),
-        ),
+        (images, record, changes(), all, of_images),
     ] {
         let shop = Shop::new();
         let operation = builder("batch.stream").key(key).key_required(true);

@@ -119,23 +119,15 @@ async fn an_invocation_writes_one_line_for_each_operation() -> Result<(), BoxErr
 #[tokio::test]
 async fn every_end_of_a_call_counts_once_and_its_details_too() -> Result<(), BoxError> {
     let (_lambda, process) = start("run").await?;
+    let [one, other] = [r#"{"id":1,"note":"a"}"#, r#"{"id":1,"note":"b"}"#];
+    let replayed = &[("Replayed", 1), ("ReplayedFromStore", 1)];
+    let mismatch = &[("PayloadMismatch", 1), ("Refused", 1)];
+    let no_key = &[("KeyMissing", 1), ("Refused", 1)];
     for (n, (event, counts, latencies)) in [
-        (r#"{"id":1,"note":"a"}"#, &[("Executed", 1)][..], (1, 1)),
-        (
-            r#"{"id":1,"note":"a"}"#,
-            &[("Replayed", 1), ("ReplayedFromStore", 1)],
-            (1, 0),
-        ),
-        (
-            r#"{"id":1,"note":"b"}"#,
-            &[("PayloadMismatch", 1), ("Refused", 1)],
-            (1, 0),
-        ),
-        (
-            r#"{"note":"no id"}"#,
-            &[("KeyMissing", 1), ("Refused", 1)],
-            (0, 0),
-        ),
+        (one, &[("Executed", 1)][..], (1, 1)),
+        (one, replayed, (1, 0)),
+        (other, mismatch, (1, 0)),
+        (r#"{"note":"no id"}"#, no_key, (0, 0)),
         (r#"{"id":2,"do":"fail"}"#, &[("Failed", 1)], (1, 1)),
         (r#"{"id":3,"do":"panic"}"#, &[("Failed", 1)], (1, 1)),
     ]
@@ -265,11 +257,9 @@ async fn an_invocation_whose_future_is_dropped_by_a_timeout_has_its_metrics() ->
 
 #[tokio::test]
 async fn an_error_of_main_reaches_lambda_under_its_own_name() -> Result<(), BoxError> {
+    let namespace = "the namespace of the metrics is `Geschäft`";
     for (role, text) in [
-        (
-            "a wrong namespace",
-            "the namespace of the metrics is `Geschäft`",
-        ),
+        ("a wrong namespace", namespace),
         ("a wrong operation", "shop::refund"),
     ] {
         let (_lambda, process) = start(role).await?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::record::{Field, Status};
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{CallOutcome, CallSummary, OnError, observe};
 use idempotency_tests::{START, claim_of_another};
@@ -80,27 +80,14 @@ async fn a_claim_over_one_whose_lease_expired_is_a_takeover_in_every_report() {
             .on_error(OnError::Record)
     });
     let record = claim_of_another(-1);
-    let records = [
-        (record.clone(), true),
-        // A failure that was recorded is a result.
-        (
-            Record {
-                failure: Field::Value("Declined".to_owned()),
-                ..record.clone()
-            },
-            false,
-        ),
-        // The window has expired.
-        (
-            Record {
-                status: Field::Value(Status::Completed),
-                expiration: Field::Value(EpochMillis::new(START - 2_000).ceil_to_seconds()),
-                ..record
-            },
-            false,
-        ),
-    ];
-    for (record, taken_over) in records {
+    // A failure that was recorded is a result.
+    let mut failed = record.clone();
+    failed.failure = Field::Value("Declined".to_owned());
+    // The window has expired.
+    let mut expired = record.clone();
+    expired.status = Field::Value(Status::Completed);
+    expired.expiration = Field::Value(EpochMillis::new(START - 2_000).ceil_to_seconds());
+    for (record, taken_over) in [(record, true), (failed, false), (expired, false)] {
         harness.insert(&charge, &json!(1), record.clone());
         let mut line = String::new();
         let seen = observed("observed-takeovers", |call| call.taken_over(), async {
