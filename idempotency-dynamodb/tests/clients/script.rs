@@ -9,6 +9,7 @@ use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_dynamodb::config::{
     AsyncSleep, BehaviorVersion, Credentials, HttpClient, IdentityCache, Region, RuntimeComponents,
     SharedAsyncSleep, SharedCredentialsProvider, Sleep, StalledStreamProtectionConfig,
@@ -190,7 +191,10 @@ impl Wire {
                 .operation_timeout(seconds)
                 .disable_operation_attempt_timeout(),
         };
+        // The SDK shares the budget of its retries among all clients of a service and a region: other tests would use it up.
+        let retries = RetryPartition::custom("one client").token_bucket(TokenBucket::default());
         let mut config = aws_sdk_dynamodb::Config::builder()
+            .retry_partition(retries.build())
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new("eu-west-1"))
             .retry_config(RetryConfig::standard().with_max_attempts(3))
