@@ -262,8 +262,9 @@ mod tests {
                 expected,
                 "{row}"
             );
-            if writer == "this crate" {
-                assert_eq!(read.to_json().unwrap(), text);
+            match writer {
+                "this crate" => assert_eq!(read.to_json().unwrap(), text),
+                other => assert_eq!(other, "another"),
             }
         }
     }

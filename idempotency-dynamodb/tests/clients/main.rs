@@ -134,7 +134,9 @@ pub(crate) fn rows(file: &'static str) -> impl Iterator<Item = &'static str> {
 /// Returns the columns of a row, of which the last ones can be missing.
 pub(crate) fn columns<const N: usize>(row: &'static str) -> [&'static str; N] {
     let mut columns = row.split(" | ");
-    std::array::from_fn(|_| columns.next().unwrap_or_default())
+    let found = std::array::from_fn(|_| columns.next().unwrap_or_default());
+    assert_eq!(columns.next(), None, "{row}");
+    found
 }
 
 /// Reads a request to its end. Returns its first line and its headers, in lower case. The line is empty at the end of the connection.

@@ -331,6 +331,13 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_cannot_be_read_is_not_in_the_debug_output_of_its_problem() {
+        let (operation, head) = (keyed_by("powertools_json(body).id"), head("u-1"));
+        let refused = operation.identity(&ReceivedRequest::new(&head, b"secret {"), None);
+        assert!(!format!("{:?}", refused.unwrap_err()).contains("secret"));
+    }
+
+    #[test]
     fn a_quote_in_a_caller_cannot_become_another_key() {
         let operation = built(|builder| builder.caller_header("x-user-id"));
         let key = |caller: &str| {

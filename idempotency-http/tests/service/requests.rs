@@ -89,7 +89,8 @@ async fn each_request_of_the_table_gets_the_response_of_its_row() {
         let [name, line, headers, body, expected] = cells[..] else {
             panic!("not five cells: {row}");
         };
-        let app = app.get_or_insert_with(|| service(name));
+        let (of, app) = app.get_or_insert_with(|| (name, service(name)));
+        assert_eq!(*of, name, "the rows of a block have one service: {row}");
         let seen = answer(app, request(line, headers, body)).await;
         assert_eq!(seen, expected, "{row}");
     }
