@@ -141,6 +141,8 @@ impl<S: Store + ?Sized> StoreExt for S {}
 #[cfg(test)]
 pub(crate) mod shared {
     use std::collections::VecDeque;
+    use std::fmt::Write as _;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
@@ -296,5 +298,62 @@ pub(crate) mod shared {
         fn name(&self) -> String {
             "faulty".to_owned()
         }
+    }
+
+    /// Returns the lines of a table but blank ones and comments, which begin with `#`. There is at least one.
+    pub(crate) fn lines(table: &str) -> impl Iterator<Item = &str> {
+        let is_said = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
+        let mut lines = table.lines().filter(is_said).peekable();
+        assert!(lines.peek().is_some(), "the table is empty");
+        lines
+    }
+
+    /// Checks that each row is `input -> shown`, and panics with the rows that do not hold.
+    pub(crate) fn check_each(table: &str, shown: impl Fn(&str) -> String) {
+        check_rows(table, |row| {
+            let (input, expected) = row.split_once(" -> ").expect("a row has a result");
+            same(&shown(input), expected)
+        });
+    }
+
+    /// Checks each row of the table, and panics with the rows that do not hold.
+    pub(crate) fn check_rows(table: &str, check: impl Fn(&str) -> Result<(), String>) {
+        let mut failures = String::new();
+        let mut name = String::new();
+        let mut played = 0;
+        for row in rows(table) {
+            if row.starts_with(' ') {
+                played += 1;
+                let result = catch_unwind(AssertUnwindSafe(|| check(row.trim())));
+                if let Err(failure) = result.unwrap_or_else(|_| Err("it panics".to_owned())) {
+                    let _ = writeln!(failures, "{name}\n    {}\n    {failure}", row.trim());
+                }
+            } else {
+                name = row;
+            }
+        }
+        assert!(played > 0, "the table is empty");
+        assert!(failures.is_empty(), "\n{failures}");
+    }
+
+    /// Returns the names and the rows, each in one line.
+    fn rows(table: &str) -> Vec<String> {
+        let mut rows: Vec<String> = Vec::new();
+        for line in lines(table) {
+            match rows.last_mut() {
+                Some(row) if line.starts_with("        ") => {
+                    row.push(' ');
+                    row.push_str(line.trim());
+                }
+                _ => rows.push(line.to_owned()),
+            }
+        }
+        rows
+    }
+
+    /// Returns how the text that was found differs from the expected one.
+    pub(crate) fn same(found: &str, expected: &str) -> Result<(), String> {
+        let differs = || format!("expected `{expected}`, found `{found}`");
+        (found == expected).then_some(()).ok_or_else(differs)
     }
 }

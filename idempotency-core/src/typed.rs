@@ -430,7 +430,7 @@ fn known(names: &[&'static str], name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::tests::script::check_each;
+    use crate::example::shared::check_each;
     use serde::Deserialize;
     use std::collections::BTreeMap;
 

@@ -175,8 +175,7 @@ impl fmt::Debug for Variables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::shared::variable;
-    use crate::protocol::tests::script::check_each;
+    use crate::example::shared::{check_each, variable};
 
     #[test]
     fn every_known_name_has_the_prefix_and_none_is_reported() {

@@ -269,9 +269,8 @@ enum Refusal {
 mod tests {
     use super::*;
     use crate::config::Settings;
-    use crate::example::shared::{operation, variable};
+    use crate::example::shared::{check_each, operation, variable};
     use crate::protocol::policy::Steps;
-    use crate::protocol::tests::script::check_each;
 
     fn keyed(key: &'static str) -> CompiledOperation {
         operation(|it| it.key = Some(key.into()))

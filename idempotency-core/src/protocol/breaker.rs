@@ -175,8 +175,9 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::super::tests::NOW;
-    use super::super::tests::script::{check_rows, millis, play, time};
+    use super::super::tests::script::{millis, play, time};
     use super::*;
+    use crate::example::shared::check_rows;
 
     #[test]
     fn the_circuit_opens_after_failures_in_a_row_and_a_probe_may_close_it() {

@@ -317,11 +317,12 @@ impl std::error::Error for Undecided {}
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
-    use super::super::tests::script::{check_each, number, record, show_changes};
+    use super::super::tests::script::{number, record, show_changes};
     use super::super::tests::{NOW, call, me, seconds};
     use super::super::{RecordState, classify};
     use super::*;
     use crate::example::ready;
+    use crate::example::shared::check_each;
     use crate::record::RecordId;
     use crate::store::{MemoryStore, SendLog, Store, StoreReply, StoreRequest};
 

@@ -87,9 +87,10 @@ impl Resend for PlainTransaction {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::script::{check_rows, play_replies, time};
+    use super::super::tests::script::{play_replies, time};
     use super::super::tests::{NOW, now_plus};
     use super::*;
+    use crate::example::shared::check_rows;
 
     #[test]
     fn every_short_sequence_of_replies_ends_in_what_its_sends_did() {

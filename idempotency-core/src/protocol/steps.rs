@@ -301,9 +301,10 @@ impl Default for StepRetry {
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
-    use super::super::tests::script::{check_rows, play, play_replies, step_end, time};
+    use super::super::tests::script::{play, play_replies, step_end, time};
     use super::super::tests::{NOW, call, me, now_plus};
     use super::*;
+    use crate::example::shared::check_rows;
 
     /// Returns a ledger with these recorded steps.
     fn ledger(recorded: &[(&str, &str)]) -> StepLedger {

@@ -262,6 +262,7 @@ impl SendLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::example::shared::lines;
 
     /// Returns the log of a store that noted these words.
     fn noted(words: &str) -> SendLog {
@@ -286,8 +287,7 @@ mod tests {
 
     #[test]
     fn the_notes_say_whether_a_request_that_timed_out_was_applied_and_why_it_is_not_done() {
-        let rows = include_str!("log/timed_out.txt").lines();
-        for row in rows.filter(|row| !row.starts_with('#')) {
+        for row in lines(include_str!("log/timed_out.txt")) {
             let columns: Vec<_> = row.split(" | ").map(str::trim).collect();
             let [notes, maybe_applied, kind, text] = columns[..] else {
                 panic!("{row}");

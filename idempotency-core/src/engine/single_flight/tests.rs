@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::example;
+use crate::example::shared::check_rows;
 use crate::protocol::Stage;
-use crate::protocol::tests::script::{check_rows, in_flight, play, progress, time};
+use crate::protocol::tests::script::{in_flight, play, progress, time};
 use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::pin::pin;

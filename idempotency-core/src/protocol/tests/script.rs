@@ -20,13 +20,13 @@
 
 use std::fmt::{Debug, Write as _};
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::super::condition::{Condition, Operand, claimable, held_by, replaceable};
 use super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
 use super::super::*;
 use super::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
+use crate::example::shared::{check_each, check_rows, same};
 use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 
 /// Plays each row of the table with a call, and panics with the rows that do not hold.
@@ -58,50 +58,6 @@ pub(crate) fn check_records(table: &str, of: impl Fn(Option<&Record>, &CallTerms
         let (words, record) = with_terms(row);
         of(self::record(record).as_ref(), &terms(words))
     });
-}
-
-/// Checks that each row is `input -> shown`, and panics with the rows that do not hold.
-pub(crate) fn check_each(table: &str, shown: impl Fn(&str) -> String) {
-    check_rows(table, |row| {
-        let (input, expected) = row.split_once(" -> ").expect("a row has a result");
-        same(&shown(input), expected)
-    });
-}
-
-/// Checks each row of the table, and panics with the rows that do not hold.
-pub(crate) fn check_rows(table: &str, check: impl Fn(&str) -> Result<(), String>) {
-    let mut failures = String::new();
-    let mut name = String::new();
-    let mut played = 0;
-    for row in rows(table) {
-        if row.starts_with(' ') {
-            played += 1;
-            let result = catch_unwind(AssertUnwindSafe(|| check(row.trim())));
-            if let Err(failure) = result.unwrap_or_else(|_| Err("it panics".to_owned())) {
-                let _ = writeln!(failures, "{name}\n    {}\n    {failure}", row.trim());
-            }
-        } else {
-            name = row;
-        }
-    }
-    assert!(played > 0, "the table is empty");
-    assert!(failures.is_empty(), "\n{failures}");
-}
-
-/// Returns the names and the rows, each in one line.
-fn rows(table: &str) -> Vec<String> {
-    let mut rows: Vec<String> = Vec::new();
-    let is_said = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
-    for line in table.lines().filter(is_said) {
-        match rows.last_mut() {
-            Some(row) if line.starts_with("        ") => {
-                row.push(' ');
-                row.push_str(line.trim());
-            }
-            _ => rows.push(line.to_owned()),
-        }
-    }
-    rows
 }
 
 /// Plays one script: `take` takes an input, and returns what a part that ends with it must show. Returns the first part that does not
@@ -139,11 +95,6 @@ where
             ControlFlow::Continue(pause) => format!("pause {}", pause.as_millis()),
         }
     })
-}
-
-fn same(found: &str, expected: &str) -> Result<(), String> {
-    let differs = || format!("expected `{expected}`, found `{found}`");
-    (found == expected).then_some(()).ok_or_else(differs)
 }
 
 /// Returns the terms of a row, and the rest of it.

@@ -5,6 +5,7 @@
 
 use super::super::*;
 use super::{cases, each, evaluate};
+use crate::example::shared::lines;
 use crate::key::budget::heap;
 
 /// Returns the bytes and the steps that an evaluation is charged.
@@ -86,8 +87,7 @@ fn grow_in_proportion(expressions: &str, payload: &dyn Fn(usize) -> String) {
 
 #[test]
 fn twice_the_payload_takes_about_twice_the_steps() {
-    let rows = include_str!("growth.txt").lines();
-    for row in rows.filter(|row| !row.starts_with('#')) {
+    for row in lines(include_str!("growth.txt")) {
         let row = row
             .replace("LONGEST", &"9".repeat(4300))
             .replace("TEN^308", &format!("1{}1", "0".repeat(307)))

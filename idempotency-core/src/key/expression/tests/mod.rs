@@ -3,6 +3,7 @@
 mod costs;
 
 use super::*;
+use crate::example::shared::lines;
 
 /// Returns the canonical text of a value, or `error: ` and its text.
 fn evaluate(expression: &str, payload: &str) -> String {
@@ -29,10 +30,7 @@ pub(super) fn missing(expression: &str, payload: &str) -> Vec<String> {
 /// A row is `expression; expression => expected` on the payload behind the last `on `, or `expression on payload => expected`.
 pub(super) fn cases(text: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     let mut common = "";
-    let rows = text
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let rows = rows.filter_map(move |line| {
+    let rows = lines(text).filter_map(move |line| {
         if let Some(payload) = line.strip_prefix("on ") {
             common = payload;
             return None;
@@ -74,8 +72,7 @@ fn a_caller_that_iam_authenticated_is_one_client_in_all_its_sessions() {
             assert_eq!(evaluate("iam_caller(@)", &event), expected, "{event}");
         }
     };
-    let rows = include_str!("iam_callers.txt").lines();
-    for row in rows.filter(|row| !row.is_empty() && !row.starts_with('#')) {
+    for row in lines(include_str!("iam_callers.txt")) {
         let (arn, caller) = row.split_once(" => ").unwrap();
         let caller = match caller {
             "=" => Some(arn),
