@@ -11,7 +11,7 @@ use crate::protocol::CallTerms;
 use crate::protocol::condition::Condition;
 use crate::protocol::policy::Policy;
 use crate::random::{Random, RandomError};
-use crate::record::{OwnerToken, Record, RecordId};
+use crate::record::{Attribute, OwnerToken, Record, RecordId};
 use crate::store::{
     Change, Consistency, MemoryStore, SendLog, Store, StoreReply, StoreRequest, TransactionRequest,
     Write,
@@ -37,6 +37,20 @@ impl Random for Fixed {
         Ok([7; 16])
     }
 }
+
+/// Every attribute that a condition can name.
+pub const COMPARED: [Attribute; 10] = [
+    Attribute::Expiration,
+    Attribute::InProgressExpiration,
+    Attribute::Status,
+    Attribute::Data,
+    Attribute::Validation,
+    Attribute::Owner,
+    Attribute::Failure,
+    Attribute::Operation,
+    Attribute::Decision,
+    Attribute::Steps,
+];
 
 /// Returns a backend over an empty store in memory.
 pub fn backend() -> Backend {

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use super::rows;
+
 /// Lambda's limit on a synchronous event, in bytes.
 pub const EVENT: usize = 6 * 1024 * 1024;
 
@@ -57,13 +59,7 @@ pub fn packed(text: &str) -> String {
 
 /// Returns the events that are arrays of equal parts.
 fn arrays() -> impl Iterator<Item = Hostile> {
-    let rows = include_str!("hostile.txt").lines();
-    let rows = rows.filter(|row| !row.starts_with('#'));
-    rows.map(|row| {
-        let cells: Vec<_> = row.split('|').map(str::trim).collect();
-        let [name, part, share, key] = cells[..] else {
-            panic!("{row}");
-        };
+    rows(include_str!("hostile.txt")).map(|(row, [name, part, share, key])| {
         let length = EVENT / share.parse::<usize>().unwrap_or_else(|_| panic!("{row}"));
         Hostile {
             name,

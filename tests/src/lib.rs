@@ -27,6 +27,26 @@ use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::Value;
 
+/// Returns the rows of a data file with their cells, which stand between `|`: each line but comments.
+///
+/// # Panics
+///
+/// If there is no row, or if one has another number of cells.
+pub fn rows<const N: usize>(
+    file: &'static str,
+) -> impl Iterator<Item = (&'static str, [&'static str; N])> {
+    let rows = file.lines().filter(|row| !row.starts_with('#'));
+    let mut rows = rows.peekable();
+    assert!(rows.peek().is_some(), "the file has no row");
+    rows.map(|row| {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let Ok(cells) = cells.try_into() else {
+            panic!("{N} cells: {row}")
+        };
+        (row, cells)
+    })
+}
+
 /// The time at which tests start, in milliseconds since the epoch.
 pub const START: i64 = 1_700_000_000_500;
 

@@ -414,6 +414,7 @@ impl<'a> Draft<'a> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use idempotency_core::example::COMPARED;
     use idempotency_core::protocol::condition::{claimable, held_by};
     use idempotency_core::protocol::policy::OnTimeout;
     use idempotency_core::record::{Data, Field, OwnerToken, Record, Status};
@@ -649,19 +650,7 @@ mod tests {
     }
 
     fn attribute() -> impl Strategy<Value = Attribute> {
-        use Attribute::*;
-        prop::sample::select(vec![
-            Expiration,
-            InProgressExpiration,
-            Status,
-            Data,
-            Validation,
-            Owner,
-            Failure,
-            Operation,
-            Decision,
-            Steps,
-        ])
+        prop::sample::select(&COMPARED[..])
     }
 
     /// Values that are often equal to each other.

@@ -12,6 +12,7 @@ use crate::lock::lock;
 // What nearly every case names.
 pub(super) use self::Expected::{Applied, Refused};
 pub(super) use crate::store::{StoreExt, StoreOperation};
+pub(super) use idempotency_core::example::COMPARED as ATTRIBUTES;
 pub(super) use idempotency_core::protocol::condition::Condition::{self, NoRecord};
 pub(super) use idempotency_core::protocol::condition::claimable;
 pub(super) use idempotency_core::protocol::policy::OnTimeout;
@@ -424,20 +425,6 @@ pub(super) fn single_attributes() -> [(Attribute, Record); 10] {
     };
     ATTRIBUTES.map(|attribute| (attribute, taking(&Record::default(), attribute, &new)))
 }
-
-/// Every attribute that a condition can name.
-pub(super) const ATTRIBUTES: [Attribute; 10] = [
-    Attribute::Expiration,
-    Attribute::InProgressExpiration,
-    Attribute::Status,
-    Attribute::Data,
-    Attribute::Validation,
-    Attribute::Owner,
-    Attribute::Failure,
-    Attribute::Operation,
-    Attribute::Decision,
-    Attribute::Steps,
-];
 
 /// Returns `record` with one attribute copied from `from`.
 pub(super) fn taking(record: &Record, attribute: Attribute, from: &Record) -> Record {

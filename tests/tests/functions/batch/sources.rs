@@ -5,6 +5,7 @@ use std::time::Duration;
 use idempotency_lambda::ErrorKind;
 use idempotency_lambda::batch::Batch;
 use idempotency_testkit::events::{self, AwsBatch};
+use idempotency_tests::rows;
 use serde_json::{Value, json};
 
 use super::shop::Source::{Changes, Fifo, PartitionKey, Shard, Standard};
@@ -12,12 +13,8 @@ use super::shop::{MARKS, MINUTE, Shop, Source, builder, order_of};
 
 #[tokio::test]
 async fn a_response_names_what_is_not_done_and_the_next_delivery_runs_nothing_else() {
-    let rows = include_str!("sources.txt").lines();
-    for row in rows.filter(|row| !row.starts_with('#')) {
-        let cells: Vec<_> = row.split('|').map(str::trim).collect();
-        let [source, most, left, records, returned, ran, again] = cells[..] else {
-            panic!("{row}");
-        };
+    for (row, cells) in rows(include_str!("sources.txt")) {
+        let [source, most, left, records, returned, ran, again] = cells;
         let is_named = |known: &Source| format!("{known:?}") == source;
         let source = Source::ALL.into_iter().find(is_named).expect(row);
         let left = Duration::from_secs(left.parse().expect(row));

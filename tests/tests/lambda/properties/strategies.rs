@@ -1,5 +1,6 @@
 //! Strategies for JSON trees, words, records, conditions and calls.
 
+use idempotency_core::example::COMPARED;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
@@ -211,19 +212,8 @@ prop_compose! {
 }
 
 pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
-    prop::sample::select(vec![
-        Attribute::Expiration,
-        Attribute::InProgressExpiration,
-        Attribute::Status,
-        Attribute::Data,
-        Attribute::Validation,
-        Attribute::Owner,
-        Attribute::Failure,
-        Attribute::Operation,
-        Attribute::Decision,
-        Attribute::Event,
-        Attribute::Steps,
-    ])
+    let compared = prop::sample::select(&COMPARED[..]);
+    prop_oneof![10 => compared, 1 => Just(Attribute::Event)]
 }
 
 pub(crate) fn on_timeout() -> impl Strategy<Value = OnTimeout> {
