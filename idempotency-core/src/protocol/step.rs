@@ -218,7 +218,7 @@ impl Attempt {
         };
         let next = match (state, input) {
             (State::Checking(wait_until), Input::Local(None)) => {
-                claim::start(&call, now, wait_until)
+                claim::start(&call, now, wait_until, None)
             }
             (State::Checking(wait_until), Input::Local(Some(cached))) => {
                 claim::from_memory(&call, now, wait_until, cached, Source::Cache)
@@ -233,7 +233,7 @@ impl Attempt {
                 follow::leader_done(&call, now, following, confirmed)
             }
             (State::AskingCircuit(wait_until), Input::Circuit(admission)) => {
-                claim::circuit_replied(&call, now, wait_until, admission)
+                claim::start(&call, now, Some(wait_until), Some(admission))
             }
             (State::LookingUp(claiming), Input::Read(existing)) => {
                 claim::looked_up(&call, now, claiming, existing)

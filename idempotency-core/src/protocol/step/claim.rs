@@ -37,40 +37,28 @@ pub(super) fn from_memory(
     }
 }
 
-/// Asks the store for the first time, or the circuit breaker before it. A call starts once at most. `wait_until` is `None` if it has
-/// not followed a leader.
-pub(super) fn start(call: &CallTerms, now: EpochMillis, wait_until: Option<EpochMillis>) -> Next {
-    let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
-    if !call.policy.circuit_breaker || is_too_late(call, now) {
-        return first_request(call, now, wait_until);
-    }
-    let at_most = now.until(requests_end(call, now, wait_until));
-    (
-        State::AskingCircuit(wait_until),
-        Effect::CheckCircuit(at_most),
-    )
-}
-
-/// Handles the reply of the circuit breaker. An open circuit is a failure of the store, found without a request.
-pub(super) fn circuit_replied(
+/// Sends the first request of a call: a claim, or under `read-first` an eventually consistent read. An operation with a circuit breaker
+/// asks it before: `admission` is its reply. An open circuit is a failure of the store, found without a request.
+///
+/// A call starts once at most. `wait_until` is `None` if it has not followed a leader.
+pub(super) fn start(
     call: &CallTerms,
     now: EpochMillis,
-    wait_until: EpochMillis,
-    admission: Admission,
+    wait_until: Option<EpochMillis>,
+    admission: Option<Admission>,
 ) -> Next {
-    match admission {
-        Admission::Admitted => first_request(call, now, wait_until),
-        Admission::Open { until } => refuse(Refusal::new(
-            ErrorKind::StoreFailed,
-            RefusalDetail::CircuitOpen(until),
-        )),
+    if let Some(Admission::Open { until }) = admission {
+        let detail = RefusalDetail::CircuitOpen(until);
+        return refuse(Refusal::new(ErrorKind::StoreFailed, detail));
     }
-}
-
-/// Sends the first request of a call: a claim, or under `read-first` an eventually consistent read.
-fn first_request(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
     if is_too_late(call, now) {
         return refuse(ErrorKind::NoTimeLeft);
+    }
+    let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
+    let requests_end = requests_end(call, now, wait_until);
+    if call.policy.circuit_breaker && admission.is_none() {
+        let effect = Effect::CheckCircuit(now.until(requests_end));
+        return (State::AskingCircuit(wait_until), effect);
     }
     let claiming = Claiming {
         tries: 0,
@@ -79,7 +67,7 @@ fn first_request(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) ->
         maybe_applied: false,
         claimed_at: now,
         wait_until,
-        requests_end: requests_end(call, now, wait_until),
+        requests_end,
         run: Run::Unknown,
         resumes: false,
         is_full: false,

@@ -29,7 +29,7 @@ pub(super) fn leader_found(
         return refuse(ErrorKind::NoTimeLeft);
     }
     let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
-    let start = || start(call, now, Some(wait_until));
+    let start = || start(call, now, Some(wait_until), None);
     if leader.is_expired(now) {
         return start();
     }
@@ -72,7 +72,7 @@ pub(super) fn leader_progress(
 ) -> Next {
     let wait_until = Some(following.wait_until);
     if leader == following.leader && leader.stage != Stage::Running {
-        return start(call, now, wait_until);
+        return start(call, now, wait_until, None);
     }
     leader_found(call, now, wait_until, leader)
 }
@@ -87,7 +87,7 @@ pub(super) fn leader_done(
     let wait_until = Some(following.wait_until);
     match (confirmed, following.leader.stage) {
         (Some(record), _) => from_memory(call, now, wait_until, record, Source::ConcurrentCall),
-        (None, Stage::Claiming) => start(call, now, wait_until),
+        (None, Stage::Claiming) => start(call, now, wait_until, None),
         // One follower claims next and becomes the leader of the others.
         (None, Stage::Running | Stage::Storing | Stage::Waiting { .. }) => {
             (State::Checking(wait_until), Effect::CheckLocal)
