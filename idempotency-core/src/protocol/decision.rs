@@ -317,7 +317,7 @@ impl std::error::Error for Undecided {}
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
-    use super::super::tests::script::{number, record, show_changes};
+    use super::super::tests::script::{data, number, record, show_changes};
     use super::super::tests::{NOW, call, me, seconds};
     use super::super::{RecordState, classify};
     use super::*;
@@ -335,7 +335,7 @@ mod tests {
     }
 
     fn responds(text: &str, expiration: Option<EpochSeconds>) -> Ending {
-        let response = Data::new(text);
+        let response = data(text);
         Ending::Completed {
             response,
             expiration,
@@ -444,6 +444,8 @@ mod tests {
             let refused = about("ana", reason);
             assert_eq!(refused, Err(Undecided::Reason(1_024)), "{reason:?}");
         }
+        let text = Undecided::Reason(1_024).to_string();
+        assert!(text.contains("a reason, of at most 1024 bytes"), "{text}");
     }
 
     #[test]

@@ -386,11 +386,6 @@ mod tests {
         });
     }
 
-    #[test]
-    fn a_write_may_take_the_rest_of_the_lease_less_a_reserve() {
-        assert_eq!(begin().time_limit(NOW), Duration::from_millis(29_800));
-    }
-
     fn millis(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
     }

@@ -166,7 +166,8 @@ async fn drop_in_handler(table: &Table, operation: &Operation, payload: &Value) 
     tokio::select! { biased; _ = stuck => unreachable!("it is stuck"), _ = begins => {} }
 }
 
-/// The tests of this program run again with the other client, except the transfers, and the stores that send no request.
+/// The tests of this program run again with the other client, except the transfers, the stores that send no request, and the
+/// conformance of a composite key and of large responses alone: one test has both.
 #[test]
 fn each_test_passes_with_the_sdk_client() {
     idempotency_tests::with_the_sdk_client(&[
@@ -176,6 +177,8 @@ fn each_test_passes_with_the_sdk_client() {
         "conformance::a_store_",
         "--skip",
         "conformance::the_store_in_memory",
+        "--skip",
+        "conformance::the_dynamodb_store_conforms_with_",
         "--skip",
         "each_test_passes",
     ]);

@@ -10,7 +10,7 @@
 //!   inputs that follow it.
 //! - `300x(a & b)` repeats inputs.
 //! - A record is one of `mine`, `other`, `done`, `held` and `blank` (see [`base`]) with changes: `done[data=42 owner=-]`. `-` is an absent
-//!   attribute, and `?` one of a wrong type.
+//!   attribute, and `?` one of a wrong type. `262144*` is a response of so many bytes.
 //! - A reply to a write is `applied`, `met` with the record that failed the condition, `rejected`, or `fails` with a kind. `applied` says
 //!   that a claim replaced nothing; `applied-blind` does not say it. `met-late`, `rejected-late` and `lost` are the same after a send that
 //!   may have been applied.
@@ -72,7 +72,7 @@ pub(crate) fn play(script: &str, mut take: impl FnMut(&str) -> String) -> Result
     Ok(())
 }
 
-/// Plays the replies to the writes of this machine.
+/// Plays the replies to the writes of this machine. `limit?` shows how long the next write may take.
 pub(crate) fn play_replies<W>(script: &str, machine: &mut W) -> Result<(), String>
 where
     W: Resend<End: Debug>,
@@ -82,6 +82,9 @@ where
         if let Some(at) = text.strip_prefix('@') {
             now = time(at);
             return String::new();
+        }
+        if text == "limit?" {
+            return machine.time_limit(now).as_millis().to_string();
         }
         assert!(!has_ended, "`{text}` follows the end");
         let Input::Written(result) = input(text, false) else {
@@ -128,6 +131,14 @@ pub(crate) fn time(text: &str) -> EpochMillis {
 /// Returns the value that this text stands for: a space in it is written as `_`.
 fn text(value: &str) -> String {
     value.replace('_', " ")
+}
+
+/// Returns the response that this text stands for.
+pub(crate) fn data(text: &str) -> Data {
+    match text.strip_suffix('*') {
+        Some(bytes) => Data::new("1".repeat(bytes.parse().expect("a length"))),
+        None => Data::new(text),
+    }
 }
 
 /// Returns the terms that differ from [`call`] in these words.
@@ -224,7 +235,7 @@ fn handler(end: &str, staged: bool) -> Input {
     let steps = steps.map(step_end);
     let (name, value) = end.split_once(' ').unwrap_or((end, ""));
     let result = match name {
-        "returned" => HandlerResult::Returned(Data::new(value)),
+        "returned" => HandlerResult::Returned(data(value)),
         "failed" => HandlerResult::Failed(value.to_owned()),
         "unreported" => HandlerResult::Unreported(value.to_owned()),
         "panicked" => HandlerResult::Panicked,
@@ -311,6 +322,7 @@ pub(crate) fn record(text: &str) -> Option<Record> {
             }
             "failure" => record.failure = field(value, self::text),
             "operation" => record.operation = field(value, str::to_owned),
+            "event" => record.event = StoredEvent::all(value),
             "steps" => {
                 record.steps = field(value, |value| {
                     let names = value.split('+').filter(|name| !name.is_empty());
@@ -562,7 +574,13 @@ fn attributes(record: &Record) -> [(&'static str, String); 11] {
                 format!("{status:?}").to_lowercase()
             }),
         ),
-        ("data", value(&record.data, |data| data.as_str().to_owned())),
+        (
+            "data",
+            value(&record.data, |data| match data.as_str() {
+                long if long.len() > 1_000 => format!("{}*", long.len()),
+                short => short.to_owned(),
+            }),
+        ),
         ("validation", value(&record.validation, String::clone)),
         ("owner", value(&record.owner, owner)),
         ("failure", value(&record.failure, named)),
