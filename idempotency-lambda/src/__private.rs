@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use idempotency_core::engine::{Codec as CoreCodec, Errors};
+use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
@@ -18,7 +18,9 @@ use crate::operation::IdentifiedCall;
 #[cfg(feature = "http")]
 pub use crate::http::Unstorable;
 #[cfg(feature = "http")]
-pub use crate::http::handler::{HttpForm, HttpSettings, PreparedHttp, RegisteredHttp};
+pub use crate::http::handler::{
+    HttpForm, HttpSettings, PreparedHttp, RegisteredHttp, prepare as prepare_http,
+};
 pub use crate::invocation::assume_lambda;
 pub use crate::operation::StoreHandle;
 pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
@@ -46,42 +48,23 @@ pub fn identify_event<V: Event>(
 pub fn identify_value<P: Payload + ?Sized>(
     operation: &'static RegisteredOperation,
     payload: &P,
-    found: ParameterDeadline,
+    deadline: Deadline,
     store: Option<StoreHandle>,
 ) -> Result<IdentifiedCall, Error> {
-    IdentifiedCall::new(&operation.over(store)?, payload, found.0)
+    IdentifiedCall::new(&operation.over(store)?, payload, deadline)
 }
 
-/// The deadline and tenant that were found among the parameters of a function, if any.
-pub struct ParameterDeadline(Deadline);
-
-impl ParameterDeadline {
-    /// Returns this, or `other` if nothing was found here.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        if self.0 == Deadline::Inherited {
-            other
-        } else {
-            self
-        }
-    }
-}
-
-/// Returns the deadline and tenant of the first of these contexts that is not empty.
-pub fn found(contexts: &[Option<&Context>]) -> ParameterDeadline {
-    let said = contexts
-        .iter()
-        .flatten()
-        .map(|context| ParameterDeadline(Deadline::from(*context)));
-    said.fold(
-        ParameterDeadline(Deadline::Inherited),
-        ParameterDeadline::or,
-    )
+/// Returns `first` unless it is inherited, else the deadline and tenant of the first of these contexts that is not empty.
+pub fn found(first: Deadline, contexts: &[Option<&Context>]) -> Deadline {
+    let further = contexts.iter().copied().flatten().map(Deadline::from);
+    let mut all = std::iter::once(first).chain(further);
+    all.find(|deadline| *deadline != Deadline::Inherited)
+        .unwrap_or_default()
 }
 
 /// Returns the deadline and tenant of the context that the attribute names.
-pub fn context<C: HasContext + ?Sized>(named: &C) -> ParameterDeadline {
-    found(&[named.context()])
+pub fn context<C: HasContext + ?Sized>(named: &C) -> Deadline {
+    found(Deadline::Inherited, &[named.context()])
 }
 
 /// A parameter that may hold a context.
@@ -163,7 +146,7 @@ pub trait Response: Sized {
 #[diagnostic::do_not_recommend]
 impl<R: Serialize + DeserializeOwned> Response for R {
     fn codec() -> Codec<R> {
-        Codec(CoreCodec::json())
+        Codec::json()
     }
 }
 
@@ -183,12 +166,6 @@ impl<E: From<Error>> Failure for E {
         E::from(error)
     }
 }
-
-/// How responses of one type are written and read. Only a [`Response`] has a codec.
-pub struct Codec<R>(pub(crate) CoreCodec<R>);
-
-/// Converts this framework's errors into the handler's error type. Only a [`Failure`] has a conversion.
-pub struct Convert<E>(pub(crate) fn(Error) -> E);
 
 /// An error type of a function of one record: as [`Failure`], and the log has its name.
 #[cfg(feature = "batch")]
@@ -224,12 +201,14 @@ pub fn record_failure<E: RecordFailure>() -> RecordConvert<E> {
     E::convert()
 }
 
+/// Returns how responses of this type are written and read.
 pub fn response<R: Response>() -> Codec<R> {
     R::codec()
 }
 
-pub fn failure<E: Failure>() -> Convert<E> {
-    Convert(E::convert)
+/// Returns the conversion of this framework's errors into the handler's error type.
+pub fn failure<E: Failure>() -> fn(Error) -> E {
+    E::convert
 }
 
 /// Gives a block its type. It is never called.
@@ -245,13 +224,12 @@ pub fn store(store: impl Into<StoreHandle>) -> StoreHandle {
 pub fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     call: Result<IdentifiedCall, Error>,
     codec: Codec<R>,
-    convert: Convert<E>,
+    convert: fn(Error) -> E,
     handler: impl FnOnce(Call) -> Fut,
 ) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
     let handler = Box::new(handler);
     // On the heap, because the runtime moves the future of each invocation several times.
     Box::pin(async move {
-        let (Codec(codec), Convert(convert)) = (codec, convert);
         let call = call.map_err(|error| convert(refused(error)))?;
         call.run_with(codec, Errors::new(convert), handler).await
     })
@@ -274,26 +252,9 @@ impl SuppliedCall for Call {
     }
 }
 
-/// Supplies the call of a parameter. Only a [`Call`] can be supplied.
-pub struct CallSupplier<T>(fn(Call) -> T);
-
-pub fn supplied<T: SuppliedCall>() -> CallSupplier<T> {
-    CallSupplier(T::supplied)
-}
-
-impl<T> CallSupplier<T> {
-    pub fn call(&self, call: Call) -> T {
-        (self.0)(call)
-    }
-}
-
-#[cfg(feature = "http")]
-pub fn prepare_http<V>(operation: &'static RegisteredOperation, event: &V) -> PreparedHttp
-where
-    V: Event,
-    V::Payload: crate::http::handler::HttpEvent,
-{
-    crate::http::handler::prepare(operation, event)
+/// Returns how the call becomes the parameter. Only a [`Call`] can be supplied.
+pub fn supplied<T: SuppliedCall>() -> fn(Call) -> T {
+    T::supplied
 }
 
 #[cfg(feature = "http")]
@@ -365,7 +326,7 @@ pub mod batch {
         let RecordConvert { convert, named } = failure;
         let batch = batch.map_err(|error| convert(refused(error)))?;
         let function = Function {
-            codec: codec.0,
+            codec,
             handler,
             named,
         };

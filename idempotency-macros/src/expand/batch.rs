@@ -98,7 +98,7 @@ fn settings(validated: &ValidatedFn) -> TokenStream {
     let private = validated.runtime.private(site);
     let enums = quote_spanned!(site=> #private::batch);
     let calls = names(Scope::Batch).filter_map(|name| {
-        let method = values::field(name);
+        let method = values::ident(name);
         let value = operation::setting(name, validated, &enums)?;
         Some(quote_spanned!(site=> .#method(#value)))
     });

@@ -1,8 +1,8 @@
 //! Phase 3: generates the code. All decisions were made in the phases before.
 //!
 //! Names are hygienic (`mixed_site`), so that a user's variable never collides with a generated one. Hygiene does not apply to constants and
-//! statics, and a `let` of a name that a constant of the user has is a pattern of that constant: so generated names begin with `__`. Each requirement on one of the
-//! user's types is a call of its own with the span of that type: so one mistake is one error, at the user's own words. The
+//! statics: if the user has a constant `X`, a generated `let X` would be a pattern. So generated names begin with `__`. Each requirement
+//! on one of the user's types is a call of its own with the span of that type: so one mistake is one error, at the user's own words. The
 //! body's tokens follow `if false { return .. }`, which gives the body its type without a block around it.
 
 mod batch;

@@ -53,7 +53,7 @@ pub(super) fn operation(function: &Function, validated: &ValidatedFn) -> TokenSt
 /// Returns a setting as a field of type `Option`.
 fn field(name: &str, validated: &ValidatedFn) -> TokenStream {
     let site = Span::mixed_site();
-    let field = values::field(name);
+    let field = values::ident(name);
     let value = match setting(name, validated, &validated.runtime.private(site)) {
         Some(value) => quote_spanned!(site=> ::core::option::Option::Some(#value)),
         None => quote_spanned!(site=> ::core::option::Option::None),
@@ -102,7 +102,7 @@ fn constant(value: &Constant, private: &TokenStream, enums: &TokenStream) -> Tok
             quote_spanned!(site=> #private::Duration::new(#seconds, #nanoseconds))
         }
         Constant::Choice(kind, variant) => {
-            let (kind, variant) = (values::field(kind), values::field(variant));
+            let (kind, variant) = (values::ident(kind), values::ident(variant));
             quote_spanned!(site=> #enums::#kind::#variant)
         }
     }

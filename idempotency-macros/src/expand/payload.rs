@@ -86,8 +86,13 @@ fn named_context(named: &syn::Expr, runtime: &Runtime) -> TokenStream {
 /// names that patterns bind.
 fn found(parameters: &Parameters, runtime: &Runtime) -> TokenStream {
     let site = Span::mixed_site();
-    let whole = among(parameters.whole.iter().map(|(name, _)| name), runtime);
-    let named = among(&parameters.named, runtime);
+    let none = quote_spanned!(site=> ::core::default::Default::default());
+    let whole = among(
+        parameters.whole.iter().map(|(name, _)| name),
+        &none,
+        runtime,
+    );
+    let named = among(&parameters.named, &quote_spanned!(site=> __found), runtime);
     let patterns = parameters
         .whole
         .iter()
@@ -95,12 +100,16 @@ fn found(parameters: &Parameters, runtime: &Runtime) -> TokenStream {
     quote_spanned! {site=>
         let __found = #whole;
         #(#patterns)*
-        let __found = __found.or(#named);
+        let __found = #named;
     }
 }
 
-/// Returns an expression that finds the first context among these names.
-fn among<'a>(names: impl IntoIterator<Item = &'a syn::Ident>, runtime: &Runtime) -> TokenStream {
+/// Returns an expression that finds the first context among these names, unless `first` is one.
+fn among<'a>(
+    names: impl IntoIterator<Item = &'a syn::Ident>,
+    first: &TokenStream,
+    runtime: &Runtime,
+) -> TokenStream {
     let site = Span::mixed_site();
     let (names, private) = (names.into_iter(), runtime.private(site));
     let all = names
@@ -109,7 +118,7 @@ fn among<'a>(names: impl IntoIterator<Item = &'a syn::Ident>, runtime: &Runtime)
         {
             #[allow(unused_imports)]
             use #private::{IsContext as _, IsNoContext as _};
-            #private::found(&[
+            #private::found(#first, &[
                 #(#all)*
             ])
         }

@@ -142,6 +142,6 @@ pub(super) fn supplied(validated: &ValidatedFn) -> CallCode {
     CallCode {
         before: quote_spanned!(site=> let __supplied = #witness;),
         name: quote_spanned!(site=> __call),
-        binding: quote_spanned!(site=> #(#attributes)* let #pattern: #of = __supplied.call(__call);),
+        binding: quote_spanned!(site=> #(#attributes)* let #pattern: #of = __supplied(__call);),
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     if whole_payload && let Some(key) = payload.as_ref().and_then(payload::key_of_elements) {
         checked
             .constants
-            .push((values::field("key"), Constant::Text(key)));
+            .push((values::ident("key"), Constant::Text(key)));
     }
     let combined = errors.into_iter().reduce(|mut all, error| {
         all.combine(error);
@@ -175,7 +175,7 @@ impl Checked {
                 ));
                 continue;
             }
-            let name = values::field(&setting.name.to_string());
+            let name = values::ident(&setting.name.to_string());
             match values::check(setting) {
                 Ok(Value::Constant(value)) => checked.constants.push((name, value)),
                 Ok(Value::Path(value)) => checked.paths.push((name, value)),

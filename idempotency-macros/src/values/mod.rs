@@ -47,7 +47,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
     let Setting { name, value } = setting;
     let name = &*name.to_string();
     let value = without_groups(value);
-    // The arguments have settings of known names alone.
+    // The default is unreachable: `arguments` refuses unknown names.
     let check = SettingRow::named(name).map_or(Check::Payload, |row| row.check);
     if is_constant(check, &value) {
         return Ok(Value::Path(value));
@@ -102,7 +102,7 @@ fn is_constant(check: Check, value: &Expr) -> bool {
 }
 
 /// Returns an identifier for generated code.
-pub(crate) fn field(name: &str) -> Ident {
+pub(crate) fn ident(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
