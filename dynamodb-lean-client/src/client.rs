@@ -6,9 +6,11 @@ use std::sync::OnceLock;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ErrorMetadata, SdkError};
 
-use crate::prepared::PreparedRequest;
+use crate::prepared::PreparedClient;
 use crate::retry::RetryQuota;
-use crate::send::{CONDITION_FAILED, ItemReply, Outgoing, SendError, SendNotes, attempts, within};
+use crate::send::{
+    CONDITION_FAILED, ItemReply, Outgoing, SendError, SendNotes, send_until_done, within,
+};
 
 /// A client that sends requests to one table.
 ///
@@ -22,13 +24,13 @@ pub struct TableClient {
     /// The product that the header `user-agent` names.
     product: &'static str,
     /// Set by the first request.
-    prepared: OnceLock<PreparedRequest>,
+    prepared: OnceLock<PreparedClient>,
 }
 
 impl TableClient {
     /// Makes a client from the settings of a client of the SDK. No request is sent.
     ///
-    /// `table` is the table's name or ARN. `product` is the begin of the header `user-agent`, such as `shop/1.0`. Clients with
+    /// `table` is the table's name or ARN. `product` is the beginning of the header `user-agent`, such as `shop/1.0`. Clients with
     /// clones of one quota share it.
     pub fn new(
         sdk: Client,
@@ -57,8 +59,8 @@ impl TableClient {
     ///
     /// # Errors
     ///
-    /// The error that the SDK's client would report, except that a failed condition is none. `notes` has heard of each send: it
-    /// knows whether a write may have been applied.
+    /// The error that the SDK's client would report. A failed condition is not an error. `notes` has heard of each send: it knows
+    /// whether a write may have been applied.
     pub async fn send(
         &self,
         target: &'static str,
@@ -71,7 +73,7 @@ impl TableClient {
             None => {
                 let app = self.sdk.config().app_name();
                 let user_agent = user_agent(self.product, app.map(AsRef::as_ref));
-                let prepared = PreparedRequest::of(&self.sdk, &self.table, &user_agent).await;
+                let prepared = PreparedClient::of(&self.sdk, &self.table, &user_agent).await;
                 let prepared = prepared
                     .map_err(|error| error.map_service_error(|error| error.meta().clone()))?;
                 // Of two first requests one result is kept; they are equal.
@@ -79,8 +81,8 @@ impl TableClient {
             }
         };
         let limit = prepared.timeouts.operation_timeout();
-        let attempts = attempts(prepared, &self.quota, &outgoing, notes);
-        let ended = within(prepared, limit, attempts).await;
+        let sends = send_until_done(prepared, &self.quota, &outgoing, notes);
+        let ended = within(prepared, limit, sends).await;
         match ended
             .inspect_err(|error| notes.ends(error.as_result()))
             .flatten()

@@ -31,7 +31,7 @@ use crate::sign::credentials;
 const SIGV4: AuthSchemeId = AuthSchemeId::new("sigv4");
 
 /// The parts of a client that send requests to one table.
-pub(crate) struct PreparedRequest {
+pub(crate) struct PreparedClient {
     components: RuntimeComponents,
     /// The configuration that the SDK's cache of credentials needs.
     config: ConfigBag,
@@ -51,7 +51,7 @@ pub(crate) struct PreparedRequest {
     route: Mutex<Option<Arc<Route>>>,
 }
 
-impl PreparedRequest {
+impl PreparedClient {
     /// Lets the SDK prepare a client for a table.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl PreparedRequest {
 struct Take {
     user_agent: String,
     corrects_clock: bool,
-    taken: Arc<Mutex<Option<PreparedRequest>>>,
+    taken: Arc<Mutex<Option<PreparedClient>>>,
 }
 
 impl Take {
@@ -128,7 +128,7 @@ impl Take {
         &self,
         components: &RuntimeComponents,
         config: &mut ConfigBag,
-    ) -> Result<PreparedRequest, BoxError> {
+    ) -> Result<PreparedClient, BoxError> {
         let timeouts = config.load::<TimeoutConfig>().cloned();
         let timeouts = timeouts.unwrap_or_else(TimeoutConfig::disabled);
         let retries = config.load::<RetryConfig>().cloned();
@@ -150,7 +150,7 @@ impl Take {
         let mut kept = Layer::new("lean client");
         kept.store_put(timeouts.clone());
         kept.store_put(retries.clone());
-        Ok(PreparedRequest {
+        Ok(PreparedClient {
             components: components.clone(),
             config: ConfigBag::of_layers([kept]),
             endpoint: endpoint.clone(),
@@ -168,7 +168,7 @@ impl Take {
 
 impl Intercept for Take {
     fn name(&self) -> &'static str {
-        "idempotency lean client"
+        "dynamodb-lean-client"
     }
 
     fn read_before_serialization(

@@ -17,7 +17,7 @@ use aws_smithy_types::retry::ErrorKind;
 use sha2::{Digest as _, Sha256};
 use uuid::Builder;
 
-use crate::prepared::PreparedRequest;
+use crate::prepared::PreparedClient;
 use crate::reply::{self, Body};
 use crate::retry::{self, Attempts, RetryQuota};
 use crate::sign::hex;
@@ -127,7 +127,7 @@ pub(crate) enum SendError {
 
 /// Waits for a future, for at most `limit`. Without a limit or a timer it waits to the end.
 pub(crate) async fn within<F: Future>(
-    prepared: &PreparedRequest,
+    prepared: &PreparedClient,
     limit: Option<Duration>,
     future: F,
 ) -> Result<F::Output, SendError> {
@@ -141,8 +141,8 @@ pub(crate) async fn within<F: Future>(
 }
 
 /// Sends until a send succeeds, or fails for good. Returns the item of the response.
-pub(crate) async fn attempts(
-    prepared: &PreparedRequest,
+pub(crate) async fn send_until_done(
+    prepared: &PreparedClient,
     quota: &RetryQuota,
     request: &Outgoing,
     notes: &impl SendNotes,
@@ -152,7 +152,7 @@ pub(crate) async fn attempts(
     let timeout = prepared.timeouts.operation_attempt_timeout();
     let timeout = timeout.map(|own| notes.timeout(own));
     loop {
-        let error = match within(prepared, timeout, attempt(prepared, request, notes)).await {
+        let error = match within(prepared, timeout, send_once(prepared, request, notes)).await {
             Ok(Ok(item)) => {
                 notes.ends(SendResult::Success);
                 attempts.succeeded();
@@ -172,8 +172,8 @@ pub(crate) async fn attempts(
 }
 
 /// Sends once. Returns the item of the response.
-async fn attempt(
-    prepared: &PreparedRequest,
+async fn send_once(
+    prepared: &PreparedClient,
     outgoing: &Outgoing,
     notes: &impl SendNotes,
 ) -> Result<Option<Item>, SendError> {
@@ -233,7 +233,7 @@ async fn read(response: &mut HttpResponse) -> Result<Option<Body>, BoxError> {
 }
 
 /// Returns true if a connection is closed after a fault that passes.
-fn reconnects(prepared: &PreparedRequest) -> bool {
+fn reconnects(prepared: &PreparedClient) -> bool {
     let retries = &prepared.retries;
     !retry::is_v2_1(retries) && retries.reconnect_mode() == ReconnectMode::ReconnectOnTransientError
 }
