@@ -16,7 +16,7 @@ use crate::client;
 use crate::item::size;
 use crate::request::{Expressions, Request, Value};
 
-/// The begin of the header `user-agent`.
+/// The beginning of the header `user-agent`.
 const PRODUCT: &str = concat!("idempotency-dynamodb/", env!("CARGO_PKG_VERSION"));
 
 /// A client that sends the store's requests with less CPU than the SDK's client.

@@ -1,4 +1,4 @@
-//! The same for an HTTP event of API Gateway: the key is the header `Idempotency-Key` of an authenticated user.
+//! The hand-written function for an HTTP event of API Gateway. The key is the header `Idempotency-Key` of an authenticated user.
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use aws_lambda_events::encodings::Body;

@@ -119,6 +119,7 @@ impl HttpConnector for Stub {
         let headers: usize = request
             .headers()
             .iter()
+            // The colon, the space, and the end of the line.
             .map(|(name, value)| name.len() + value.len() + 4)
             .sum();
         let body = request.body().bytes().map_or(0, <[u8]>::len);

@@ -57,7 +57,7 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }
 
-/// Returns the versions of the compiler and of the libraries that both sides use.
+/// Returns the versions of the compiler, of this framework, and of the libraries that both sides use.
 pub fn versions(benches: &Path) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     versions.insert("rustc".to_owned(), output("rustc", &["--version"]));

@@ -32,7 +32,7 @@ pub(crate) struct Driver<'a, R> {
 }
 
 impl<R> Driver<'_, R> {
-    /// Drives the call to its end. The handler is called and polled only under a claim.
+    /// Drives the call to its end. The handler is called and polled only when the protocol asks for a run.
     pub(crate) async fn drive<E, F: Future<Output = Result<R, E>>>(
         self,
         errors: Errors<E>,
@@ -48,9 +48,9 @@ impl<R> Driver<'_, R> {
         loop {
             let input = match effect {
                 Effect::CheckLocal | Effect::CheckInFlight => {
-                    let cache = self.cache.filter(|_| effect == Effect::CheckLocal);
-                    let found = |_| self.backend.cache().find(self.operation, &self.call.id);
-                    match cache.and_then(found) {
+                    let uses_cache = effect == Effect::CheckLocal && self.cache.is_some();
+                    let find = || self.backend.cache().find(self.operation, &self.call.id);
+                    match uses_cache.then(find).flatten() {
                         Some(cached) => Input::Local(Some(cached)),
                         None => guard.join(InFlight::of(&self.call, self.backend.clock().now())),
                     }

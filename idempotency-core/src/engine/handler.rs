@@ -96,8 +96,7 @@ fn serialized<R>(
     }
 }
 
-/// Returns false if the policy is that the response of a handler is not stored. The handler ran unprotected and staged writes: they
-/// are applied if they would be applied under a claim.
+/// Returns true if the writes that an unprotected run staged must be applied. The rules are those of a run under a claim.
 pub(crate) fn keeps_writes<R>(
     response: &R,
     codec: Codec<R>,

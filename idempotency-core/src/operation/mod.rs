@@ -160,7 +160,8 @@ impl CompiledOperation {
     /// Runs `handler` under the protocol, or returns the response of an earlier call with the same identity.
     ///
     /// `deadline` is when the invocation ends, if that is known; otherwise the claim gets the configured lease. The handler is
-    /// called once at most, with its [`Call`], and only under a claim, or unprotected if [`Identity::bypass`] has a reason.
+    /// called at most once, with its [`Call`]. It is called under a claim, or unprotected: if [`Identity::bypass`] has a reason, or if the
+    /// store failed under `run-unprotected`.
     ///
     /// `codec` writes and reads responses. `errors` turns an error of this framework into the handler's error type, and says which
     /// errors of the handler report its end. They are arguments and not bounds, so that the attribute can explain in its own words

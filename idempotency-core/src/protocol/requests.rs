@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::CallTerms;
 use super::condition::{Condition, claimable, held_by, replaceable, takeover};
-use super::effect::Effect;
-use super::effect::{Change, Write};
+use super::effect::{Change, Effect, Write};
 use super::policy::OnTimeout;
 use crate::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use crate::time::{EpochMillis, EpochSeconds};

@@ -113,8 +113,8 @@ impl DynamoDbStore {
         }
     }
 
-    /// Reads once before the first write to a table with a sort key, to check that the table has one. Without it every record
-    /// would be the same item, and DynamoDB would accept the writes.
+    /// Reads once before the first write to a table with a sort key, to check that the table has one. Without a sort key every
+    /// record would be the same item, and DynamoDB would accept the writes.
     ///
     /// A successful read is remembered, also that of [`warm_up`](Store::warm_up). A read that fails for another reason does
     /// not count.
@@ -185,8 +185,6 @@ impl DynamoDbStore {
             condition,
         } = record;
         let form = self.prepare(id, write, log).await?;
-        // The pieces are stored, so nothing is under way.
-        log.preparing();
         let event = EventForm::of(event_of(write));
         let request = self.request(id, write, &form, &event, condition)?;
         let sends = Sends::new(log, &self.table_ref, request.target());
@@ -232,7 +230,7 @@ impl DynamoDbStore {
         reply.unwrap_or_else(StoreReply::failed).noted(log)
     }
 
-    /// Prepares a write: checks the table's keys if they were not, and writes the pieces of its response.
+    /// Prepares a write: checks the table's keys if they were not checked yet, and writes the pieces of its response.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `builder` | the settings of an operation that is built in code |
-//! | `identified` | a call whose identity is known; every form of a call runs there |
+//! | `identified` | a call whose identity is known; every form of a call but HTTP runs there |
 //! | `registry` | every operation of the program, and which key prefix it has |
 //!
 //! The files refer to each other: compiling an operation compares its key prefix with all known prefixes, and the registry

@@ -294,8 +294,8 @@ static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
 
 /// Claims `prefix` for an operation.
 ///
-/// Returns true the first time. The same path, built again with the same `key`, `validate` and `hash`, is the same
-/// operation.
+/// Returns true for an annotated function, and the first time for an operation that is built in code. The same path, built again with
+/// the same `key`, `validate` and `hash`, is the same operation.
 ///
 /// # Errors
 ///

@@ -29,11 +29,11 @@ struct Shared {
     table: Table,
     requests: Mutex<Requests>,
     is_late: bool,
-    answered: AtomicU64,
+    responses: AtomicU64,
 }
 
 impl Stub {
-    /// Listens on a port of the loopback interface. Sends one response of a hundred [`LATE`] if `is_late` is true.
+    /// Listens on a port of the loopback interface. If `is_late` is true, one response of a hundred is sent [`LATE`] later.
     pub fn start(through_tls: bool, is_late: bool) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -112,7 +112,7 @@ fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
         let (status, body) = shared
             .table
             .apply(&request.operation, &received[request.body.clone()]);
-        if shared.is_late && shared.answered.fetch_add(1, Ordering::Relaxed) % 100 == 99 {
+        if shared.is_late && shared.responses.fetch_add(1, Ordering::Relaxed) % 100 == 99 {
             thread::sleep(LATE);
         }
         http::write(&mut response, status, &body);

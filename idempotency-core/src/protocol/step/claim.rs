@@ -37,10 +37,11 @@ pub(super) fn from_memory(
     }
 }
 
-/// Sends the first request of a call: a claim, or under `read-first` an eventually consistent read. An operation with a circuit breaker
-/// asks it before: `admission` is its reply. An open circuit is a failure of the store, found without a request.
+/// Sends the first request of a call: a claim, or under `read-first` an eventually consistent read.
 ///
-/// A call starts once at most. `wait_until` is `None` if it has not followed a leader.
+/// An operation with a circuit breaker asks the breaker first, and is called again with its reply, `admission`. An open circuit ends the
+/// call as a failure of the store, without a request. `wait_until` is `None` if the call has neither followed a leader nor asked the
+/// breaker.
 pub(super) fn start(
     call: &CallTerms,
     now: EpochMillis,
@@ -248,14 +249,14 @@ pub(super) fn claim_written(
             // Every send of the call counts, not only the last one.
             claiming.maybe_applied |= maybe_applied;
             // The transaction of another call has the record: only a read shows what it is.
-            let met = matches!(
+            let is_conflict = matches!(
                 result,
                 WriteResult::Failed {
                     kind: WriteErrorKind::Conflict,
                     ..
                 }
             );
-            if (met || claiming.maybe_applied) && has_time(now, claiming) {
+            if (is_conflict || claiming.maybe_applied) && has_time(now, claiming) {
                 (State::Reading(claiming), READ)
             } else {
                 give_up(call, now, claiming, ErrorKind::StoreFailed)
@@ -300,13 +301,14 @@ fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing
                 .value()
                 .copied()
                 .unwrap_or_else(|| call.lease_end(claiming.claimed_at));
-            match existing.steps {
-                Field::Absent => {
-                    run_claimed(call, now, claiming, lease_end, RecordedSteps::default())
+            let steps = match existing.steps {
+                Field::Absent => RecordedSteps::default(),
+                Field::Value(steps) => steps,
+                Field::Unreadable => {
+                    return release(call, now, claiming, ErrorKind::CorruptRecord);
                 }
-                Field::Value(steps) => run_claimed(call, now, claiming, lease_end, steps),
-                Field::Unreadable => release(call, now, claiming, ErrorKind::CorruptRecord),
-            }
+            };
+            run_claimed(call, now, claiming, lease_end, steps)
         }
         RecordState::OwnClaimExpired => release(call, now, claiming, ErrorKind::NoTimeLeft),
         RecordState::Claimable => send_claim(call, now, claiming, ErrorKind::Contended),

@@ -56,7 +56,7 @@ pub struct ItemChange<T> {
 }
 
 impl<T> ItemChange<T> {
-    /// Returns a change, as a unit test makes it.
+    /// Makes a change for a unit test of a handler.
     pub fn new(old: Option<T>, new: Option<T>, record: EventRecord) -> Self {
         Self { new, old, record }
     }

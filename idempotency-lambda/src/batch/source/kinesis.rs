@@ -39,7 +39,7 @@ pub struct DataRecord<T> {
 }
 
 impl<T> DataRecord<T> {
-    /// Returns a record, as a unit test makes it.
+    /// Makes a record for a unit test of a handler.
     pub fn new(body: T, record: KinesisEventRecord) -> Self {
         Self { body, record }
     }
@@ -63,7 +63,7 @@ impl Spec for KinesisEvent {
     }
 
     fn position(record: &KinesisEventRecord, order: RecordOrder) -> Position {
-        // Lambda sends the records of one shard at a time. An event with more, made by hand, has a checkpoint for each.
+        // Lambda sends the records of one shard at a time. An event made by hand can have several shards: each has a checkpoint.
         let stream = record.event_source_arn.as_deref().unwrap_or_default();
         let id = record.event_id.as_deref().unwrap_or_default();
         let shard = id.rsplit_once(':').map_or("", |(shard, _)| shard);

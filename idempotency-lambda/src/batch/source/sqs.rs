@@ -39,7 +39,7 @@ pub struct Message<T> {
 }
 
 impl<T> Message<T> {
-    /// Returns a message, as a unit test makes it.
+    /// Makes a message for a unit test of a handler.
     pub fn new(body: T, record: SqsMessage) -> Self {
         Self { body, record }
     }
@@ -70,7 +70,7 @@ impl Spec for SqsEvent {
     fn position(message: &SqsMessage, _: RecordOrder) -> Position {
         let group = is_fifo(message).then(|| {
             let group = message.attributes.get("MessageGroupId");
-            // A FIFO queue has no message without a group. If there is one, it gets an order rather than none.
+            // Every message of a FIFO queue has a group. Messages without one form one group, so that they keep their order.
             let queue = message.event_source_arn.as_deref().unwrap_or_default();
             format!("{queue} {}", group.map_or("", String::as_str))
         });
