@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Attribute, Record, RecordId};
-use idempotency_core::store::{Staged, Store};
+use idempotency_core::store::{Staged, StagedWrites, Store};
 
 use crate::store::StoreOperation;
 
@@ -82,7 +82,8 @@ pub trait StoreFactory: Send + Sync {
     }
 
     /// Returns writes for a transaction of this store: they take one from what is left under `name`, on the condition that one is
-    /// left. Of a name that was never used, `limit` are left. Returns `None` if the store performs no transactions.
+    /// left. Of a name that was never used, `limit` are left. [`staged`] makes the value. Returns `None` if the store performs no
+    /// transactions.
     fn take_one(&self, name: &str, limit: u32) -> Option<Staged> {
         let _ = (name, limit);
         None
@@ -99,6 +100,11 @@ pub trait StoreFactory: Send + Sync {
     ) -> BoxFuture<'a, Result<u32, Box<dyn Error + Send + Sync>>> {
         Box::pin(async move { Err(format!("the factory does not know `{name}`").into()) })
     }
+}
+
+/// Returns writes as a handler stages them, for [`StoreFactory::take_one`].
+pub fn staged(writes: impl StagedWrites) -> Staged {
+    Staged::new(writes)
 }
 
 /// Returns a factory of this one store. Cases that need more than the [`Store`] trait are skipped.

@@ -14,7 +14,7 @@
 //! use idempotency_core::store::MemoryStore;
 //! use idempotency_testkit::{ManualClock, conformance};
 //!
-//! # #[tokio::main(flavor = "current_thread")]
+//! # #[tokio::main(worker_threads = 2)]
 //! # async fn main() {
 //! let store = Arc::new(MemoryStore::new());
 //! conformance::assert_conformance(conformance::sharing(store), &ManualClock::at(1_700_000_000_500)).await;
@@ -25,7 +25,7 @@ mod cases;
 mod factory;
 mod trial;
 
-pub use factory::{ForeignRecord, ForeignValue, StoreFactory, sharing};
+pub use factory::{ForeignRecord, ForeignValue, StoreFactory, sharing, staged};
 
 use trial::{Flaw, Trial};
 
@@ -38,7 +38,8 @@ use idempotency_core::time::Clock;
 
 /// Checks every rule of the `Store` contract, one case after the other, and reports the result of each.
 ///
-/// Call it on a tokio runtime. On a multi-threaded runtime the concurrent cases also find races between threads. Each case
+/// Call it on a multi-threaded tokio runtime. On one thread the requests of a store that blocks never meet, so a race between them is
+/// not found. Each case
 /// uses its own record ids, with times around the time of `clock`, and deletes its records at its end.
 ///
 /// For a store that deletes expired records itself, set the clock days ahead, so that records that the suite considers

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex};
 
 use idempotency_core::protocol::condition::held_by;
-use idempotency_core::store::{Consistency, SendLog, StoreRequest};
+use idempotency_core::store::Consistency;
 
 use super::factory::{ForeignRecord, StoreFactory};
 use crate::lock::lock;
@@ -19,7 +19,9 @@ pub(super) use idempotency_core::protocol::policy::OnTimeout;
 pub(super) use idempotency_core::record::{
     Attribute, Data, Field, OwnerToken, Record, RecordId, Status,
 };
-pub(super) use idempotency_core::store::{Change, Store, StoreErrorKind, StoreReply, Write};
+pub(super) use idempotency_core::store::{
+    Change, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest, Write,
+};
 pub(super) use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 /// The result of a check.
@@ -173,7 +175,7 @@ impl Key<'_> {
         expected: Expected<'_>,
     ) -> Checked {
         let write = self.sends_put(record, condition).await;
-        check_outcome("put", write, expected)
+        check_outcome("a put", write, expected)
     }
 
     pub(super) async fn update(
@@ -183,12 +185,12 @@ impl Key<'_> {
         expected: Expected<'_>,
     ) -> Checked {
         let write = self.sends_update(change, condition).await;
-        check_outcome("update", write, expected)
+        check_outcome("an update", write, expected)
     }
 
     pub(super) async fn delete(&self, condition: &Condition, expected: Expected<'_>) -> Checked {
         let write = self.trial.store.delete(&self.id, condition).await;
-        check_outcome("delete", write, expected)
+        check_outcome("a delete", write, expected)
     }
 
     /// Writes the result of a step.
@@ -204,7 +206,7 @@ impl Key<'_> {
             result: Data::new(result),
         };
         let write = self.trial.store.write(&self.id, step, condition).await;
-        check_outcome("step", write, expected)
+        check_outcome("a step", write, expected)
     }
 
     /// Reads the record under the id.
@@ -229,7 +231,7 @@ pub(super) fn check_outcome(operation: &str, write: StoreReply, expected: Expect
     match (write, expected) {
         (StoreReply::Applied { .. }, Applied) => Ok(()),
         (StoreReply::Applied { .. }, Refused(record)) => broken(format!(
-            "a {operation} was applied although its condition does not hold for {}",
+            "{operation} was applied although its condition does not hold for {}",
             shown(record)
         )),
         (
@@ -239,10 +241,11 @@ pub(super) fn check_outcome(operation: &str, write: StoreReply, expected: Expect
             },
             _,
         ) => broken(format!(
-            "the condition of a {operation} failed, but an earlier send may have been applied, which proves nothing: run again"
+            "the condition of {operation} failed, but an earlier send may have been applied, which proves nothing: run again; \
+             if it stays, `ended(false, ..)` was not noted after a send that was refused"
         )),
         (StoreReply::ConditionFailed { existing, .. }, Applied) => broken(format!(
-            "the condition of a {operation} failed although it holds; it returned {}",
+            "the condition of {operation} failed although it holds; it returned {}",
             shown(existing.as_ref())
         )),
         (StoreReply::ConditionFailed { existing, .. }, Refused(record)) => {
@@ -255,10 +258,10 @@ pub(super) fn check_outcome(operation: &str, write: StoreReply, expected: Expect
             },
             _,
         ) => broken(format!(
-            "a {operation} failed (maybe applied: {maybe_applied}): {error}"
+            "{operation} failed (maybe applied: {maybe_applied}): {error}"
         )),
         (other, _) => broken(format!(
-            "a {operation} had an outcome that the suite does not know: {other:?}"
+            "{operation} had an outcome that the suite does not know: {other:?}"
         )),
     }
 }
@@ -272,7 +275,7 @@ pub(super) fn check_existing(
     if existing.is_none() {
         return Ok(());
     }
-    let write = format!("a {operation} whose condition failed");
+    let write = format!("{operation} whose condition failed");
     same(&write, existing, expected)
 }
 
@@ -310,11 +313,42 @@ fn same(what: &str, found: Option<&Record>, expected: Option<&Record>) -> Checke
     if found == expected {
         return Ok(());
     }
+    let differ = match (found, expected) {
+        (Some(found), Some(expected)) => {
+            format!(": they differ in {}", differences(found, expected))
+        }
+        _ => String::new(),
+    };
     broken(format!(
-        "{what} returned {} instead of {}",
+        "{what} returned {} instead of {}{differ}",
         shown(found),
         shown(expected)
     ))
+}
+
+/// Returns the names of the attributes that differ.
+fn differences(one: &Record, other: &Record) -> String {
+    let attributes = [
+        ("expiration", one.expiration != other.expiration),
+        (
+            "in_progress_expiration",
+            one.in_progress_expiration != other.in_progress_expiration,
+        ),
+        ("status", one.status != other.status),
+        ("data", one.data != other.data),
+        ("validation", one.validation != other.validation),
+        ("owner", one.owner != other.owner),
+        ("failure", one.failure != other.failure),
+        ("operation", one.operation != other.operation),
+        ("decision", one.decision != other.decision),
+        ("event", one.event != other.event),
+        ("steps", one.steps != other.steps),
+    ];
+    let differing = attributes.iter().filter(|(_, differs)| *differs);
+    differing
+        .map(|(name, _)| *name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Formats a record for the report, cut to a readable length.

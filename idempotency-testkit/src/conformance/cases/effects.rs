@@ -6,6 +6,7 @@ super::cases![
     a_put_without_a_record_is_applied_and_reads_back,
     a_put_replaces_the_whole_record,
     a_put_says_truly_what_it_replaced,
+    the_notes_of_an_applied_write_do_not_say_that_nothing_was_sent,
     an_update_sets_its_attributes_and_keeps_the_others,
     an_update_removes_its_attributes_and_keeps_the_others,
     an_attribute_that_is_both_set_and_removed_is_removed,
@@ -54,6 +55,19 @@ async fn a_put_says_truly_what_it_replaced(trial: &Trial) -> Checked {
         if says.is_some_and(|record| record.map(|record| &record.owner) != expected) {
             return broken("a put says that it replaced another record than it did");
         }
+    }
+    Ok(())
+}
+
+async fn the_notes_of_an_applied_write_do_not_say_that_nothing_was_sent(trial: &Trial) -> Checked {
+    let (key, log) = (trial.key("1"), SendLog::new());
+    let put = Write::Put(claim(&owner(1), trial.now));
+    let request = StoreRequest::write(&key.id, &put, &NoRecord);
+    check_outcome("a put", trial.store.send(request, &log).await, Applied)?;
+    if !log.maybe_applied() {
+        return broken(
+            "after a put that was applied, the notes say that nothing was sent: note `sending()` before each send",
+        );
     }
     Ok(())
 }
@@ -183,7 +197,7 @@ async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Checked
         return broken("a second store of the factory does not read what the first one wrote");
     }
     let write = another.delete(&key.id, &always()).await;
-    check_outcome("delete", write, Applied)?;
+    check_outcome("a delete", write, Applied)?;
     key.finds(None).await
 }
 

@@ -115,7 +115,7 @@ async fn one_wins(trial: &Trial, key: &Key<'_>) -> Checked {
             ..
         } = write
         {
-            check_existing("put", existing.as_ref(), Some(&winner))?;
+            check_existing("a put", existing.as_ref(), Some(&winner))?;
         }
     }
     if winners != 1 {

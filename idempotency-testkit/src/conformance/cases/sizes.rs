@@ -111,9 +111,9 @@ fn too_large(write: &StoreReply) -> Checked {
         StoreReply::Failed { error, .. } => {
             broken(format!("it failed as {:?}: {error}", error.kind()))
         }
-        StoreReply::Applied { .. } => {
-            broken("it was applied: the limit of the factory is not the limit of the store")
-        }
+        StoreReply::Applied { .. } => broken(
+            "it was applied, or was reported so: compare the limit of the factory with that of the store",
+        ),
         other => broken(format!("it had the outcome {other:?}")),
     }
 }

@@ -145,7 +145,7 @@ fn is_refused(outcome: StoreReply, expected: &Record) -> Checked {
             existing,
             maybe_applied: false,
             ..
-        } => check_existing("transaction", existing.as_ref(), Some(expected)),
+        } => check_existing("a transaction", existing.as_ref(), Some(expected)),
         other => broken(format!(
             "the condition on the record does not hold, and the outcome was {other:?}"
         )),

@@ -44,6 +44,7 @@ pub(crate) enum Broken {
     HidesLostSends,
     ForgetsLostSends,
     ReplacesNothing,
+    NotesNoSend,
     UnreadableIsMissing,
     TooLargeIsRejected,
     PanicsOnEmptyChange,
@@ -320,6 +321,9 @@ impl Store for BrokenStore {
         Box::pin(async move {
             match request {
                 StoreRequest::Write(record) => {
+                    if self.broken == Broken::NotesNoSend {
+                        log.preparing();
+                    }
                     self.write(record.id, record.write, record.condition).await
                 }
                 StoreRequest::Read(id, consistency) => self.read(id, consistency, log).await,

@@ -18,7 +18,7 @@ use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites, Staged, St
 use idempotency_lambda::BoxError;
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::conformance::{
-    ForeignRecord, Report, StoreFactory, assert_conformance, check, sharing,
+    ForeignRecord, Report, StoreFactory, assert_conformance, check, sharing, staged,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::StoreExt;
@@ -53,7 +53,7 @@ impl StoreFactory for InMemory {
 
     fn take_one(&self, name: &str, limit: u32) -> Option<Staged> {
         let entry = LedgerEntry::add(name, -1).at_least(-i64::from(limit));
-        Some(Staged::new(MemoryWrites::from([entry])))
+        Some(staged(MemoryWrites::from([entry])))
     }
 
     fn taken<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<u32, BoxError>> {
@@ -186,7 +186,7 @@ async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> 
 async fn a_store_that_is_broken_on_purpose_is_caught_by_each_case_of_its_mistake() {
     let caught = include_str!("caught.json");
     let caught: BTreeMap<Broken, Vec<String>> = serde_json::from_str(caught).unwrap();
-    assert_eq!(caught.len(), 27);
+    assert_eq!(caught.len(), 28);
     // One thread, so that concurrent calls interleave at each `yield_now`, under any load of the machine.
     for (broken, cases) in caught {
         let store = Arc::new(BrokenStore::new(broken));
