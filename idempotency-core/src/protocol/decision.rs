@@ -478,20 +478,8 @@ mod tests {
 
     #[test]
     fn only_a_claim_under_hold_without_an_end_is_held() {
-        // `NOW` is half a second after a full second.
-        for (text, expected) in [
-            ("mine[expiration=315360000 lease=-500]", true),
-            ("mine[expiration=315359999 lease=-500]", false),
-            ("mine[expiration=315360010 lease=0]", false),
-            ("mine[expiration=315360010 lease=60000]", false),
-            (
-                "mine[expiration=315360001 lease=-500 failure=Timeout]",
-                false,
-            ),
-            ("done", false),
-            ("blank", false),
-        ] {
-            assert_eq!(is_held(&record(text).unwrap(), NOW), expected, "{text}");
-        }
+        check_each(include_str!("tests/held.txt"), |text| {
+            is_held(&record(text).unwrap(), NOW).to_string()
+        });
     }
 }

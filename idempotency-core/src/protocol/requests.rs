@@ -230,31 +230,21 @@ pub(super) fn record_failure(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::script::record;
     use super::*;
 
     #[test]
     fn the_token_of_a_transaction_is_the_same_for_each_send_of_one_write_and_differs_between_writes()
      {
-        let with = Record {
-            data: Field::Value(Data::new("42")),
-            ..Record::default()
+        let token = |set| {
+            let (set, remove) = (record(set).unwrap(), Vec::new());
+            let update = Write::Update(Change { set, remove });
+            transaction_token(&OwnerToken::from_bytes([7; 16]), &update)
         };
-        let update = |set| {
-            Write::Update(Change {
-                set,
-                remove: Vec::new(),
-            })
-        };
-        let token = |write: &Write| transaction_token(&OwnerToken::from_bytes([7; 16]), write);
         // Stable: two versions of a function can send the same transaction.
-        assert_eq!(
-            token(&update(with.clone())),
-            "07070707070707070707070707070707-c"
-        );
-        assert_eq!(
-            token(&update(Record::default())),
-            "07070707070707070707070707070707-d"
-        );
-        assert_eq!(token(&update(with)).len(), 34);
+        let owner = "07".repeat(16);
+        assert_eq!(token("blank[data=42]"), format!("{owner}-c"));
+        assert_eq!(token("blank"), format!("{owner}-d"));
+        assert_eq!(token("blank").len(), 34);
     }
 }

@@ -135,12 +135,9 @@ async fn v2(
     Ok(response)
 }
 
-#[idempotent(
-    http,
-    caller = "requestContext.authorizer.claims.sub",
-    key_prefix = "pay",
-    shared_key_prefix = true
-)]
+const CLAIMS: &str = "requestContext.authorizer.claims.sub";
+
+#[idempotent(http, caller = CLAIMS, key_prefix = "pay", shared_key_prefix = true)]
 async fn v1(
     event: LambdaEvent<Raw<ApiGatewayProxyRequest>>,
 ) -> Result<ApiGatewayProxyResponse, BoxError> {
@@ -172,12 +169,9 @@ async fn alb(
     Ok(response)
 }
 
-#[idempotent(
-    http,
-    caller = "iam_caller(@)",
-    key_prefix = "pay",
-    shared_key_prefix = true
-)]
+const IAM: &str = "iam_caller(@)";
+
+#[idempotent(http, caller = IAM, key_prefix = "pay", shared_key_prefix = true)]
 async fn url(
     LambdaEvent { payload, .. }: LambdaEvent<LambdaFunctionUrlRequest>,
 ) -> Result<LambdaFunctionUrlResponse, BoxError> {
