@@ -38,7 +38,7 @@ impl Random for Fixed {
     }
 }
 
-/// Every attribute that a condition can name.
+/// Every attribute that our conditions may name. `Event` is not one: a store may compress it.
 pub const COMPARED: [Attribute; 10] = [
     Attribute::Expiration,
     Attribute::InProgressExpiration,

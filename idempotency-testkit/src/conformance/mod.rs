@@ -38,9 +38,8 @@ use idempotency_core::time::Clock;
 
 /// Checks every rule of the `Store` contract, one case after the other, and reports the result of each.
 ///
-/// Call it on a multi-threaded tokio runtime. On one thread the requests of a store that blocks never meet, so a race between them is
-/// not found. Each case
-/// uses its own record ids, with times around the time of `clock`, and deletes its records at its end.
+/// Call it on a tokio runtime with at least two threads. On one thread the requests of a store that blocks never meet, so a race between
+/// them is not found. Each case uses its own record ids, with times around the time of `clock`, and deletes its records at its end.
 ///
 /// For a store that deletes expired records itself, set the clock days ahead, so that records that the suite considers
 /// expired are not yet expired for the store.

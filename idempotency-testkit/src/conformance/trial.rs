@@ -242,7 +242,7 @@ pub(super) fn check_outcome(operation: &str, write: StoreReply, expected: Expect
             _,
         ) => broken(format!(
             "the condition of {operation} failed, but an earlier send may have been applied, which proves nothing: run again; \
-             if it stays, `ended(false, ..)` was not noted after a send that was refused"
+             if it happens again, `ended(false, ..)` was not noted after a send that was refused"
         )),
         (StoreReply::ConditionFailed { existing, .. }, Applied) => broken(format!(
             "the condition of {operation} failed although it holds; it returned {}",

@@ -315,14 +315,14 @@ pub(crate) fn record(text: &str) -> Option<Record> {
                     other => Status::Other(other.to_owned()),
                 })
             }
-            "data" => record.data = field(value, |value| Data::new(self::text(value))),
+            "data" => record.data = field(value, |value| data(&self::text(value))),
             "validation" => record.validation = field(value, str::to_owned),
             "owner" => {
                 record.owner = field(value, |value| if value == "me" { me() } else { another() })
             }
             "failure" => record.failure = field(value, self::text),
             "operation" => record.operation = field(value, str::to_owned),
-            "event" => record.event = StoredEvent::all(value),
+            "event" => record.event = Some(StoredEvent::all(value).expect("an event")),
             "steps" => {
                 record.steps = field(value, |value| {
                     let names = value.split('+').filter(|name| !name.is_empty());

@@ -60,14 +60,21 @@ async fn a_put_says_truly_what_it_replaced(trial: &Trial) -> Checked {
 }
 
 async fn the_notes_of_an_applied_write_do_not_say_that_nothing_was_sent(trial: &Trial) -> Checked {
-    let (key, log) = (trial.key("1"), SendLog::new());
-    let put = Write::Put(claim(&owner(1), trial.now));
-    let request = StoreRequest::write(&key.id, &put, &NoRecord);
-    check_outcome("a put", trial.store.send(request, &log).await, Applied)?;
-    if !log.maybe_applied() {
-        return broken(
-            "after a put that was applied, the notes say that nothing was sent: note `sending()` before each send",
-        );
+    let (key, record) = (trial.key("1"), claim(&owner(1), trial.now));
+    for (what, write) in [
+        ("a put", Write::Put(record.clone())),
+        ("an update", Write::Update(setting(record))),
+        ("a delete", Write::Delete),
+    ] {
+        let (log, condition) = (SendLog::new(), always());
+        let request = StoreRequest::write(&key.id, &write, &condition);
+        check_outcome(what, trial.store.send(request, &log).await, Applied)?;
+        if !log.maybe_applied() {
+            return broken(format!(
+                "after {what} that was applied, the notes say that it was not: note `sending()` before each send, and no \
+                 `ended(false, ..)` after one that was applied"
+            ));
+        }
     }
     Ok(())
 }
