@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::error::{ErrorMetadata, SdkError};
 use crate::prepared::PreparedClient;
 use crate::retry::RetryQuota;
 use crate::send::{
-    CONDITION_FAILED, ItemReply, Outgoing, SendError, SendNotes, send_until_done, within,
+    CONDITION_FAILED, ItemReply, OutgoingRequest, SendError, SendNotes, send_until_done, within,
 };
 
 /// A client that sends requests to one table.
@@ -67,7 +67,7 @@ impl TableClient {
         body: Vec<u8>,
         notes: &impl SendNotes,
     ) -> Result<ItemReply, SdkError<ErrorMetadata>> {
-        let outgoing = Outgoing::new(target, body);
+        let outgoing = OutgoingRequest::new(target, body);
         let prepared = match self.prepared.get() {
             Some(prepared) => prepared,
             None => {

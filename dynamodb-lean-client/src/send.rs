@@ -80,7 +80,7 @@ pub trait SendNotes {
 impl SendNotes for () {}
 
 /// A request, ready to be signed and sent.
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingRequest {
     target: &'static str,
     body: SdkBody,
     /// The digest of the body.
@@ -89,7 +89,7 @@ pub(crate) struct Outgoing {
     id: String,
 }
 
-impl Outgoing {
+impl OutgoingRequest {
     pub(crate) fn new(target: &'static str, body: Vec<u8>) -> Self {
         Self {
             target,
@@ -144,7 +144,7 @@ pub(crate) async fn within<F: Future>(
 pub(crate) async fn send_until_done(
     prepared: &PreparedClient,
     quota: &RetryQuota,
-    request: &Outgoing,
+    request: &OutgoingRequest,
     notes: &impl SendNotes,
 ) -> Result<Option<Item>, SendError> {
     let mut attempts = Attempts::new(&prepared.retries, quota);
@@ -174,7 +174,7 @@ pub(crate) async fn send_until_done(
 /// Sends once. Returns the item of the response.
 async fn send_once(
     prepared: &PreparedClient,
-    outgoing: &Outgoing,
+    outgoing: &OutgoingRequest,
     notes: &impl SendNotes,
 ) -> Result<Option<Item>, SendError> {
     let route = prepared.route().await.map_err(SendError::Unsent)?;

@@ -43,7 +43,7 @@ impl UserExpressions {
         self,
         is_ours: impl Fn(&str) -> bool,
     ) -> Result<Checked, InvalidExpression> {
-        let mut used = Used::default();
+        let mut used = UsedNames::default();
         let mut clauses = Clauses::default();
         if let Some(text) = &self.update {
             let tokens = tokens("update expression", text)?;
@@ -138,12 +138,12 @@ pub(crate) fn check_length(what: &str, text: &str) -> Result<(), InvalidExpressi
 
 /// The placeholders that texts use.
 #[derive(Default)]
-struct Used {
+struct UsedNames {
     names: BTreeSet<String>,
     values: BTreeSet<String>,
 }
 
-impl Used {
+impl UsedNames {
     fn note(&mut self, tokens: &[(usize, Token<'_>)]) {
         for (_, token) in tokens {
             match token {

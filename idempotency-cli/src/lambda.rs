@@ -40,7 +40,7 @@ const HEADERS: [(&str, &str); 2] = [
 ];
 
 /// The response of Lambda to an invocation. It has no `Debug`: the payload can contain personal data.
-pub(crate) struct Invoked {
+pub(crate) struct InvokeReply {
     /// The HTTP status.
     pub(crate) status: u16,
     /// The version of the function that ran.
@@ -68,7 +68,7 @@ pub(crate) async fn invoke(
     config: &SdkConfig,
     function: &str,
     event: &str,
-) -> Result<Invoked, Failure> {
+) -> Result<InvokeReply, Failure> {
     let failed = |text: String| {
         let message = format!("the function `{function}` was not invoked: {text}");
         Failure::new(Exit::Failed, message)
@@ -109,7 +109,7 @@ pub(crate) async fn invoke(
             _ => doubtful(&*BoxError::from(refusal)),
         });
     }
-    Ok(Invoked {
+    Ok(InvokeReply {
         status,
         version: header("x-amz-executed-version"),
         function_error: header("x-amz-function-error"),

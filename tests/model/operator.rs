@@ -1,7 +1,9 @@
 //! An operator: looks at the claim of a run that did not report its end, and decides about it later.
 
 use idempotency_core::protocol::condition::claimable;
-use idempotency_core::protocol::decision::{Decided, Decision, Ending, Undecided, Verdict};
+use idempotency_core::protocol::decision::{
+    Decision, DecisionError, DecisionWrite, Ending, Verdict,
+};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::protocol::{Effect, WriteResult};
 use idempotency_core::record::Record;
@@ -46,7 +48,7 @@ impl Scenario {
         state: &State,
         shown: &Record,
         verdict: Verdict,
-    ) -> Result<Decided, Undecided> {
+    ) -> Result<DecisionWrite, DecisionError> {
         let ending = match verdict {
             Verdict::Completed => Ending::Completed {
                 response: response_of(self.operator()),

@@ -2,7 +2,7 @@
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::protocol::decision::Decided;
+use idempotency_core::protocol::decision::DecisionWrite;
 use idempotency_core::protocol::{
     CallEnd, CallTerms, Consistency, Effect, HandlerResult, InFlightKey, Input, Refusal,
     RefusalDetail, Resolution, Stage, StagedEnd, Write, WriteErrorKind, WriteResult,
@@ -38,7 +38,7 @@ pub(crate) struct Rules {
     /// Returns the record that a leader shares with its followers, given its last request.
     pub(crate) shares: fn(&CallEnd, &Effect) -> Option<Record>,
     /// Changes an operator's decision.
-    pub(crate) decides: fn(&mut Decided),
+    pub(crate) decides: fn(&mut DecisionWrite),
 }
 
 /// Production's rules.
@@ -69,7 +69,7 @@ const fn requesting(requests: fn(CallView<'_>, &mut Effect)) -> Rules {
 }
 
 /// Returns rules whose only fault is in an operator's decision.
-const fn deciding(decides: fn(&mut Decided)) -> Rules {
+const fn deciding(decides: fn(&mut DecisionWrite)) -> Rules {
     Rules {
         decides,
         ..PRODUCTION

@@ -63,7 +63,7 @@ impl PreparedUpdate {
     /// Returns the update that also removes the old keys of this item, if there are many.
     pub(super) fn for_item(self, item: &Item) -> Result<Self, OnceError> {
         match self.explain(item, false) {
-            Ok(Explained::Stale(stale)) => Ok(self.replacing(stale)?),
+            Ok(Explanation::Stale(stale)) => Ok(self.replacing(stale)?),
             // What else the item says, the transaction finds out.
             _ => Ok(self),
         }
@@ -81,15 +81,15 @@ impl PreparedUpdate {
             return self.condition_failed(None, maybe_applied);
         };
         match self.explain(&item, maybe_applied) {
-            Ok(Explained::HasKey) => OnceRefusal::AlreadyApplied(AlreadyApplied {
+            Ok(Explanation::HasKey) => OnceRefusal::AlreadyApplied(AlreadyApplied {
                 item: Hidden(layout::without_keys(&self.parts.layout, item)),
                 maybe_by_this_call: maybe_applied,
             }),
-            Ok(Explained::Stale(stale)) => match self.replacing(stale) {
+            Ok(Explanation::Stale(stale)) => match self.replacing(stale) {
                 Ok(instead) => OnceRefusal::SendInstead(Box::new(instead)),
                 Err(error) => OnceRefusal::Error(error.into()),
             },
-            Ok(Explained::Ours) => self.condition_failed(
+            Ok(Explanation::Ours) => self.condition_failed(
                 Some(layout::without_keys(&self.parts.layout, item)),
                 maybe_applied,
             ),
@@ -115,7 +115,7 @@ impl PreparedUpdate {
     }
 
     /// Returns which part of the condition the item does not meet.
-    fn explain(&self, item: &Item, maybe_applied: bool) -> Result<Explained, OnceError> {
+    fn explain(&self, item: &Item, maybe_applied: bool) -> Result<Explanation, OnceError> {
         let parts = &self.parts;
         let layout = &parts.layout;
         let foreign = |attribute| OnceError::Foreign { attribute };
@@ -148,7 +148,7 @@ impl PreparedUpdate {
             latest = latest.max(slot.number);
         }
         if has_key {
-            return Ok(Explained::HasKey);
+            return Ok(Explanation::HasKey);
         }
         if let Some(latest) = latest {
             return Err(OnceError::ClockBehind(ClockBehind {
@@ -157,14 +157,14 @@ impl PreparedUpdate {
             }));
         }
         if stale != parts.stale {
-            return Ok(Explained::Stale(stale));
+            return Ok(Explanation::Stale(stale));
         }
         if parts.user.condition.is_none() {
             // All parts of our condition hold for these values: only another type explains it.
             let attribute = layout.set(parts.bucket);
             return Err(OnceError::Foreign { attribute });
         }
-        Ok(Explained::Ours)
+        Ok(Explanation::Ours)
     }
 
     /// Returns how far the clock is behind at least, if another writer was in the bucket `latest`.
@@ -183,7 +183,7 @@ impl PreparedUpdate {
 }
 
 /// Why a condition failed.
-enum Explained {
+enum Explanation {
     /// The item knows the key.
     HasKey,
     /// These slots, which the update did not replace, have many old keys; or those that it replaced have changed.

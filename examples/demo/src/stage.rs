@@ -42,13 +42,13 @@ pub(crate) struct Process {
 pub(crate) type Two = [Process; 2];
 
 /// An event that was sent.
-pub(crate) struct Sent {
+pub(crate) struct Event {
     pub(crate) number: usize,
     pub(crate) pending: Pending,
 }
 
 /// What was observed of one event.
-struct Observed {
+struct Facts {
     /// The number of times that the handler began.
     runs: usize,
     action: &'static str,
@@ -122,16 +122,16 @@ impl Stage {
     }
 
     /// Sends an event. Its number is its request id, which the examples put into their responses.
-    pub(crate) fn start(&mut self, process: &Process, event: &str, deadline: Duration) -> Sent {
+    pub(crate) fn start(&mut self, process: &Process, event: &str, deadline: Duration) -> Event {
         self.events += 1;
         let number = self.events;
         let invocation = process.handle.invoke(event).request_id(number.to_string());
         let pending = invocation.deadline_in(deadline).start();
-        Sent { number, pending }
+        Event { number, pending }
     }
 
     /// Waits until the handler has begun to process an event.
-    pub(crate) async fn begun(&self, process: &Process, sent: &mut Sent) -> Result<()> {
+    pub(crate) async fn begun(&self, process: &Process, sent: &mut Event) -> Result<()> {
         let line = format!("{} request_id=\"{}\"", process.first_line, sent.number);
         tokio::select! {
             biased;
@@ -154,10 +154,10 @@ impl Stage {
         self.show(process, sent.number, outcome, &calls)
     }
 
-    fn observe(&mut self, process: &Process, outcome: Outcome, calls: &[Call]) -> Result<Observed> {
+    fn observe(&mut self, process: &Process, outcome: Outcome, calls: &[Call]) -> Result<Facts> {
         self.text("")?;
         self.db.clear_requests();
-        let observed = Observed::new(outcome, calls, process.first_line);
+        let observed = Facts::new(outcome, calls, process.first_line);
         self.runs.push((process.function, observed.runs));
         Ok(observed)
     }
@@ -324,7 +324,7 @@ fn compare(expected: &str, observed: &str) -> Result<()> {
     Ok(())
 }
 
-impl Observed {
+impl Facts {
     /// Derives what happened from the outcome of an event. The handler logs `first_line` each time it begins.
     fn new(outcome: Outcome, calls: &[Call], first_line: &str) -> Self {
         let log = outcome

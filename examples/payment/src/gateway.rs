@@ -87,7 +87,7 @@ async fn simulated(order: &Order, request_id: &str) -> Result<String, NotCharged
 
 /// The provider's response.
 #[derive(Deserialize)]
-struct Charged {
+struct ChargeReply {
     payment_id: String,
 }
 
@@ -102,7 +102,7 @@ async fn charge_at(address: &str, order: &Order, token: &Token) -> Result<String
         .map_err(NotCharged::Failed)?;
     match status {
         StatusCode::CREATED => {
-            let charged: Charged = serde_json::from_slice(&body)
+            let charged: ChargeReply = serde_json::from_slice(&body)
                 .map_err(|_| NotCharged::Failed("the provider's response has no payment".into()))?;
             Ok(charged.payment_id)
         }

@@ -4,7 +4,7 @@ use idempotency_core::protocol::condition::unchanged;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 
-use super::shown::{Shown, State};
+use super::shown::{RecordView, State};
 use super::{confirm, existing, failed, missing};
 use crate::arguments::EvictArguments;
 use crate::connection::Connection;
@@ -17,7 +17,7 @@ pub(crate) async fn evict(
 ) -> Result<Exit, Failure> {
     let id = &arguments.key;
     let found = existing(id, connection).await?;
-    let shown = Shown::of(id, &found, time::now());
+    let shown = RecordView::of(id, &found, time::now());
     if State::of(&found.record, shown.now) == State::Live && !arguments.force {
         return Err(Failure::new(
             Exit::Refused,

@@ -7,13 +7,13 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::error::BoxError;
 use idempotency_core::record::{Record, RecordId, Status, StoredEvent};
 
-use super::shown::{Shown, State};
+use super::shown::{RecordView, State};
 use super::{StoredRecord, confirm, read};
 use crate::arguments::ReplayArguments;
 use crate::connection::{Connection, Service, chain};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, text};
-use crate::lambda::{self, Invoked, member};
+use crate::lambda::{self, InvokeReply, member};
 use crate::time;
 
 pub(super) async fn invoke(
@@ -24,7 +24,7 @@ pub(super) async fn invoke(
     event: &StoredEvent,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let shown = Shown::of(id, found, time::now());
+    let shown = RecordView::of(id, found, time::now());
     if let Some(why) = refused(&found.record, event, State::of(&found.record, shown.now)) {
         let message = format!("`{id}` {why}\n{shown}");
         return Err(Failure::new(Exit::Refused, message));
@@ -106,7 +106,7 @@ fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'stati
 struct Replayed<'a> {
     id: &'a RecordId,
     function: &'a str,
-    invoked: Invoked,
+    invoked: InvokeReply,
     /// Whether the record is unchanged, and its state; an error if it could not be read. No state: there is no record.
     after: Result<(bool, Option<State>), Failure>,
     /// True if the response is printed. It can contain personal data.
@@ -150,7 +150,7 @@ impl Replayed<'_> {
     }
 
     fn text(&self) -> String {
-        let Invoked {
+        let InvokeReply {
             status,
             version,
             payload,
@@ -179,7 +179,7 @@ impl Replayed<'_> {
     }
 
     fn to_json(&self) -> Object {
-        let Invoked {
+        let InvokeReply {
             status,
             version,
             payload,

@@ -30,7 +30,7 @@ struct Claim {
 
 /// What was read so far.
 #[derive(Default)]
-struct Listed {
+struct Listing {
     claims: Vec<Claim>,
     items: i64,
     read_units: f64,
@@ -51,9 +51,9 @@ pub(crate) async fn list(
     }
     let question = "Read the table?";
     confirm(arguments.yes, &cost, question, "not read", connection).await?;
-    let mut listed = Listed {
+    let mut listed = Listing {
         after: arguments.after.clone(),
-        ..Listed::default()
+        ..Listing::default()
     };
     let failure = loop {
         match page(&mut listed, connection).await {
@@ -63,7 +63,7 @@ pub(crate) async fn list(
         }
     };
     json::print(arguments.store.json, || listed.to_json(), listed.text())?;
-    let Listed {
+    let Listing {
         items, read_units, ..
     } = listed;
     let rest = match &listed.after {
@@ -94,7 +94,7 @@ async fn cost(most: u32, connection: &Connection) -> String {
 }
 
 /// Reads one page.
-async fn page(listed: &mut Listed, connection: &Connection) -> Result<(), Failure> {
+async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failure> {
     let config = &connection.config;
     let names = &config.names;
     let string = |text: &str| AttributeValue::S(text.to_owned());
@@ -180,7 +180,7 @@ async fn page(listed: &mut Listed, connection: &Connection) -> Result<(), Failur
     Ok(())
 }
 
-impl Listed {
+impl Listing {
     /// Returns one line for each claim, which begins with its key.
     fn text(&self) -> String {
         let now = time::now();

@@ -21,7 +21,7 @@ use crate::connection::{Connection, chain};
 use crate::exit::{Exit, Failure};
 use crate::{json, time};
 use invoke::invoke;
-use shown::Shown;
+use shown::RecordView;
 
 pub(crate) async fn get(
     arguments: &GetArguments,
@@ -41,10 +41,10 @@ pub(crate) async fn get(
     } else {
         None
     };
-    let shown = Shown {
+    let shown = RecordView {
         with_data: arguments.show_data,
         event: event.as_ref(),
-        ..Shown::of(id, &found, time::now())
+        ..RecordView::of(id, &found, time::now())
     };
     json::print(arguments.store.json, || shown.to_json(), &shown)?;
     Ok(Exit::Done)

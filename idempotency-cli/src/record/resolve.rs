@@ -2,12 +2,12 @@
 
 use std::io::{self, Read as _};
 
-use idempotency_core::protocol::decision::{Decided, Decision, Ending, Undecided};
+use idempotency_core::protocol::decision::{Decision, DecisionError, DecisionWrite, Ending};
 use idempotency_core::record::{Data, OwnerToken, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use super::shown::Shown;
+use super::shown::RecordView;
 use super::{confirm, existing, failed};
 use crate::arguments::ResolveArguments;
 use crate::connection::Connection;
@@ -27,7 +27,7 @@ pub(crate) async fn resolve(
         reason: arguments.reason.clone(),
     };
     let found = existing(id, connection).await?;
-    let (record, shown) = (&found.record, Shown::of(id, &found, now));
+    let (record, shown) = (&found.record, RecordView::of(id, &found, now));
     if let Some(owner) = &arguments.owner
         && record.owner.value().map(OwnerToken::as_str) != Some(owner.as_str())
     {
@@ -80,20 +80,24 @@ fn ending(arguments: &ResolveArguments, now: EpochMillis) -> Result<Ending, Fail
 }
 
 /// Returns the failure of a decision that cannot be made about this record.
-fn undecided(id: &RecordId, why: Undecided, shown: &Shown<'_>) -> Failure {
+fn undecided(id: &RecordId, why: DecisionError, shown: &RecordView<'_>) -> Failure {
     let (exit, more) = match why {
-        Undecided::NotJson | Undecided::By(_) | Undecided::Reason(_) => {
+        DecisionError::NotJson | DecisionError::By(_) | DecisionError::Reason(_) => {
             (Exit::Usage, String::new())
         }
-        Undecided::WindowExpired => (Exit::Usage, ", with `--expires-after`".to_owned()),
-        Undecided::Live => (Exit::Refused, format!(", or add `--force`\n{shown}")),
+        DecisionError::WindowExpired => (Exit::Usage, ", with `--expires-after`".to_owned()),
+        DecisionError::Live => (Exit::Refused, format!(", or add `--force`\n{shown}")),
         _ => (Exit::Refused, format!("\n{shown}")),
     };
     Failure::new(exit, format_args!("`{id}` {why}{more}"))
 }
 
 /// Writes the decision, if the record is still the one that was shown.
-async fn write(id: &RecordId, decided: &Decided, connection: &Connection) -> Result<(), Failure> {
+async fn write(
+    id: &RecordId,
+    decided: &DecisionWrite,
+    connection: &Connection,
+) -> Result<(), Failure> {
     let request = StoreRequest::write(id, &decided.write, &decided.condition);
     match connection.records()?.send(request, &SendLog::new()).await {
         StoreReply::Applied { .. } => Ok(()),

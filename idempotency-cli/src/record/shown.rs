@@ -14,7 +14,7 @@ use crate::json::{self, Object, text};
 use crate::time::{rfc3339, with_distance};
 
 /// A record, with what is needed to format it.
-pub(super) struct Shown<'a> {
+pub(super) struct RecordView<'a> {
     pub(super) id: &'a RecordId,
     pub(super) record: &'a Record,
     /// Why its response cannot be read, if the store says it.
@@ -26,7 +26,7 @@ pub(super) struct Shown<'a> {
     pub(super) event: Option<&'a StoredEvent>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> RecordView<'a> {
     /// Returns the form without the response, the results of steps and the event.
     pub(super) fn of(id: &'a RecordId, found: &'a StoredRecord, now: EpochMillis) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl State {
     }
 }
 
-impl Shown<'_> {
+impl RecordView<'_> {
     fn window_end(&self) -> Field<i64> {
         of(&self.record.expiration, |end| end.get())
     }
@@ -186,7 +186,7 @@ impl Shown<'_> {
 }
 
 /// Writes one line for each attribute; absent ones are left out.
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for RecordView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record;
         let state = State::of(record, self.now);
@@ -353,9 +353,9 @@ mod tests {
     fn the_response_is_shown_only_on_request() {
         let (id, found) = (RecordId::new("a#b"), completed());
         let shown = |with_data| {
-            let shown = Shown {
+            let shown = RecordView {
                 with_data,
-                ..Shown::of(&id, &found, NOW)
+                ..RecordView::of(&id, &found, NOW)
             };
             format!("{shown}{}", canonical(shown.to_json()))
         };
@@ -369,7 +369,7 @@ mod tests {
         let why = "piece 2 of 3 of its response is missing";
         found.record.data = Field::Unreadable;
         found.unreadable = Some(why.to_owned());
-        let shown = Shown::of(&id, &found, NOW);
+        let shown = RecordView::of(&id, &found, NOW);
         let text = shown.to_string();
         let line = format!("data         present, but {why}\n");
         assert!(text.contains(&line), "{text}");

@@ -18,12 +18,12 @@ const WORK: usize = 256 * MIB;
 
 /// The limit that was exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exhausted {
+pub(crate) enum BudgetError {
     Memory,
     Work,
 }
 
-type Result<T> = std::result::Result<T, Exhausted>;
+type Result<T> = std::result::Result<T, BudgetError>;
 
 /// The bytes and the steps that are left.
 #[derive(Clone)]
@@ -96,7 +96,7 @@ impl Budget {
 
     /// Counts these steps.
     pub(crate) fn work(&mut self, steps: usize) -> Result<()> {
-        self.work = self.work.checked_sub(steps).ok_or(Exhausted::Work)?;
+        self.work = self.work.checked_sub(steps).ok_or(BudgetError::Work)?;
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Budget {
 
     /// Charges a sum of [`heap`] sizes.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
-        self.left = self.left.checked_sub(bytes).ok_or(Exhausted::Memory)?;
+        self.left = self.left.checked_sub(bytes).ok_or(BudgetError::Memory)?;
         Ok(())
     }
 
@@ -227,7 +227,7 @@ mod tests {
         let mut budget = Budget::new(heap(64) + heap(32));
         let mut list = budget.list(4).unwrap();
         let pushed = (0..9_u64).try_for_each(|item| budget.push(&mut list, item));
-        assert_eq!(pushed, Err(Exhausted::Memory));
+        assert_eq!(pushed, Err(BudgetError::Memory));
         assert_eq!((list.len(), budget.left), (8, heap(32)));
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let mut budget = Budget::new(100);
         assert_eq!(budget.limit(), 100);
         assert!(budget.holds(88) && !budget.holds(89));
-        assert_eq!(budget.charge(101), Err(Exhausted::Memory));
+        assert_eq!(budget.charge(101), Err(BudgetError::Memory));
         assert_eq!(budget.charge(60), Ok(()));
         assert_eq!(budget.charged(), 60);
         assert_eq!(budget.allocate(24), Ok(()));
@@ -266,9 +266,9 @@ mod tests {
         let mut budget = Budget::new(0);
         assert_eq!(budget.work(268_435_455), Ok(()));
         assert_eq!(budget.worked(), 268_435_455);
-        assert_eq!(budget.work(2), Err(Exhausted::Work));
+        assert_eq!(budget.work(2), Err(BudgetError::Work));
         assert_eq!(budget.work(1), Ok(()));
-        assert_eq!(budget.work(1), Err(Exhausted::Work));
+        assert_eq!(budget.work(1), Err(BudgetError::Work));
         budget.renew_work();
         assert_eq!(budget.work(1), Ok(()));
         assert_eq!(budget.worked(), 1);
@@ -310,7 +310,7 @@ mod tests {
         let mut budget = Budget::new(100);
         let mut list = List::new();
         let pushed = (0..100_u64).try_for_each(|item| list.push(item, &mut budget));
-        assert_eq!(pushed, Err(Exhausted::Memory));
+        assert_eq!(pushed, Err(BudgetError::Memory));
         assert_eq!(list.many.capacity(), 0);
     }
 }

@@ -35,7 +35,7 @@ mod tape;
 pub(crate) use idempotency_expression::scan;
 pub use idempotency_expression::{JsonError, JsonErrorKind, Text};
 
-pub(crate) use budget::{Budget, Exhausted, List, limit_for};
+pub(crate) use budget::{Budget, BudgetError, List, limit_for};
 pub use expression::{EvaluationError, Expression, ExpressionError, Selection};
 pub use float::Float;
 pub use hash::{HashAlgorithm, UnknownHashAlgorithm};

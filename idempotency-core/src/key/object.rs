@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::budget::{Budget, Exhausted, heap};
+use super::budget::{Budget, BudgetError, heap};
 use super::{Json, Text};
 
 /// The members of a JSON object, in the order of the text. Each name occurs once.
@@ -46,7 +46,7 @@ impl Object {
     pub(crate) fn charged(
         entries: Vec<(Text, Json)>,
         budget: &mut Budget,
-    ) -> Result<Self, Exhausted> {
+    ) -> Result<Self, BudgetError> {
         budget.charge(overhead(entries.len()))?;
         Ok(Self::from_entries(entries))
     }

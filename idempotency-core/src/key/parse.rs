@@ -10,7 +10,7 @@
 
 use idempotency_expression::Scanner;
 
-use super::budget::{Budget, Exhausted, List};
+use super::budget::{Budget, BudgetError, List};
 use super::needs::{Elements, Needs, WINDOW};
 use super::{Float, Integer, Json, JsonError, JsonErrorKind, Object, Text};
 
@@ -208,8 +208,8 @@ fn characters(
     Ok(Text::from_trusted(characters))
 }
 
-impl From<Exhausted> for JsonErrorKind {
-    fn from(_: Exhausted) -> Self {
+impl From<BudgetError> for JsonErrorKind {
+    fn from(_: BudgetError) -> Self {
         Self::TooLarge
     }
 }

@@ -15,7 +15,7 @@ use serde::ser::{
 
 use super::budget::List;
 use super::needs::Elements;
-use super::{Budget, Exhausted, Float, Integer, Json, Needs, Object, Text};
+use super::{Budget, BudgetError, Float, Integer, Json, Needs, Object, Text};
 
 /// The error for a value that must be written as text: the text has the error, or the value. There is no more to say, so it is the
 /// error of `serde` that says nothing.
@@ -23,8 +23,8 @@ pub(crate) use std::fmt::Error as Unfit;
 
 type Result<T> = std::result::Result<T, Unfit>;
 
-impl From<Exhausted> for Unfit {
-    fn from(_: Exhausted) -> Self {
+impl From<BudgetError> for Unfit {
+    fn from(_: BudgetError) -> Self {
         Self
     }
 }

@@ -93,7 +93,7 @@ fn selected(expression: &Expression, payload: &Json, budget: &mut Budget) -> Eve
 
 /// Returns the value as JSON text, unless that is too long. No more memory is taken than the longest text has.
 fn written<T: Serialize + ?Sized>(value: &T) -> EventCopy {
-    let mut text = Bounded(Vec::new());
+    let mut text = BoundedWriter(Vec::new());
     match serde_json::to_writer(&mut text, value) {
         Ok(()) => match String::from_utf8(text.0) {
             Ok(text) => whole(&text),
@@ -105,9 +105,9 @@ fn written<T: Serialize + ?Sized>(value: &T) -> EventCopy {
 }
 
 /// A buffer of at most the longest text.
-struct Bounded(Vec<u8>);
+struct BoundedWriter(Vec<u8>);
 
-impl Write for Bounded {
+impl Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > StoredEvent::LONGEST {
             return Err(io::Error::from(io::ErrorKind::StorageFull));

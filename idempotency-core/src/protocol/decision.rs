@@ -52,7 +52,7 @@ pub enum Ending {
 
 /// The write of a decision, and its condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Decided {
+pub struct DecisionWrite {
     /// The write.
     pub write: Write,
     /// When it may be applied: the record is still the one that the operator saw.
@@ -69,15 +69,20 @@ impl Decision {
     /// # Errors
     ///
     /// If there is nothing to decide about this record, or if the decision is incomplete. Nothing is written.
-    pub fn about(&self, read: &Record, now: EpochMillis, live: bool) -> Result<Decided, Undecided> {
+    pub fn about(
+        &self,
+        read: &Record,
+        now: EpochMillis,
+        live: bool,
+    ) -> Result<DecisionWrite, DecisionError> {
         match read.status.value() {
             Some(Status::InProgress) => {}
-            Some(Status::Completed) => return Err(Undecided::Completed),
-            Some(Status::Other(_)) | None => return Err(Undecided::Unreadable),
+            Some(Status::Completed) => return Err(DecisionError::Completed),
+            Some(Status::Other(_)) | None => return Err(DecisionError::Unreadable),
         }
         let free = |on_timeout| claimable(now, on_timeout).holds(Some(read));
         if !free(OnTimeout::Rerun) && !live {
-            return Err(Undecided::Live);
+            return Err(DecisionError::Live);
         }
         let verdict = match self.ending {
             Ending::Completed { .. } => Verdict::Completed,
@@ -98,7 +103,7 @@ impl Decision {
                 expiration,
             } => {
                 if !response.is_json() {
-                    return Err(Undecided::NotJson);
+                    return Err(DecisionError::NotJson);
                 }
                 let window = expiration.as_ref().or(read.expiration.value());
                 let open = window.filter(|end| **end >= now.floor_to_seconds());
@@ -112,7 +117,7 @@ impl Decision {
                 }
                 Change {
                     set: Record {
-                        expiration: Field::Value(*open.ok_or(Undecided::WindowExpired)?),
+                        expiration: Field::Value(*open.ok_or(DecisionError::WindowExpired)?),
                         status: Field::Value(Status::Completed),
                         data: Field::Value(response.clone()),
                         decision,
@@ -122,7 +127,7 @@ impl Decision {
                 }
             }
             Ending::Rerun if free(OnTimeout::Rerun) && free(OnTimeout::Hold) => {
-                return Err(Undecided::Free);
+                return Err(DecisionError::Free);
             }
             Ending::Rerun => Change {
                 set: Record {
@@ -134,7 +139,7 @@ impl Decision {
                 remove: vec![Attribute::Owner],
             },
         };
-        Ok(Decided {
+        Ok(DecisionWrite {
             write: Write::Update(change),
             condition: unchanged(read),
             trace,
@@ -142,7 +147,7 @@ impl Decision {
     }
 }
 
-impl Decided {
+impl DecisionWrite {
     /// Returns true if the record has this decision: an earlier send of the write was applied.
     pub fn is_in(&self, record: &Record) -> bool {
         record.decision.value() == Some(&self.trace)
@@ -207,7 +212,7 @@ impl Verdict {
 
 /// The members of the JSON text.
 #[derive(Deserialize)]
-struct Stored {
+struct StoredTrace {
     at: i64,
     by: String,
     decided: String,
@@ -228,7 +233,7 @@ impl Trace {
 
     /// Returns the trace in the text of a record, or `None` if the text is not one.
     pub fn from_json(text: &str) -> Option<Self> {
-        let stored: Stored = serde_json::from_str(text).ok()?;
+        let stored: StoredTrace = serde_json::from_str(text).ok()?;
         let all = [Verdict::Completed, Verdict::Rerun];
         let mut all = all.into_iter();
         Some(Self {
@@ -240,15 +245,15 @@ impl Trace {
     }
 
     /// Checks that the trace says who and why, in texts that a terminal can show.
-    fn check(&self) -> Result<(), Undecided> {
+    fn check(&self) -> Result<(), DecisionError> {
         let wrong = |text: &str, longest: usize| {
             text.trim().is_empty() || text.len() > longest || text.contains(char::is_control)
         };
         if wrong(&self.by, LONGEST_NAME) {
-            return Err(Undecided::By(LONGEST_NAME));
+            return Err(DecisionError::By(LONGEST_NAME));
         }
         if wrong(&self.reason, LONGEST_REASON) {
-            return Err(Undecided::Reason(LONGEST_REASON));
+            return Err(DecisionError::Reason(LONGEST_REASON));
         }
         Ok(())
     }
@@ -259,7 +264,7 @@ impl Trace {
 /// Its text follows the name of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Undecided {
+pub enum DecisionError {
     /// The lease of the claim still runs.
     Live,
     /// The record is completed.
@@ -278,7 +283,7 @@ pub enum Undecided {
     Reason(usize),
 }
 
-impl fmt::Display for Undecided {
+impl fmt::Display for DecisionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Live => f.write_str(
@@ -312,7 +317,7 @@ impl fmt::Display for Undecided {
     }
 }
 
-impl std::error::Error for Undecided {}
+impl std::error::Error for DecisionError {}
 
 #[cfg(test)]
 mod tests {
@@ -348,7 +353,7 @@ mod tests {
     }
 
     /// Returns the record after the decision, of a store that has `present`. `None` if the write was refused.
-    fn after(decided: &Decided, present: Record) -> Option<Record> {
+    fn after(decided: &DecisionWrite, present: Record) -> Option<Record> {
         let (store, id) = (MemoryStore::new(), RecordId::new("charge#1"));
         store.insert(id.clone(), present);
         let request = StoreRequest::write(&id, &decided.write, &decided.condition);
@@ -438,13 +443,13 @@ mod tests {
         };
         assert_eq!(about(&"n".repeat(128), &"w".repeat(1_024)), Ok(()));
         for by in ["", "  ", "a\nb", "\u{1b}[2J", &"n".repeat(129)] {
-            assert_eq!(about(by, "why"), Err(Undecided::By(128)), "{by:?}");
+            assert_eq!(about(by, "why"), Err(DecisionError::By(128)), "{by:?}");
         }
         for reason in ["", "\t", "a\u{0}b", &"w".repeat(1_025)] {
             let refused = about("ana", reason);
-            assert_eq!(refused, Err(Undecided::Reason(1_024)), "{reason:?}");
+            assert_eq!(refused, Err(DecisionError::Reason(1_024)), "{reason:?}");
         }
-        let text = Undecided::Reason(1_024).to_string();
+        let text = DecisionError::Reason(1_024).to_string();
         assert!(text.contains("a reason, of at most 1024 bytes"), "{text}");
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The protocol supplies a condition as data with each write. Most of these differ in their values alone: their *shape* is the
 //! same. A shape is a list of tokens, in the order of the text. The texts and the names of the placeholders are a pure function of
-//! the tokens ([`Rendered::of`]), so they are kept with their shape and used for every request that has it.
+//! the tokens ([`RenderedShape::of`]), so they are kept with their shape and used for every request that has it.
 //!
 //! DynamoDB rejects names or values that are declared and not used, and duplicate parentheses. All uses of an attribute share
 //! one placeholder, and so do all uses of a value. Placeholders are numbered by letters in the order of their use: `#a`, `#b`,
@@ -25,7 +25,7 @@ const VALUES: usize = 8;
 
 /// The expressions of one request, with the names and values of their placeholders.
 pub(crate) struct Expressions<'a> {
-    rendered: Arc<Rendered>,
+    rendered: Arc<RenderedShape>,
     /// The name of the step that the update sets.
     step: &'a str,
     values: Vec<Value<'a>>,
@@ -62,7 +62,7 @@ impl<'a> Expressions<'a> {
 #[derive(Default)]
 pub(crate) struct Shapes {
     /// Filled from the front, and never changed after that, so that a reader needs no lock.
-    kept: [OnceLock<Arc<Rendered>>; MAX_SHAPES],
+    kept: [OnceLock<Arc<RenderedShape>>; MAX_SHAPES],
 }
 
 impl Shapes {
@@ -122,14 +122,14 @@ impl Shapes {
     }
 
     /// Returns the texts of a shape, which are kept if there is space.
-    fn rendered(&self, shape: Shape, names: &AttributeNames) -> Arc<Rendered> {
+    fn rendered(&self, shape: Shape, names: &AttributeNames) -> Arc<RenderedShape> {
         let mut fresh = None;
         for place in &self.kept {
             let kept = match place.get() {
                 Some(kept) => kept,
                 None => {
-                    let fresh =
-                        fresh.get_or_insert_with(|| Arc::new(Rendered::of(shape.clone(), names)));
+                    let fresh = fresh
+                        .get_or_insert_with(|| Arc::new(RenderedShape::of(shape.clone(), names)));
                     // Another thread can be faster, with this shape or with another one.
                     place.get_or_init(|| Arc::clone(fresh))
                 }
@@ -138,7 +138,7 @@ impl Shapes {
                 return Arc::clone(kept);
             }
         }
-        fresh.unwrap_or_else(|| Arc::new(Rendered::of(shape, names)))
+        fresh.unwrap_or_else(|| Arc::new(RenderedShape::of(shape, names)))
     }
 }
 
@@ -178,7 +178,7 @@ enum Token {
 }
 
 /// The texts of a shape.
-struct Rendered {
+struct RenderedShape {
     shape: Shape,
     update: Option<String>,
     condition: String,
@@ -188,7 +188,7 @@ struct Rendered {
     values: Vec<String>,
 }
 
-impl Rendered {
+impl RenderedShape {
     /// Renders a shape.
     fn of(shape: Shape, attributes: &AttributeNames) -> Self {
         let mut names = Vec::new();

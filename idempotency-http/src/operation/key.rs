@@ -17,14 +17,14 @@ pub(super) enum KeyRule {
 
 /// Why a header is not a key. The texts are for the client and contain no part of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Malformed {
+pub(super) enum KeyError {
     Repeated,
     Empty,
     TooLong,
     Syntax,
 }
 
-impl Malformed {
+impl KeyError {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Repeated => "it is sent more than once, or as a list: send one key",
@@ -44,31 +44,31 @@ impl Malformed {
 pub(super) fn of_header(
     headers: &HeaderMap,
     name: &HeaderName,
-) -> Result<Option<String>, Malformed> {
+) -> Result<Option<String>, KeyError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
     if values.next().is_some() {
-        return Err(Malformed::Repeated);
+        return Err(KeyError::Repeated);
     }
     let key = parsed(value.as_bytes().trim_ascii())?;
     match key.len() {
-        0 => Err(Malformed::Empty),
-        length if length > LONGEST => Err(Malformed::TooLong),
+        0 => Err(KeyError::Empty),
+        length if length > LONGEST => Err(KeyError::TooLong),
         _ => Ok(Some(key)),
     }
 }
 
-fn parsed(value: &[u8]) -> Result<String, Malformed> {
+fn parsed(value: &[u8]) -> Result<String, KeyError> {
     match value {
-        [] => Err(Malformed::Empty),
+        [] => Err(KeyError::Empty),
         [b'"', quoted @ ..] => unquoted(quoted),
-        bare if bare.contains(&b',') => Err(Malformed::Repeated),
+        bare if bare.contains(&b',') => Err(KeyError::Repeated),
         bare => {
             let is_key = |byte: &u8| byte.is_ascii_graphic() && !b"\"\\;".contains(byte);
             if !bare.iter().all(is_key) {
-                return Err(Malformed::Syntax);
+                return Err(KeyError::Syntax);
             }
             Ok(bare.iter().copied().map(char::from).collect())
         }
@@ -76,7 +76,7 @@ fn parsed(value: &[u8]) -> Result<String, Malformed> {
 }
 
 /// Reads a quoted string after its first quote, to the end of the value.
-fn unquoted(quoted: &[u8]) -> Result<String, Malformed> {
+fn unquoted(quoted: &[u8]) -> Result<String, KeyError> {
     let mut key = String::new();
     let mut bytes = quoted.iter();
     while let Some(byte) = bytes.next() {
@@ -85,19 +85,19 @@ fn unquoted(quoted: &[u8]) -> Result<String, Malformed> {
                 let after = bytes.as_slice().trim_ascii_start();
                 return match after.first() {
                     None => Ok(key),
-                    Some(b',') => Err(Malformed::Repeated),
-                    Some(_) => Err(Malformed::Syntax),
+                    Some(b',') => Err(KeyError::Repeated),
+                    Some(_) => Err(KeyError::Syntax),
                 };
             }
             b'\\' => match bytes.next() {
                 Some(escaped @ (b'"' | b'\\')) => key.push(char::from(*escaped)),
-                _ => return Err(Malformed::Syntax),
+                _ => return Err(KeyError::Syntax),
             },
             0x20..=0x7E => key.push(char::from(*byte)),
-            _ => return Err(Malformed::Syntax),
+            _ => return Err(KeyError::Syntax),
         }
     }
-    Err(Malformed::Syntax)
+    Err(KeyError::Syntax)
 }
 
 #[cfg(test)]
@@ -105,10 +105,10 @@ mod tests {
     use http::HeaderValue;
     use proptest::prelude::*;
 
-    use super::Malformed::{Empty, Repeated, Syntax, TooLong};
+    use super::KeyError::{Empty, Repeated, Syntax, TooLong};
     use super::*;
 
-    fn key(values: &[&[u8]]) -> Result<Option<String>, Malformed> {
+    fn key(values: &[&[u8]]) -> Result<Option<String>, KeyError> {
         let name = HeaderName::from_static("idempotency-key");
         let mut headers = HeaderMap::new();
         for value in values {

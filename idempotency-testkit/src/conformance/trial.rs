@@ -25,7 +25,7 @@ pub(super) use idempotency_core::store::{
 pub(super) use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 /// The result of a check.
-pub(super) type Checked<T = ()> = Result<T, Flaw>;
+pub(super) type Check<T = ()> = Result<T, Flaw>;
 
 /// Why a case did not pass.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl Trial {
     }
 
     /// Returns another store of the factory, as another process has it.
-    pub(super) async fn second_store(&self) -> Checked<Arc<dyn Store>> {
+    pub(super) async fn second_store(&self) -> Check<Arc<dyn Store>> {
         let second = self.factory.store().await;
         Ok(second.map_err(|error| format!("the factory returned no second store: {error}"))?)
     }
@@ -140,12 +140,12 @@ pub(super) struct Key<'a> {
 
 impl Key<'_> {
     /// Writes a record without a condition.
-    pub(super) async fn place(&self, record: &Record) -> Checked {
+    pub(super) async fn place(&self, record: &Record) -> Check {
         self.put(record, &always(), Applied).await
     }
 
     /// Writes or deletes without a condition, so that `record` is the record under the id.
-    pub(super) async fn arrange(&self, record: Option<&Record>) -> Checked {
+    pub(super) async fn arrange(&self, record: Option<&Record>) -> Check {
         match record {
             Some(record) => self.place(record).await,
             None => self.delete(&always(), Applied).await,
@@ -153,7 +153,7 @@ impl Key<'_> {
     }
 
     /// Lets the factory write a foreign record.
-    pub(super) async fn plant(&self, foreign: &ForeignRecord) -> Checked {
+    pub(super) async fn plant(&self, foreign: &ForeignRecord) -> Check {
         let plant = self.trial.factory.plant(&self.id, foreign);
         let plant = plant.ok_or(Flaw::NotOffered("the factory plants no foreign records"))?;
         let planted = plant.await;
@@ -173,7 +173,7 @@ impl Key<'_> {
         record: &Record,
         condition: &Condition,
         expected: Expected<'_>,
-    ) -> Checked {
+    ) -> Check {
         let write = self.sends_put(record, condition).await;
         check_outcome("a put", write, expected)
     }
@@ -183,12 +183,12 @@ impl Key<'_> {
         change: &Change,
         condition: &Condition,
         expected: Expected<'_>,
-    ) -> Checked {
+    ) -> Check {
         let write = self.sends_update(change, condition).await;
         check_outcome("an update", write, expected)
     }
 
-    pub(super) async fn delete(&self, condition: &Condition, expected: Expected<'_>) -> Checked {
+    pub(super) async fn delete(&self, condition: &Condition, expected: Expected<'_>) -> Check {
         let write = self.trial.store.delete(&self.id, condition).await;
         check_outcome("a delete", write, expected)
     }
@@ -200,7 +200,7 @@ impl Key<'_> {
         result: &str,
         condition: &Condition,
         expected: Expected<'_>,
-    ) -> Checked {
+    ) -> Check {
         let step = Write::Step {
             name: name.to_owned(),
             result: Data::new(result),
@@ -210,24 +210,24 @@ impl Key<'_> {
     }
 
     /// Reads the record under the id.
-    pub(super) async fn read(&self) -> Checked<Option<Record>> {
+    pub(super) async fn read(&self) -> Check<Option<Record>> {
         read(self.trial.store.as_ref(), &self.id).await
     }
 
     /// Reads the record under the id as it is now, or as it was.
-    pub(super) async fn reads_eventually(&self) -> Checked<Option<Record>> {
+    pub(super) async fn reads_eventually(&self) -> Check<Option<Record>> {
         let request = StoreRequest::Read(&self.id, Consistency::Eventual);
         found(self.trial.store.send(request, &SendLog::new()).await)
     }
 
     /// Checks that a read returns this record.
-    pub(super) async fn finds(&self, expected: Option<&Record>) -> Checked {
+    pub(super) async fn finds(&self, expected: Option<&Record>) -> Check {
         same("a read", self.read().await?.as_ref(), expected)
     }
 }
 
 /// Checks the outcome of a write.
-pub(super) fn check_outcome(operation: &str, write: StoreReply, expected: Expected<'_>) -> Checked {
+pub(super) fn check_outcome(operation: &str, write: StoreReply, expected: Expected<'_>) -> Check {
     match (write, expected) {
         (StoreReply::Applied { .. }, Applied) => Ok(()),
         (StoreReply::Applied { .. }, Refused(record)) => broken(format!(
@@ -271,7 +271,7 @@ pub(super) fn check_existing(
     operation: &str,
     existing: Option<&Record>,
     expected: Option<&Record>,
-) -> Checked {
+) -> Check {
     if existing.is_none() {
         return Ok(());
     }
@@ -280,7 +280,7 @@ pub(super) fn check_existing(
 }
 
 /// Returns the flaw of a rule that does not hold.
-pub(super) fn broken<T>(text: impl Into<String>) -> Checked<T> {
+pub(super) fn broken<T>(text: impl Into<String>) -> Check<T> {
     Err(Flaw::Broken(text.into()))
 }
 
@@ -294,12 +294,12 @@ pub(super) fn never() -> Condition {
     Condition::Any(Vec::new())
 }
 
-pub(super) async fn read(store: &dyn Store, id: &RecordId) -> Checked<Option<Record>> {
+pub(super) async fn read(store: &dyn Store, id: &RecordId) -> Check<Option<Record>> {
     found(store.get(id).await)
 }
 
 /// Returns the record that a read found.
-fn found(read: StoreReply) -> Checked<Option<Record>> {
+fn found(read: StoreReply) -> Check<Option<Record>> {
     match read {
         StoreReply::Found { record, .. } => Ok(record),
         StoreReply::Failed { error, .. } => broken(format!("a read failed: {error}")),
@@ -309,7 +309,7 @@ fn found(read: StoreReply) -> Checked<Option<Record>> {
     }
 }
 
-fn same(what: &str, found: Option<&Record>, expected: Option<&Record>) -> Checked {
+fn same(what: &str, found: Option<&Record>, expected: Option<&Record>) -> Check {
     if found == expected {
         return Ok(());
     }

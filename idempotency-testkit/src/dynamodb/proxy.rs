@@ -298,7 +298,7 @@ pub(super) struct Faults(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    armed: Vec<Armed>,
+    armed: Vec<ArmedFault>,
     choose: Option<Choose>,
 }
 
@@ -306,7 +306,7 @@ struct Table {
 pub(super) type Choose = Box<dyn FnMut(&Request) -> Option<Fault> + Send>;
 
 #[derive(Debug)]
-struct Armed {
+struct ArmedFault {
     fault: Fault,
     seen: usize,
     injected: Injected,
@@ -315,7 +315,7 @@ struct Armed {
 impl Faults {
     pub(super) fn inject(&self, fault: Fault) -> Injected {
         let injected = Injected::new(fault.target.release_after);
-        self.table().armed.push(Armed {
+        self.table().armed.push(ArmedFault {
             fault,
             seen: 0,
             injected: injected.clone(),

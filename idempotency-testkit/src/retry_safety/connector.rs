@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 use super::RECORDS;
 use super::gate::{FaultKind, Service};
-use super::process::{Passed, Process};
+use super::process::{Process, RequestFate};
 use crate::dynamodb::{Cause, DatabaseError, TableSpec, serve_database};
 use crate::wire::Background;
 
@@ -95,9 +95,9 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
     };
     let passed = process.pass(Service::DynamoDb, label, refuses, perform);
     match passed.await {
-        Passed::Refused => response(500, &HeaderMap::new(), unavailable()),
-        Passed::Lost | Passed::Done((None, _)) => Err(broken()),
-        Passed::Done((Some(mut reply), unprocessed)) => {
+        RequestFate::Refused => response(500, &HeaderMap::new(), unavailable()),
+        RequestFate::Lost | RequestFate::Done((None, _)) => Err(broken()),
+        RequestFate::Done((Some(mut reply), unprocessed)) => {
             if let Some(unprocessed) = unprocessed {
                 reply.leave_out(&operation, unprocessed);
             }

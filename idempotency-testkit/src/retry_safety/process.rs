@@ -57,7 +57,7 @@ pub(super) enum End<T> {
 }
 
 /// What became of a request.
-pub(super) enum Passed<T> {
+pub(super) enum RequestFate<T> {
     /// It was not performed, and its reply is an error.
     Refused,
     /// It was performed, and its connection breaks before the reply.
@@ -143,7 +143,7 @@ impl Process {
     /// Runs the work as one invocation: until it is done, its time ends, or the process is killed.
     async fn invoke<T>(self: &Arc<Self>, mut work: Local<T>) -> End<T> {
         let mut deadline = std::pin::pin!(tokio::time::sleep(TIMEOUT));
-        let woken = Arc::new(Woken::default());
+        let woken = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&woken));
         let end = std::future::poll_fn(|context| {
             woken.forward_to(context.waker());
@@ -206,7 +206,7 @@ impl Process {
         label: String,
         refuses: impl FnOnce(Option<FaultKind>) -> bool,
         perform: impl FnOnce(Option<FaultKind>) -> T,
-    ) -> Passed<T> {
+    ) -> RequestFate<T> {
         if self.gate.is_dead() {
             return std::future::pending().await;
         }
@@ -215,7 +215,7 @@ impl Process {
             lock(&self.down).push(service);
         }
         if refuses(fault) || lock(&self.down).contains(&service) {
-            return Passed::Refused;
+            return RequestFate::Refused;
         }
         if fault != Some(FaultKind::CrashAfter) {
             self.play(fault);
@@ -231,8 +231,8 @@ impl Process {
                 std::future::pending().await
             }
             Some(FaultKind::NoReply) => std::future::pending().await,
-            Some(FaultKind::LostReply) => Passed::Lost,
-            _ => Passed::Done(done),
+            Some(FaultKind::LostReply) => RequestFate::Lost,
+            _ => RequestFate::Done(done),
         }
     }
 
@@ -343,12 +343,12 @@ impl Clock for ProcessClock {
 }
 
 /// Says that the work of a process can be polled, apart from the other reasons to poll its supervisor.
-struct Woken {
+struct WakeFlag {
     work: AtomicBool,
     supervisor: Mutex<Option<Waker>>,
 }
 
-impl Default for Woken {
+impl Default for WakeFlag {
     fn default() -> Self {
         Self {
             work: AtomicBool::new(true),
@@ -357,7 +357,7 @@ impl Default for Woken {
     }
 }
 
-impl Woken {
+impl WakeFlag {
     fn take(&self) -> bool {
         self.work.swap(false, Ordering::AcqRel)
     }
@@ -367,7 +367,7 @@ impl Woken {
     }
 }
 
-impl Wake for Woken {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.work.store(true, Ordering::Release);
         let supervisor = lock(&self.supervisor).clone();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::gate::{FaultKind, Service};
-use super::process::{Passed, Process};
+use super::process::{Process, RequestFate};
 use crate::lock::lock;
 use crate::wire::{self, HangUp};
 
@@ -210,12 +210,12 @@ async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::R
     let refuses = |fault| fault == Some(FaultKind::Refused);
     let passed = process.pass(Service::Provider, label, refuses, |_| http.apply(request));
     match passed.await {
-        Passed::Refused => Ok(wire::json(503, "application/json", String::new())),
-        Passed::Lost => Err(HangUp),
-        Passed::Done((status, Value::Null)) => {
+        RequestFate::Refused => Ok(wire::json(503, "application/json", String::new())),
+        RequestFate::Lost => Err(HangUp),
+        RequestFate::Done((status, Value::Null)) => {
             Ok(wire::json(status, "application/json", String::new()))
         }
-        Passed::Done((status, body)) => {
+        RequestFate::Done((status, body)) => {
             Ok(wire::json(status, "application/json", body.to_string()))
         }
     }

@@ -6,7 +6,7 @@ use miniz_oxide::inflate::stream::{FullReset, InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
 use super::error::{EvaluationError, Result};
-use crate::key::{Budget, Exhausted, Text};
+use crate::key::{Budget, BudgetError, Text};
 
 const BASE64: Function = Function::PowertoolsBase64;
 const GZIP: Function = Function::PowertoolsBase64Gzip;
@@ -114,7 +114,7 @@ fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>> {
         if budget.holds(length) {
             Ok(())
         } else {
-            Err(Exhausted::Memory)
+            Err(BudgetError::Memory)
         }
     })?;
     let mut unpacked = budget.list(length)?;
@@ -127,7 +127,7 @@ fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>> {
 }
 
 /// Unpacks all members, and calls `take` with each chunk. Zero bytes between members are skipped.
-fn unpack(packed: &[u8], mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>) -> Result<()> {
+fn unpack(packed: &[u8], mut take: impl FnMut(&[u8]) -> Result<(), BudgetError>) -> Result<()> {
     // Allocated once for all members: a member can be as short as 20 bytes.
     let mut state = InflateState::new_boxed(DataFormat::Raw);
     let mut chunk = vec![0; CHUNK];
@@ -196,7 +196,7 @@ fn inflate_chunks(
     state: &mut InflateState,
     stream: &[u8],
     chunk: &mut [u8],
-    mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>,
+    mut take: impl FnMut(&[u8]) -> Result<(), BudgetError>,
 ) -> Result<usize> {
     let mut read = 0;
     loop {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use idempotency_expression::{Function, SyntaxError};
 
-use crate::key::{Exhausted, Json, JsonError};
+use crate::key::{BudgetError, Json, JsonError};
 
 pub(super) type Result<T, E = EvaluationError> = std::result::Result<T, E>;
 
@@ -85,11 +85,11 @@ pub enum EvaluationError {
     TooLong,
 }
 
-impl From<Exhausted> for EvaluationError {
-    fn from(limit: Exhausted) -> Self {
+impl From<BudgetError> for EvaluationError {
+    fn from(limit: BudgetError) -> Self {
         match limit {
-            Exhausted::Memory => Self::TooLarge,
-            Exhausted::Work => Self::TooLong,
+            BudgetError::Memory => Self::TooLarge,
+            BudgetError::Work => Self::TooLong,
         }
     }
 }

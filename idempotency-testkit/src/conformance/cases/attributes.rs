@@ -19,7 +19,7 @@ super::cases![
 ];
 
 /// Checks that `record` reads back after a put, after an update, and from a failed condition.
-async fn reads_back(key: &Key<'_>, record: &Record) -> Checked {
+async fn reads_back(key: &Key<'_>, record: &Record) -> Check {
     key.place(record).await?;
     key.finds(Some(record)).await?;
     key.delete(&never(), Refused(Some(record))).await?;
@@ -44,7 +44,7 @@ fn of_text(text: &str) -> Record {
     }
 }
 
-async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Checked {
+async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Check {
     let key = trial.key("1");
     let whole = whole(trial.now);
     let without = |attribute| taking(&whole, attribute, &Record::default());
@@ -59,7 +59,7 @@ async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Checked 
     Ok(())
 }
 
-async fn unusual_texts_read_back_unchanged(trial: &Trial) -> Checked {
+async fn unusual_texts_read_back_unchanged(trial: &Trial) -> Check {
     let key = trial.key("1");
     for text in [
         // Present and empty.
@@ -85,7 +85,7 @@ async fn unusual_texts_read_back_unchanged(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn responses_such_as_null_and_zero_read_back_unchanged(trial: &Trial) -> Checked {
+async fn responses_such_as_null_and_zero_read_back_unchanged(trial: &Trial) -> Check {
     let key = trial.key("1");
     for response in [
         "0", "-0", "0.0", "false", "\"\"", "[]", "{}", "null", " 1 ", "1.50", "1e400",
@@ -97,7 +97,7 @@ async fn responses_such_as_null_and_zero_read_back_unchanged(trial: &Trial) -> C
     Ok(())
 }
 
-async fn times_read_back_over_their_whole_range(trial: &Trial) -> Checked {
+async fn times_read_back_over_their_whole_range(trial: &Trial) -> Check {
     let key = trial.key("1");
     // Beyond `edge` a double has no odd number.
     let (now, edge) = (trial.now.get(), 1_i64 << 53);
@@ -113,7 +113,7 @@ async fn times_read_back_over_their_whole_range(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn a_status_that_this_version_does_not_know_reads_back(trial: &Trial) -> Checked {
+async fn a_status_that_this_version_does_not_know_reads_back(trial: &Trial) -> Check {
     let key = trial.key("1");
     for status in ["EXPIRED", "inprogress", "completed", "COMPLETED "] {
         let status = Field::Value(Status::Other(status.to_owned()));
@@ -123,13 +123,13 @@ async fn a_status_that_this_version_does_not_know_reads_back(trial: &Trial) -> C
 }
 
 /// Refuses a case about events if the store may not keep any.
-async fn keeps_events(trial: &Trial) -> Checked {
+async fn keeps_events(trial: &Trial) -> Check {
     let kept = trial.store.check_events().await;
     kept.map_err(|_| Flaw::NotOffered("the store keeps no events (`Store::check_events`)"))
 }
 
 /// Checks that the record is `expected`, with its event or without one: no call reads it, so a store may leave it out.
-async fn has_event_or_none(key: &Key<'_>, expected: &Record) -> Checked {
+async fn has_event_or_none(key: &Key<'_>, expected: &Record) -> Check {
     let found = key.read().await?;
     let without = with(expected.clone(), |it| it.event = None);
     if found.as_ref() != Some(expected) && found.as_ref() != Some(&without) {
@@ -141,7 +141,7 @@ async fn has_event_or_none(key: &Key<'_>, expected: &Record) -> Checked {
     Ok(())
 }
 
-async fn an_event_reads_back_unchanged_or_not_at_all(trial: &Trial) -> Checked {
+async fn an_event_reads_back_unchanged_or_not_at_all(trial: &Trial) -> Check {
     keeps_events(trial).await?;
     let key = trial.key("1");
     let complete = |it: &mut Record| it.status = Field::Value(Status::Completed);
@@ -162,7 +162,7 @@ async fn an_event_reads_back_unchanged_or_not_at_all(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn an_event_that_was_removed_or_replaced_is_gone(trial: &Trial) -> Checked {
+async fn an_event_that_was_removed_or_replaced_is_gone(trial: &Trial) -> Check {
     keeps_events(trial).await?;
     let (key, without) = (trial.key("1"), claim(&owner(1), trial.now));
     let with = |event| with(without.clone(), |it| it.event = event);
@@ -176,7 +176,7 @@ async fn an_event_that_was_removed_or_replaced_is_gone(trial: &Trial) -> Checked
 }
 
 /// Checks that each id has its own record: it is claimed once, read back, and deleted without the others.
-async fn distinct(trial: &Trial, names: &[&str]) -> Checked {
+async fn distinct(trial: &Trial, names: &[&str]) -> Check {
     let keys = (1_u8..).zip(names);
     let keys: Vec<_> = keys
         .map(|(number, name)| {
@@ -204,7 +204,7 @@ async fn distinct(trial: &Trial, names: &[&str]) -> Checked {
     Ok(())
 }
 
-async fn ids_that_share_their_parts_are_different_records(trial: &Trial) -> Checked {
+async fn ids_that_share_their_parts_are_different_records(trial: &Trial) -> Check {
     let names = [
         "a.f#1", "a.f#2", "a.g#1", "a#f#1", "a.f#1#", "a.f##1", "#a.f#1", "a.f", "1", "a.f#",
         "a.f#10",
@@ -212,7 +212,7 @@ async fn ids_that_share_their_parts_are_different_records(trial: &Trial) -> Chec
     distinct(trial, &names).await
 }
 
-async fn ids_are_compared_byte_by_byte(trial: &Trial) -> Checked {
+async fn ids_are_compared_byte_by_byte(trial: &Trial) -> Check {
     let names = [
         "a",
         "A",
@@ -230,7 +230,7 @@ async fn ids_are_compared_byte_by_byte(trial: &Trial) -> Checked {
     distinct(trial, &names).await
 }
 
-async fn ids_with_unusual_characters_work(trial: &Trial) -> Checked {
+async fn ids_with_unusual_characters_work(trial: &Trial) -> Check {
     let names = [
         "a b\tc\nd\re",
         "\u{1}\u{1f}\u{7f}",
@@ -250,7 +250,7 @@ async fn ids_with_unusual_characters_work(trial: &Trial) -> Checked {
     distinct(trial, &names).await
 }
 
-async fn ids_of_900_bytes_that_differ_at_the_end_are_different_records(trial: &Trial) -> Checked {
+async fn ids_of_900_bytes_that_differ_at_the_end_are_different_records(trial: &Trial) -> Check {
     let long = "k".repeat(900);
     distinct(trial, &[&long, &format!("{long}1"), &format!("{long}2")]).await
 }

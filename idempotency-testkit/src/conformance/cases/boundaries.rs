@@ -34,7 +34,7 @@ async fn claimed(
     now: EpochMillis,
     policy: OnTimeout,
     applied: bool,
-) -> Checked {
+) -> Check {
     let key = trial.key("1");
     let lease = EpochMillis::new(now.get().saturating_add(30_000));
     let mine = claim(&owner(1), lease);
@@ -52,12 +52,12 @@ async fn claimed(
 }
 
 /// Checks whether a claim under `rerun` replaces `existing` now. Under `hold` none does.
-async fn only_rerun(trial: &Trial, existing: &Record, applied: bool) -> Checked {
+async fn only_rerun(trial: &Trial, existing: &Record, applied: bool) -> Check {
     claimed(trial, existing, trial.now, Rerun, applied).await?;
     claimed(trial, existing, trial.now, Hold, false).await
 }
 
-async fn a_key_without_a_record_can_be_claimed_under_every_policy(trial: &Trial) -> Checked {
+async fn a_key_without_a_record_can_be_claimed_under_every_policy(trial: &Trial) -> Check {
     for (name, policy) in [("1", Rerun), ("2", Hold)] {
         let (key, mine) = (trial.key(name), claim(&owner(1), trial.at(30_000)));
         key.put(&mine, &claimable(trial.now, policy), Applied)
@@ -67,7 +67,7 @@ async fn a_key_without_a_record_can_be_claimed_under_every_policy(trial: &Trial)
     Ok(())
 }
 
-async fn a_completed_record_can_be_claimed_only_after_its_last_second(trial: &Trial) -> Checked {
+async fn a_completed_record_can_be_claimed_only_after_its_last_second(trial: &Trial) -> Check {
     let second = trial.second().get();
     for policy in [Rerun, Hold] {
         // `now` is rounded down: the record is live until the end of its last second.
@@ -88,7 +88,7 @@ async fn a_completed_record_can_be_claimed_only_after_its_last_second(trial: &Tr
 
 async fn a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease(
     trial: &Trial,
-) -> Checked {
+) -> Check {
     let (now, second) = (trial.now.get(), trial.second().get());
     // A claim whose lease runs is live, also if its window has expired.
     for expiration in [second + 3_600, second - 1] {
@@ -100,7 +100,7 @@ async fn a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease(
     Ok(())
 }
 
-async fn a_claim_without_a_lease_is_live_until_its_window_ends(trial: &Trial) -> Checked {
+async fn a_claim_without_a_lease_is_live_until_its_window_ends(trial: &Trial) -> Check {
     let second = trial.second().get();
     for (expiration, applied) in [(second - 1, true), (second, false), (second + 1, false)] {
         let existing = record(Some(Status::InProgress), Some(expiration), None);
@@ -109,9 +109,7 @@ async fn a_claim_without_a_lease_is_live_until_its_window_ends(trial: &Trial) ->
     Ok(())
 }
 
-async fn under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure(
-    trial: &Trial,
-) -> Checked {
+async fn under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure(trial: &Trial) -> Check {
     let (now, second) = (trial.now.get(), trial.second().get());
     for expiration in [second - 1, second, second + 3_600] {
         for lease in [None, Some(now - 1), Some(now + 1)] {
@@ -128,7 +126,7 @@ async fn under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure(
     Ok(())
 }
 
-async fn a_failure_in_a_completed_record_does_not_make_it_claimable(trial: &Trial) -> Checked {
+async fn a_failure_in_a_completed_record_does_not_make_it_claimable(trial: &Trial) -> Check {
     let second = trial.second();
     for policy in [Rerun, Hold] {
         let existing = with(whole(trial.at(-1)), |it| {
@@ -141,7 +139,7 @@ async fn a_failure_in_a_completed_record_does_not_make_it_claimable(trial: &Tria
 
 async fn a_record_with_another_status_or_none_is_live_until_its_window_ends(
     trial: &Trial,
-) -> Checked {
+) -> Check {
     let (now, second) = (trial.now.get(), trial.second().get());
     let near = ["inprogress", "INPROGRESS ", "IN_PROGRESS", ""];
     let others = near.map(|text| Some(Status::Other(text.to_owned())));
@@ -156,7 +154,7 @@ async fn a_record_with_another_status_or_none_is_live_until_its_window_ends(
     Ok(())
 }
 
-async fn a_record_without_an_expiration_never_expires(trial: &Trial) -> Checked {
+async fn a_record_without_an_expiration_never_expires(trial: &Trial) -> Check {
     for policy in [Rerun, Hold] {
         for lease in [None, Some(trial.now.get() - 1)] {
             let existing = record(Some(Status::Completed), None, lease);
@@ -169,7 +167,7 @@ async fn a_record_without_an_expiration_never_expires(trial: &Trial) -> Checked 
     Ok(())
 }
 
-async fn times_are_compared_as_numbers_to_the_last_digit(trial: &Trial) -> Checked {
+async fn times_are_compared_as_numbers_to_the_last_digit(trial: &Trial) -> Check {
     // As text, 9 is greater than 10. As doubles, 2^53 and 2^53 + 1 are equal, and so are the two largest integers.
     let double = 1_i64 << 53;
     for (lease, now, applied) in [

@@ -121,7 +121,7 @@ enum Kind {
 }
 
 /// Sends this write on every condition over every record.
-async fn every_condition(trial: &Trial, kind: Kind) -> Checked {
+async fn every_condition(trial: &Trial, kind: Kind) -> Check {
     let key = trial.key("1");
     for existing in records(trial) {
         let existing = existing.as_ref();
@@ -146,19 +146,19 @@ async fn every_condition(trial: &Trial, kind: Kind) -> Checked {
     Ok(())
 }
 
-async fn a_put_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
+async fn a_put_evaluates_every_condition_as_specified(trial: &Trial) -> Check {
     every_condition(trial, Kind::Put).await
 }
 
-async fn an_update_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
+async fn an_update_evaluates_every_condition_as_specified(trial: &Trial) -> Check {
     every_condition(trial, Kind::Update).await
 }
 
-async fn a_delete_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
+async fn a_delete_evaluates_every_condition_as_specified(trial: &Trial) -> Check {
     every_condition(trial, Kind::Delete).await
 }
 
-async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Checked {
+async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Check {
     let key = trial.key("1");
     for existing in [None, Some(Record::default())] {
         let existing = existing.as_ref();
@@ -188,7 +188,7 @@ async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn an_empty_all_holds_and_an_empty_any_does_not(trial: &Trial) -> Checked {
+async fn an_empty_all_holds_and_an_empty_any_does_not(trial: &Trial) -> Check {
     let key = trial.key("1");
     for existing in [None, Some(whole(trial.now))] {
         let existing = existing.as_ref();
@@ -201,7 +201,7 @@ async fn an_empty_all_holds_and_an_empty_any_does_not(trial: &Trial) -> Checked 
 
 const DATA: Attribute = Attribute::Data;
 
-async fn texts_are_compared_byte_by_byte(trial: &Trial) -> Checked {
+async fn texts_are_compared_byte_by_byte(trial: &Trial) -> Check {
     let key = trial.key("1");
     // Ordered by their UTF-8 bytes: not by a collation, by numeric value or by UTF-16.
     let texts = [
@@ -233,7 +233,7 @@ async fn texts_are_compared_byte_by_byte(trial: &Trial) -> Checked {
 
 async fn a_write_whose_condition_fails_changes_nothing_and_returns_the_record(
     trial: &Trial,
-) -> Checked {
+) -> Check {
     let (key, new) = (trial.key("1"), claim(&owner(2), trial.now));
     let change = Change {
         set: new.clone(),
@@ -253,9 +253,7 @@ async fn a_write_whose_condition_fails_changes_nothing_and_returns_the_record(
     Ok(())
 }
 
-async fn a_failed_condition_without_a_record_returns_none_and_creates_none(
-    trial: &Trial,
-) -> Checked {
+async fn a_failed_condition_without_a_record_returns_none_and_creates_none(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), held(1));
     let record = claim(&owner(1), trial.now);
     key.put(&record, &mine, Refused(None)).await?;
@@ -266,7 +264,7 @@ async fn a_failed_condition_without_a_record_returns_none_and_creates_none(
     key.finds(None).await
 }
 
-async fn a_failed_condition_returns_the_last_written_record(trial: &Trial) -> Checked {
+async fn a_failed_condition_returns_the_last_written_record(trial: &Trial) -> Check {
     let (key, claimed) = (trial.key("1"), claim(&owner(1), trial.now));
     let other = claim(&owner(2), trial.now);
     key.put(&claimed, &NoRecord, Applied).await?;

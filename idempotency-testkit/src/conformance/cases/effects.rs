@@ -23,13 +23,13 @@ super::cases![
     an_eventual_read_of_an_id_without_a_record_finds_nothing,
 ];
 
-async fn a_put_without_a_record_is_applied_and_reads_back(trial: &Trial) -> Checked {
+async fn a_put_without_a_record_is_applied_and_reads_back(trial: &Trial) -> Check {
     let (key, record) = (trial.key("1"), claim(&owner(1), trial.now));
     key.put(&record, &NoRecord, Applied).await?;
     key.finds(Some(&record)).await
 }
 
-async fn a_put_replaces_the_whole_record(trial: &Trial) -> Checked {
+async fn a_put_replaces_the_whole_record(trial: &Trial) -> Check {
     let key = trial.key("1");
     for (attribute, new) in single_attributes() {
         key.place(&whole(trial.now)).await?;
@@ -40,7 +40,7 @@ async fn a_put_replaces_the_whole_record(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn a_put_says_truly_what_it_replaced(trial: &Trial) -> Checked {
+async fn a_put_says_truly_what_it_replaced(trial: &Trial) -> Check {
     let key = trial.key("1");
     let mine = claim(&owner(1), trial.at(30_000));
     let next = claim(&owner(2), trial.at(30_000));
@@ -59,7 +59,7 @@ async fn a_put_says_truly_what_it_replaced(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn the_notes_of_an_applied_write_do_not_say_that_nothing_was_sent(trial: &Trial) -> Checked {
+async fn the_notes_of_an_applied_write_do_not_say_that_nothing_was_sent(trial: &Trial) -> Check {
     let (key, record) = (trial.key("1"), claim(&owner(1), trial.now));
     for (what, write) in [
         ("a put", Write::Put(record.clone())),
@@ -79,7 +79,7 @@ async fn the_notes_of_an_applied_write_do_not_say_that_nothing_was_sent(trial: &
     Ok(())
 }
 
-async fn an_update_sets_its_attributes_and_keeps_the_others(trial: &Trial) -> Checked {
+async fn an_update_sets_its_attributes_and_keeps_the_others(trial: &Trial) -> Check {
     let (key, full) = (trial.key("1"), whole(trial.now));
     for (attribute, new) in single_attributes() {
         for before in [full.clone(), taking(&full, attribute, &Record::default())] {
@@ -93,7 +93,7 @@ async fn an_update_sets_its_attributes_and_keeps_the_others(trial: &Trial) -> Ch
     Ok(())
 }
 
-async fn an_update_removes_its_attributes_and_keeps_the_others(trial: &Trial) -> Checked {
+async fn an_update_removes_its_attributes_and_keeps_the_others(trial: &Trial) -> Check {
     let (key, full) = (trial.key("1"), whole(trial.now));
     for attribute in ATTRIBUTES {
         key.place(&full).await?;
@@ -106,7 +106,7 @@ async fn an_update_removes_its_attributes_and_keeps_the_others(trial: &Trial) ->
     Ok(())
 }
 
-async fn an_attribute_that_is_both_set_and_removed_is_removed(trial: &Trial) -> Checked {
+async fn an_attribute_that_is_both_set_and_removed_is_removed(trial: &Trial) -> Check {
     let key = trial.key("1");
     for (attribute, new) in single_attributes() {
         key.place(&whole(trial.now)).await?;
@@ -121,7 +121,7 @@ async fn an_attribute_that_is_both_set_and_removed_is_removed(trial: &Trial) -> 
     Ok(())
 }
 
-async fn an_update_without_a_record_creates_one(trial: &Trial) -> Checked {
+async fn an_update_without_a_record_creates_one(trial: &Trial) -> Check {
     let (key, set) = (trial.key("1"), claim(&owner(1), trial.now));
     let change = Change {
         set: set.clone(),
@@ -131,9 +131,7 @@ async fn an_update_without_a_record_creates_one(trial: &Trial) -> Checked {
     key.finds(Some(&set)).await
 }
 
-async fn a_change_that_is_empty_or_removes_what_is_absent_changes_nothing(
-    trial: &Trial,
-) -> Checked {
+async fn a_change_that_is_empty_or_removes_what_is_absent_changes_nothing(trial: &Trial) -> Check {
     let key = trial.key("1");
     let absent = removing(&[Attribute::Failure, Attribute::Data]);
     for (record, change) in [
@@ -147,7 +145,7 @@ async fn a_change_that_is_empty_or_removes_what_is_absent_changes_nothing(
     Ok(())
 }
 
-async fn a_delete_without_a_record_is_applied_if_its_condition_holds(trial: &Trial) -> Checked {
+async fn a_delete_without_a_record_is_applied_if_its_condition_holds(trial: &Trial) -> Check {
     let key = trial.key("1");
     key.finds(None).await?;
     key.delete(&always(), Applied).await?;
@@ -155,7 +153,7 @@ async fn a_delete_without_a_record_is_applied_if_its_condition_holds(trial: &Tri
     key.finds(None).await
 }
 
-async fn a_deleted_record_is_gone_and_can_be_put_again(trial: &Trial) -> Checked {
+async fn a_deleted_record_is_gone_and_can_be_put_again(trial: &Trial) -> Check {
     let (key, again) = (trial.key("1"), claim(&owner(2), trial.now));
     key.place(&whole(trial.now)).await?;
     key.delete(&always(), Applied).await?;
@@ -164,7 +162,7 @@ async fn a_deleted_record_is_gone_and_can_be_put_again(trial: &Trial) -> Checked
     key.finds(Some(&again)).await
 }
 
-async fn a_record_without_attributes_is_a_record(trial: &Trial) -> Checked {
+async fn a_record_without_attributes_is_a_record(trial: &Trial) -> Check {
     let (key, empty) = (trial.key("1"), Record::default());
     key.put(&empty, &NoRecord, Applied).await?;
     key.finds(Some(&empty)).await?;
@@ -172,7 +170,7 @@ async fn a_record_without_attributes_is_a_record(trial: &Trial) -> Checked {
         .await
 }
 
-async fn a_write_changes_only_one_record(trial: &Trial) -> Checked {
+async fn a_write_changes_only_one_record(trial: &Trial) -> Check {
     let (one, other) = (trial.key("1"), trial.key("2"));
     let (first, second) = (claim(&owner(1), trial.now), claim(&owner(2), trial.now));
     one.place(&first).await?;
@@ -184,7 +182,7 @@ async fn a_write_changes_only_one_record(trial: &Trial) -> Checked {
     one.finds(Some(&first)).await
 }
 
-async fn every_read_sees_the_previous_write(trial: &Trial) -> Checked {
+async fn every_read_sees_the_previous_write(trial: &Trial) -> Check {
     let key = trial.key("1");
     for round in 0..32 {
         let record = claim(&owner(round), trial.at(i64::from(round)));
@@ -196,7 +194,7 @@ async fn every_read_sees_the_previous_write(trial: &Trial) -> Checked {
     key.finds(None).await
 }
 
-async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Checked {
+async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Check {
     let (key, record) = (trial.key("1"), whole(trial.now));
     let another = trial.second_store().await?;
     key.place(&record).await?;
@@ -208,7 +206,7 @@ async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Checked
     key.finds(None).await
 }
 
-async fn the_store_warms_up_and_has_a_name(trial: &Trial) -> Checked {
+async fn the_store_warms_up_and_has_a_name(trial: &Trial) -> Check {
     let warm = trial.store.warm_up().await;
     warm.map_err(|error| Flaw::from(format!("the warm-up failed: {error}")))?;
     if trial.store.name().is_empty() {
@@ -220,7 +218,7 @@ async fn the_store_warms_up_and_has_a_name(trial: &Trial) -> Checked {
 /// How often each state is read: a store with several copies may read another copy each time.
 const READS: usize = 8;
 
-async fn an_eventual_read_returns_a_state_that_the_record_had(trial: &Trial) -> Checked {
+async fn an_eventual_read_returns_a_state_that_the_record_had(trial: &Trial) -> Check {
     let key = trial.key("1");
     let mut states = vec![None];
     one_of(&key, &states).await?;
@@ -242,14 +240,14 @@ async fn an_eventual_read_returns_a_state_that_the_record_had(trial: &Trial) -> 
     Ok(())
 }
 
-async fn an_eventual_read_of_an_id_without_a_record_finds_nothing(trial: &Trial) -> Checked {
+async fn an_eventual_read_of_an_id_without_a_record_finds_nothing(trial: &Trial) -> Check {
     let (written, unknown) = (trial.key("1"), trial.key("2"));
     written.place(&claim(&owner(1), trial.at(1))).await?;
     one_of(&unknown, &[None]).await
 }
 
 /// Checks that each of some eventual reads returns one of these states.
-async fn one_of(key: &Key<'_>, states: &[Option<Record>]) -> Checked {
+async fn one_of(key: &Key<'_>, states: &[Option<Record>]) -> Check {
     for _ in 0..READS {
         let found = key.reads_eventually().await?;
         if !states.contains(&found) {

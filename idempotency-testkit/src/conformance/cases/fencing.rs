@@ -20,7 +20,7 @@ super::cases![
 ];
 
 /// Checks that neither a completion nor a release by `mine` is applied to `existing`.
-async fn fenced(trial: &Trial, existing: Option<&Record>, mine: &OwnerToken) -> Checked {
+async fn fenced(trial: &Trial, existing: Option<&Record>, mine: &OwnerToken) -> Check {
     let key = trial.key("1");
     key.arrange(existing).await?;
     let (fence, expected) = (held_by(mine), Refused(existing));
@@ -32,7 +32,7 @@ async fn fenced(trial: &Trial, existing: Option<&Record>, mine: &OwnerToken) -> 
     key.finds(existing).await
 }
 
-async fn only_its_owner_completes_or_releases_a_claim(trial: &Trial) -> Checked {
+async fn only_its_owner_completes_or_releases_a_claim(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.at(30_000)));
     fenced(trial, Some(&mine), &owner(2)).await?;
     let change = completion("[1]", trial.second());
@@ -44,7 +44,7 @@ async fn only_its_owner_completes_or_releases_a_claim(trial: &Trial) -> Checked 
     key.finds(None).await
 }
 
-async fn what_is_no_claim_in_progress_has_no_holder(trial: &Trial) -> Checked {
+async fn what_is_no_claim_in_progress_has_no_holder(trial: &Trial) -> Check {
     // A completed record, and an evicted claim.
     fenced(trial, Some(&whole(trial.now)), &owner(9)).await?;
     let mine = claim(&owner(1), trial.now);
@@ -63,7 +63,7 @@ async fn what_is_no_claim_in_progress_has_no_holder(trial: &Trial) -> Checked {
     fenced(trial, Some(&Record::default()), &owner(1)).await
 }
 
-async fn owners_are_compared_byte_by_byte(trial: &Trial) -> Checked {
+async fn owners_are_compared_byte_by_byte(trial: &Trial) -> Check {
     let token = |text: &str| OwnerToken::from_record(text.to_owned());
     let existing = claim(&token("abcdef01"), trial.now);
     for near in [
@@ -85,9 +85,7 @@ async fn owners_are_compared_byte_by_byte(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn a_completion_that_is_sent_again_fails_and_returns_its_own_record(
-    trial: &Trial,
-) -> Checked {
+async fn a_completion_that_is_sent_again_fails_and_returns_its_own_record(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.now));
     let (change, fence) = (completion("[1]", trial.second()), held(1));
     key.place(&mine).await?;
@@ -98,7 +96,7 @@ async fn a_completion_that_is_sent_again_fails_and_returns_its_own_record(
     key.finds(Some(&existing)).await
 }
 
-async fn a_recorded_failure_makes_the_claim_claimable_under_every_policy(trial: &Trial) -> Checked {
+async fn a_recorded_failure_makes_the_claim_claimable_under_every_policy(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.at(30_000)));
     let failure = Change {
         set: Record {
@@ -128,7 +126,7 @@ async fn a_recorded_failure_makes_the_claim_claimable_under_every_policy(trial: 
     Ok(())
 }
 
-async fn an_owner_whose_claim_was_taken_over_changes_nothing(trial: &Trial) -> Checked {
+async fn an_owner_whose_claim_was_taken_over_changes_nothing(trial: &Trial) -> Check {
     let (key, late) = (trial.key("1"), claim(&owner(1), trial.at(-1)));
     key.put(&late, &NoRecord, Applied).await?;
     let winner = claim(&owner(2), trial.at(30_000));
@@ -148,7 +146,7 @@ async fn an_owner_whose_claim_was_taken_over_changes_nothing(trial: &Trial) -> C
     key.finds(Some(&existing)).await
 }
 
-async fn a_late_claim_is_rejected_by_the_time_in_its_condition(trial: &Trial) -> Checked {
+async fn a_late_claim_is_rejected_by_the_time_in_its_condition(trial: &Trial) -> Check {
     for (name, policy) in [("1", Rerun), ("2", Hold)] {
         let key = trial.key(name);
         // Sent at the present, with the present in its condition. Everything else happens before it arrives.
@@ -174,7 +172,7 @@ async fn a_late_claim_is_rejected_by_the_time_in_its_condition(trial: &Trial) ->
     Ok(())
 }
 
-async fn a_claim_that_arrives_after_a_release_is_applied(trial: &Trial) -> Checked {
+async fn a_claim_that_arrives_after_a_release_is_applied(trial: &Trial) -> Check {
     let (key, other) = (trial.key("1"), claim(&owner(2), trial.at(30_000)));
     key.put(&other, &NoRecord, Applied).await?;
     key.delete(&held(2), Applied).await?;
@@ -185,7 +183,7 @@ async fn a_claim_that_arrives_after_a_release_is_applied(trial: &Trial) -> Check
     key.finds(Some(&late)).await
 }
 
-async fn a_late_restored_completion_does_not_replace_the_next_claim(trial: &Trial) -> Checked {
+async fn a_late_restored_completion_does_not_replace_the_next_claim(trial: &Trial) -> Check {
     let key = trial.key("1");
     let restored = completed(&claim(&owner(1), trial.now), "[1]", trial.second());
     let next = claim(&owner(2), trial.at(30_000));
@@ -195,7 +193,7 @@ async fn a_late_restored_completion_does_not_replace_the_next_claim(trial: &Tria
     key.finds(Some(&next)).await
 }
 
-async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial) -> Checked {
+async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial) -> Check {
     let mine = claim(&owner(1), trial.at(30_000));
     for (operation, name) in [
         (StoreOperation::Put, "put"),

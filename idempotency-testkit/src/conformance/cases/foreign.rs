@@ -71,7 +71,7 @@ fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) 
 }
 
 /// Checks that a read and a failed condition both return the record.
-async fn reads(trial: &Trial, foreign: &ForeignRecord) -> Checked {
+async fn reads(trial: &Trial, foreign: &ForeignRecord) -> Check {
     let (key, record) = (trial.key("1"), &foreign.reads_as);
     key.plant(foreign).await?;
     let found = key.finds(Some(record)).await;
@@ -79,7 +79,7 @@ async fn reads(trial: &Trial, foreign: &ForeignRecord) -> Checked {
     key.delete(&never(), Refused(Some(record))).await
 }
 
-async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -> Checked {
+async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -> Check {
     let (python, token) = (python(trial), owner(1));
     let ours = python
         .clone()
@@ -128,14 +128,14 @@ fn wrong_types() -> [(Attribute, Value); 16] {
     ]
 }
 
-async fn an_attribute_of_a_wrong_type_is_present_and_unreadable(trial: &Trial) -> Checked {
+async fn an_attribute_of_a_wrong_type_is_present_and_unreadable(trial: &Trial) -> Check {
     for (attribute, wrong) in wrong_types() {
         reads(trial, &spoiled(&python(trial), attribute, Some(wrong))).await?;
     }
     Ok(())
 }
 
-async fn a_response_in_native_types_reads_as_its_json_text(trial: &Trial) -> Checked {
+async fn a_response_in_native_types_reads_as_its_json_text(trial: &Trial) -> Check {
     let list = Value::List(vec![Value::number("1.5"), Value::text("é\"")]);
     let map = Value::Map([("n".to_owned(), list)].into());
     let digits = "12345678901234567890.5";
@@ -155,14 +155,14 @@ async fn a_response_in_native_types_reads_as_its_json_text(trial: &Trial) -> Che
     Ok(())
 }
 
-async fn unknown_attributes_are_ignored(trial: &Trial) -> Checked {
+async fn unknown_attributes_are_ignored(trial: &Trial) -> Check {
     let foreign = python(trial)
         .with_unknown("Status", Value::text("INPROGRESS"))
         .with_unknown("region", Value::text("eu-west-1"));
     reads(trial, &foreign).await
 }
 
-async fn times_with_fractions_are_compared_exactly_and_read_rounded_down(trial: &Trial) -> Checked {
+async fn times_with_fractions_are_compared_exactly_and_read_rounded_down(trial: &Trial) -> Check {
     let (second, milli) = (trial.second().get(), trial.now.get());
     for (fraction, step, live) in [(".999", 0, true), (".001", 0, true), (".999", -1, false)] {
         let expiration = second + step;
@@ -179,12 +179,7 @@ async fn times_with_fractions_are_compared_exactly_and_read_rounded_down(trial: 
 }
 
 /// Checks whether a claim replaces the foreign record.
-async fn claims(
-    trial: &Trial,
-    foreign: &ForeignRecord,
-    policy: OnTimeout,
-    applied: bool,
-) -> Checked {
+async fn claims(trial: &Trial, foreign: &ForeignRecord, policy: OnTimeout, applied: bool) -> Check {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.at(30_000)));
     let existing = &foreign.reads_as;
     key.plant(foreign).await?;
@@ -197,7 +192,7 @@ async fn claims(
     key.finds(Some(left)).await
 }
 
-async fn a_foreign_record_can_be_claimed_as_its_attributes_say(trial: &Trial) -> Checked {
+async fn a_foreign_record_can_be_claimed_as_its_attributes_say(trial: &Trial) -> Check {
     use Attribute::{Expiration, Failure, InProgressExpiration as Lease, Status as State};
     use OnTimeout::{Hold, Rerun};
     let (second, milli) = (trial.second().get(), trial.now.get());
@@ -250,9 +245,7 @@ async fn a_foreign_record_can_be_claimed_as_its_attributes_say(trial: &Trial) ->
     Ok(())
 }
 
-async fn a_foreign_claim_without_our_owner_is_never_completed_or_released(
-    trial: &Trial,
-) -> Checked {
+async fn a_foreign_claim_without_our_owner_is_never_completed_or_released(trial: &Trial) -> Check {
     let key = trial.key("1");
     let mut running = python(trial).with(Attribute::Status, Value::text("INPROGRESS"));
     running.reads_as.status = Field::Value(Status::InProgress);
@@ -273,7 +266,7 @@ async fn a_foreign_claim_without_our_owner_is_never_completed_or_released(
     Ok(())
 }
 
-async fn a_claim_replaces_the_whole_foreign_record(trial: &Trial) -> Checked {
+async fn a_claim_replaces_the_whole_foreign_record(trial: &Trial) -> Check {
     for (attribute, wrong) in wrong_types() {
         if attribute == Attribute::Expiration {
             continue;

@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
 
-use super::trial::{Checked, Trial};
+use super::trial::{Check, Trial};
 
 /// One rule, and the function that checks it.
 pub(super) struct Case {
     pub(super) name: &'static str,
-    pub(super) run: fn(Arc<Trial>) -> BoxFuture<'static, Checked>,
+    pub(super) run: fn(Arc<Trial>) -> BoxFuture<'static, Check>,
 }
 
 /// Returns all cases.

@@ -26,7 +26,7 @@ const ROUNDS: u8 = 16;
 /// Starts all writes at once, and returns their results in the order of the writes.
 async fn at_once(
     writes: impl IntoIterator<Item = BoxFuture<'static, StoreReply>>,
-) -> Checked<Vec<StoreReply>> {
+) -> Check<Vec<StoreReply>> {
     let writes: Vec<_> = writes.into_iter().collect();
     let barrier = Arc::new(Barrier::new(writes.len()));
     let mut tasks = JoinSet::new();
@@ -60,7 +60,7 @@ fn sends(
 }
 
 /// Returns true if this write was applied. If it may have been applied, returns `unknown`.
-fn was_applied(write: &StoreReply, unknown: bool) -> Checked<bool> {
+fn was_applied(write: &StoreReply, unknown: bool) -> Check<bool> {
     match write {
         StoreReply::Applied { .. } => Ok(true),
         StoreReply::ConditionFailed {
@@ -79,7 +79,7 @@ fn was_applied(write: &StoreReply, unknown: bool) -> Checked<bool> {
 }
 
 /// Claims the key concurrently, half of the claims through a second store, as another process would.
-async fn one_wins(trial: &Trial, key: &Key<'_>) -> Checked {
+async fn one_wins(trial: &Trial, key: &Key<'_>) -> Check {
     let stores = [Arc::clone(&trial.store), trial.second_store().await?];
     let claims: Vec<_> = (1..=CROWD)
         .map(|number| claim(&owner(number), trial.at(30_000)))
@@ -127,16 +127,14 @@ async fn one_wins(trial: &Trial, key: &Key<'_>) -> Checked {
     Ok(())
 }
 
-async fn of_64_concurrent_claims_one_wins_and_the_others_get_its_record(trial: &Trial) -> Checked {
+async fn of_64_concurrent_claims_one_wins_and_the_others_get_its_record(trial: &Trial) -> Check {
     for round in 0..4 {
         one_wins(trial, &trial.key(&round.to_string())).await?;
     }
     Ok(())
 }
 
-async fn of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record(
-    trial: &Trial,
-) -> Checked {
+async fn of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record(trial: &Trial) -> Check {
     for round in 0..4 {
         let key = trial.key(&round.to_string());
         key.place(&claim(&owner(200), trial.at(-1))).await?;
@@ -145,7 +143,7 @@ async fn of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record(
     Ok(())
 }
 
-async fn of_64_concurrent_sends_of_one_completion_one_is_applied(trial: &Trial) -> Checked {
+async fn of_64_concurrent_sends_of_one_completion_one_is_applied(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.now));
     key.place(&mine).await?;
     let change = completion("[1]", trial.second());
@@ -164,7 +162,7 @@ async fn of_64_concurrent_sends_of_one_completion_one_is_applied(trial: &Trial) 
         .await
 }
 
-async fn a_concurrent_completion_and_takeover_do_not_both_succeed(trial: &Trial) -> Checked {
+async fn a_concurrent_completion_and_takeover_do_not_both_succeed(trial: &Trial) -> Check {
     let first = claim(&owner(1), trial.at(-1));
     let next = claim(&owner(2), trial.at(30_000));
     let completed = completed(&first, "[1]", trial.second());
@@ -205,7 +203,7 @@ async fn a_concurrent_completion_and_takeover_do_not_both_succeed(trial: &Trial)
     Ok(())
 }
 
-async fn a_concurrent_release_and_takeover_leave_the_new_claim(trial: &Trial) -> Checked {
+async fn a_concurrent_release_and_takeover_leave_the_new_claim(trial: &Trial) -> Check {
     let first = claim(&owner(1), trial.at(-1));
     let next = claim(&owner(2), trial.at(30_000));
     for round in 0..ROUNDS {
@@ -226,7 +224,7 @@ async fn a_concurrent_release_and_takeover_leave_the_new_claim(trial: &Trial) ->
     Ok(())
 }
 
-async fn no_read_sees_a_partly_written_record(trial: &Trial) -> Checked {
+async fn no_read_sees_a_partly_written_record(trial: &Trial) -> Check {
     let key = trial.key("1");
     let small = claim(&owner(1), trial.now);
     let large = of_data(whole(trial.at(1)), "x".repeat(100 * 1024));

@@ -45,7 +45,7 @@ fn json(length: usize, varied: bool) -> String {
     format!("\"{letters}\"")
 }
 
-async fn a_response_of_any_length_is_read_back_as_it_was_written(trial: &Trial) -> Checked {
+async fn a_response_of_any_length_is_read_back_as_it_was_written(trial: &Trial) -> Check {
     for (number, data) in responses(trial).into_iter().enumerate() {
         let (key, mine) = (trial.key(&number.to_string()), claim(&owner(1), trial.now));
         key.place(&mine).await?;
@@ -64,7 +64,7 @@ async fn a_response_of_any_length_is_read_back_as_it_was_written(trial: &Trial) 
     Ok(())
 }
 
-async fn a_response_of_any_length_can_be_replaced(trial: &Trial) -> Checked {
+async fn a_response_of_any_length_can_be_replaced(trial: &Trial) -> Check {
     let key = trial.key("1");
     let mine = claim(&owner(1), trial.now);
     key.place(&mine).await?;
@@ -79,7 +79,7 @@ async fn a_response_of_any_length_can_be_replaced(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn a_response_beyond_the_longest_is_too_large_and_changes_nothing(trial: &Trial) -> Checked {
+async fn a_response_beyond_the_longest_is_too_large_and_changes_nothing(trial: &Trial) -> Check {
     let Some(longest) = trial.factory.largest_response() else {
         // The limit of a record is the subject of other cases.
         return Ok(());
@@ -91,12 +91,12 @@ async fn a_response_beyond_the_longest_is_too_large_and_changes_nothing(trial: &
     key.finds(Some(&mine)).await
 }
 
-fn limit(trial: &Trial) -> Checked<usize> {
+fn limit(trial: &Trial) -> Check<usize> {
     let none = Flaw::NotOffered("the factory knows no limit on a record's size");
     trial.factory.largest_record().ok_or(none)
 }
 
-fn too_large(write: &StoreReply) -> Checked {
+fn too_large(write: &StoreReply) -> Check {
     match write {
         StoreReply::Failed {
             maybe_applied: false,
@@ -122,7 +122,7 @@ fn data(bytes: usize) -> String {
     "x".repeat(bytes)
 }
 
-async fn a_put_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Checked {
+async fn a_put_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Check {
     let (key, limit, existing) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
     let fits = of_data(existing.clone(), data(limit - REST));
     let new = of_data(existing.clone(), data(limit));
@@ -135,7 +135,7 @@ async fn a_put_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) 
     key.finds(Some(&fits)).await
 }
 
-async fn an_update_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Checked {
+async fn an_update_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Check {
     let (key, limit, existing) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
     key.place(&existing).await?;
     let change = completion(&data(limit), trial.second());
@@ -145,7 +145,7 @@ async fn an_update_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Tri
 
 async fn an_update_that_makes_the_whole_record_exceed_the_limit_is_too_large(
     trial: &Trial,
-) -> Checked {
+) -> Check {
     let (key, limit) = (trial.key("1"), limit(trial)?);
     let existing = with(claim(&owner(1), trial.now), |it| {
         it.failure = Field::Value("y".repeat(2 * REST))
@@ -169,9 +169,7 @@ async fn an_update_that_makes_the_whole_record_exceed_the_limit_is_too_large(
     key.finds(Some(&expected)).await
 }
 
-async fn a_claim_whose_response_was_too_large_can_be_completed_without_it(
-    trial: &Trial,
-) -> Checked {
+async fn a_claim_whose_response_was_too_large_can_be_completed_without_it(trial: &Trial) -> Check {
     let (key, limit, mine) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
     key.place(&mine).await?;
     let fence = held(1);

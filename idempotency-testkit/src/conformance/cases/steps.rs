@@ -32,7 +32,7 @@ fn mine(trial: &Trial, all: &[(&str, &str)]) -> Record {
     })
 }
 
-async fn a_step_is_added_beside_the_others_or_replaces_its_result(trial: &Trial) -> Checked {
+async fn a_step_is_added_beside_the_others_or_replaces_its_result(trial: &Trial) -> Check {
     let (key, fence) = (trial.key("1"), held(1));
     key.place(&mine(trial, &[])).await?;
     key.step("b", "[1]", &fence, Applied).await?;
@@ -45,7 +45,7 @@ async fn a_step_is_added_beside_the_others_or_replaces_its_result(trial: &Trial)
     key.finds(Some(&replaced)).await
 }
 
-async fn any_text_is_the_name_of_a_step(trial: &Trial) -> Checked {
+async fn any_text_is_the_name_of_a_step(trial: &Trial) -> Check {
     let (key, fence) = (trial.key("1"), held(1));
     key.place(&mine(trial, &[])).await?;
     let longest = "n".repeat(128);
@@ -69,7 +69,7 @@ async fn any_text_is_the_name_of_a_step(trial: &Trial) -> Checked {
     key.finds(Some(&mine(trial, &all))).await
 }
 
-async fn a_step_is_refused_if_its_fence_does_not_hold(trial: &Trial) -> Checked {
+async fn a_step_is_refused_if_its_fence_does_not_hold(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), mine(trial, &[("a", "1")]));
     let (fence, refused) = (held(2), Refused(Some(&mine)));
     key.place(&mine).await?;
@@ -82,7 +82,7 @@ async fn a_step_is_refused_if_its_fence_does_not_hold(trial: &Trial) -> Checked 
     key.finds(None).await
 }
 
-async fn a_step_of_a_record_without_steps_changes_nothing(trial: &Trial) -> Checked {
+async fn a_step_of_a_record_without_steps_changes_nothing(trial: &Trial) -> Check {
     let (key, without) = (trial.key("1"), claim(&owner(1), trial.now));
     key.place(&without).await?;
     let step = Write::Step {
@@ -102,7 +102,7 @@ async fn a_step_of_a_record_without_steps_changes_nothing(trial: &Trial) -> Chec
     key.finds(Some(&without)).await
 }
 
-async fn an_update_keeps_steps_and_removes_them_if_it_says_so(trial: &Trial) -> Checked {
+async fn an_update_keeps_steps_and_removes_them_if_it_says_so(trial: &Trial) -> Check {
     let (key, fence) = (trial.key("1"), held(1));
     let existing = mine(trial, &[("a", "1")]);
     key.place(&existing).await?;
@@ -118,7 +118,7 @@ async fn an_update_keeps_steps_and_removes_them_if_it_says_so(trial: &Trial) -> 
     key.finds(Some(&without)).await
 }
 
-async fn a_put_replaces_all_steps(trial: &Trial) -> Checked {
+async fn a_put_replaces_all_steps(trial: &Trial) -> Check {
     let key = trial.key("1");
     for next in [
         mine(trial, &[]),
@@ -132,7 +132,7 @@ async fn a_put_replaces_all_steps(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn a_claim_does_not_replace_steps_within_their_window(trial: &Trial) -> Checked {
+async fn a_claim_does_not_replace_steps_within_their_window(trial: &Trial) -> Check {
     let key = trial.key("1");
     let next = with(claim(&owner(2), trial.at(60_000)), |it| {
         it.steps = steps(&[])
@@ -174,7 +174,7 @@ fn taking_over(trial: &Trial) -> Change {
 }
 
 /// Returns the condition of a takeover of this record.
-fn of(read: &Record) -> Checked<Condition> {
+fn of(read: &Record) -> Check<Condition> {
     let validation = read.validation.value().map(String::as_str);
     match takeover(read, validation, OnTimeout::Rerun) {
         Some(condition) => Ok(condition),
@@ -184,7 +184,7 @@ fn of(read: &Record) -> Checked<Condition> {
 
 async fn a_takeover_keeps_a_step_that_was_recorded_after_the_record_was_read(
     trial: &Trial,
-) -> Checked {
+) -> Check {
     let (key, read) = (trial.key("1"), mine(trial, &[]));
     key.place(&read).await?;
     let fence = held(1);
@@ -201,9 +201,7 @@ async fn a_takeover_keeps_a_step_that_was_recorded_after_the_record_was_read(
     key.step("b", "2", &fence, late).await
 }
 
-async fn a_takeover_of_another_claim_than_the_one_that_was_read_is_refused(
-    trial: &Trial,
-) -> Checked {
+async fn a_takeover_of_another_claim_than_the_one_that_was_read_is_refused(trial: &Trial) -> Check {
     let (key, read) = (trial.key("1"), mine(trial, &[("a", "1")]));
     let (change, condition) = (taking_over(trial), of(&read)?);
     let with = |differs: fn(&mut Record, &Trial)| with(read.clone(), |it| differs(it, trial));

@@ -33,7 +33,7 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    async fn new(trial: &'a Trial, name: &str) -> Checked<Self> {
+    async fn new(trial: &'a Trial, name: &str) -> Check<Self> {
         let key = trial.key(name);
         // Deleted at the end, as the record.
         let name = trial.id(&format!("{name}-staged")).as_str().to_owned();
@@ -86,12 +86,12 @@ impl<'a> Case<'a> {
     }
 
     /// Applies the staged writes without a record.
-    async fn applies_staged(&self, label: &str) -> Checked {
+    async fn applies_staged(&self, label: &str) -> Check {
         let (store, token) = (&self.trial.store, self.token(label));
         is_applied(&transacted(store, None, &self.staged, &token).await)
     }
 
-    async fn was_taken(&self, expected: u32) -> Checked {
+    async fn was_taken(&self, expected: u32) -> Check {
         let taken = self.trial.factory.taken(&self.name).await;
         let taken = taken.map_err(|error| format!("the factory could not read: {error}"))?;
         if taken == expected {
@@ -103,7 +103,7 @@ impl<'a> Case<'a> {
     }
 
     /// Takes all that is left, so that the condition of the staged write no longer holds.
-    async fn exhaust(&self) -> Checked {
+    async fn exhaust(&self) -> Check {
         for number in 0..LIMIT {
             self.applies_staged(&format!("all-{number}")).await?;
         }
@@ -131,7 +131,7 @@ async fn transacted(
     }
 }
 
-fn is_applied(outcome: &StoreReply) -> Checked {
+fn is_applied(outcome: &StoreReply) -> Check {
     match outcome {
         StoreReply::Applied { .. } => Ok(()),
         other => broken(format!("a transaction was not applied: {other:?}")),
@@ -139,7 +139,7 @@ fn is_applied(outcome: &StoreReply) -> Checked {
 }
 
 /// Checks that the condition on the record failed, and that this record was returned.
-fn is_refused(outcome: StoreReply, expected: &Record) -> Checked {
+fn is_refused(outcome: StoreReply, expected: &Record) -> Check {
     match outcome {
         StoreReply::ConditionFailed {
             existing,
@@ -154,7 +154,7 @@ fn is_refused(outcome: StoreReply, expected: &Record) -> Checked {
 
 async fn a_transaction_applies_the_write_of_the_record_and_the_staged_writes(
     trial: &Trial,
-) -> Checked {
+) -> Check {
     let case = Case::new(trial, "1").await?;
     is_applied(&case.sent_by(1, "t-1").await)?;
     case.key.finds(Some(&case.completed())).await?;
@@ -163,7 +163,7 @@ async fn a_transaction_applies_the_write_of_the_record_and_the_staged_writes(
 
 async fn a_transaction_whose_record_refuses_it_applies_nothing_and_returns_the_record(
     trial: &Trial,
-) -> Checked {
+) -> Check {
     let case = Case::new(trial, "1").await?;
     let refused = case.sent_by(2, "t-2").await;
     is_refused(refused, &case.claim)?;
@@ -171,9 +171,7 @@ async fn a_transaction_whose_record_refuses_it_applies_nothing_and_returns_the_r
     case.was_taken(0).await
 }
 
-async fn a_transaction_with_a_staged_write_that_is_refused_applies_nothing(
-    trial: &Trial,
-) -> Checked {
+async fn a_transaction_with_a_staged_write_that_is_refused_applies_nothing(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
     case.exhaust().await?;
     match case.sent_by(1, "t-3").await {
@@ -197,7 +195,7 @@ async fn a_transaction_with_a_staged_write_that_is_refused_applies_nothing(
     case.was_taken(LIMIT).await
 }
 
-async fn the_record_decides_before_a_staged_write(trial: &Trial) -> Checked {
+async fn the_record_decides_before_a_staged_write(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
     case.exhaust().await?;
     let refused = case.sent_by(2, "t-4").await;
@@ -205,7 +203,7 @@ async fn the_record_decides_before_a_staged_write(trial: &Trial) -> Checked {
     case.was_taken(LIMIT).await
 }
 
-async fn a_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Checked {
+async fn a_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
     is_applied(&case.sent_by(1, "t-5").await)?;
     // By its token it counts as applied; by its condition it is refused.
@@ -219,7 +217,7 @@ async fn a_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Chec
     case.was_taken(1).await
 }
 
-async fn a_late_transaction_does_not_change_the_next_claim(trial: &Trial) -> Checked {
+async fn a_late_transaction_does_not_change_the_next_claim(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
     let next = claim(&owner(2), trial.at(60_000));
     case.key.place(&next).await?;
@@ -232,7 +230,7 @@ async fn a_late_transaction_does_not_change_the_next_claim(trial: &Trial) -> Che
     case.was_taken(0).await
 }
 
-async fn a_transaction_without_a_record_is_applied_once_for_each_token(trial: &Trial) -> Checked {
+async fn a_transaction_without_a_record_is_applied_once_for_each_token(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
     for (token, taken) in [("p-1", 1), ("p-1", 1), ("p-2", 2)] {
         case.applies_staged(token).await?;
@@ -241,7 +239,7 @@ async fn a_transaction_without_a_record_is_applied_once_for_each_token(trial: &T
     case.key.finds(Some(&case.claim)).await
 }
 
-async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial) -> Checked {
+async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
     let barrier = Arc::new(Barrier::new(16));
     let mut sends = JoinSet::new();
@@ -273,7 +271,7 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
     case.was_taken(1).await
 }
 
-async fn a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial) -> Checked {
+async fn a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
     if !trial.factory.lose_next_reply(StoreOperation::Transact) {
         return Err(Flaw::NotOffered("the factory loses no replies"));
