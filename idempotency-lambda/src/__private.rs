@@ -42,7 +42,7 @@ pub fn identify_event<V: Event>(
     store: Option<StoreHandle>,
 ) -> Result<IdentifiedCall, Error> {
     let deadline = Deadline::from(event.context());
-    IdentifiedCall::new(&operation.over(store)?, event.payload(), deadline)
+    IdentifiedCall::new(&operation.operation(store)?, event.payload(), deadline)
 }
 
 pub fn identify_value<P: Payload + ?Sized>(
@@ -51,7 +51,7 @@ pub fn identify_value<P: Payload + ?Sized>(
     deadline: Deadline,
     store: Option<StoreHandle>,
 ) -> Result<IdentifiedCall, Error> {
-    IdentifiedCall::new(&operation.over(store)?, payload, deadline)
+    IdentifiedCall::new(&operation.operation(store)?, payload, deadline)
 }
 
 /// Returns `first` unless it is inherited, else the deadline and tenant of the first of these contexts that is not empty.
@@ -301,7 +301,7 @@ pub mod batch {
         operation: &'static RegisteredOperation,
         store: Option<StoreHandle>,
     ) -> Result<Batch, Error> {
-        Ok(Batch::new(&operation.over(store)?))
+        Ok(Batch::new(&operation.operation(store)?))
     }
 
     /// Returns how a record is read. Only a type that a record can be read as has a reader.

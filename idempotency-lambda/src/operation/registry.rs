@@ -37,7 +37,7 @@ pub(crate) fn check_prefixes() -> Result<(), Error> {
 pub(crate) fn check_settings() -> Result<(), Error> {
     OPERATIONS
         .iter()
-        .try_for_each(|operation| operation.operation().map(drop))
+        .try_for_each(|operation| operation.operation(None).map(drop))
 }
 
 /// True if an operation that was built in code uses the global backend.
@@ -137,7 +137,7 @@ impl RegisteredOperation {
     /// As [`operation`](Self::operation).
     #[cfg(feature = "http")]
     pub(crate) fn http(&'static self) -> Result<&'static HttpOperation, Error> {
-        self.operation()?;
+        self.operation(None)?;
         self.http.and_then(RegisteredHttp::compiled).ok_or_else(|| {
             // Unreachable: the attribute that runs HTTP has written the rules.
             self.error(&ConfigurationError::new("the function has no HTTP rules"))
@@ -158,12 +158,13 @@ impl RegisteredOperation {
         Ok(operation)
     }
 
-    /// Returns the operation, compiled at the first call.
+    /// Returns the operation, compiled at the first call, with the store that `store = ..` gives. The same store keeps its cache from call
+    /// to call.
     ///
     /// # Errors
     ///
     /// If a variable or a setting cannot be used, or if another operation has the key prefix. The handler has not run.
-    pub(crate) fn operation(&'static self) -> Result<&'static Operation, Error> {
+    pub(crate) fn operation(&'static self, store: Option<StoreHandle>) -> Result<Operation, Error> {
         let compiled = match self.operation.get() {
             Some(compiled) => compiled,
             None => {
@@ -172,16 +173,7 @@ impl RegisteredOperation {
                 self.operation.get_or_init(|| self.compile())
             }
         };
-        compiled.as_ref().map_err(|error| self.error(error))
-    }
-
-    /// Returns the operation for one call, with the store that `store = ..` gives. The same store keeps its cache from call to call.
-    ///
-    /// # Errors
-    ///
-    /// As [`operation`](Self::operation).
-    pub(crate) fn over(&'static self, store: Option<StoreHandle>) -> Result<Operation, Error> {
-        let operation = self.operation()?;
+        let operation = compiled.as_ref().map_err(|error| self.error(error))?;
         let Some(store) = store else {
             return Ok(operation.clone());
         };

@@ -113,7 +113,7 @@ pub async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     handler: Box<impl FnOnce(Call) -> Fut>,
 ) -> Result<R, E> {
     let deadline = std::mem::take(&mut prepared.deadline);
-    let compiled = registered.over(store);
+    let compiled = registered.operation(store);
     let (operation, http) = match compiled.and_then(|own| Ok((own, registered.http()?))) {
         Ok(compiled) => compiled,
         Err(error) => return Box::pin(misconfigured(registered, error, &prepared, &form)).await,
