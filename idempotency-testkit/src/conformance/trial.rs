@@ -328,27 +328,12 @@ fn same(what: &str, found: Option<&Record>, expected: Option<&Record>) -> Check 
 
 /// Returns the names of the attributes that differ.
 fn differences(one: &Record, other: &Record) -> String {
-    let attributes = [
-        ("expiration", one.expiration != other.expiration),
-        (
-            "in_progress_expiration",
-            one.in_progress_expiration != other.in_progress_expiration,
-        ),
-        ("status", one.status != other.status),
-        ("data", one.data != other.data),
-        ("validation", one.validation != other.validation),
-        ("owner", one.owner != other.owner),
-        ("failure", one.failure != other.failure),
-        ("operation", one.operation != other.operation),
-        ("decision", one.decision != other.decision),
-        ("event", one.event != other.event),
-        ("steps", one.steps != other.steps),
-    ];
-    let differing = attributes.iter().filter(|(_, differs)| *differs);
-    differing
-        .map(|(name, _)| *name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let attributes = ATTRIBUTES.into_iter().chain([Attribute::Event]);
+    let differing = attributes.filter(|attribute| taking(one, *attribute, other) != *one);
+    let names: Vec<_> = differing
+        .map(|attribute| format!("{attribute:?}"))
+        .collect();
+    names.join(", ")
 }
 
 /// Formats a record for the report, cut to a readable length.
@@ -475,7 +460,24 @@ pub(super) fn taking(record: &Record, attribute: Attribute, from: &Record) -> Re
         Attribute::Failure => record.failure = from.failure,
         Attribute::Steps => record.steps = from.steps,
         Attribute::Operation => record.operation = from.operation,
-        _ => record.decision = from.decision,
+        Attribute::Decision => record.decision = from.decision,
+        Attribute::Event => record.event = from.event,
     }
     record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idempotency_core::record::StoredEvent;
+
+    #[test]
+    fn a_comparison_names_the_attributes_that_differ() {
+        let found = with(whole(EpochMillis::new(0)), |it| {
+            it.event = StoredEvent::all("7")
+        });
+        let expected = with(whole(EpochMillis::new(0)), |it| it.owner = Field::Absent);
+        assert_eq!(differences(&found, &expected), "Owner, Event");
+        assert_eq!(differences(&found, &found), "");
+    }
 }

@@ -100,8 +100,10 @@ async fn responses_such_as_null_and_zero_read_back_unchanged(trial: &Trial) -> C
 async fn times_read_back_over_their_whole_range(trial: &Trial) -> Check {
     let key = trial.key("1");
     // Beyond `edge` a double has no odd number.
-    let (now, edge) = (trial.now.get(), 1_i64 << 53);
-    for time in [0, 1, -1, now, edge + 1, !edge, i64::MAX, i64::MIN] {
+    let (edge, max) = (1_i64 << 53, i64::MAX);
+    let usual = [1_000_000_000_000, 1_700_000_000_123];
+    let extreme = [0, 1, -1, edge + 1, !edge, max, max - 1, !max];
+    for time in usual.into_iter().chain(extreme) {
         let record = Record {
             expiration: Field::Value(EpochSeconds::new(time)),
             in_progress_expiration: Field::Value(EpochMillis::new(time)),

@@ -135,9 +135,12 @@ async fn v2(
     Ok(response)
 }
 
-const CLAIMS: &str = "requestContext.authorizer.claims.sub";
-
-#[idempotent(http, caller = CLAIMS, key_prefix = "pay", shared_key_prefix = true)]
+#[idempotent(
+    http,
+    caller = "requestContext.authorizer.claims.sub",
+    key_prefix = "pay",
+    shared_key_prefix = true
+)]
 async fn v1(
     event: LambdaEvent<Raw<ApiGatewayProxyRequest>>,
 ) -> Result<ApiGatewayProxyResponse, BoxError> {
@@ -169,9 +172,12 @@ async fn alb(
     Ok(response)
 }
 
-const IAM: &str = "iam_caller(@)";
-
-#[idempotent(http, caller = IAM, key_prefix = "pay", shared_key_prefix = true)]
+#[idempotent(
+    http,
+    caller = "iam_caller(@)",
+    key_prefix = "pay",
+    shared_key_prefix = true
+)]
 async fn url(
     LambdaEvent { payload, .. }: LambdaEvent<LambdaFunctionUrlRequest>,
 ) -> Result<LambdaFunctionUrlResponse, BoxError> {
