@@ -9,7 +9,7 @@ use events::event_of;
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute as Field, Record, RecordId};
+use idempotency_core::record::{Attribute as Field, Data, Record, RecordId};
 use idempotency_core::store::{
     Consistency, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     TransactionRequest, Write,
@@ -230,11 +230,11 @@ impl DynamoDbStore {
         reply.unwrap_or_else(StoreReply::failed).noted(log)
     }
 
-    /// Prepares a write: checks the table's keys if they were not checked yet, and writes the pieces of its response.
+    /// Prepares a write: checks the table's keys if they were not checked yet, chooses the form of the response, and writes its pieces.
     ///
     /// # Errors
     ///
-    /// If the write cannot be sent. It was not applied.
+    /// If the write cannot be sent, or if the response is longer than any that is stored. The write was not applied.
     async fn prepare<'a>(
         &self,
         id: &RecordId,
@@ -248,9 +248,18 @@ impl DynamoDbStore {
         if event_of(write).is_some() {
             Box::pin(self.check_events_once(log)).await?;
         }
-        let form = self.form(id, write)?;
+        if let Write::Step { result, .. } = write {
+            let form = Form::of_step(result, self.large);
+            return form.ok_or_else(|| self.table_ref.step_too_large(result.as_str().len()));
+        }
+        let response = written(write).and_then(|record| Some((record, record.data.value()?)));
+        let is_long = |data: &Data| self.large.concern(data.as_str().len());
+        let Some((record, data)) = response.filter(|(_, data)| is_long(data)) else {
+            return Ok(Form::Plain);
+        };
+        let form = self.form_of_long(id, write, record, data)?;
         if let Form::Split(stored) = &form {
-            let expiration = written(write).and_then(|record| record.expiration.value().copied());
+            let expiration = record.expiration.value().copied();
             // Boxed, so that the future of every other write stays small.
             Box::pin(self.write_pieces(id, stored, expiration, log)).await?;
         }
@@ -280,24 +289,18 @@ impl DynamoDbStore {
         })
     }
 
-    /// Chooses the form of the response that a write contains, or of the result of a step.
+    /// Chooses the form of a long response: what fits into the item beside the other attributes of the write.
     ///
     /// # Errors
     ///
-    /// If the response or the result is longer than any that is stored.
-    fn form<'a>(&self, id: &RecordId, write: &'a Write) -> Result<Form<'a>, StoreError> {
-        if let Write::Step { result, .. } = write {
-            let form = Form::of_step(result, self.large);
-            return form.ok_or_else(|| self.table_ref.step_too_large(result.as_str().len()));
-        }
-        let Some((record, data)) = written(write).and_then(|record| {
-            let data = record.data.value()?;
-            self.large
-                .concern(data.as_str().len())
-                .then_some((record, data))
-        }) else {
-            return Ok(Form::Plain);
-        };
+    /// If the response is longer than any that is stored.
+    fn form_of_long<'a>(
+        &self,
+        id: &RecordId,
+        write: &Write,
+        record: &Record,
+        data: &'a Data,
+    ) -> Result<Form<'a>, StoreError> {
         let set: Vec<_> = item::attributes(record)
             .filter(|(attribute, _)| *attribute != Field::Data)
             .collect();
