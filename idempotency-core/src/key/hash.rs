@@ -66,7 +66,7 @@ impl HashAlgorithm {
     /// The text is hashed in blocks while it is written, so the whole text is never in memory.
     #[must_use]
     pub fn hex_of(&self, json: &Json) -> String {
-        self.hex_in(json, CANONICAL)
+        self.hex_of_written((json, CANONICAL))
     }
 
     /// Returns the digest of the canonical text of a JSON text, in lower-case hex; `None` if the text is not JSON, or its values
@@ -80,11 +80,6 @@ impl HashAlgorithm {
             let json = Json::parse_within(text.as_bytes(), &mut budget).ok()?;
             Some(self.hex_of(&json))
         })
-    }
-
-    /// Returns the digest of a value's text in this layout.
-    pub(super) fn hex_in(&self, json: &Json, layout: &Layout) -> String {
-        self.hex_of_written((json, layout))
     }
 
     /// Returns the digest of a text while it is written.

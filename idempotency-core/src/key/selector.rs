@@ -122,9 +122,9 @@ impl Selector {
         let Some(expression) = &self.validate else {
             return Ok(None);
         };
-        let part = expression.evaluate_within(payload, budget)?;
+        let part = expression.select_within(payload, budget)?.value;
         Ok(Some(Validation {
-            hash: self.hash.hex_in(&part, self.layout),
+            hash: self.hash.hex_of_written((&part, self.layout)),
             of_null: part == Json::Null,
         }))
     }
@@ -157,7 +157,7 @@ impl Selector {
 impl SelectedKey<'_> {
     /// Returns the hash of the key, in lower-case hexadecimal digits.
     pub fn digest(&self) -> String {
-        self.hash.hex_in(&self.value, self.layout)
+        self.hash.hex_of_written((&*self.value, self.layout))
     }
 
     /// Returns the canonical text that is hashed. It is part of the payload.

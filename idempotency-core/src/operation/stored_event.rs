@@ -84,7 +84,8 @@ pub(super) fn whole(text: &str) -> EventCopy {
 }
 
 fn selected(expression: &Expression, payload: &Json, budget: &mut Budget) -> EventCopy {
-    match expression.evaluate_within(payload, budget) {
+    let selection = expression.select_within(payload, budget);
+    match selection.map(|selection| selection.value) {
         Ok(Json::Null) => NOTHING,
         Ok(part) => StoredEvent::selected(&part.to_canonical()).map_or(TOO_LARGE, EventCopy::Event),
         Err(_) => FAILED,

@@ -13,23 +13,6 @@ use super::{Node, Selected, functions};
 use crate::key::canonical::Layout;
 use crate::key::{Budget, Json, List, Object, Text, is_absent_key};
 
-/// Evaluates an expression. Also returns the parts of its multi-selects that the payload lacks.
-pub(super) fn evaluate(
-    node: &Node,
-    payload: &Json,
-    layout: &Layout,
-    budget: &mut Budget,
-) -> Result<(Json, Missing)> {
-    let mut walk = Walk {
-        layout,
-        budget,
-        missing: Missing::default(),
-    };
-    let value = walk.visit(node, payload)?;
-    let value = walk.own(value)?;
-    Ok((value, walk.missing))
-}
-
 /// The state of one evaluation. An expression can double its value at each step, so each new value and each step is charged.
 pub(super) struct Walk<'b> {
     /// The layout of the texts that `to_string` makes.

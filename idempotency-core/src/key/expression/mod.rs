@@ -20,7 +20,9 @@ use std::sync::Arc;
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
 use super::{Budget, Json};
+use evaluate::Walk;
 use idempotency_expression::{Ast, Literal, Part, SyntaxError, parse_with, refuse_caller};
+use missing::Missing;
 
 pub use error::{EvaluationError, ExpressionError};
 
@@ -95,21 +97,17 @@ impl Expression {
         budget: &mut Budget,
     ) -> Result<Selection, EvaluationError> {
         budget.renew_work();
-        let (value, missing) = evaluate::evaluate(&self.node, payload, self.layout, budget)?;
+        let mut walk = Walk {
+            layout: self.layout,
+            budget,
+            missing: Missing::default(),
+        };
+        let value = walk.visit(&self.node, payload)?;
+        let value = walk.own(value)?;
         Ok(Selection {
             value,
-            missing: missing.into_names(&self.text),
+            missing: walk.missing.into_names(&self.text),
         })
-    }
-
-    /// Does what [`evaluate`](Self::evaluate) does, within the budget that the payload has left.
-    pub(crate) fn evaluate_within(
-        &self,
-        payload: &Json,
-        budget: &mut Budget,
-    ) -> Result<Json, EvaluationError> {
-        self.select_within(payload, budget)
-            .map(|selection| selection.value)
     }
 
     /// Returns the steps of an evaluation; a step is about one node visited or one byte handled.
@@ -119,7 +117,7 @@ impl Expression {
     #[doc(hidden)]
     pub fn steps(&self, payload: &Json) -> usize {
         let mut budget = Budget::of_one_evaluation();
-        let _value = self.evaluate_within(payload, &mut budget);
+        let _selection = self.select_within(payload, &mut budget);
         budget.worked()
     }
 
@@ -129,7 +127,8 @@ impl Expression {
         payload: &Json,
         budget: &mut Budget,
     ) -> Result<bool, EvaluationError> {
-        Ok(!compare::is_false(&self.evaluate_within(payload, budget)?))
+        let selection = self.select_within(payload, budget)?;
+        Ok(!compare::is_false(&selection.value))
     }
 
     /// Returns the name of a header if the expression looks it up in `headers` by its exact name.

@@ -13,7 +13,7 @@ fn cost(expression: &str, payload: &str) -> (usize, usize) {
     let payload = Json::parse(payload).unwrap();
     let mut budget = Budget::of_one_evaluation();
     let expression = Expression::compile(expression).unwrap();
-    expression.evaluate_within(&payload, &mut budget).unwrap();
+    expression.select_within(&payload, &mut budget).unwrap();
     (budget.charged(), budget.worked())
 }
 
@@ -36,10 +36,10 @@ fn a_value_is_refused_if_the_budget_lacks_one_byte_of_it() {
     for text in each(texts) {
         let expression = Expression::compile(text).unwrap();
         let mut budget = Budget::of_one_evaluation();
-        expression.evaluate_within(&payload, &mut budget).unwrap();
+        expression.select_within(&payload, &mut budget).unwrap();
         let mut less = Budget::new(budget.charged() - 1);
-        let refused = expression.evaluate_within(&payload, &mut less);
-        assert_eq!(refused, Err(EvaluationError::TooLarge), "{text}");
+        let refused = expression.select_within(&payload, &mut less).err();
+        assert_eq!(refused, Some(EvaluationError::TooLarge), "{text}");
     }
 }
 
@@ -182,9 +182,14 @@ fn an_expression_with_too_many_steps_has_an_error_of_its_own() {
     let expression = Expression::compile("[*].[@]").unwrap();
     let mut budget = Budget::of_one_evaluation();
     let evaluated = |budget: &mut Budget| {
-        evaluate::evaluate(&expression.node, &payload, COMPACT, budget).map(|(value, _)| value)
+        let mut walk = Walk {
+            layout: COMPACT,
+            budget,
+            missing: Missing::default(),
+        };
+        walk.visit(&expression.node, &payload).map(drop)
     };
-    assert!(evaluated(&mut budget).is_ok());
+    assert_eq!(evaluated(&mut budget), Ok(()));
     let enough = budget.worked();
     budget.renew_work();
     while budget.work(enough).is_ok() {}
