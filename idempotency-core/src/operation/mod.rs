@@ -33,7 +33,6 @@ use crate::key::{Expression, Selector};
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::CallTerms;
 use crate::protocol::policy::{OnInProgress, Policy};
-use crate::record::{RecordId, StoredEvent};
 use crate::time::EpochMillis;
 
 /// All settings of a protected function, compiled once. Two operations share nothing.
@@ -219,7 +218,8 @@ impl CompiledOperation {
         }
         let span = report.span().clone();
         let call = async {
-            match identity.protected() {
+            let (id, validation) = match identity.protected() {
+                Ok(protected) => protected,
                 Err(why) => {
                     let run = Unprotected {
                         backend,
@@ -230,16 +230,36 @@ impl CompiledOperation {
                         codec,
                         store_when: self.store_when(),
                     };
-                    run.run(&mut report, handler).await
+                    return run.run(&mut report, handler).await;
                 }
-                Ok((id, validation)) => {
-                    let event = identity.event();
-                    match self.driver(backend, id, validation, event, deadline, codec) {
-                        Ok(driver) => driver.drive(errors, &mut report, handler).await,
-                        Err(error) => Err(Ending::Refused(error)),
-                    }
-                }
+            };
+            let unusable =
+                |detail| Ending::Refused(self.error(ErrorKind::Environment).with_detail(detail));
+            if backend.clock().now().get() < 0 {
+                return Err(unusable(
+                    "the clock is before 1970: set it right".to_owned(),
+                ));
             }
+            let owner = backend.owner_token();
+            let owner = owner.map_err(|error| unusable(error.to_string()))?;
+            let driver = Driver {
+                backend,
+                operation: &self.key_prefix,
+                shares_prefix: self.shares_prefix,
+                cache: self.local_cache,
+                store_when: self.store_when(),
+                codec,
+                call: Arc::new(CallTerms {
+                    id: id.clone(),
+                    owner,
+                    validation: validation.map(str::to_owned),
+                    deadline,
+                    operation: Some(self.path.clone()),
+                    event: identity.event().cloned(),
+                    policy: self.policy.clone(),
+                }),
+            };
+            driver.drive(errors, &mut report, handler).await
         };
         // The span is entered at each poll. The outcome event comes after it: it has all fields itself.
         let mut result = call.instrument(span).await;
@@ -251,55 +271,11 @@ impl CompiledOperation {
         })
     }
 
-    /// Prepares a protected call.
-    ///
-    /// # Errors
-    ///
-    /// If the clock or the random source cannot be used. The handler has not run.
-    fn driver<'a, R>(
-        &'a self,
-        backend: &'a Backend,
-        id: &RecordId,
-        validation: Option<&str>,
-        event: Option<&StoredEvent>,
-        deadline: Option<EpochMillis>,
-        codec: Codec<R>,
-    ) -> Result<Driver<'a, R>, Error> {
-        if backend.clock().now().get() < 0 {
-            return Err(self.unusable("the clock is before 1970: set it right".to_owned()));
-        }
-        let owner = backend
-            .owner_token()
-            .map_err(|error| self.unusable(error.to_string()))?;
-        Ok(Driver {
-            backend,
-            operation: &self.key_prefix,
-            shares_prefix: self.shares_prefix,
-            cache: self.local_cache,
-            store_when: self.store_when(),
-            codec,
-            call: Arc::new(CallTerms {
-                id: id.clone(),
-                owner,
-                validation: validation.map(str::to_owned),
-                deadline,
-                operation: Some(self.path.clone()),
-                event: event.cloned(),
-                policy: self.policy.clone(),
-            }),
-        })
-    }
-
     fn store_when(&self) -> StoreWhen<'_> {
         StoreWhen {
             expression: self.store_when.as_ref(),
             memory_limit: self.memory_limit,
         }
-    }
-
-    /// Returns the error of a clock or a random source that cannot be used.
-    fn unusable(&self, detail: String) -> Error {
-        self.error(ErrorKind::Environment).with_detail(detail)
     }
 
     fn error(&self, kind: ErrorKind) -> Error {

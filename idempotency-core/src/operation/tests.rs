@@ -259,37 +259,6 @@ fn a_response_that_is_too_large_completes_the_key_without_it() {
 }
 
 #[test]
-fn a_replay_of_another_operations_response_has_a_note_unless_the_prefix_is_shared() {
-    let shop = Shop::new(|_| ());
-    shop.text("first");
-    for (path, shared, noted) in [
-        ("shop::place", false, false),
-        ("shop::other", false, true),
-        ("shop::other", true, false),
-    ] {
-        let settings = settings(|it| {
-            it.key_prefix = Some("shop".into());
-            it.shared_key_prefix = Some(shared);
-        });
-        let operation = CompiledOperation::new(path, &settings, &Variables::default()).unwrap();
-        let driver = operation
-            .driver(&shop.backend, &shop.id(), None, None, None, Codec::json())
-            .unwrap();
-        let mut report = Report::new("shop", None, shop.backend.clock());
-        let handler = async { Ok::<_, Error>("second".to_owned()) };
-        let Ok(outcome) = ready(driver.drive(Errors::new(|error| error), &mut report, |_| handler))
-        else {
-            panic!("the call failed");
-        };
-        assert_eq!(outcome.response(), "first");
-        let note =
-            "the response was stored by the operation `shop::place`, and this is `shop::other`";
-        let notes = report.notes().unwrap_or_default();
-        assert_eq!(notes.contains(note), noted, "{notes}");
-    }
-}
-
-#[test]
 fn a_clock_before_1970_is_refused_before_the_handler_runs() {
     let shop = Shop::new(|_| ());
     for (now, is_refused) in [(-1, true), (0, false), (1_700_000_000_000, false)] {
