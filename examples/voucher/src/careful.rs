@@ -1,6 +1,10 @@
-//! The same function, safe to retry: the order names the voucher, and both writes are one transaction that happens once.
+//! The same function, safe to retry: the code of the voucher contains the order id, and both writes are one transaction that is applied
+//! once.
+
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::AttributeValue::{N, S};
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem, Update};
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
@@ -11,7 +15,8 @@ use crate::{Order, TABLE, Voucher};
 ///
 /// # Errors
 ///
-/// If a request to DynamoDB fails.
+/// If a request to DynamoDB fails, or if the voucher of the order was sold to another account or for another price. After a failed
+/// request the sale may have been applied: send the same order again.
 #[idempotent(
     payload = event.payload,
     key = "order_id",
@@ -23,10 +28,14 @@ pub async fn sell(event: LambdaEvent<Order>, client: &Client) -> Result<Voucher,
     let order = event.payload;
     let code = format!("V-{}", order.order_id);
     let price = N(order.price.to_string());
-    let voucher = Put::builder()
+    let voucher = HashMap::from([
+        ("id".to_owned(), S(code.clone())),
+        ("worth".to_owned(), price.clone()),
+        ("paid_by".to_owned(), S(order.account.clone())),
+    ]);
+    let put = Put::builder()
         .table_name(TABLE)
-        .item("id", S(code.clone()))
-        .item("worth", price.clone())
+        .set_item(Some(voucher.clone()))
         .condition_expression("attribute_not_exists(id)")
         .build()?;
     let pay = Update::builder()
@@ -37,10 +46,10 @@ pub async fn sell(event: LambdaEvent<Order>, client: &Client) -> Result<Voucher,
         .build()?;
     let sale = client
         .transact_write_items()
-        .transact_items(TransactWriteItem::builder().put(voucher).build())
+        .transact_items(TransactWriteItem::builder().put(put).build())
         .transact_items(TransactWriteItem::builder().update(pay).build());
     if let Err(error) = sale.send().await
-        && !is_sold(client, &code).await?
+        && !is_sold(client, voucher).await?
     {
         return Err(error.into());
     }
@@ -50,9 +59,12 @@ pub async fn sell(event: LambdaEvent<Order>, client: &Client) -> Result<Voucher,
     })
 }
 
-/// Returns true if an earlier run has sold the voucher.
-async fn is_sold(client: &Client, code: &str) -> Result<bool, BoxError> {
-    let get = client.get_item().table_name(TABLE);
-    let get = get.key("id", S(code.to_owned())).consistent_read(true);
-    Ok(get.send().await?.item.is_some())
+/// Returns true if this voucher is in the table: an earlier run has sold it, or a send of this run whose reply was lost.
+async fn is_sold(
+    client: &Client,
+    voucher: HashMap<String, AttributeValue>,
+) -> Result<bool, BoxError> {
+    let get = client.get_item().table_name(TABLE).consistent_read(true);
+    let get = get.key("id", voucher["id"].clone());
+    Ok(get.send().await?.item == Some(voucher))
 }

@@ -22,7 +22,7 @@ pub async fn sell(event: LambdaEvent<Order>, client: &Client) -> Result<Voucher,
     pay.expression_attribute_values(":price", N(order.price.to_string()))
         .send()
         .await?;
-    // A code of its own for each run.
+    // The code contains the request id, so a retry by the client makes another code.
     let code = format!("V-{}", event.context.request_id);
     let voucher = client
         .put_item()

@@ -36,8 +36,12 @@ pub struct Voucher {
 mod tests {
     use aws_sdk_dynamodb::Client;
     use aws_sdk_dynamodb::types::AttributeValue::{N, S};
-    use idempotency_lambda::{BoxError, LambdaEvent};
-    use idempotency_testkit::dynamodb::TableSpec;
+    use std::sync::Arc;
+
+    use idempotency_lambda::{
+        BoxError, Context, LambdaEvent, MemoryStore, backend_over, with_backend,
+    };
+    use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
     use idempotency_testkit::retry_safety::{SafetyReport, World, retry_safety};
 
     use super::*;
@@ -55,8 +59,8 @@ mod tests {
         }
     }
 
-    async fn open_account(world: World) {
-        let put = world.dynamodb().put_item().table_name(TABLE);
+    async fn open_account(client: &Client) {
+        let put = client.put_item().table_name(TABLE);
         let put = put.item("id", S("account-1".to_owned()));
         put.item("balance", N("1000".to_owned()))
             .send()
@@ -76,7 +80,7 @@ mod tests {
             sell(event, &world.dynamodb()).await
         })
         .table(TableSpec::new(TABLE).ttl(None))
-        .prepare(open_account)
+        .prepare(async |world: World| open_account(&world.dynamodb()).await)
         .another(order("o-2", 50))
         .changed(order("o-1", 70))
         .run()
@@ -90,6 +94,24 @@ mod tests {
         })
         .await
         .assert_safe();
+    }
+
+    #[tokio::test]
+    async fn the_careful_function_sells_no_voucher_unpaid_when_the_window_is_over() {
+        let db = EmbeddedDynamoDb::start().await.unwrap();
+        let table = TableSpec::new(TABLE).ttl(None);
+        db.create_table(table).await.unwrap();
+        let client = db.client();
+        open_account(&client).await;
+        let mut sold = Vec::new();
+        for price in [50, 50, 70] {
+            // Each store is empty, as if the record of the order had expired.
+            let backend = backend_over(Arc::new(MemoryStore::new()));
+            let event = LambdaEvent::new(order("o-1", price), Context::default());
+            let sale = with_backend(backend, careful::sell(event, &client)).await;
+            sold.push(sale.ok().map(|voucher| voucher.worth));
+        }
+        assert_eq!(sold, [Some(50), Some(50), None]);
     }
 
     #[tokio::test]

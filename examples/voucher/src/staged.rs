@@ -29,7 +29,7 @@ pub async fn sell(event: LambdaEvent<Order>, call: Call) -> Result<Voucher, BoxE
         .condition_expression("balance >= :price")
         .expression_attribute_values(":price", price.clone())
         .build()?;
-    // A code of its own for each run: only the run whose response is stored writes its voucher.
+    // A retry by the client makes another code. Only the run whose response is stored writes its voucher.
     let code = format!("V-{}", event.context.request_id);
     let voucher = Put::builder()
         .table_name(TABLE)
