@@ -1,9 +1,9 @@
 //! Shows each promise of the framework at work: real function processes, events in AWS's form, and what each event cost.
 //!
-//! `steps.rs` sends the events, `steps.txt` says what each does, and `stage.rs` compares that with what is observed.
+//! `scenes.rs` sends the events, `scenes.txt` says what each does, and `stage.rs` compares that with what is observed.
 
+mod scenes;
 mod stage;
-mod steps;
 
 use std::process::ExitCode;
 
@@ -50,8 +50,8 @@ async fn demo() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        [] => steps::run(None).await,
-        ["--metrics", file] => steps::run(Some(file)).await,
+        [] => scenes::run(None).await,
+        ["--metrics", file] => scenes::run(Some(file)).await,
         ["-h" | "--help"] => {
             println!("{HELP}");
             Ok(())

@@ -1,4 +1,4 @@
-//! Starts the embedded DynamoDB and the functions' processes, sends events, and compares with `steps.txt` what each did, seen from
+//! Starts the embedded DynamoDB and the functions' processes, sends events, and compares with `scenes.txt` what each did, seen from
 //! outside: its response, its log and the requests to DynamoDB.
 
 use std::collections::HashMap;
@@ -17,9 +17,9 @@ const TABLE: &str = "idempotency";
 /// The header of a replay.
 const REPLAYED: &str = "idempotent-replayed";
 /// The deadline of the events that need none.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Everything that the steps use.
+/// Everything that the scenes use.
 pub(crate) struct Stage {
     pub(crate) db: EmbeddedDynamoDb,
     lambdas: Vec<LocalLambda>,
@@ -39,7 +39,7 @@ pub(crate) struct Process {
 }
 
 /// Both processes of a function.
-pub(crate) type Two = [Process; 2];
+pub(crate) type ProcessPair = [Process; 2];
 
 /// An event that was sent.
 pub(crate) struct Event {
@@ -82,7 +82,7 @@ impl Stage {
         Ok(Self {
             db,
             lambdas: Vec::new(),
-            script: include_str!("steps.txt").lines(),
+            script: include_str!("scenes.txt").lines(),
             responses: HashMap::new(),
             events: 0,
             runs: Vec::new(),
@@ -94,7 +94,7 @@ impl Stage {
         &mut self,
         function: &'static str,
         first_line: &'static str,
-    ) -> Result<Two> {
+    ) -> Result<ProcessPair> {
         // The link survives a rebuild during the run; the path does not.
         let link = Path::new("/proc/self/exe");
         let program = match link.exists() {
@@ -148,7 +148,7 @@ impl Stage {
 
     /// Sends an event, waits for its outcome and shows it.
     pub(crate) async fn send(&mut self, process: &Process, event: &str) -> Result<()> {
-        let sent = self.start(process, event, LONG);
+        let sent = self.start(process, event, LONG_DEADLINE);
         let outcome = sent.pending.await;
         let calls = self.calls();
         self.show(process, sent.number, outcome, &calls)
@@ -198,7 +198,7 @@ impl Stage {
 
     /// Sends a batch, waits for its outcome, and shows it with each of its records.
     pub(crate) async fn send_batch(&mut self, process: &Process, event: &str) -> Result<()> {
-        let sent = self.start(process, event, LONG);
+        let sent = self.start(process, event, LONG_DEADLINE);
         let outcome = sent.pending.await;
         let mut calls = self.calls();
         let seen = self.observe(process, outcome, &calls)?;

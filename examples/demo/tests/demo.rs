@@ -15,7 +15,7 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{shown}\n{errors}");
     assert_eq!(errors, "");
-    let script = include_str!("../src/steps.txt");
+    let script = include_str!("../src/scenes.txt");
     assert_eq!(shown.lines().count(), script.lines().count(), "{shown}");
     for (expected, line) in script.lines().zip(shown.lines()) {
         // The seconds differ.

@@ -1,4 +1,4 @@
-//! The steps: a shop receives each of its events more than once. `steps.txt` says what each event does: it is what the demo prints.
+//! The scenes: a shop receives many of its events more than once. `scenes.txt` says what each event does: it is what the demo prints.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,13 +7,13 @@ use idempotency_testkit::dynamodb::Fault;
 use idempotency_testkit::events::{self, AwsRecord};
 use serde_json::json;
 
-use crate::stage::{LONG, Stage, Two};
+use crate::stage::{LONG_DEADLINE, ProcessPair, Stage};
 
-/// Runs all steps and prints a summary. The functions' metrics are written to a file, if one is named.
+/// Plays all scenes and prints a summary. The functions' metrics are written to a file, if one is named.
 ///
 /// # Errors
 ///
-/// Returns the first difference between what an event did and what `steps.txt` says, or the reason why a step could not run.
+/// Returns the first difference between what an event did and what `scenes.txt` says, or the reason why a scene could not be played.
 pub(crate) async fn run(metrics: Option<&str>) -> Result<()> {
     let began = Instant::now();
     let mut stage = Stage::build().await?;
@@ -25,7 +25,7 @@ pub(crate) async fn run(metrics: Option<&str>) -> Result<()> {
     let http = &stage.processes("http-api", "refunding the payment").await?;
 
     a_payment_and_its_duplicates(stage, payment).await?;
-    stage.send(&shipping[0], &paid("")).await?;
+    an_event_without_a_key(stage, shipping).await?;
     two_at_once(stage, payment).await?;
     a_handler_that_fails(stage, payment).await?;
     a_process_that_is_killed(stage, payment).await?;
@@ -63,7 +63,10 @@ fn paid(order_id: &str) -> String {
     events::event_bridge("shop.orders", "OrderPaid", &order).to_string()
 }
 
-async fn a_payment_and_its_duplicates(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
+async fn a_payment_and_its_duplicates(
+    stage: &mut Stage,
+    [here, elsewhere]: &ProcessPair,
+) -> Result<()> {
     let order = payment("u-1", "o-1001", 4_200, "good");
     stage.send(here, &order).await?;
     stage.send(here, &order).await?;
@@ -74,17 +77,22 @@ async fn a_payment_and_its_duplicates(stage: &mut Stage, [here, elsewhere]: &Two
     stage.send(here, &theirs).await
 }
 
-async fn two_at_once(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
+async fn an_event_without_a_key(stage: &mut Stage, [here, _]: &ProcessPair) -> Result<()> {
+    stage.send(here, &paid("")).await
+}
+
+async fn two_at_once(stage: &mut Stage, [here, elsewhere]: &ProcessPair) -> Result<()> {
     let order = payment("u-1", "o-1002", 4_200, "slow");
-    // On a busy machine the slow card may be too fast, so the completion is held until the second event has its response.
+    // On a busy machine the first event could end before the second one arrives. So its completion is held until the second one has its
+    // response.
     let completion = stage.db.inject(Fault::on("UpdateItem").hold());
-    let mut first = stage.start(here, &order, LONG);
+    let mut first = stage.start(here, &order, LONG_DEADLINE);
     stage.begun(here, &mut first).await?;
-    let second = stage.start(elsewhere, &order, LONG);
+    let second = stage.start(elsewhere, &order, LONG_DEADLINE);
     let second_outcome = second.pending.await;
     completion.release().await;
     let first_outcome = first.pending.await;
-    // In the order of their claims.
+    // The calls are in the order of their claims: the first one is that of the first event.
     let calls = stage.calls();
     let (of_first, of_second) = calls.split_at(1);
     stage.show(here, first.number, first_outcome, of_first)?;
@@ -92,13 +100,16 @@ async fn two_at_once(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
     stage.send(elsewhere, &order).await
 }
 
-async fn a_handler_that_fails(stage: &mut Stage, [here, _]: &Two) -> Result<()> {
+async fn a_handler_that_fails(stage: &mut Stage, [here, _]: &ProcessPair) -> Result<()> {
     let order = payment("u-1", "o-1003", 4_200, "declined_once");
     stage.send(here, &order).await?;
     stage.send(here, &order).await
 }
 
-async fn a_process_that_is_killed(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
+async fn a_process_that_is_killed(
+    stage: &mut Stage,
+    [here, elsewhere]: &ProcessPair,
+) -> Result<()> {
     // Long enough for the retry on a busy machine, and short enough to wait for.
     let deadline = Duration::from_secs(3);
     let stuck = payment("u-1", "o-1004", 4_200, "stuck");
@@ -108,6 +119,7 @@ async fn a_process_that_is_killed(stage: &mut Stage, [here, elsewhere]: &Two) ->
     let outcome = stuck.pending.await;
     let calls = stage.calls();
     stage.show(here, stuck.number, outcome, &calls)?;
+    // The card is not validated, so the retry may have another one.
     let order = payment("u-1", "o-1004", 4_200, "good");
     stage.send(elsewhere, &order).await?;
 
@@ -125,7 +137,7 @@ async fn a_process_that_is_killed(stage: &mut Stage, [here, elsewhere]: &Two) ->
 
 async fn requests_with_an_idempotency_key(
     stage: &mut Stage,
-    [here, elsewhere]: &Two,
+    [here, elsewhere]: &ProcessPair,
 ) -> Result<()> {
     let key = Some("8e03978e-40d5-43dd-bc93-6894a57f9324");
     let first = refund("u-1", key, 1_500);
@@ -136,7 +148,10 @@ async fn requests_with_an_idempotency_key(
     stage.send(here, &refund("u-1", None, 1_500)).await
 }
 
-async fn a_batch_and_its_redelivery(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
+async fn a_batch_and_its_redelivery(
+    stage: &mut Stage,
+    [here, elsewhere]: &ProcessPair,
+) -> Result<()> {
     let order = |order_id: &str, sku: &str| {
         let items = json!([{ "sku": sku, "quantity": 2 }]);
         json!({ "order_id": order_id, "user_id": "u-1", "items": items })
@@ -150,7 +165,7 @@ async fn a_batch_and_its_redelivery(stage: &mut Stage, [here, elsewhere]: &Two) 
     stage.send_batch(elsewhere, &again.to_string()).await
 }
 
-async fn a_record_that_fails(stage: &mut Stage, [here, _]: &Two) -> Result<()> {
+async fn a_record_that_fails(stage: &mut Stage, [here, _]: &ProcessPair) -> Result<()> {
     let record = |entry_id: &str, account: &str| {
         let entry = json!({ "entry_id": entry_id, "account": account, "amount": 5_000 });
         AwsRecord::json(&entry).group(account)
@@ -160,12 +175,16 @@ async fn a_record_that_fails(stage: &mut Stage, [here, _]: &Two) -> Result<()> {
         .records([record("e-1", "acc-1"), record("e-2", "acc-2")])
         .records([record("e-1", "acc-1"), locked(), record("e-4", "acc-1")]);
     stage.send_batch(here, &batch.to_string()).await?;
+    // `e-3` is the fourth record of the first batch.
     let rest = events::kinesis("ledger").starting_at(4);
     let rest = rest.records([locked(), record("e-4", "acc-1")]);
     stage.send_batch(here, &rest.to_string()).await
 }
 
-async fn an_event_delivered_again(stage: &mut Stage, [here, elsewhere]: &Two) -> Result<()> {
+async fn an_event_delivered_again(
+    stage: &mut Stage,
+    [here, elsewhere]: &ProcessPair,
+) -> Result<()> {
     let event = paid("o-1001");
     stage.send(here, &event).await?;
     stage.send(here, &event).await?;
