@@ -1,5 +1,5 @@
 //! Entries for accounts, from a Kinesis stream whose partition key is the account. Each entry is posted once, also if its
-//! producer sent it twice. After a failure the stream goes on at the failed record.
+//! producer sent it twice. After a failure Lambda delivers the records again, from the failed one on.
 
 use idempotency_lambda::{BoxError, idempotent};
 use serde::{Deserialize, Serialize};
@@ -19,10 +19,11 @@ pub struct Entry {
 /// Why an entry was not posted.
 #[derive(Debug, Error)]
 pub enum PostError {
-    /// The entry cannot become valid: after some attempts Lambda sends the record to the queue for failed records.
+    /// The entry cannot become valid. After some attempts Lambda gives the record up, and sends its shard and sequence number to the queue
+    /// for failed records.
     #[error("the amount is 0")]
     NoAmount,
-    /// Another booking holds the account: a retry will do.
+    /// Another posting holds the account: a retry can succeed.
     #[error("the account is locked")]
     Locked,
     /// The call could not be made idempotent.
@@ -42,6 +43,10 @@ pub async fn start() -> Result<(), BoxError> {
 
 /// Posts the entry of one record. The attribute makes this the handler of the event: one record after the other, up to the first
 /// that fails. Kinesis delivers again from there.
+///
+/// # Errors
+///
+/// If the amount is 0 or the account is locked. The entry is then not posted.
 #[idempotent(
     kinesis,
     key_prefix = "ledger.post",
@@ -65,7 +70,7 @@ pub mod book {
 
     use crate::{Entry, PostError};
 
-    /// The account that is locked once in each process, as by another booking.
+    /// The account that is locked for the first posting in each process.
     pub const LOCKED_ONCE: &str = "acc-locked-once";
 
     /// Posts an entry to its account.

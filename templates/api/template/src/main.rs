@@ -32,7 +32,8 @@ struct Payment {
     payment_id: String,
 }
 
-/// Returns the API. The caller is a part of each key: a replay skips the handler and every check in it.
+/// Returns the API. The caller is a part of each key. Otherwise a client could get the response of another client, because a replay
+/// skips the handler and each check in it.
 fn app(provider: Arc<Provider>) -> Result<Router, BoxError> {
     let idempotent = Operation::builder("{{ project_name }}")
         .key_prefix("{{ project_name }}")
@@ -46,18 +47,21 @@ fn app(provider: Arc<Provider>) -> Result<Router, BoxError> {
         .with_state(provider))
 }
 
-/// Charges an amount. A status from 500 on is not stored: a retry runs again, under the same token.
+/// Charges an amount. A status from 500 on is not stored: a retry runs the handler again with the same token.
 async fn pay(
     State(provider): State<Arc<Provider>>,
     Extension(call): Extension<Call>,
     Json(order): Json<Order>,
 ) -> Result<(StatusCode, Json<Payment>), StatusCode> {
     let charged = provider.charge(order.amount, &call.token("charge")).await;
-    let payment_id = charged.map_err(|_| StatusCode::BAD_GATEWAY)?;
+    let payment_id = charged.map_err(|error| {
+        tracing::warn!("the provider failed: {error}");
+        StatusCode::BAD_GATEWAY
+    })?;
     Ok((StatusCode::CREATED, Json(Payment { payment_id })))
 }
 
-/// A simulated payment provider: put a client of yours in its place. It knows a charge by its token, which is the same in every run
+/// A simulated payment provider: replace it with your client. It knows a charge by its token, which is the same in every run
 /// for a key: a run that is repeated after a crash gets the first payment.
 #[derive(Debug, Default)]
 struct Provider(Mutex<HashMap<String, String>>);
