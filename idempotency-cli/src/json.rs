@@ -59,7 +59,7 @@ pub(crate) fn text(text: impl Into<String>) -> Json {
     Json::Str(text.into().into())
 }
 
-/// Returns a whole number: the largest of 64 bits for a larger one.
+/// Returns a whole number in JSON. A number that does not fit becomes `i64::MAX`.
 pub(crate) fn number(number: impl TryInto<i64>) -> Json {
     Json::Int(Integer::from(number.try_into().unwrap_or(i64::MAX)))
 }
@@ -69,7 +69,7 @@ pub(crate) fn error(message: &str) -> Json {
     object().text("error", message).into()
 }
 
-/// Prints a result to the standard output: as JSON, or as text.
+/// Prints a result to the standard output: as JSON with a newline, or as `text`, which ends with a newline itself.
 pub(crate) fn print(
     as_json: bool,
     json: impl FnOnce() -> Object,

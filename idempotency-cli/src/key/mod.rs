@@ -1,6 +1,6 @@
 //! `idempotency key`: prints the key of one event, or of one event per line.
 
-mod query;
+mod settings;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Read, Write};
@@ -21,23 +21,23 @@ use serde_json::Value;
 use crate::arguments::KeyArguments;
 use crate::exit::{Exit, Failure};
 use crate::json;
-use query::{KeyResult, Query, checked_prefix, compiled};
+use settings::{KeyResult, KeySettings, checked_prefix, compiled};
 
 /// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.
 const MAX_BYTES: usize = 16 << 20;
 
 pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Result<Exit, Failure> {
     let result = if arguments.http {
-        let query = RequestQuery::new(arguments, variables)?;
-        query.run(&event(arguments.file.as_deref())?)
+        let settings = HttpKeySettings::new(arguments, variables)?;
+        settings.key_of(&event(arguments.file.as_deref())?)
     } else {
-        let query = Query::new(arguments, variables)?;
+        let settings = KeySettings::new(arguments, variables)?;
         if arguments.jsonl {
             let mut output = BufWriter::new(io::stdout().lock());
-            print_keys(io::stdin().lock(), &mut output, &query, MAX_BYTES)?;
+            print_keys(io::stdin().lock(), &mut output, &settings, MAX_BYTES)?;
             return Ok(Exit::Done);
         }
-        query.run(&event(arguments.file.as_deref())?.into())
+        settings.key_of(&event(arguments.file.as_deref())?.into())
     };
     let mut output = io::stdout().lock();
     if arguments.json {
@@ -111,7 +111,7 @@ const MAX_SETTING_BYTES: usize = 4096;
 fn print_keys(
     mut input: impl BufRead,
     output: &mut impl Write,
-    defaults: &Query,
+    defaults: &KeySettings,
     longest: usize,
 ) -> Result<(), Failure> {
     let mut line = Vec::new();
@@ -138,12 +138,14 @@ fn print_keys(
 }
 
 /// Computes the result of one line.
-fn one(line: &[u8], defaults: &Query) -> KeyResult {
-    parse(line, defaults).map_or_else(KeyResult::Error, |(event, query)| query.run(&event))
+fn one(line: &[u8], defaults: &KeySettings) -> KeyResult {
+    parse(line, defaults).map_or_else(KeyResult::Error, |(event, settings)| {
+        settings.key_of(&event)
+    })
 }
 
-/// Parses a line: the event, and the query with the settings of the line. Other members are ignored.
-fn parse(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
+/// Parses a line: the event, and the settings with those of the line. Other members are ignored.
+fn parse(line: &[u8], defaults: &KeySettings) -> Result<(Text, KeySettings), String> {
     let line = str::from_utf8(line)
         .map_err(|error| format!("the line is not UTF-8 at byte {}", error.valid_up_to()))?;
     if line.trim().is_empty() {
@@ -180,25 +182,25 @@ fn parse(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
             other.type_name()
         )),
     };
-    let mut query = defaults.clone();
+    let mut settings = defaults.clone();
     if let Some(expression) = text("expression")? {
-        query.expression =
+        settings.expression =
             compiled("expression", &*expression).map_err(|error| error.to_string())?;
     }
     if let Some(prefix) = text("prefix")? {
-        query.prefix = checked_prefix(&prefix).map_err(|error| error.to_string())?;
+        settings.prefix = checked_prefix(&prefix).map_err(|error| error.to_string())?;
     }
     if let Some(validate) = text("validate")? {
-        query.validate = compiled("validate", &*validate).map_err(|error| error.to_string())?;
+        settings.validate = compiled("validate", &*validate).map_err(|error| error.to_string())?;
     }
     if let Some(hash) = text("hash")?.filter(|hash| !hash.is_empty()) {
-        query.hash = hash.parse().map_err(|error| format!("`hash`: {error}"))?;
+        settings.hash = hash.parse().map_err(|error| format!("`hash`: {error}"))?;
     }
-    Ok((event, query))
+    Ok((event, settings))
 }
 
 /// The rules of an HTTP operation.
-struct RequestQuery {
+struct HttpKeySettings {
     operation: HttpOperation,
     tenant: Option<String>,
     /// False if only the digest is printed.
@@ -213,8 +215,8 @@ struct EventRequest {
     is_whole: bool,
 }
 
-impl RequestQuery {
-    /// Creates the query from the options, and from the variables for options that are not set.
+impl HttpKeySettings {
+    /// Creates the settings from the options, and from the variables for options that are not set.
     fn new(arguments: &KeyArguments, variables: &Variables) -> Result<Self, ConfigurationError> {
         let expression = |text: &Option<String>| {
             let text = text.clone().filter(|text| !text.is_empty());
@@ -257,7 +259,7 @@ impl RequestQuery {
     }
 
     /// Computes the key of the request in this event.
-    fn run(&self, event: &str) -> KeyResult {
+    fn key_of(&self, event: &str) -> KeyResult {
         let EventRequest {
             parts,
             body,

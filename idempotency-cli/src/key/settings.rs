@@ -1,4 +1,4 @@
-//! A query: how to make the key of an event, and the result.
+//! The settings with which the key of an event is made, and the result.
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::key::{EvaluationError, Expression, HashAlgorithm, Json, Selector, Text};
@@ -11,7 +11,7 @@ use crate::json;
 
 /// The settings with which an operation makes keys.
 #[derive(Clone, Debug)]
-pub(super) struct Query {
+pub(super) struct KeySettings {
     /// The key expression. `None`: the whole payload.
     pub(super) expression: Option<Expression>,
     /// The key prefix. `None`: only the digest.
@@ -23,24 +23,25 @@ pub(super) struct Query {
     pub(super) python_numbers: bool,
 }
 
-/// The result of a query on an event.
+/// What is known of the key of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyResult {
     Key {
         key: String,
-        /// The canonical text that is hashed. `None` for a request.
+        /// The canonical text that is hashed. `None` for an HTTP request.
         text: Option<String>,
+        /// The validation digest.
         validation: Option<String>,
         /// The parts of the key that the event does not have, as written in the expression.
         missing: Vec<String>,
     },
-    /// There is no key, and this is why.
+    /// The event has no key. The text says why.
     NoKey(String),
     Error(String),
 }
 
-impl Query {
-    /// Creates the query from the options, and from the variables for options that are not set.
+impl KeySettings {
+    /// Creates the settings from the options, and from the variables for options that are not set.
     pub(super) fn new(
         arguments: &KeyArguments,
         variables: &Variables,
@@ -65,10 +66,11 @@ impl Query {
     }
 
     /// Computes the key of an event.
-    pub(super) fn run(&self, event: &Text) -> KeyResult {
+    pub(super) fn key_of(&self, event: &Text) -> KeyResult {
         self.identify(event).unwrap_or_else(KeyResult::Error)
     }
 
+    /// Does what [`key_of`](Self::key_of) does, with the text of an error as an error.
     fn identify(&self, event: &Text) -> Result<KeyResult, String> {
         let selector = Selector::new(self.expression.clone(), self.validate.clone(), self.hash)
             .with_python_numbers(self.python_numbers);
@@ -77,7 +79,8 @@ impl Query {
             |setting: &str, error: &EvaluationError| format!("`{setting}`: {}", chain(error));
         let key = selector.key(&event);
         let Some(key) = key.map_err(|error| failed("expression", &error))? else {
-            let why = "the event has no key: the expression finds null, nothing, or only nulls";
+            let why =
+                "the event has no key: the selected value is missing or null, or has only nulls";
             return Ok(KeyResult::NoKey(why.to_owned()));
         };
         let validation = selector.validation(&event);
@@ -134,7 +137,7 @@ impl KeyResult {
     }
 }
 
-/// Checks a prefix by the rules for functions. An empty one counts as none.
+/// Checks a prefix as a function checks its `key_prefix`. An empty one counts as none.
 pub(super) fn checked_prefix(prefix: &str) -> Result<Option<String>, ConfigurationError> {
     if prefix.is_empty() {
         return Ok(None);
@@ -163,8 +166,8 @@ mod tests {
 
     use super::*;
 
-    fn query(arguments: KeyArguments) -> Query {
-        Query::new(&arguments, &Variables::default()).unwrap()
+    fn key_settings(arguments: KeyArguments) -> KeySettings {
+        KeySettings::new(&arguments, &Variables::default()).unwrap()
     }
 
     fn key(result: &KeyResult) -> &str {
@@ -192,7 +195,7 @@ mod tests {
             (whole, Some("a#b"), r#"["u-1", 42]"#, vec![]),
             (partial, None, r#"["u-1", null]"#, vec!["body.order"]),
         ] {
-            let query = query(KeyArguments {
+            let settings = key_settings(KeyArguments {
                 expression: Some("[user, body.order]".to_owned()),
                 validate: Some("amount".to_owned()),
                 prefix: Some("shop".to_owned()),
@@ -208,26 +211,28 @@ mod tests {
                 validation: identity.validation().map(str::to_owned),
                 missing: missing.into_iter().map(str::to_owned).collect(),
             };
-            assert_eq!(query.run(&event.into()), expected);
+            assert_eq!(settings.key_of(&event.into()), expected);
         }
     }
 
     #[test]
     fn without_a_prefix_only_the_digest_is_printed_and_an_operation_has_its_default_prefix() {
         let event = "{\"a\": 1}".into();
-        let bare = query(KeyArguments::default()).run(&event);
+        let bare = key_settings(KeyArguments::default()).key_of(&event);
         assert_eq!(key(&bare), "42b7b4f2921788ea14dac5566e6f06d0");
         let variables =
             Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "shop".to_owned())]);
-        let bare = Query::new(&KeyArguments::default(), &variables).unwrap();
-        assert!(!key(&bare.run(&event)).contains('#'));
+        let bare = KeySettings::new(&KeyArguments::default(), &variables).unwrap();
+        assert!(!key(&bare.key_of(&event)).contains('#'));
         let arguments = KeyArguments {
             operation: Some("orders::place".to_owned()),
             ..KeyArguments::default()
         };
-        let query = Query::new(&arguments, &variables).unwrap().run(&event);
+        let result = KeySettings::new(&arguments, &variables)
+            .unwrap()
+            .key_of(&event);
         let expected = "shop.orders.place#42b7b4f2921788ea14dac5566e6f06d0";
-        assert_eq!(key(&query), expected);
+        assert_eq!(key(&result), expected);
     }
 
     #[test]
