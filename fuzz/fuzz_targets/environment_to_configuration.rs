@@ -3,10 +3,11 @@
 #![no_main]
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::example::call;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::classify;
-use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
+use idempotency_core::record::{Field, Record, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::TableConfig;
 use libfuzzer_sys::fuzz_target;
@@ -69,15 +70,7 @@ fuzz_target!(|text: &str| {
     // With durations of any length a call has an identity, and a record can be classified.
     let identity = operation.identify("[1]", None);
     assert!(identity.is_ok(), "{identity:?}");
-    let call = CallTerms {
-        id: RecordId::new("shop#1"),
-        owner: OwnerToken::from_bytes([1; 16]),
-        validation: None,
-        deadline: None,
-        operation: None,
-        event: None,
-        policy,
-    };
+    let call = CallTerms { policy, ..call() };
     for now in [0, 1_700_000_000_500, i64::MAX] {
         let record = Record {
             status: Field::Value(Status::InProgress),

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::example::call;
 use idempotency_core::key::{Json, JsonErrorKind};
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::classify;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
-use idempotency_core::record::{Field, OwnerToken, Record, RecordId, StoredEvent};
+use idempotency_core::record::{Field, Record, StoredEvent};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::AttributeNames;
 use idempotency_dynamodb::fuzzing;
@@ -162,15 +163,7 @@ fuzz_target!(|bytes: &[u8]| {
     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
         let mut policy = Policy::default();
         policy.on_timeout = on_timeout;
-        let call = CallTerms {
-            id: RecordId::new("shop#1"),
-            owner: OwnerToken::from_bytes([1; 16]),
-            validation: None,
-            deadline: None,
-            operation: None,
-            event: None,
-            policy,
-        };
+        let call = CallTerms { policy, ..call() };
         for now in [0, 1_700_000_000_500, i64::MAX] {
             let _state = classify(&record, EpochMillis::new(now), &call);
         }

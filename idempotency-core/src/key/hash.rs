@@ -50,13 +50,11 @@ impl HashAlgorithm {
     ];
 
     /// Returns the digest of a text in lower-case hex.
-    #[must_use]
     pub fn hex(&self, text: &str) -> String {
         self.hex_of_bytes(text.as_bytes())
     }
 
     /// Returns the digest of bytes in lower-case hex.
-    #[must_use]
     pub fn hex_of_bytes(&self, bytes: &[u8]) -> String {
         self.hex_of_written(bytes)
     }
@@ -64,7 +62,6 @@ impl HashAlgorithm {
     /// Returns the digest of a value's canonical text in lower-case hex.
     ///
     /// The text is hashed in blocks while it is written, so the whole text is never in memory.
-    #[must_use]
     pub fn hex_of(&self, json: &Json) -> String {
         self.hex_of_written((json, CANONICAL))
     }
@@ -73,7 +70,6 @@ impl HashAlgorithm {
     /// take more than `memory_limit` bytes.
     ///
     /// It is [`hex_of`](Self::hex_of) the value, but mostly no value is made.
-    #[must_use]
     pub fn hex_of_json(&self, text: &str, memory_limit: usize) -> Option<String> {
         tape::digest(text.as_bytes(), *self, CANONICAL, memory_limit).or_else(|| {
             let mut budget = Budget::new(memory_limit);
@@ -94,7 +90,6 @@ impl HashAlgorithm {
     }
 
     /// Returns the name, as it is written in an attribute or an environment variable.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         Self::ALL[*self as usize].1
     }

@@ -15,7 +15,7 @@ pub(super) const HELD: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// The number of bytes of an operation's path that a record names.
 const LONGEST_PATH: usize = 128;
 
-/// Returns what a record names of the operation at `path`: its first 128 bytes, because each claim pays for them.
+/// Returns the part of an operation's path that a record keeps: at most 128 bytes, because each claim pays for them.
 pub(crate) fn recorded_path(path: &str) -> &str {
     &path[..path.floor_char_boundary(LONGEST_PATH)]
 }
@@ -25,9 +25,10 @@ fn operation(call: &CallTerms) -> Field<String> {
     path.map(|path| recorded_path(path).to_owned()).into()
 }
 
-/// Returns when a claim that is made now expires. It is kept as long as its lease runs; under `hold`, for ten years.
+/// Returns the `expiration` of a claim that is made now: the end of its window, and not before its lease ends. Under `hold` it is not
+/// before ten years after the end of the lease.
 ///
-/// With steps its window begins at the end of the lease: that is when a later run can need the steps for the first time.
+/// With steps the window begins at the end of the lease: that is when a later run can need the steps for the first time.
 fn claim_expiration(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
     let lease_end = call.lease_end(now).ceil_to_seconds();
     let kept_until = match call.policy.on_timeout {
@@ -49,7 +50,7 @@ fn window_end(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
 
 /// Returns the claim: a put of a record in progress, if there is no record or a claimable one.
 ///
-/// With steps it begins with none, and replaces no record whose steps a later run needs: that is [`take_over`].
+/// With steps the claim begins with none. It does not replace a record whose steps a later run needs: see [`take_over`].
 pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
     let lease_end = call.lease_end(now);
     let (steps, condition) = if call.policy.steps.are_on() {
@@ -75,11 +76,12 @@ pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
 }
 
 /// Returns the takeover of a claim that has steps: an update that keeps them, only while the record is the claim that was read.
-/// `None` if that claim cannot be understood.
+/// `None` if its owner or its lease cannot be read.
 ///
 /// A put would delete a step that the earlier owner records between the read and the takeover.
 ///
-/// If steps fill the record, the takeover adds nothing to it but the owner, which it had when its last step was recorded.
+/// If steps fill the record (`is_full`), the takeover adds only the owner. There is room for it: the record had an owner when its last
+/// step was recorded.
 pub(super) fn take_over(
     call: &CallTerms,
     now: EpochMillis,
@@ -121,16 +123,17 @@ pub(super) fn completed(call: &CallTerms, now: EpochMillis, data: Option<Data>) 
     }
 }
 
-/// The longest response, in bytes, that a record has beside the event of its call. Both then fit one item of DynamoDB in any form.
+/// The longest response, in bytes, that a record has beside the event of its call. Both then fit one item of DynamoDB, compressed or
+/// not.
 pub(super) const LONGEST_BESIDE_AN_EVENT: usize = 256 * 1024;
 
-/// Returns true if the response needs the place of the event.
+/// Returns true if the response needs the room of the event.
 fn needs_room(record: &Record) -> bool {
     let long = |data: &Data| data.as_str().len() > LONGEST_BESIDE_AN_EVENT;
     record.data.value().is_some_and(long)
 }
 
-/// Returns the attributes that a completion removes: the event of the claim, if the response needs its place.
+/// Returns the attributes that a completion removes: the event of the claim, if the response needs its room.
 fn makes_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
     if call.event.is_some() && needs_room(record) {
         vec![Attribute::Event]
@@ -146,17 +149,16 @@ pub(super) fn complete(call: &CallTerms, record: &Record, staged: bool) -> Effec
     if call.policy.steps.are_on() {
         remove.push(Attribute::Steps);
     }
-    with_writes(
-        staged,
-        Write::Update(Change {
-            set: Record {
-                operation: Field::Absent,
-                ..record.clone()
-            },
-            remove,
-        }),
-        held_by(&call.owner),
-    )
+    let set = Record {
+        operation: Field::Absent,
+        ..record.clone()
+    };
+    let effect = if staged {
+        Effect::Transact
+    } else {
+        Effect::Write
+    };
+    effect(Write::Update(Change { set, remove }), held_by(&call.owner))
 }
 
 /// Returns the completion of a claim that was evicted while the handler ran: a put, only while there is no record.
@@ -172,16 +174,8 @@ pub(super) fn restore(call: &CallTerms, record: &Record, lease_end: EpochMillis)
     )
 }
 
-fn with_writes(staged: bool, write: Write, condition: Condition) -> Effect {
-    if staged {
-        Effect::Transact(write, condition)
-    } else {
-        Effect::Write(write, condition)
-    }
-}
-
 /// Returns the token by which a store recognises a repeated send of one transaction: the same for each send of a call with this
-/// write, and another one for another write of the call. It has 34 characters.
+/// write. A completion with a response and one without have different tokens. A token has 34 characters; DynamoDB accepts 36.
 ///
 /// A call sends at most two different writes with what its handler staged: a completion with the response or without it.
 pub(crate) fn transaction_token(owner: &OwnerToken, write: &Write) -> String {
@@ -200,7 +194,8 @@ pub(super) fn release(call: &CallTerms) -> Effect {
 }
 
 /// Returns the release that leaves a failure in the record, for the length of a window. It ends the lease a millisecond before the claim,
-/// so that calls under every policy and in every language can claim the key again at once, and removes the owner token.
+/// so that calls under every policy and in every language can claim the key again at once, and removes the owner token. It also removes
+/// the steps, unless `keeps_steps`. `claimed_at` is the time of the claim.
 pub(super) fn record_failure(
     call: &CallTerms,
     now: EpochMillis,
@@ -241,7 +236,6 @@ mod tests {
             let update = Write::Update(Change { set, remove });
             transaction_token(&OwnerToken::from_bytes([7; 16]), &update)
         };
-        // Stable: two versions of a function can send the same transaction.
         let with = token("blank[data=42]");
         assert_eq!(with, "07070707070707070707070707070707-c");
         assert_eq!(token("blank"), "07070707070707070707070707070707-d");

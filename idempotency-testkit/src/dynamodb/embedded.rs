@@ -96,7 +96,6 @@ impl EmbeddedDynamoDb {
     }
 
     /// Returns the address: `http://127.0.0.1:PORT`.
-    #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -104,7 +103,6 @@ impl EmbeddedDynamoDb {
     /// Returns a new SDK client with the SDK's default retries.
     ///
     /// A connection belongs to the runtime that first uses the client: make one client per test.
-    #[must_use]
     pub fn client(&self) -> Client {
         Client::new(&self.sdk_config())
     }
@@ -128,7 +126,6 @@ impl EmbeddedDynamoDb {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn sdk_config(&self) -> SdkConfig {
         sdk_config(&self.endpoint)
     }
@@ -136,7 +133,6 @@ impl EmbeddedDynamoDb {
     /// Returns the environment variables with which the SDK of another process finds this database.
     ///
     /// Pass them to a `Command`, or to a function of the local Lambda.
-    #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
         [
             ("AWS_ENDPOINT_URL_DYNAMODB", self.endpoint.as_str()),
@@ -186,7 +182,6 @@ fn sdk_config(endpoint: &str) -> SdkConfig {
 
 impl EmbeddedDynamoDb {
     /// Returns every request since the start or the last [`clear_requests`](Self::clear_requests), in order of arrival.
-    #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.proxy.requests()
     }

@@ -224,7 +224,6 @@ impl Injected {
     }
 
     /// Returns the number of requests that the fault has applied to.
-    #[must_use]
     pub fn applied_count(&self) -> usize {
         *self.state.applied.borrow()
     }
@@ -573,7 +572,6 @@ impl Request {
     /// Returns the text of a key attribute, read from the request's `Key` or, in a `PutItem`, from its `Item`.
     ///
     /// `None` if the request has no such attribute, or if it is not a string, a number or binary (as base64).
-    #[must_use]
     pub fn key(&self, attribute: &str) -> Option<&str> {
         let value = ["Key", "Item"]
             .iter()

@@ -175,7 +175,6 @@ impl AwsBatch {
     }
 
     /// Returns what a partial batch response names, in order: message ids of SQS, sequence numbers of a stream.
-    #[must_use]
     pub fn ids(&self) -> Vec<String> {
         let event = self.to_value();
         let records = event["Records"].as_array().into_iter().flatten();
@@ -184,7 +183,6 @@ impl AwsBatch {
     }
 
     /// Returns the event as a JSON value.
-    #[must_use]
     pub fn to_value(&self) -> Value {
         let records: Vec<Value> = (0..self.records.len()).map(|at| self.written(at)).collect();
         let mut event = json!({ "Records": records });

@@ -310,7 +310,6 @@ impl AwsEvent {
     }
 
     /// Returns the event as a JSON value.
-    #[must_use]
     pub fn to_value(&self) -> Value {
         let mut event = self.event.clone();
         if self.source != Source::EventBridge {

@@ -242,20 +242,17 @@ impl FunctionProcess {
     }
 
     /// Returns true if the process has not ended.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         *self.inner.state.phase.borrow() != Phase::Ended
     }
 
     /// Returns everything that the process has written so far.
-    #[must_use]
     pub fn log(&self) -> Vec<LogLine> {
         self.inner.state.log.drain();
         self.inner.state.log.since(0)
     }
 
     /// Returns the process id of the operating system.
-    #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.inner.process_id
     }

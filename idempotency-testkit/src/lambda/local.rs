@@ -69,7 +69,6 @@ impl LocalLambda {
     }
 
     /// Returns every process started so far, including those that have ended.
-    #[must_use]
     pub fn processes(&self) -> Vec<FunctionProcess> {
         lock(&self.function.processes).clone()
     }

@@ -79,7 +79,6 @@ impl Provider {
 
 impl ProviderRequest {
     /// Returns the value of a header.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let same = |(known, _): &&(String, String)| known.eq_ignore_ascii_case(name);
         self.headers

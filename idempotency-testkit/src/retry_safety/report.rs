@@ -116,13 +116,11 @@ impl SafetyReport {
     }
 
     /// Returns all cases, in the order of the run.
-    #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
     /// Returns the cases that are not safe, the worst first. Those that were not reached come last.
-    #[must_use]
     pub fn unsafe_rows(&self) -> Vec<&Row> {
         let mut rows: Vec<_> = self
             .rows
@@ -145,7 +143,6 @@ impl SafetyReport {
     }
 
     /// Returns why the check could not run, if it could not.
-    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

@@ -54,7 +54,6 @@ impl World {
     /// Returns the configuration of a client of the scenario's DynamoDB, for the SDK or for a store.
     ///
     /// A client works in the threads of its process: in the handler and in the tasks that it spawns.
-    #[must_use]
     pub fn sdk_config(&self) -> SdkConfig {
         // The SDK keeps one quota of retries for each region. Each client here gets its own, as in a new process.
         static CLIENTS: AtomicU32 = AtomicU32::new(1);
@@ -72,7 +71,6 @@ impl World {
     /// Returns a client of the scenario's DynamoDB, for tables of the function's own.
     ///
     /// [`RetrySafety::table`](super::RetrySafety::table) creates them. What the items hold is compared after each scenario.
-    #[must_use]
     pub fn dynamodb(&self) -> Client {
         Client::new(&self.sdk_config())
     }
@@ -82,7 +80,6 @@ impl World {
     /// # Panics
     ///
     /// If the check has no provider: set it with [`RetrySafety::provider`](super::RetrySafety::provider).
-    #[must_use]
     pub fn url(&self) -> String {
         match self.process.shared.listener() {
             Some(listener) => format!("http://{}", listener.address),
@@ -93,13 +90,11 @@ impl World {
     /// Returns the fake of this type, which all deliveries of one scenario share. It starts as its default.
     ///
     /// Let it hold what it knows in a [`Mutex`](super::Mutex) of this module, so that faults happen at each use of it.
-    #[must_use]
     pub fn fake<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.process.shared.fake()
     }
 
     /// Returns the number of this delivery, from 1.
-    #[must_use]
     pub fn delivery(&self) -> u32 {
         self.process.delivery
     }
@@ -107,7 +102,6 @@ impl World {
     /// Returns the context of the invocation: a request id that each delivery has for itself, and a deadline.
     ///
     /// A handler that gets an empty context, such as `Context::default()`, has this deadline too.
-    #[must_use]
     pub fn context(&self) -> Context {
         let mut context = Context::default();
         let (salt, delivery) = (self.process.shared.salt, self.process.delivery);
@@ -118,7 +112,6 @@ impl World {
     }
 
     /// Returns the time of this world: it moves with the timers of the function.
-    #[must_use]
     pub fn now(&self) -> EpochMillis {
         self.process.now()
     }

@@ -3,7 +3,7 @@
 pub(crate) mod script;
 
 use super::CallTerms;
-use super::policy::Policy;
+use crate::example;
 use crate::record::{Data, Field, OwnerToken, Record, RecordId, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
@@ -30,12 +30,8 @@ pub(crate) fn another() -> OwnerToken {
 pub(crate) fn call() -> CallTerms {
     CallTerms {
         id: RecordId::new("charge#1"),
-        owner: me(),
-        validation: None,
         deadline: Some(now_plus(30_000)),
-        operation: None,
-        event: None,
-        policy: Policy::default(),
+        ..example::call()
     }
 }
 

@@ -215,21 +215,8 @@ async fn ids_that_share_their_parts_are_different_records(trial: &Trial) -> Chec
 }
 
 async fn ids_are_compared_byte_by_byte(trial: &Trial) -> Check {
-    let names = [
-        "a",
-        "A",
-        "a ",
-        " a",
-        "0010",
-        "10",
-        "1e1",
-        "é",
-        "e\u{301}",
-        "É",
-        "ａ",
-        "a\u{200b}",
-    ];
-    distinct(trial, &names).await
+    let names = "a|A|a | a|0010|10|1e1|é|e\u{301}|É|ａ|a\u{200b}";
+    distinct(trial, &names.split('|').collect::<Vec<_>>()).await
 }
 
 async fn ids_with_unusual_characters_work(trial: &Trial) -> Check {

@@ -1,6 +1,6 @@
 //! Strategies for JSON trees, words, records, conditions and calls.
 
-use idempotency_core::example::COMPARED;
+use idempotency_core::example::{COMPARED, call};
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
@@ -225,11 +225,8 @@ pub(crate) fn terms(owner: OwnerToken, policy: Policy) -> CallTerms {
     CallTerms {
         id: RecordId::new("shop#1"),
         owner,
-        validation: None,
-        deadline: None,
-        operation: None,
-        event: None,
         policy,
+        ..call()
     }
 }
 
