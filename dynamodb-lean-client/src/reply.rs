@@ -14,11 +14,18 @@ use crate::send::Item;
 /// What a caller needs of a body.
 #[derive(Default)]
 pub(crate) struct Body {
-    /// The item of a read, the one that a put replaced, or the present one after a failed condition.
+    /// The item of a read, the one that a put replaced, or the current one after a failed condition.
     pub(crate) item: Option<Item>,
     /// The error code, with its namespace.
     pub(crate) code: Option<String>,
     pub(crate) message: Option<String>,
+}
+
+impl Body {
+    /// Returns the error code without its namespace.
+    pub(crate) fn code(&self) -> Option<&str> {
+        self.code.as_deref().map(short_code)
+    }
 }
 
 /// Reads a body. `None` if it is not one of DynamoDB. An empty one is an empty object.
@@ -32,7 +39,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Body> {
 }
 
 /// Returns an error code without its namespace and without the address of its documentation.
-pub(crate) fn short_code(code: &str) -> &str {
+fn short_code(code: &str) -> &str {
     let code = code.split(':').next().unwrap_or_default();
     code.split_once('#').map_or(code, |(_, code)| code)
 }

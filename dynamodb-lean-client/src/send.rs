@@ -33,7 +33,7 @@ pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 pub enum ItemReply {
     /// A success. Contains the item of the response: the one that a read found, or that a put replaced.
     Success(Option<HashMap<String, AttributeValue>>),
-    /// The condition did not hold. Contains the present item, if the request asked for it.
+    /// The condition did not hold. Contains the current item, if the request asked for it.
     ConditionFailed(Option<HashMap<String, AttributeValue>>),
 }
 
@@ -44,7 +44,7 @@ pub enum SendResult<'a> {
     Success,
     /// Nothing was sent: the request could not be prepared, for example without credentials.
     Unsent,
-    /// There was no response in time.
+    /// There was no response in time. Nothing was sent if the send did not start.
     Timeout,
     /// There was no response. The error says whether there was a connection.
     NoResponse(&'a ConnectorError),
@@ -59,19 +59,22 @@ pub enum SendResult<'a> {
     },
 }
 
-/// What a caller wants to hear of the sends of one request, and to decide about them. `()` wants nothing.
+/// Is told of each send of one request, and sets its timeout. `()` ignores the sends and keeps the timeout.
 pub trait SendNotes {
     /// Returns the timeout of each send. `own` is that of the client's settings.
     fn timeout(&self, own: Duration) -> Duration {
         own
     }
 
-    /// A send to this URI starts. If the caller drops the request before [`ends`](Self::ends), the send may still arrive.
+    /// Notes that a send to this URI starts. If the caller drops the request before [`ends`](Self::ends), the send may still arrive.
     fn starts(&self, uri: &str) {
         let _ = uri;
     }
 
-    /// A send ended, or failed before it started. Another one can follow.
+    /// Notes that a send ended, or failed before it started. Another one can follow.
+    ///
+    /// If the time of the whole request ends between two sends, this is called again with [`SendResult::Timeout`]: ignore it, because no
+    /// send is in progress.
     fn ends(&self, result: SendResult<'_>) {
         let _ = result;
     }
@@ -85,7 +88,7 @@ pub(crate) struct OutgoingRequest {
     body: SdkBody,
     /// The digest of the body.
     digest: String,
-    /// The value of the header `amz-sdk-invocation-id`, which is that of each send of the request.
+    /// The value of the header `amz-sdk-invocation-id`: the same in each send of the request.
     id: String,
 }
 
@@ -100,7 +103,7 @@ impl OutgoingRequest {
     }
 }
 
-/// Returns a random UUID. Without a random source it is always the same one.
+/// Returns a random UUID. Without a random source it is always the same one: it is only for logs.
 fn random_uuid() -> String {
     let mut bytes = [0; 16];
     let _ = getrandom::fill(&mut bytes);
@@ -111,7 +114,7 @@ fn random_uuid() -> String {
 pub(crate) enum SendError {
     /// The request could not be prepared, for example without credentials.
     Unsent(BoxError),
-    /// The send took longer than this.
+    /// The send, or the whole request, took longer than this.
     Timeout(Duration),
     /// There was no response.
     Connector(ConnectorError),
@@ -135,7 +138,7 @@ pub(crate) async fn within<F: Future>(
     let Some((limit, timer)) = timer else {
         return Ok(future.await);
     };
-    // A result that is there counts, however late it is.
+    // `Timeout` polls the future first, so a result that is there counts even after the limit.
     let ended = Timeout::new(future, timer.sleep(limit)).await;
     ended.map_err(|_| SendError::Timeout(limit))
 }
@@ -161,7 +164,7 @@ pub(crate) async fn send_until_done(
             Ok(Err(error)) | Err(error) => error,
         };
         notes.ends(error.as_result());
-        let Some(pause) = attempts.next(error.kind(), error.retry_after()) else {
+        let Some(pause) = attempts.next(error.retry_kind(), error.retry_after()) else {
             return Err(error);
         };
         // Without a timer there is no pause, as with the SDK's client.
@@ -179,9 +182,9 @@ async fn send_once(
 ) -> Result<Option<Item>, SendError> {
     let route = prepared.route().await.map_err(SendError::Unsent)?;
     let body = outgoing.body.try_clone();
-    let body = body.ok_or_else(|| SendError::Unsent("a body in memory can be cloned".into()))?;
-    let now = prepared.now();
-    let corrected = prepared.skew.as_ref().map_or(now, |skew| skew.correct(now));
+    let body = body.ok_or_else(|| SendError::Unsent("the body could not be copied".into()))?;
+    let (now, skew) = (prepared.now(), prepared.skew.as_ref());
+    let corrected = skew.map_or(now, |skew| skew.correct(now));
     let mut request = route
         .request(
             outgoing.target,
@@ -197,7 +200,6 @@ async fn send_once(
     notes.starts(request.uri());
     let response = prepared.connector.call(request).await;
     let mut response = response.map_err(SendError::Connector)?;
-    let skew = prepared.skew.as_ref();
     let clock_is_wrong = skew.is_some_and(|skew| skew.measure(&response, now, prepared.now()));
     let error = match read(&mut response).await {
         Err(error) => SendError::Broken(error, response),
@@ -210,7 +212,7 @@ async fn send_once(
             },
         },
     };
-    if error.kind() == Some(ErrorKind::TransientError) && reconnects(prepared) {
+    if error.retry_kind() == Some(ErrorKind::TransientError) && reconnects(prepared) {
         // The next send opens another connection, which may lead to a healthier host.
         if let Some(connection) = connection.get() {
             connection.poison();
@@ -232,7 +234,7 @@ async fn read(response: &mut HttpResponse) -> Result<Option<Body>, BoxError> {
     Ok(read)
 }
 
-/// Returns true if a connection is closed after a fault that passes.
+/// Returns true if a connection is closed after a transient error. Under retry behaviour 2.1 the SDK keeps its connections.
 fn reconnects(prepared: &PreparedClient) -> bool {
     let retries = &prepared.retries;
     !retry::is_v2_1(retries) && retries.reconnect_mode() == ReconnectMode::ReconnectOnTransientError
@@ -258,8 +260,8 @@ impl SendError {
         }
     }
 
-    /// Returns the kind of an error that is worth another send.
-    fn kind(&self) -> Option<ErrorKind> {
+    /// Returns the kind of this error for the retry rules; `None` if another send is not worth it.
+    fn retry_kind(&self) -> Option<ErrorKind> {
         match self {
             Self::Unsent(_) => None,
             Self::Timeout(_) | Self::Broken(..) => Some(ErrorKind::TransientError),
@@ -301,12 +303,5 @@ impl From<SendError> for SdkError<ErrorMetadata> {
                 Self::service_error(meta.build(), response)
             }
         }
-    }
-}
-
-impl Body {
-    /// Returns the error code without its namespace.
-    pub(crate) fn code(&self) -> Option<&str> {
-        self.code.as_deref().map(reply::short_code)
     }
 }

@@ -7,7 +7,17 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 use crate::sdk_error;
 
-/// An expression, a placeholder or a setting is wrong. Nothing was sent.
+/// Returns the text of an error for a write that was not applied. `may_still_arrive` is true if an earlier send got no
+/// reply.
+pub(crate) fn not_applied(may_still_arrive: bool) -> &'static str {
+    if may_still_arrive {
+        "was not applied so far, and an earlier send that got no reply may still be applied"
+    } else {
+        "was not applied"
+    }
+}
+
+/// An expression, a placeholder, a key or a version is wrong. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidExpression {
     message: String,
@@ -41,7 +51,7 @@ pub struct RequestError {
 }
 
 impl RequestError {
-    /// Returns the error of a call of the SDK, without what a response quotes.
+    /// Returns the error of a call of the SDK, without the values that a response may quote.
     pub(crate) fn new<E>(
         action: &'static str,
         table: &str,
@@ -61,6 +71,7 @@ impl RequestError {
             }
             (SdkError::DispatchFailure(_), _) => "the connection failed or broke".to_owned(),
             (SdkError::ConstructionFailure(_), _) => "the request could not be prepared".to_owned(),
+            _ if code.is_some() => sdk_error::quoted(None),
             _ => "the response could not be read".to_owned(),
         };
         Self {
@@ -75,21 +86,19 @@ impl RequestError {
         }
     }
 
-    /// Returns true if the write may have been applied: a reply was lost, or did not come in time.
-    #[must_use]
+    /// Returns true if the write may have been applied: there was no reply, or the reply does not prove that DynamoDB refused the write.
     pub fn maybe_applied(&self) -> bool {
         self.maybe_applied
     }
 
-    /// Returns the error code of DynamoDB, such as `ThrottlingException`. `None` if there was no readable response.
-    #[must_use]
+    /// Returns the error code of DynamoDB, such as `ThrottlingException`. `None` if there was no response with a code.
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref()
     }
 
-    /// Returns the error of a write of which an earlier request may have been applied.
-    pub(crate) fn or_maybe_applied(mut self, earlier: bool) -> Self {
-        self.maybe_applied |= earlier;
+    /// Returns the error of a write that an earlier request may have applied already.
+    pub(crate) fn after_earlier(mut self, maybe_applied: bool) -> Self {
+        self.maybe_applied |= maybe_applied;
         self
     }
 
@@ -117,5 +126,45 @@ impl fmt::Display for RequestError {
 impl StdError for RequestError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::config::http::HttpResponse;
+    use aws_sdk_dynamodb::error::ErrorMetadata;
+
+    use super::*;
+
+    #[test]
+    fn an_error_has_the_code_and_the_message_of_dynamodb_as_far_as_there_are_any() {
+        for (code, message, text) in [
+            (
+                Some("SerializationException"),
+                None,
+                "SerializationException: no message",
+            ),
+            (None, None, "the response could not be read"),
+            (
+                Some("ValidationException"),
+                Some("the value is 4200"),
+                "ValidationException: its message is left out, because it may quote an item",
+            ),
+        ] {
+            let mut meta = ErrorMetadata::builder();
+            if let Some(code) = code {
+                meta = meta.code(code);
+            }
+            if let Some(message) = message {
+                meta = meta.message(message);
+            }
+            let response = HttpResponse::new(400.try_into().unwrap(), "".into());
+            let error = SdkError::service_error(meta.build(), response);
+            let error = RequestError::new("dynamodb:UpdateItem", "usage", error, false);
+            let expected = format!(
+                "dynamodb:UpdateItem on table `usage` failed: {text}; the write was not applied"
+            );
+            assert_eq!(error.to_string(), expected);
+        }
     }
 }

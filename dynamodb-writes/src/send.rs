@@ -35,7 +35,7 @@ use crate::sdk_error::{CONDITION_FAILED, SendEnd, end};
 /// The largest item, in bytes: 400 KB, attribute names included.
 pub const LARGEST_ITEM: usize = 400 * 1024;
 
-/// Returns the present item with a failed condition, without the cost of a read.
+/// Asks DynamoDB for the current item if the condition fails. It costs no read.
 pub const ALL_OLD: ReturnValuesOnConditionCheckFailure =
     ReturnValuesOnConditionCheckFailure::AllOld;
 
@@ -66,13 +66,13 @@ impl<T> DerefMut for Hidden<T> {
     }
 }
 
-/// The result of a write.
+/// The result of a write, with what the notes of its sends say.
 pub(crate) enum Reply {
     /// It was applied. With the item if the caller asked for it.
     Applied(Option<Item>),
     /// The condition failed.
     Refused {
-        /// The present item; `None` if there is none.
+        /// The current item; `None` if there is none.
         current: Option<Item>,
         /// True if an earlier send of this write may have been applied.
         maybe_applied: bool,
@@ -102,7 +102,7 @@ pub enum SdkReply {
 ///
 /// # Errors
 ///
-/// If there was no reply, or another error than a failed condition. The notes say if the write may have been applied.
+/// If there was no reply, or another error than a failed condition. `notes` then has what shows if the write may have been applied.
 pub async fn send(
     client: &Client,
     write: SdkWrite,
@@ -134,6 +134,7 @@ pub async fn send(
                 .update_item()
                 .table_name(update.table_name)
                 .set_key(Some(update.key))
+                // DynamoDB refuses an empty expression, which an update without changes has.
                 .set_update_expression((!expression.is_empty()).then_some(expression))
                 .set_condition_expression(update.condition_expression)
                 .set_expression_attribute_names(update.expression_attribute_names)
@@ -207,7 +208,7 @@ impl SdkWrite {
     }
 
     /// Returns the write as a part of a transaction.
-    pub fn into_item(self) -> TransactWriteItem {
+    pub fn into_transact_item(self) -> TransactWriteItem {
         let item = TransactWriteItem::builder();
         match self {
             Self::Put(put) => item.put(put),
@@ -218,7 +219,7 @@ impl SdkWrite {
     }
 }
 
-/// Sends a write of a counter or a versioned item.
+/// Sends a write of [`once`](crate::once) or [`versioned`](crate::versioned).
 pub(crate) async fn write(
     client: &Client,
     write: SdkWrite,

@@ -132,7 +132,7 @@ const NUMBER: usize = 6;
 
 // What the attributes of an item say, when a condition failed.
 
-/// A slot of the present item.
+/// A slot of the current item.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slot {
     /// The bucket that wrote it last.

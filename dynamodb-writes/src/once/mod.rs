@@ -1,23 +1,24 @@
-//! Updates that count once: an item knows the keys of the updates that were applied to it, in one request and without a second
-//! item.
+//! Updates that count once. The item keeps the keys of the updates that were applied to it, so an update is one request and needs no
+//! second item.
 //!
 //! A counter is fed by events that can be delivered again. [`Once::update`] adds the user's own update expression and condition to
-//! one UpdateItem, which is applied only if the item does not know the key of the event yet, and which makes the item know it.
+//! one UpdateItem, which is applied only if the item does not have the key of the event yet, and which adds the key to the item.
 //!
 //! **What is promised.** Of all updates of one item with one key that are built within the lifetime of the [plan](plan()), at most one
 //! is applied. An update is built when [`OnceUpdate::send`] or [`OnceUpdate::prepare`] is called, and the lifetime begins when the
-//! update that was applied was built. It holds for parallel writers, lost replies, and for writers whose clocks differ by at most
+//! update that was applied was built. The promise holds for parallel writers, lost replies, and for writers whose clocks differ by at most
 //! [`Plan::clock_skew`].
 //!
 //! - It holds however late a request arrives: after a pause of the process, too, and after the key was removed from the item.
-//! - A key is known for at most [`Estimate::remembered_at_most`]: about 1.4 times the lifetime.
-//! - A writer whose clock, with the time that a request takes, is behind by more than the skew can be refused
-//!   ([`OnceError::ClockBehind`]), and applies nothing.
+//! - A key is known for at most [`Estimate::remembered_at_most`]: about 1.4 times the lifetime and 2.4 times the skew, and not less
+//!   than 8 times the skew.
+//! - A writer whose clock is behind by more than the skew can be refused ([`OnceError::ClockBehind`]). The time of its request counts
+//!   too. A refused request applies nothing.
 //! - A writer whose clock is ahead by more forgets keys early: the lifetime is shorter by the excess. Writers with the right time are
-//!   then refused as too far behind, until that bucket of time comes or an operator removes the attributes of the keys.
+//!   then refused as too far behind, until their clocks reach that time or an operator removes the attributes of the keys.
 //!
 //! **What it costs.** DynamoDB bills each write by the size of the whole item, and a refused one too. A key takes 13 bytes, so each 79
-//! keys add one write unit to each write. [`plan`](plan()) says what that means, and [`Once::new`] refuses a rate that the item
+//! keys add one write unit to each write. [`Plan::estimate`] returns the cost, and [`Once::new`] refuses a rate that the item
 //! cannot hold. For many keys a marker item in the same transaction is cheaper.
 //!
 //! All writers of the item must use the same plan: lifetime, skew, key bytes and attribute names. A put of the whole item
@@ -31,8 +32,8 @@
 //! use std::time::Duration;
 //!
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! // The busiest customer has an event in ten seconds, and an event is delivered again for an hour at most.
-//! let once = Once::new(once::plan(0.1, Duration::from_secs(3600)).own_bytes(300))?;
+//! // The busiest customer has 36 events an hour, and an event is delivered again for an hour at most.
+//! let once = Once::new(once::plan(0.01, Duration::from_secs(3600)).own_bytes(300))?;
 //!
 //! let customer = [("id", AttributeValue::S("c-1".into()))];
 //! let count = once.update("usage", customer, "evt-1").expression("ADD units :n").value(":n", AttributeValue::N("5".into()));
@@ -47,7 +48,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -59,10 +59,12 @@ use crate::error::{InvalidExpression, RequestError};
 use crate::expression::{self, UserExpressions};
 use crate::send::{self, Hidden, Item, Reply};
 
+mod error;
 mod layout;
 mod plan;
 mod prepared;
 
+pub use error::{ClockBehind, ItemFull, OnceConditionFailed, OnceError, OtherPlan};
 pub use plan::{Estimate, Plan, PlanError, plan};
 use prepared::Parts;
 pub use prepared::{OnceRefusal, PreparedUpdate};
@@ -77,7 +79,7 @@ pub use prepared::{OnceRefusal, PreparedUpdate};
 ///
 /// let day = Duration::from_secs(24 * 3600);
 /// assert!(Once::new(once::plan(0.01, day)).is_ok());
-/// // Ten writes a second for a day: 12 MB of keys.
+/// // Ten writes a second for a day: 1.2 million keys, which take 16 MB.
 /// assert!(matches!(Once::new(once::plan(10.0, day)), Err(PlanError::DoesNotHold(_))));
 /// ```
 #[derive(Clone)]
@@ -138,28 +140,22 @@ impl fmt::Debug for Once {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
-// The result of an update that counts once.
-
-/// The result of an update that counts once. In both cases the update is applied now, and was applied once.
+/// The result of an update that counts once. In both cases the item has the update: this call or an earlier one applied it.
 ///
 /// `Debug` shows no attribute of the item.
 #[derive(Debug)]
-#[must_use = "`AlreadyApplied` is a duplicate"]
+#[must_use = "`AlreadyApplied`: an earlier call, or an earlier send of this call, applied the update"]
 pub enum OnceOutcome {
     /// This call applied the update.
     Applied(Applied),
-    /// The item knows the key: an earlier call with this key applied its update, or an earlier send of this call did, whose reply
-    /// was lost. Nothing was applied now.
+    /// The item has the key: an earlier call with this key applied its update, or an earlier send of this call applied it and its
+    /// reply was lost.
     AlreadyApplied(AlreadyApplied),
 }
 
 impl OnceOutcome {
-    /// Returns the present item, without what this module keeps in it. `None` if this call applied the update and did not ask
+    /// Returns the current item, without what this module keeps in it. `None` if this call applied the update and did not ask
     /// with [`return_item`](OnceUpdate::return_item).
-    #[must_use]
     pub fn item(&self) -> Option<&Item> {
         match self {
             Self::Applied(applied) => applied.item.as_ref(),
@@ -177,7 +173,6 @@ impl OnceOutcome {
     }
 
     /// Returns true for [`OnceOutcome::Applied`].
-    #[must_use]
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied(_))
     }
@@ -198,181 +193,12 @@ pub struct AlreadyApplied {
 
 impl AlreadyApplied {
     /// Returns true if a reply to this call was lost, so that the earlier send can be its own. False if it was another call.
-    #[must_use]
     pub fn maybe_by_this_call(&self) -> bool {
         self.maybe_by_this_call
     }
 }
 
-// The errors of updates that count once.
-
-/// An update that counts once did not succeed.
-///
-/// To send it again with the same idempotency key is safe after each of them, except if [`ClockBehind::maybe_applied`] is true.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum OnceError {
-    /// The condition of the caller does not hold, and the key is not known. Nothing was applied.
-    ConditionFailed(OnceConditionFailed),
-    /// An expression, a placeholder or the key is wrong. Nothing was sent.
-    Invalid(InvalidExpression),
-    /// The clock of this process is behind that of another writer by more than the plan allows, or the request arrived late.
-    /// [`ClockBehind::maybe_applied`] says whether the update may have been applied.
-    ClockBehind(ClockBehind),
-    /// The item was written under another plan, which keeps its keys elsewhere. Nothing was applied.
-    OtherPlan(OtherPlan),
-    /// An attribute that holds keys was written by another program. Nothing was applied.
-    Foreign {
-        /// The name of the attribute.
-        attribute: String,
-    },
-    /// The item would be larger than 400 KB: it has more writes than the plan says, or more own data. Nothing was applied.
-    ItemTooLarge(Box<ItemFull>),
-    /// Other writers removed old keys each time that this writer tried to. Nothing was applied.
-    Contended,
-    /// The request failed. [`RequestError::maybe_applied`] says whether the update may have been applied.
-    Request(RequestError),
-}
-
-/// The condition of the caller does not hold, and the item does not know the key.
-///
-/// `Debug` shows no attribute of the item.
-#[derive(Debug)]
-pub struct OnceConditionFailed {
-    item: Hidden<Option<Item>>,
-    may_still_arrive: bool,
-}
-
-impl OnceConditionFailed {
-    /// Returns the present item, without what this module keeps in it. `None` if there is no item.
-    #[must_use]
-    pub fn item(&self) -> Option<&Item> {
-        self.item.as_ref()
-    }
-
-    /// Returns true if an earlier send of this call got no reply. It was not applied until now. If it arrives later and the
-    /// condition holds then, it will be.
-    #[must_use]
-    pub fn may_still_arrive(&self) -> bool {
-        self.may_still_arrive
-    }
-}
-
-/// How far the clock of this process is behind that of another writer of the item, or that the clock is before 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockBehind {
-    at_least: Duration,
-    maybe_applied: bool,
-}
-
-impl ClockBehind {
-    /// Returns a lower bound of the difference between the two clocks.
-    #[must_use]
-    pub fn at_least(&self) -> Duration {
-        self.at_least
-    }
-
-    /// Returns true if an earlier send of this call got no reply. It may have been applied so long ago that its key is forgotten:
-    /// the process stood still between the two sends. Look at the item before another try.
-    #[must_use]
-    pub fn maybe_applied(&self) -> bool {
-        self.maybe_applied
-    }
-}
-
-/// An item that has no room for another key.
-#[derive(Debug)]
-pub struct ItemFull {
-    room_within: Duration,
-    error: RequestError,
-}
-
-impl ItemFull {
-    /// Returns how long after a burst the next update is applied at the latest, if its keys fill the item: they leave it then. Own
-    /// data does not leave by itself.
-    #[must_use]
-    pub fn room_within(&self) -> Duration {
-        self.room_within
-    }
-}
-
-/// The plan that an item was written under, and that of this writer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherPlan {
-    stored: String,
-    own: String,
-}
-
-impl fmt::Display for OnceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ConditionFailed(_) => {
-                f.write_str("the condition does not hold for the item, which does not know the key; the update was not applied")
-            }
-            Self::Invalid(error) => error.fmt(f),
-            Self::ClockBehind(behind) => write!(
-                f,
-                "the clock of this process is at least {} s behind that of another writer of the item, or the request arrived \
-                 late; {}: set the clocks, or allow a larger `clock_skew`",
-                behind.at_least.as_secs(),
-                if behind.maybe_applied {
-                    "an earlier send of the update may have been applied, and its key forgotten: look at the item before another try"
-                } else {
-                    "the update was not applied"
-                }
-            ),
-            Self::OtherPlan(plan) => write!(
-                f,
-                "the item keeps its keys by the plan `{}` and not by `{}`; the update was not applied: use the plan of before, or \
-                 `attributes` with another name once no key of before can be sent again",
-                plan.stored, plan.own
-            ),
-            Self::Foreign { attribute } => write!(
-                f,
-                "the attribute `{attribute}` of the item was written by another program; the update was not applied: choose \
-                 another name with `attributes`"
-            ),
-            Self::ItemTooLarge(full) => write!(
-                f,
-                "the item would be larger than 400 KB, because it has more writes or more own data than its plan says; the update \
-                 was not applied: the keys of a burst leave the item within {:.1} h, so keep the event for longer and send it again \
-                 with the same key; own data must be made smaller",
-                full.room_within.as_secs_f64() / 3_600.0
-            ),
-            Self::Contended => f.write_str(
-                "other writers removed old keys each time; the update was not applied: send it again with the same key",
-            ),
-            Self::Request(error) => write!(f, "{error}: send it again with the same key"),
-        }
-    }
-}
-
-impl std::error::Error for OnceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::ItemTooLarge(full) => Some(&full.error),
-            Self::Request(error) => std::error::Error::source(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<InvalidExpression> for OnceError {
-    fn from(error: InvalidExpression) -> Self {
-        Self::Invalid(error)
-    }
-}
-
-impl From<RequestError> for OnceError {
-    fn from(error: RequestError) -> Self {
-        Self::Request(error)
-    }
-}
-
-// Builds and sends an update that counts once.
-
-/// How often an update is changed because slots have many old keys. After the first one that removes them, the next
-/// succeeds.
+/// How many changed updates one call sends because slots have many old keys. Usually the first one succeeds.
 const MAX_CHANGES: u32 = 4;
 
 /// An update that counts once: made by [`Once::update`](Once::update). `Debug` shows no key and no value.
@@ -485,7 +311,7 @@ impl OnceUpdate {
         for _ in 0..=MAX_CHANGES {
             let reply = send::write(client, prepared.write(), returns_item).await;
             let failed = |error: RequestError| {
-                let error = error.or_maybe_applied(maybe_applied_before);
+                let error = error.after_earlier(maybe_applied_before);
                 if !error.is_too_large() || error.maybe_applied() {
                     return OnceError::Request(error);
                 }
@@ -516,3 +342,6 @@ impl OnceUpdate {
         Err(OnceError::Contended)
     }
 }
+
+#[cfg(test)]
+mod tests;

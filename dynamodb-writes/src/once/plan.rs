@@ -190,80 +190,67 @@ impl Estimate {
     }
 
     /// Returns true if the item can hold its rate: it has at most 400 KB, and its writes take at most 1,000 write units a second.
-    #[must_use]
     pub fn holds(&self) -> bool {
         self.item_bytes <= LARGEST_ITEM as u64 && self.rate * self.write_units() as f64 <= PARTITION
     }
 
     /// Returns the planned rate, in writes a second.
-    #[must_use]
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
     /// Returns the largest rate that an item can hold, in writes a second.
-    #[must_use]
     pub fn largest_rate(&self) -> f64 {
         self.largest_rate
     }
 
     /// Returns the largest size of the item at the planned rate, in bytes.
-    #[must_use]
     pub fn item_bytes(&self) -> u64 {
         self.item_bytes
     }
 
     /// Returns the number of keys in the item at its largest, some of them old: they stay in an item that was idle.
-    #[must_use]
     pub fn keys(&self) -> u64 {
         self.keys
     }
 
     /// Returns what one key takes, in bytes.
-    #[must_use]
     pub fn bytes_per_key(&self) -> u64 {
         self.bytes_per_key
     }
 
     /// Returns the write units of one write when the item is at its largest. Duplicates take them as well.
-    #[must_use]
     pub fn write_units(&self) -> u64 {
         units(self.item_bytes)
     }
 
     /// Returns the write units of one write at the planned rate on average.
-    #[must_use]
     pub fn average_write_units(&self) -> u64 {
         units(self.average_bytes)
     }
 
     /// Returns how long a key is known at least, by each clock of a writer.
-    #[must_use]
     pub fn lifetime(&self) -> Duration {
         self.lifetime
     }
 
     /// Returns how long a key can be known at most.
-    #[must_use]
     pub fn remembered_at_most(&self) -> Duration {
         self.remembered_at_most
     }
 
     /// Returns the write units of the alternative: one transaction with the update and a marker item for the key. A transaction
     /// takes twice the write units of its writes.
-    #[must_use]
     pub fn marker_write_units(&self) -> u64 {
         2 * units(self.own_bytes) + 2
     }
 
     /// Returns the largest rate of an item with markers, in writes a second. Markers are in partitions of their own.
-    #[must_use]
     pub fn marker_largest_rate(&self) -> f64 {
         PARTITION / (2 * units(self.own_bytes)) as f64
     }
 
     /// Returns true if a marker item in the same transaction takes fewer write units on average.
-    #[must_use]
     pub fn is_marker_cheaper(&self) -> bool {
         self.marker_write_units() < self.average_write_units()
     }

@@ -54,10 +54,10 @@ pub enum OnceRefusal {
 }
 
 impl PreparedUpdate {
-    /// Returns the update as a part of a transaction, which asks for the present item if its condition fails.
+    /// Returns the update as a part of a transaction, which asks for the current item if its condition fails.
     #[must_use]
     pub fn transact_item(&self) -> TransactWriteItem {
-        self.write().into_item()
+        self.write().into_transact_item()
     }
 
     /// Returns the update that also removes the old keys of this item, if there are many.
@@ -73,7 +73,7 @@ impl PreparedUpdate {
         SdkWrite::Update(self.update.clone())
     }
 
-    /// Returns what it means that the condition of this update failed. `item` is the present item, as the error or the
+    /// Returns what it means that the condition of this update failed. `item` is the current item, as the error or the
     /// cancellation reason has it; `maybe_applied` is true if an earlier send may have been applied.
     #[must_use]
     pub fn refusal(&self, item: Option<Item>, maybe_applied: bool) -> OnceRefusal {
@@ -228,10 +228,16 @@ impl Parts {
             .clauses
             .add(Clause::Set, format!("{plan} = {plan_text}"));
 
+        // The update of another send can also remove the old keys of these slots. It must not be too long then.
+        let mut removed_later = 0;
         for bucket in layout.seen_from(self.bucket) {
             match self.stale.get(&bucket) {
                 Some(number) => conditions.push(self.replaced(&mut checked, bucket, *number)),
-                None => refusals.push(self.refused(&mut checked, bucket)),
+                None => {
+                    refusals.push(self.refused(&mut checked, bucket));
+                    let (set, number) = self.names(&mut checked, bucket);
+                    removed_later += format!(", {set}, {number}").len();
+                }
             }
         }
         self.add_key(&mut checked);
@@ -247,8 +253,8 @@ impl Parts {
 
         conditions.extend(checked.condition.take());
         let (update, condition) = (checked.clauses.to_string(), conditions.join(" AND "));
-        check_length("update expression", &update)?;
-        check_length("condition", &condition)?;
+        check_length("update expression", update.len() + removed_later)?;
+        check_length("condition", condition.len())?;
         let update = SdkUpdate::builder()
             .table_name(&self.table)
             .set_key(Some(self.key.clone()))
@@ -450,6 +456,13 @@ mod tests {
             panic!("a failed condition is expected");
         };
         assert!(failed.item().is_none() && failed.may_still_arrive());
+        let text = OnceError::ConditionFailed(failed).to_string();
+        assert!(
+            text.ends_with(
+                "not applied so far, and an earlier send that got no reply may still be applied"
+            ),
+            "{text}"
+        );
     }
 
     #[test]
@@ -492,6 +505,21 @@ mod tests {
         // Another writer removed them in the meantime: back to the first form.
         let first = instead(&instead_of_second, item(BUCKET, BUCKET, 50));
         assert_eq!(first.update, prepared.update);
+    }
+
+    #[test]
+    fn an_update_that_is_too_long_with_the_removal_of_all_old_keys_is_refused_before_its_first_send()
+     {
+        let build = |bytes: usize| {
+            let update = empty("id", "evt-1").expression(format!("ADD {} :n", "u".repeat(bytes)));
+            update.value(":n", number(5)).build()
+        };
+        let most = (3_000..4_096).rev().find(|bytes| build(*bytes).is_ok());
+        let prepared = build(most.unwrap()).unwrap();
+        let seen = prepared.parts.layout.seen_from(BUCKET);
+        let longest = prepared.replacing(seen.map(|bucket| (bucket, bucket - 8)).collect());
+        let longest = longest.unwrap().update.update_expression.len();
+        assert!((4_060..=4_096).contains(&longest), "{longest}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete as SdkDelete, Put, Update as SdkUpdate};
 
 use super::prepared::{PreparedWrite, WrittenItem};
-use super::version::{Layout, Version, blob, value};
+use super::version::{Layout, Version, number_value, token_value};
 use super::{VersionedError, new_token};
 use crate::error::InvalidExpression;
 use crate::expression::{Checked, Clause, UserExpressions, check_key, check_length, not_built};
@@ -27,9 +27,9 @@ impl Change {
         check_key(&self.key, |name| self.layout.is_ours(name))?;
         let user = self.user.0.clone();
         let mut checked = user.check(|name| self.layout.is_ours(name))?;
-        let number = checked.name("version", self.layout.number());
+        let number = checked.name("version", self.layout.number_name());
         let expected = &self.expected;
-        let value = checked.value("version", value(expected.number()));
+        let value = checked.value("version", number_value(expected.number()));
         let mut condition = if *expected == Version::NONE {
             let key = self.key_name(&mut checked)?;
             // Some programs begin with version 0.
@@ -40,8 +40,8 @@ impl Change {
             format!("{number} = {value}")
         };
         if let Some(token) = expected.token() {
-            let name = checked.name("token", &self.layout.token(expected.number()));
-            let value = checked.value("token", blob(token));
+            let name = checked.name("token", &self.layout.token_name(expected.number()));
+            let value = checked.value("token", token_value(token));
             condition.push_str(&format!(" AND {name} = {value}"));
         }
         if let Some(user) = &checked.condition {
@@ -61,15 +61,15 @@ impl Change {
         let (mut checked, condition) = self.check()?;
         let (number, token) = (self.expected.next()?, new_token()?);
         let [_, (token_name, _)] = self.layout.attributes(number, token);
-        let set_number = checked.name("version", self.layout.number());
-        let next = checked.value("next", value(number));
+        let set_number = checked.name("version", self.layout.number_name());
+        let next = checked.value("next", number_value(number));
         let set_token = checked.name("made", &token_name);
-        let made = checked.value("made", blob(token));
+        let made = checked.value("made", token_value(token));
         let action = format!("{set_number} = {next}, {set_token} = {made}");
         checked.clauses.add(Clause::Set, action);
         let update = checked.clauses.to_string();
-        check_length("update expression", &update)?;
-        check_length("condition", &condition)?;
+        check_length("update expression", update.len())?;
+        check_length("condition", condition.len())?;
         let update = SdkUpdate::builder()
             .table_name(self.table)
             .set_key(Some(self.key.0))
@@ -93,7 +93,7 @@ impl Change {
         let (mut checked, condition) = self.check()?;
         let key = self.key_name(&mut checked)?;
         let condition = format!("attribute_not_exists({key}) OR ({condition})");
-        check_length("condition", &condition)?;
+        check_length("condition", condition.len())?;
         let delete = SdkDelete::builder()
             .table_name(self.table)
             .set_key(Some(self.key.0))

@@ -51,7 +51,7 @@ use idempotency_core::system::SystemRandom;
 use version::Layout;
 use version::Token;
 
-use crate::error::{InvalidExpression, RequestError};
+use crate::error::{InvalidExpression, RequestError, not_applied};
 use crate::expression::{self, UserExpressions};
 use crate::send::{Hidden, Item};
 
@@ -210,14 +210,12 @@ pub struct Conflict {
 
 impl Conflict {
     /// Returns the current item. `None` if there is no item, for an update of an item that was deleted.
-    #[must_use]
     pub fn current(&self) -> Option<&Item> {
         self.current.as_ref()
     }
 
     /// Returns the version of the current item: what the next try expects. `None` if there is no item, or if its version
     /// attribute is not a whole number.
-    #[must_use]
     pub fn version(&self) -> Option<&Version> {
         self.version.as_ref()
     }
@@ -226,7 +224,6 @@ impl Conflict {
     ///
     /// That needs a lost reply, and then more than three other writes, or a deletion, before the write was sent again. In all
     /// other cases the write was not applied. If this is true, look at the item before another try.
-    #[must_use]
     pub fn maybe_applied(&self) -> bool {
         self.maybe_applied
     }
@@ -243,14 +240,12 @@ pub struct VersionedConditionFailed {
 
 impl VersionedConditionFailed {
     /// Returns the current item.
-    #[must_use]
     pub fn current(&self) -> &Item {
         &self.current
     }
 
     /// Returns true if an earlier send of this write got no reply. It was not applied until now. If it arrives later, and version
     /// and condition hold then, it will be.
-    #[must_use]
     pub fn may_still_arrive(&self) -> bool {
         self.may_still_arrive
     }
@@ -263,7 +258,9 @@ impl fmt::Display for VersionedError {
                 match (&*conflict.current, &conflict.version) {
                     (None, _) => f.write_str("there is no item")?,
                     (_, Some(version)) => write!(f, "the item has version {}", version.number())?,
-                    (_, None) => f.write_str("the version attribute of the item is not a whole number")?,
+                    (_, None) => {
+                        f.write_str("the version attribute of the item is not a whole number")?
+                    }
                 }
                 f.write_str(if conflict.maybe_applied {
                     ", and this write may have been applied before: look at the item before another try"
@@ -271,8 +268,10 @@ impl fmt::Display for VersionedError {
                     ", and this write was not applied: decide again with the current item"
                 })
             }
-            Self::ConditionFailed(_) => f.write_str(
-                "the condition does not hold for the item, which has the expected version; this write was not applied",
+            Self::ConditionFailed(failed) => write!(
+                f,
+                "the condition does not hold for the item, which has the expected version; this write {}",
+                not_applied(failed.may_still_arrive)
             ),
             Self::Invalid(error) => error.fmt(f),
             Self::Random(error) => write!(f, "{error}; nothing was sent"),

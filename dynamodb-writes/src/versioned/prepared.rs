@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 
 use idempotency_core::store::RejectedWrite;
 
-use super::version::{Layout, TOKENS};
+use super::version::{Layout, TOKENS_KEPT};
 use super::version::{Token, Version};
 use super::{Conflict, VersionedConditionFailed, VersionedError};
 use crate::send::{self, Hidden, Item, Reply, SdkWrite};
@@ -61,7 +61,6 @@ pub struct WrittenItem {
 
 impl WrittenItem {
     /// Returns the version that this write made: what the next write expects. [`Version::NONE`] after a deletion.
-    #[must_use]
     pub fn version(&self) -> &Version {
         static NONE: Version = Version::NONE;
         self.version.as_ref().unwrap_or(&NONE)
@@ -70,7 +69,6 @@ impl WrittenItem {
     /// Returns the item, if the write asked for it: after an update the new one, after a deletion the deleted one.
     ///
     /// If the reply was lost, it is the current item, which other writes may have changed since; after a deletion `None`.
-    #[must_use]
     pub fn item(&self) -> Option<&Item> {
         self.item.as_ref()
     }
@@ -82,7 +80,6 @@ impl WrittenItem {
     }
 
     /// Returns true if the reply was lost, and the write was recognised by its token.
-    #[must_use]
     pub fn by_earlier_send(&self) -> bool {
         self.by_earlier_send
     }
@@ -92,7 +89,7 @@ impl PreparedWrite {
     /// Returns the write as a part of a transaction, which asks for the current item if its condition fails.
     #[must_use]
     pub fn transact_item(&self) -> TransactWriteItem {
-        self.write.0.clone().into_item()
+        self.write.0.clone().into_transact_item()
     }
 
     /// Returns what it means that the condition of this write failed in a transaction. `current` is the item of the
@@ -156,7 +153,7 @@ impl PreparedWrite {
             && token.is_some()
             && self.layout.token_in(item, expected.number()) == token
             && current.number() > expected.number()
-            && current.number() - expected.number() < TOKENS
+            && current.number() - expected.number() < TOKENS_KEPT
     }
 
     /// Sends the write.

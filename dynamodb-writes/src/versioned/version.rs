@@ -10,10 +10,10 @@ use crate::error::InvalidExpression;
 use crate::send::Item;
 
 /// The bytes of a token.
-const TOKEN: usize = 16;
+const TOKEN_BYTES: usize = 16;
 
 /// The token of one write: 128 random bits.
-pub(super) type Token = [u8; TOKEN];
+pub(super) type Token = [u8; TOKEN_BYTES];
 
 /// The version of an item: a number that each write raises by one, and the random token of the write that made it.
 ///
@@ -52,17 +52,16 @@ impl Version {
         Self { number, token }
     }
 
-    /// Returns the version of an item that was read with the attribute name `version`.
+    /// Returns the version of an item whose version attribute is `version`.
     ///
     /// # Errors
     ///
-    /// If the version attribute is not a whole number. An item without the attribute has [`Version::NONE`].
+    /// If the version attribute is not a whole number from 0 to 2^64 - 1. An item without the attribute has [`Version::NONE`].
     pub fn of(item: &Item) -> Result<Self, InvalidVersion> {
         Layout::default().version(item)
     }
 
     /// Returns the number; 0 for an item without a version attribute.
-    #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -75,7 +74,7 @@ impl Version {
         self.token
     }
 
-    /// Returns true if an item of the version `current` is the expected one.
+    /// Returns true if `current` is the version that this one expects. Without a token only the numbers are compared.
     pub(super) fn matches(&self, current: &Self) -> bool {
         self.number == current.number && (self.token.is_none() || self.token == current.token)
     }
@@ -83,7 +82,9 @@ impl Version {
     /// Returns the number of the next version.
     pub(super) fn next(&self) -> Result<u64, InvalidExpression> {
         let next = self.number.checked_add(1);
-        next.ok_or_else(|| InvalidExpression::new("the version has no successor"))
+        next.ok_or_else(|| {
+            InvalidExpression::new("the version is the largest number and cannot be raised")
+        })
     }
 }
 
@@ -101,10 +102,8 @@ impl FromStr for Version {
     type Err = InvalidVersion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (number, token) = match text.split_once('-') {
-            Some((number, token)) => (number, Some(token)),
-            None => (text, None),
-        };
+        let parts = text.split_once('-');
+        let (number, token) = parts.map_or((text, None), |(number, token)| (number, Some(token)));
         let digits =
             |text: &str, radix| !text.is_empty() && text.chars().all(|digit| digit.is_digit(radix));
         if !digits(number, 10) {
@@ -112,7 +111,7 @@ impl FromStr for Version {
         }
         let number = number.parse().map_err(|_| InvalidVersion(()))?;
         let token = match token {
-            Some(token) if token.len() == 2 * TOKEN && digits(token, 16) => {
+            Some(token) if token.len() == 2 * TOKEN_BYTES && digits(token, 16) => {
                 let token = u128::from_str_radix(token, 16).map_err(|_| InvalidVersion(()))?;
                 Some(token.to_be_bytes())
             }
@@ -135,15 +134,13 @@ impl fmt::Display for InvalidVersion {
 
 impl std::error::Error for InvalidVersion {}
 
-// Which attributes of an item hold its version.
-//
-// `version` is the number. `version_w0` to `version_w3` hold the tokens of the last four writes, each at its number modulo four.
-// So a writer whose reply was lost finds its own token, even if up to three other writes followed.
-
 /// The number of tokens that an item holds.
-pub(super) const TOKENS: u64 = 4;
+pub(super) const TOKENS_KEPT: u64 = 4;
 
 /// The names of the attributes that hold the version.
+///
+/// `version` is the number. `version_w0` to `version_w3` hold the tokens of the last four writes, each at its number modulo four.
+/// So a writer whose reply was lost finds its own token, even if up to three other writes followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     number: String,
@@ -161,18 +158,19 @@ impl Layout {
     }
 
     /// Returns the name of the attribute of the number.
-    pub(super) fn number(&self) -> &str {
+    pub(super) fn number_name(&self) -> &str {
         &self.number
     }
 
     /// Returns the name of the attribute with the token of this version.
-    pub(super) fn token(&self, number: u64) -> String {
-        format!("{}_w{}", self.number, number % TOKENS)
+    pub(super) fn token_name(&self, number: u64) -> String {
+        format!("{}_w{}", self.number, number % TOKENS_KEPT)
     }
 
     /// Returns true if only this module may write the attribute.
     pub(super) fn is_ours(&self, attribute: &str) -> bool {
-        attribute == self.number || (0..TOKENS).any(|number| attribute == self.token(number))
+        attribute == self.number
+            || (0..TOKENS_KEPT).any(|number| attribute == self.token_name(number))
     }
 
     /// Returns the version of an item.
@@ -185,27 +183,27 @@ impl Layout {
         Ok(Version::new(number, self.token_in(item, number)))
     }
 
-    /// Returns the token of this version, if the item still holds it. The caller must know that it is not older than
-    /// [`TOKENS`] versions.
+    /// Returns the token in the attribute of this version. If [`TOKENS_KEPT`] or more versions followed, it is the token of a later one:
+    /// compare it, or know the number.
     pub(super) fn token_in(&self, item: &Item, number: u64) -> Option<Token> {
-        let token = item.get(&self.token(number))?.as_b().ok()?;
+        let token = item.get(&self.token_name(number))?.as_b().ok()?;
         token.as_ref().try_into().ok()
     }
 
-    /// Returns the attributes of a version that this token makes.
+    /// Returns the attributes that a write with this token sets for version `number`.
     pub(super) fn attributes(&self, number: u64, token: Token) -> [(String, AttributeValue); 2] {
         [
-            (self.number.clone(), value(number)),
-            (self.token(number), blob(token)),
+            (self.number.clone(), number_value(number)),
+            (self.token_name(number), token_value(token)),
         ]
     }
 }
 
-pub(super) fn value(number: u64) -> AttributeValue {
+pub(super) fn number_value(number: u64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-pub(super) fn blob(token: Token) -> AttributeValue {
+pub(super) fn token_value(token: Token) -> AttributeValue {
     AttributeValue::B(Blob::new(token))
 }
 
@@ -218,8 +216,8 @@ mod tests {
         let versions = [
             Version::NONE,
             Version::from_number(7),
-            Version::new(u64::MAX, Some([0; TOKEN])),
-            Version::new(3, Some([0xfe; TOKEN])),
+            Version::new(u64::MAX, Some([0; TOKEN_BYTES])),
+            Version::new(3, Some([0xfe; TOKEN_BYTES])),
         ];
         for version in versions {
             assert_eq!(version.to_string().parse(), Ok(version));

@@ -560,7 +560,7 @@ impl DynamoDbStore {
         let record = sdk_write(self.table(), record);
         let record = record.map_err(|error| self.table_ref.not_built(error))?;
         let mut items = Vec::with_capacity(staged.len() + 1);
-        items.push(record.into_item());
+        items.push(record.into_transact_item());
         items.extend_from_slice(staged);
         Ok(items)
     }

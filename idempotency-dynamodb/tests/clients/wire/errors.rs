@@ -170,5 +170,5 @@ async fn the_error_of_a_full_item_says_how_long_its_keys_stay() {
     };
     assert_eq!(full.room_within(), Duration::from_secs(7 * 17_292));
     let text = error.to_string();
-    assert!(text.contains("within 33.6 h, so keep the event"), "{text}");
+    assert!(text.contains("within 34 h, so keep the event"), "{text}");
 }
