@@ -105,17 +105,9 @@ impl LambdaHost {
         Self { operation }
     }
 
-    /// Returns the invocation of a call with this deadline.
-    ///
-    /// # Errors
-    ///
-    /// If the invocation is not known inside Lambda. The handler has not run.
+    /// Returns the invocation of a call with this deadline, as [`Deadline::invocation`] does.
     pub(super) fn invocation(&self, deadline: Deadline) -> Result<Invocation, Error> {
-        if self.operation.compiled().is_disabled() {
-            // Nothing is claimed, so a call without a known invocation is not refused.
-            return Ok(Invocation::current());
-        }
-        deadline.invocation(self.operation.key_prefix())
+        deadline.invocation(self.operation.compiled())
     }
 
     /// Returns the backend of a run without protection.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::error::Error;
+use idempotency_core::operation::CompiledOperation;
 use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 
@@ -71,12 +72,12 @@ impl Deadline {
         Some(Scope::current().now().until(end))
     }
 
-    /// Returns the invocation of a call with this deadline.
+    /// Returns the invocation of a call of this operation with this deadline.
     ///
     /// # Errors
     ///
     /// If it depends on the invocation around the call, and that is not known inside Lambda. The handler has not run.
-    pub(crate) fn invocation(self, operation: &str) -> Result<Invocation, Error> {
+    pub(crate) fn invocation(self, operation: &CompiledOperation) -> Result<Invocation, Error> {
         match self {
             Self::Inherited => Scope::invocation_of_call(operation),
             Self::At(end) => Ok(Invocation {
@@ -158,6 +159,8 @@ const EARLIEST: u64 = 1_000_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use idempotency_core::config::{Settings, Variables};
+
     use super::*;
     use crate::with_invocation;
 
@@ -175,6 +178,8 @@ mod tests {
     async fn a_call_in_an_invocation_has_its_own_deadline_and_tenant_as_far_as_it_says_them() {
         let end = |milliseconds: u64| Some(EpochMillis::new(milliseconds.try_into().unwrap()));
         assert_eq!(Deadline::from(&Context::default()), Deadline::Inherited);
+        let (settings, variables) = (Settings::default(), Variables::default());
+        let charge = CompiledOperation::new("charge", &settings, &variables).unwrap();
         let (own, watch) = (context(TIMES[1], None), context(600_000, None));
         for (deadline, expected, tenant) in [
             // A context that is passed hides the invocation around the call.
@@ -185,7 +190,7 @@ mod tests {
             (Deadline::At(EpochMillis::new(9)), end(9), Some("blue")),
         ] {
             let around = context(TIMES[0], Some("blue"));
-            let call = async { deadline.invocation("charge").unwrap() };
+            let call = async { deadline.invocation(&charge).unwrap() };
             let invocation = with_invocation(&around, call).await;
             assert_eq!(invocation.deadline, expected);
             assert_eq!(invocation.tenant.as_deref(), tenant);

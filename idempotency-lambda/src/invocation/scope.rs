@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::operation::CompiledOperation;
 use idempotency_core::time::{Clock, EpochMillis};
 
 use crate::metrics::Meter;
@@ -30,11 +31,6 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    /// Returns the invocation around the code that runs now, known or not.
-    pub(crate) fn current() -> Self {
-        Scope::current().invocation.clone()
-    }
-
     /// Returns the invocation of work that has none: it has no deadline and no tenant.
     pub(crate) fn none() -> Self {
         Self {
@@ -83,11 +79,11 @@ impl Scope {
     /// # Errors
     ///
     /// If the process runs inside Lambda and no invocation is known: deadline and tenant must not be guessed. The handler has
-    /// not run.
-    pub(super) fn invocation_of_call(operation: &str) -> Result<Invocation, Error> {
+    /// not run. A call of an operation that is disabled claims nothing, so it is not refused.
+    pub(super) fn invocation_of_call(operation: &CompiledOperation) -> Result<Invocation, Error> {
         let scope = Self::surrounding();
-        if is_guess(scope.as_deref(), is_lambda()) {
-            return Err(unknown_invocation(operation));
+        if !operation.is_disabled() && is_guess(scope.as_deref(), is_lambda()) {
+            return Err(unknown_invocation(operation.key_prefix()));
         }
         Ok(scope.map_or_else(Invocation::default, |scope| scope.invocation.clone()))
     }

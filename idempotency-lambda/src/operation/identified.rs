@@ -64,12 +64,7 @@ impl IdentifiedCall {
         deadline: Deadline,
     ) -> Result<Self, Error> {
         let compiled = operation.compiled();
-        let invocation = if compiled.is_disabled() {
-            // Nothing is claimed, so a call without a known invocation is not refused.
-            Invocation::current()
-        } else {
-            deadline.invocation(compiled.key_prefix())?
-        };
+        let invocation = deadline.invocation(compiled)?;
         let identity = payload.identity(compiled, invocation.tenant.as_deref())?;
         Ok(Self {
             operation: operation.clone(),

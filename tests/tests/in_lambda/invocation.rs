@@ -9,7 +9,7 @@ use idempotency_core::config::Variables;
 use idempotency_core::record::Field;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, Deadline, Error, ErrorKind, HasContext, IdempotencyLayer, LambdaEvent,
+    BoxError, Call, Context, Deadline, Error, ErrorKind, HasContext, IdempotencyLayer, LambdaEvent,
     idempotent, in_current_invocation, time_left, with_backend, with_invocation,
 };
 use idempotency_tests::{Harness, START, keyed, operation, ours};
@@ -267,6 +267,15 @@ async fn a_function_that_is_switched_off_needs_no_invocation() {
     let call = off.identify(&1, Deadline::Inherited).unwrap();
     assert!(call.bypass().is_some());
     assert_eq!(call.key(), None);
+    // The deadline of a context that is passed counts all the same.
+    let harness = harness();
+    let own = context("blue", 20);
+    let call = off.run(&1, &own, async |call: Call| {
+        Ok::<_, BoxError>((call.time_left(), time_left()))
+    });
+    let seconds = Some(Duration::from_secs(20));
+    let left = harness.within(call).await.unwrap().into_response();
+    assert_eq!(left, (seconds, seconds));
 }
 
 #[tokio::test]
