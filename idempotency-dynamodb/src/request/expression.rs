@@ -72,7 +72,7 @@ impl Shapes {
         names: &AttributeNames,
         condition: &'a Condition,
     ) -> Expressions<'a> {
-        self.update(names, &[], None, &[], condition)
+        self.expressions(Draft::new(), condition, "", names)
     }
 
     /// Returns the expressions of an update that sets and removes these attributes.
@@ -104,7 +104,7 @@ impl Shapes {
         self.expressions(draft, condition, step, names)
     }
 
-    /// Ends a draft of an update with the condition.
+    /// Ends a draft, of an update or without one, with the condition.
     fn expressions<'a>(
         &self,
         mut draft: Draft<'a>,
