@@ -59,7 +59,7 @@ pub enum SendResult<'a> {
     },
 }
 
-/// Is told of each send of one request, and sets its timeout. `()` ignores the sends and keeps the timeout.
+/// Notes each send of one request, and sets its timeout. `()` ignores the sends and keeps the timeout.
 pub trait SendNotes {
     /// Returns the timeout of each send. `own` is that of the client's settings.
     fn timeout(&self, own: Duration) -> Duration {

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_careful_function_sells_no_voucher_unpaid_when_the_window_is_over() {
+    async fn the_careful_function_sells_no_voucher_unpaid_after_the_window() {
         let db = EmbeddedDynamoDb::start().await.unwrap();
         let table = TableSpec::new(TABLE).ttl(None);
         db.create_table(table).await.unwrap();
