@@ -8,8 +8,8 @@ use crate::send::{Hidden, Item};
 
 /// An update that counts once did not succeed.
 ///
-/// After each of these errors it is safe to send the update again with the same idempotency key, except if
-/// [`ClockBehind::maybe_applied`] is true.
+/// After each of these errors it is safe to send the update again with the same idempotency key within the lifetime of the plan, except
+/// if [`ClockBehind::maybe_applied`] is true.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OnceError {
@@ -112,8 +112,8 @@ impl fmt::Display for OnceError {
             Self::ClockBehind(behind) => write!(
                 f,
                 "the clock of this process is at least {} s behind (another writer of the item was ahead by that, or the clock is \
-                 before 1970), or the request arrived late; {}: set the clocks (a larger `clock_skew` is another plan, and needs another name with \
-                 `attributes`)",
+                 before 1970), or the request arrived late; {}: set the clocks; for a larger `clock_skew`, which is another plan, take another name \
+                 with `attributes` when no earlier key can be sent again",
                 behind.at_least.as_secs(),
                 if behind.maybe_applied {
                     "an earlier send of the update may have been applied, and its key forgotten: look at the item before another try"
@@ -142,7 +142,10 @@ impl fmt::Display for OnceError {
             Self::Contended => f.write_str(
                 "other writers removed old keys each time; the update was not applied so far: send it again with the same key",
             ),
-            Self::Request(error) => write!(f, "{error}: it is safe to send it again with the same key"),
+            Self::Request(error) => write!(
+                f,
+                "{error}: within the lifetime of the plan it is safe to send it again with the same key"
+            ),
         }
     }
 }

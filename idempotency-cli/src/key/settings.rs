@@ -79,8 +79,7 @@ impl KeySettings {
             |setting: &str, error: &EvaluationError| format!("`{setting}`: {}", chain(error));
         let key = selector.key(&event);
         let Some(key) = key.map_err(|error| failed("expression", &error))? else {
-            let why =
-                "the event has no key: the selected value is missing or null, or has only nulls";
+            let why = "the event has no key: the selected value is missing, null or empty, or has only nulls";
             return Ok(KeyResult::NoKey(why.to_owned()));
         };
         let validation = selector.validation(&event);
