@@ -105,11 +105,6 @@ impl LambdaHost {
         Self { operation }
     }
 
-    /// Returns the invocation of a call with this deadline, as [`Deadline::invocation`] does.
-    pub(super) fn invocation(&self, deadline: Deadline) -> Result<Invocation, Error> {
-        deadline.invocation(self.operation.compiled())
-    }
-
     /// Returns the backend of a run without protection.
     pub(super) fn backend_at_hand(&self) -> Backend {
         self.operation.backend_at_hand()
@@ -133,7 +128,8 @@ impl Host for LambdaHost {
     async fn place(&self, _operation: &str, request: &Parts) -> Result<Place, Error> {
         let context = request.context();
         let deadline = context.map_or(Deadline::Inherited, Deadline::from);
-        self.place_in(&self.invocation(deadline)?).await
+        let invocation = deadline.invocation(self.operation.compiled())?;
+        self.place_in(&invocation).await
     }
 
     fn request_context(&self, request: &Parts) -> Option<Value> {

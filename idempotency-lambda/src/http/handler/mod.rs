@@ -118,8 +118,8 @@ pub async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
         Ok(compiled) => compiled,
         Err(error) => return Box::pin(misconfigured(registered, error, &prepared, &form)).await,
     };
+    let invocation = deadline.invocation(operation.compiled());
     let host = LambdaHost::new(operation);
-    let invocation = host.invocation(deadline);
     let change = match &invocation {
         Ok(known) => Change::to(known.clone()),
         Err(_) => Change::default(),
