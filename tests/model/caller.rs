@@ -1,7 +1,6 @@
 //! A call: steps the production protocol as the engine does, and records what the properties need.
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::example::call;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::{
     Admission, Attempt, CallEnd, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input, Refusal,
@@ -33,8 +32,9 @@ impl Scenario {
             owner: OwnerToken::from_bytes([number; 16]),
             validation: delivery.payload.map(str::to_owned),
             deadline: delivery.deadline.then_some(deadline),
+            operation: None,
+            event: None,
             policy: delivery.policy(&self.bounds),
-            ..call()
         })
     }
 

@@ -4,10 +4,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::example::call;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::protocol::policy::Steps;
+use idempotency_core::protocol::policy::{Policy, Steps};
 use idempotency_core::protocol::{Attempt, Effect, Input, WriteErrorKind, WriteResult};
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
@@ -322,8 +321,11 @@ impl Scenario {
         let fresh = CallTerms {
             id: key(),
             owner: OwnerToken::from_bytes([u8::MAX; 16]),
+            validation: None,
             deadline: Some(now),
-            ..call()
+            operation: None,
+            event: None,
+            policy: Policy::default(),
         };
         let plain = self.runs(claim, now, fresh.clone());
         let mut with_steps = fresh;
