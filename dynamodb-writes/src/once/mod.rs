@@ -224,7 +224,7 @@ impl OnceUpdate {
 
     /// Sets a condition, in DynamoDB's syntax. Without one, the update also makes an item that is absent.
     ///
-    /// If it does not hold and the key is not known, the update ends in [`OnceError::ConditionFailed`]. If the key is known, the
+    /// If it does not hold and the item does not have the key, the update ends in [`OnceError::ConditionFailed`]. If it has the key, the
     /// result is [`OnceOutcome::AlreadyApplied`], and the condition does not matter.
     pub fn condition(mut self, condition: impl Into<String>) -> Self {
         self.user.condition = Some(condition.into());
@@ -297,7 +297,7 @@ impl OnceUpdate {
         Ok(parts.prepared()?)
     }
 
-    /// Applies the update if the item does not know the key: one UpdateItem.
+    /// Applies the update if the item does not have the key: one UpdateItem.
     ///
     /// If the item was idle and holds many keys from before, a second UpdateItem removes them and applies the update.
     ///

@@ -45,7 +45,7 @@ pub struct PreparedUpdate {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OnceRefusal {
-    /// The item knows the key.
+    /// The item has the key.
     AlreadyApplied(AlreadyApplied),
     /// The item has many old keys, or other ones than when it was read: send this instead, which removes them.
     SendInstead(Box<PreparedUpdate>),
@@ -184,7 +184,7 @@ impl PreparedUpdate {
 
 /// Why a condition failed.
 enum Explanation {
-    /// The item knows the key.
+    /// The item has the key.
     HasKey,
     /// These slots, which the update did not replace, have many old keys; or those that it replaced have changed.
     Stale(BTreeMap<i64, i64>),
@@ -231,12 +231,12 @@ impl Parts {
         // The update of another send can also remove the old keys of these slots. It must not be too long then.
         let mut removed_later = 0;
         for bucket in layout.seen_from(self.bucket) {
+            let slot = self.names(&mut checked, bucket);
             match self.stale.get(&bucket) {
-                Some(number) => conditions.push(self.replaced(&mut checked, bucket, *number)),
+                Some(stale) => conditions.push(self.replaced(&mut checked, bucket, slot, *stale)),
                 None => {
-                    refusals.push(self.refused(&mut checked, bucket));
-                    let (set, number) = self.names(&mut checked, bucket);
-                    removed_later += format!(", {set}, {number}").len();
+                    removed_later += ", , ".len() + slot.0.len() + slot.1.len();
+                    refusals.push(self.refused(&mut checked, bucket, slot));
                 }
             }
         }
@@ -273,8 +273,12 @@ impl Parts {
 
     /// Returns the condition that a slot was written by a clock far ahead, has many old keys, or has the key. A part about an
     /// attribute that is absent is false.
-    fn refused(&self, checked: &mut Checked, bucket: i64) -> String {
-        let (set, number) = self.names(checked, bucket);
+    fn refused(
+        &self,
+        checked: &mut Checked,
+        bucket: i64,
+        (set, number): (String, String),
+    ) -> String {
         let own = self.number(checked, "b", bucket, bucket);
         let few = checked.value("few", AttributeValue::N(FEW.to_string()));
         let digest = self.layout.digest(bucket, &self.idempotency_key);
@@ -287,8 +291,13 @@ impl Parts {
 
     /// Returns the condition that a slot still has the old keys that were seen, and adds their removal. A slot of the current
     /// bucket is overwritten by [`add_key`](Self::add_key) instead.
-    fn replaced(&self, checked: &mut Checked, bucket: i64, stale: i64) -> String {
-        let (set, number) = self.names(checked, bucket);
+    fn replaced(
+        &self,
+        checked: &mut Checked,
+        bucket: i64,
+        (set, number): (String, String),
+        stale: i64,
+    ) -> String {
         let seen = self.number(checked, "o", bucket, stale);
         if bucket != self.bucket {
             checked
