@@ -34,10 +34,10 @@ pub struct Voucher {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_dynamodb::Client;
-    use aws_sdk_dynamodb::types::AttributeValue::{N, S};
     use std::sync::Arc;
 
+    use aws_sdk_dynamodb::Client;
+    use aws_sdk_dynamodb::types::AttributeValue::{N, S};
     use idempotency_lambda::{
         BoxError, Context, LambdaEvent, MemoryStore, backend_over, with_backend,
     };
@@ -104,14 +104,20 @@ mod tests {
         let client = db.client();
         open_account(&client).await;
         let mut sold = Vec::new();
-        for price in [50, 50, 70] {
+        for (account, price) in [("1", 50), ("1", 50), ("1", 70), ("2", 50)] {
             // Each store is empty, as if the record of the order had expired.
             let backend = backend_over(Arc::new(MemoryStore::new()));
-            let event = LambdaEvent::new(order("o-1", price), Context::default());
+            let mut order = order("o-1", price);
+            order.account = format!("account-{account}");
+            let event = LambdaEvent::new(order, Context::default());
             let sale = with_backend(backend, careful::sell(event, &client)).await;
             sold.push(sale.ok().map(|voucher| voucher.worth));
         }
-        assert_eq!(sold, [Some(50), Some(50), None]);
+        assert_eq!(sold, [Some(50), Some(50), None, None]);
+        let account = client.get_item().table_name(TABLE);
+        let account = account.key("id", S("account-1".to_owned())).send().await;
+        let balance = &account.unwrap().item.unwrap()["balance"];
+        assert_eq!(*balance, N("950".to_owned()), "the price was paid once");
     }
 
     #[tokio::test]

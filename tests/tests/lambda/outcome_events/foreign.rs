@@ -20,15 +20,21 @@ fn operation(path: &str, shared_key_prefix: bool) -> CompiledOperation {
     CompiledOperation::new(path, &settings, &Variables::default()).unwrap()
 }
 
-/// Makes a call. Returns its replay, if it is one, and its event.
-async fn call(backend: &Backend, operation: &CompiledOperation) -> (Option<Replay>, String) {
+/// Makes the call of this number. Its response is that of the first call. Returns its replay, if it is one, and its event.
+async fn call(
+    backend: &Backend,
+    operation: &CompiledOperation,
+    number: u8,
+) -> (Option<Replay>, String) {
     let identity = operation.identify("7", None).unwrap();
     let mut replay = None;
     let lines = recorded(async {
-        let handler = async |_| Ok::<_, BoxError>(1);
+        let handler = async |_| Ok::<_, BoxError>(number);
         let errors = Errors::new(BoxError::from);
         let run = operation.run(backend, &identity, None, Codec::json(), errors, handler);
-        if let OutcomeKind::Replayed(given) = run.await.unwrap().kind() {
+        let outcome = run.await.unwrap();
+        assert_eq!(*outcome.response(), 1);
+        if let OutcomeKind::Replayed(given) = outcome.kind() {
             replay = Some(given.clone());
         }
     })
@@ -41,13 +47,13 @@ async fn call(backend: &Backend, operation: &CompiledOperation) -> (Option<Repla
 async fn a_response_stored_by_another_operation_is_replayed_with_its_name() {
     let backend = backend_over(Arc::new(MemoryStore::new()));
     let (old, new) = ("shop::charge", "shop::payments::charge");
-    assert_eq!(call(&backend, &operation(old, false)).await.0, None);
+    assert_eq!(call(&backend, &operation(old, false), 1).await.0, None);
     for (path, shared) in [(old, false), (new, false), (new, true)] {
-        let (replay, line) = call(&backend, &operation(path, shared)).await;
+        let (replay, line) = call(&backend, &operation(path, shared), 2).await;
         assert_eq!(replay.unwrap().operation(), Some(old));
         let warned = path != old && !shared;
         assert_eq!(line.contains("WARN"), warned, "{line}");
-        let both = "`shop::charge`, and this is `shop::payments::charge`";
+        let both = "the response was stored by the operation `shop::charge`, and this is `shop::payments::charge`";
         assert_eq!(line.contains(both), warned, "{line}");
     }
 }
@@ -57,13 +63,13 @@ async fn a_record_without_a_readable_operation_is_replayed_without_a_warning() {
     let store = Arc::new(MemoryStore::new());
     let backend = backend_over(Arc::clone(&store) as _);
     let charge = operation("shop::charge", false);
-    assert_eq!(call(&backend, &charge).await.0, None);
+    assert_eq!(call(&backend, &charge, 1).await.0, None);
     let id = charge.identify("7", None).unwrap().key().unwrap().clone();
     for operation in [Field::Absent, Field::Unreadable] {
         let mut record = store.record(&id).unwrap();
         record.operation = operation;
         store.insert(id.clone(), record);
-        let (replay, line) = call(&backend, &charge).await;
+        let (replay, line) = call(&backend, &charge, 2).await;
         assert_eq!(replay.unwrap().operation(), None);
         assert!(line.starts_with("INFO"), "{line}");
     }
@@ -77,8 +83,8 @@ async fn a_cached_response_names_its_operation_too() {
         ..Settings::default()
     };
     let charge = CompiledOperation::new("shop::charge", &settings, &Variables::default()).unwrap();
-    assert_eq!(call(&backend, &charge).await.0, None);
-    let replay = call(&backend, &charge).await.0.unwrap();
+    assert_eq!(call(&backend, &charge, 1).await.0, None);
+    let replay = call(&backend, &charge, 2).await.0.unwrap();
     assert_eq!(replay.source(), Source::Cache);
     assert_eq!(replay.operation(), Some("shop::charge"));
 }
@@ -87,8 +93,8 @@ async fn a_cached_response_names_its_operation_too() {
 async fn a_long_path_is_truncated_and_still_recognised() {
     let backend = backend_over(Arc::new(MemoryStore::new()));
     let long = operation(&format!("shops::{}", "é".repeat(100)), false);
-    assert_eq!(call(&backend, &long).await.0, None);
-    let (replay, line) = call(&backend, &long).await;
+    assert_eq!(call(&backend, &long, 1).await.0, None);
+    let (replay, line) = call(&backend, &long, 2).await;
     // The 128th byte is within a character.
     assert_eq!(replay.unwrap().operation().unwrap().len(), 127);
     assert!(!line.contains("WARN"), "{line}");
