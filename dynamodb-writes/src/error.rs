@@ -7,16 +7,6 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 use crate::sdk_error;
 
-/// Returns the text of an error for a write that was not applied. `may_still_arrive` is true if an earlier send got no
-/// reply.
-pub(crate) fn not_applied(may_still_arrive: bool) -> &'static str {
-    if may_still_arrive {
-        "was not applied so far, and an earlier send that got no reply may still be applied"
-    } else {
-        "was not applied"
-    }
-}
-
 /// An expression, a placeholder, a key or a version is wrong. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidExpression {
@@ -126,6 +116,16 @@ impl fmt::Display for RequestError {
 impl StdError for RequestError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Returns the text of an error for a write that was not applied. `may_still_arrive` is true if an earlier send got no
+/// reply.
+pub(crate) fn not_applied(may_still_arrive: bool) -> &'static str {
+    if may_still_arrive {
+        "was not applied so far, and an earlier send that got no reply may still be applied"
+    } else {
+        "was not applied"
     }
 }
 

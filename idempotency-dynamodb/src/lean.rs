@@ -233,7 +233,7 @@ impl Body {
     }
 
     /// Writes the expressions of a write with their placeholders. `returns_existing` is true if a failed condition brings back
-    /// the present item.
+    /// the current item.
     fn expressions(
         &mut self,
         expressions: &Expressions<'_>,

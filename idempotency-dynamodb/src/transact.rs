@@ -209,7 +209,7 @@ impl Transactional for Call {
 /// - All of them are applied and the response is stored, or nothing is. A handler that returns an error, panics, or returns a response
 ///   that by policy is not stored, has staged them for nothing.
 /// - A condition that does not hold ends the call in `TransactionRejected`, with the position of the write and, if the write asks for
-///   it (`return_values_on_condition_check_failure`), the present item. The key is free again.
+///   it (`return_values_on_condition_check_failure`), the current item. The key is free again.
 /// - A handler cannot read what it has staged.
 /// - The items may be of any table of the account and the region. The function needs the permission for each write:
 ///   `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem`, `dynamodb:ConditionCheckItem`.
@@ -433,7 +433,7 @@ fn value_bytes(value: &AttributeValue) -> usize {
 
 /// What the cancellation of a transaction means.
 pub(crate) enum Cancellation {
-    /// The condition on the record did not hold. Contains the present item, if DynamoDB returned one.
+    /// The condition on the record did not hold. Contains the current item, if DynamoDB returned one.
     Record(Option<Item>),
     /// The record would be too large.
     RecordTooLarge,

@@ -70,7 +70,7 @@ impl KeySettings {
         self.identify(event).unwrap_or_else(KeyResult::Error)
     }
 
-    /// Does what [`key_of`](Self::key_of) does, with the text of an error as an error.
+    /// Returns the key of an event, or the text of an error.
     fn identify(&self, event: &Text) -> Result<KeyResult, String> {
         let selector = Selector::new(self.expression.clone(), self.validate.clone(), self.hash)
             .with_python_numbers(self.python_numbers);

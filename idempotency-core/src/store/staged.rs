@@ -187,7 +187,7 @@ impl RejectedWrite {
         self
     }
 
-    /// Returns the same write with the present item, for which its condition did not hold.
+    /// Returns the same write with the current item, for which its condition did not hold.
     #[must_use]
     pub fn with_item(mut self, item: impl Any + Send + Sync) -> Self {
         self.item = Some(Box::new(item));
@@ -210,7 +210,7 @@ impl RejectedWrite {
         self.code == Self::CONDITION
     }
 
-    /// Returns the present item, if the write asked for it and the store returned it in this form.
+    /// Returns the current item, if the write asked for it and the store returned it in this form.
     ///
     /// For DynamoDB the form is a map of attribute names and values (`HashMap<String, AttributeValue>`).
     ///

@@ -104,7 +104,7 @@ impl Shapes {
         self.expressions(draft, condition, step, names)
     }
 
-    /// Ends a draft, of an update or without one, with the condition.
+    /// Ends a draft with the condition. What the draft has already is the update; without an update it is empty.
     fn expressions<'a>(
         &self,
         mut draft: Draft<'a>,

@@ -22,7 +22,7 @@ pub(crate) enum Request<'a> {
         expressions: Expressions<'a>,
         /// True if a success brings back the item that it replaced.
         returns_replaced: bool,
-        /// True if a failed condition brings back the present item.
+        /// True if a failed condition brings back the current item.
         returns_existing: bool,
     },
     /// `UpdateItem`: changes attributes if the condition holds.

@@ -52,7 +52,7 @@ impl Reply {
         Self::with_code(status, code, json!({ "message": message }))
     }
 
-    /// Returns a failed condition with the present item.
+    /// Returns a failed condition with the current item.
     pub(crate) fn conflict(item: &Value) -> Self {
         let body = json!({ "message": "The conditional request failed", "Item": item });
         Self::with_code(400, "ConditionalCheckFailedException", body)

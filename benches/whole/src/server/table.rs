@@ -82,7 +82,7 @@ impl Table {
     }
 }
 
-/// Returns the body of a failed condition, with the present item.
+/// Returns the body of a failed condition, with the current item.
 fn refused(present: &Item) -> Vec<u8> {
     let mut body =
         br#"{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":"#
