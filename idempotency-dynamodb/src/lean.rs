@@ -268,15 +268,13 @@ pub(crate) mod tests {
     use serde_json::{Value as Json, json};
 
     use super::*;
-    use crate::config::AttributeNames;
     use crate::request::Shapes;
 
     /// Returns the body of a put of this item.
     pub(crate) fn put(item: Vec<(&str, Value<'_>)>, returns_existing: bool) -> Json {
         let request = Request::Put {
             item,
-            expressions: Shapes::default()
-                .condition(&AttributeNames::default(), &Condition::NoRecord),
+            expressions: Shapes::default().condition(&Condition::NoRecord),
             returns_replaced: false,
             returns_existing,
         };

@@ -1,23 +1,23 @@
 //! The size of an item, as DynamoDB counts it.
 
 pub(crate) use dynamodb_writes::__private::LARGEST_ITEM as LARGEST;
-use idempotency_core::record::Attribute as Field;
+use idempotency_core::record::Attribute;
 
 use crate::config::AttributeNames;
-use crate::request::{Attribute, Value};
+use crate::request::{NamedValue, Value};
 
 /// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set
 /// itself. A recorded failure is not counted, because a claim replaces it.
-pub(crate) fn kept(names: &AttributeNames, set: &[(Field, Value<'_>)]) -> usize {
+pub(crate) fn kept(names: &AttributeNames, set: &[(Attribute, Value<'_>)]) -> usize {
     let largest = [
         // Ten digits, thirteen digits.
-        (Field::Expiration, 7),
-        (Field::InProgressExpiration, 8),
-        (Field::Status, "INPROGRESS".len()),
+        (Attribute::Expiration, 7),
+        (Attribute::InProgressExpiration, 8),
+        (Attribute::Status, "INPROGRESS".len()),
         // The longest digest, in hexadecimal digits.
-        (Field::Validation, 128),
-        (Field::Owner, 32),
-        (Field::Operation, 128),
+        (Attribute::Validation, 128),
+        (Attribute::Owner, 32),
+        (Attribute::Operation, 128),
     ];
     let kept = largest
         .iter()
@@ -27,7 +27,7 @@ pub(crate) fn kept(names: &AttributeNames, set: &[(Field, Value<'_>)]) -> usize 
 }
 
 /// Returns the size of these attributes, in bytes: their names and texts in UTF-8, and their bytes as they are.
-pub(crate) fn of<'a>(attributes: impl IntoIterator<Item = Attribute<'a>>) -> usize {
+pub(crate) fn of<'a>(attributes: impl IntoIterator<Item = NamedValue<'a>>) -> usize {
     let attributes = attributes.into_iter();
     attributes
         .map(|(name, value)| name.len() + value_size(value))

@@ -61,24 +61,28 @@ impl<'a> Expressions<'a> {
 /// The shapes that a store has rendered.
 #[derive(Default)]
 pub(crate) struct Shapes {
+    attributes: AttributeNames,
     /// Filled from the front, and never changed after that, so that a reader needs no lock.
     kept: [OnceLock<Arc<RenderedShape>>; MAX_SHAPES],
 }
 
 impl Shapes {
+    /// Returns no shapes yet. Their texts name the attributes as the table does.
+    pub(crate) fn new(attributes: AttributeNames) -> Self {
+        Self {
+            attributes,
+            kept: Default::default(),
+        }
+    }
+
     /// Returns the expressions of a write without an update.
-    pub(crate) fn condition<'a>(
-        &self,
-        names: &AttributeNames,
-        condition: &'a Condition,
-    ) -> Expressions<'a> {
-        self.expressions(Draft::new(), condition, "", names)
+    pub(crate) fn condition<'a>(&self, condition: &'a Condition) -> Expressions<'a> {
+        self.expressions(Draft::new(), condition, "")
     }
 
     /// Returns the expressions of an update that sets and removes these attributes.
     pub(crate) fn update<'a>(
         &self,
-        names: &AttributeNames,
         set: &[(Attribute, Value<'a>)],
         further: Option<(Further, Value<'a>)>,
         remove: &[Attribute],
@@ -86,13 +90,12 @@ impl Shapes {
     ) -> Expressions<'a> {
         let mut draft = Draft::new();
         draft.update(set, further, remove);
-        self.expressions(draft, condition, "", names)
+        self.expressions(draft, condition, "")
     }
 
     /// Returns the expressions of an update that sets the result of one step. The name of the step is no part of the shape.
     pub(crate) fn step<'a>(
         &self,
-        names: &AttributeNames,
         step: &'a str,
         result: Value<'a>,
         condition: &'a Condition,
@@ -101,7 +104,7 @@ impl Shapes {
         let value = draft.value(result);
         let (steps, equals) = (Token::Name(Attribute::Steps), Token::Equals);
         draft.push(&[Token::Set, steps, Token::Step, equals, value]);
-        self.expressions(draft, condition, step, names)
+        self.expressions(draft, condition, step)
     }
 
     /// Ends a draft with the condition. What the draft has already is the update; without an update it is empty.
@@ -110,26 +113,25 @@ impl Shapes {
         mut draft: Draft<'a>,
         condition: &'a Condition,
         step: &'a str,
-        names: &AttributeNames,
     ) -> Expressions<'a> {
         draft.shape.update = draft.shape.tokens.len();
         draft.condition(condition, false);
         Expressions {
-            rendered: self.rendered(draft.shape, names),
+            rendered: self.rendered(draft.shape),
             step,
             values: draft.values,
         }
     }
 
     /// Returns the texts of a shape, which are kept if there is space.
-    fn rendered(&self, shape: Shape, names: &AttributeNames) -> Arc<RenderedShape> {
+    fn rendered(&self, shape: Shape) -> Arc<RenderedShape> {
+        let render = |shape| Arc::new(RenderedShape::of(shape, &self.attributes));
         let mut fresh = None;
         for place in &self.kept {
             let kept = match place.get() {
                 Some(kept) => kept,
                 None => {
-                    let fresh = fresh
-                        .get_or_insert_with(|| Arc::new(RenderedShape::of(shape.clone(), names)));
+                    let fresh = fresh.get_or_insert_with(|| render(shape.clone()));
                     // Another thread can be faster, with this shape or with another one.
                     place.get_or_init(|| Arc::clone(fresh))
                 }
@@ -138,7 +140,7 @@ impl Shapes {
                 return Arc::clone(kept);
             }
         }
-        fresh.unwrap_or_else(|| Arc::new(RenderedShape::of(shape, names)))
+        fresh.unwrap_or_else(|| render(shape))
     }
 }
 
@@ -472,7 +474,7 @@ mod tests {
     }
 
     fn of(condition: &Condition) -> Expressions<'_> {
-        Shapes::default().condition(&AttributeNames::default(), condition)
+        Shapes::default().condition(condition)
     }
 
     fn fence() -> Condition {
@@ -532,7 +534,7 @@ mod tests {
             Condition::NoRecord,
             Condition::Exists(Attribute::Status),
         ]);
-        let expressions = Shapes::default().condition(&names, &condition);
+        let expressions = Shapes::new(names).condition(&condition);
         let named: Vec<_> = expressions.names().collect();
         assert_eq!(named, [("#a", "pk"), ("#b", "the.status")]);
         assert_eq!(expressions.values().count(), 0);
@@ -573,10 +575,9 @@ mod tests {
 
     #[test]
     fn a_step_is_set_in_the_map_and_its_name_is_no_part_of_the_shape() {
-        let (shapes, names) = (Shapes::default(), AttributeNames::default());
-        let fence = fence();
+        let (shapes, fence) = (Shapes::default(), fence());
         for name in ["reserve", "a.b", "#a"] {
-            let step = shapes.step(&names, name, Value::Text("7"), &fence);
+            let step = shapes.step(name, Value::Text("7"), &fence);
             assert_eq!(step.update(), Some("SET #a.#b = :a"));
             assert_eq!(step.condition(), "#c = :b AND #d = :c");
             let named: Vec<_> = step.names().collect();
@@ -605,17 +606,16 @@ mod tests {
         (set, remove, condition): &'a (Record, Vec<Attribute>, Condition),
     ) -> Expressions<'a> {
         let set: Vec<_> = item::attributes(set).collect();
-        shapes.update(&AttributeNames::default(), &set, None, remove, condition)
+        shapes.update(&set, None, remove, condition)
     }
 
     #[test]
     fn conditions_that_differ_in_values_alone_share_their_texts() {
         let shapes = Shapes::default();
-        let names = AttributeNames::default();
         let at = |now| claimable(EpochMillis::new(now), OnTimeout::Rerun);
         let (first, second) = (at(1_700_000_000_999), at(1_800_000_000_001));
-        let first = shapes.condition(&names, &first);
-        let second = shapes.condition(&names, &second);
+        let first = shapes.condition(&first);
+        let second = shapes.condition(&second);
         assert!(Arc::ptr_eq(&first.rendered, &second.rendered));
         assert_ne!(declared(&first), declared(&second));
     }
@@ -641,7 +641,7 @@ mod tests {
                         let exists = [Attribute::Owner, Attribute::Data, Attribute::Status];
                         let exists = exists.map(Condition::Exists).into_iter().cycle();
                         let condition = Condition::All(exists.skip(thread).take(count).collect());
-                        let kept = shapes.condition(&AttributeNames::default(), &condition);
+                        let kept = shapes.condition(&condition);
                         assert_eq!(rendering(&kept), rendering(&of(&condition)));
                     }
                 });

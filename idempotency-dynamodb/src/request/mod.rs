@@ -17,7 +17,7 @@ pub(crate) enum Request<'a> {
     /// `PutItem`: replaces the whole item if the condition holds.
     Put {
         /// The item, with its key.
-        item: Vec<Attribute<'a>>,
+        item: Vec<NamedValue<'a>>,
         /// The condition. It has no update.
         expressions: Expressions<'a>,
         /// True if a success brings back the item that it replaced.
@@ -27,19 +27,19 @@ pub(crate) enum Request<'a> {
     },
     /// `UpdateItem`: changes attributes if the condition holds.
     Update {
-        key: Vec<Attribute<'a>>,
+        key: Vec<NamedValue<'a>>,
         /// The update and the condition.
         expressions: Expressions<'a>,
     },
     /// `DeleteItem`: deletes the item if the condition holds.
     Delete {
-        key: Vec<Attribute<'a>>,
+        key: Vec<NamedValue<'a>>,
         /// The condition. It has no update.
         expressions: Expressions<'a>,
     },
     /// `GetItem`: reads the item.
     Get {
-        key: Vec<Attribute<'a>>,
+        key: Vec<NamedValue<'a>>,
         /// True if the read sees every write that was applied before.
         consistent: bool,
     },
@@ -57,7 +57,7 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the attributes that the request contains: of an update without the item's other attributes.
-    pub(crate) fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + '_ {
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = NamedValue<'a>> + '_ {
         let (item, expressions) = match self {
             Self::Put {
                 item, expressions, ..
@@ -92,8 +92,8 @@ pub(crate) fn iam_action(target: &str) -> String {
     target.replace("DynamoDB_20120810.", "dynamodb:")
 }
 
-/// The name of an attribute in the table, and its value.
-pub(crate) type Attribute<'a> = (&'a str, Value<'a>);
+/// An attribute: its name in the table, and its value.
+pub(crate) type NamedValue<'a> = (&'a str, Value<'a>);
 
 /// A value of an attribute or of a placeholder. It has no `Debug` outside of tests, because it can be a response.
 #[derive(Clone, Copy, PartialEq, Eq)]

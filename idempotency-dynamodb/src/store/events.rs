@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use aws_sdk_dynamodb::types::{
     AttributeValue, SseDescription, SseStatus, SseType, TableDescription,
 };
-use idempotency_core::record::{Attribute as Field, RecordId, StoredEvent};
-use idempotency_core::store::{SendLog, StoreError, StoreErrorKind, Write};
+use idempotency_core::record::{Attribute, RecordId, StoredEvent};
+use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 
-use super::{DynamoDbStore, written};
+use super::DynamoDbStore;
 use crate::large::{compressed_event, decompressed_event};
 use crate::request::{DESCRIBE, Value};
 use crate::sends::Sends;
@@ -48,7 +48,7 @@ impl DynamoDbStore {
     /// If the record cannot be read, or if what it keeps is damaged.
     pub async fn stored_event(&self, id: &RecordId) -> Result<Option<StoredEvent>, StoreError> {
         let item = self.get(id.as_str(), true, &SendLog::new()).await?;
-        let event = item.and_then(|mut item| item.remove(self.names.of(Field::Event)));
+        let event = item.and_then(|mut item| item.remove(self.names.of(Attribute::Event)));
         let Some(event) = event else {
             return Ok(None);
         };
@@ -98,18 +98,13 @@ impl EventForm {
     /// Returns the attribute as it is written.
     pub(crate) fn apply<'a>(
         &'a self,
-        (attribute, value): (Field, Value<'a>),
-    ) -> (Field, Value<'a>) {
+        (attribute, value): (Attribute, Value<'a>),
+    ) -> (Attribute, Value<'a>) {
         match &self.0 {
-            Some(bytes) if attribute == Field::Event => (attribute, Value::Bytes(bytes)),
+            Some(bytes) if attribute == Attribute::Event => (attribute, Value::Bytes(bytes)),
             _ => (attribute, value),
         }
     }
-}
-
-/// Returns the event that a write stores.
-pub(super) fn event_of(write: &Write) -> Option<&StoredEvent> {
-    written(write).and_then(|record| record.event.as_ref())
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_config::SdkConfig;
-use events::event_of;
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute as Field, Data, Record, RecordId};
+use idempotency_core::record::{Attribute, Data, Record, RecordId};
 use idempotency_core::store::{
     Consistency, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     TransactionRequest, Write,
@@ -22,7 +21,7 @@ use crate::config::{
 use crate::failure::TableRef;
 use crate::item::{self, Item, size};
 use crate::large::{Form, PieceName, Settings};
-use crate::request::{Attribute, GET, Request, Shapes, TRANSACT, Value};
+use crate::request::{GET, NamedValue, Request, Shapes, TRANSACT, Value};
 use crate::sends::Sends;
 use crate::transact::{self, Cancellation, Writes};
 use crate::transport::{Reply, Transport, sdk_write, to_item};
@@ -103,10 +102,10 @@ impl DynamoDbStore {
         Self {
             transport,
             table_ref: Arc::new(table_ref),
+            shapes: Shapes::new(names.clone()),
             names,
             composite,
             large,
-            shapes: Shapes::default(),
             written: WrittenPieces::default(),
             keys_checked: AtomicBool::new(false),
             events_allowed: AtomicBool::new(events_allowed),
@@ -126,7 +125,7 @@ impl DynamoDbStore {
     }
 
     /// Returns the key attributes of the record under `id`, with space for `more` attributes.
-    fn key<'a>(&'a self, id: &'a str, more: usize) -> Vec<Attribute<'a>> {
+    fn key<'a>(&'a self, id: &'a str, more: usize) -> Vec<NamedValue<'a>> {
         let mut attributes = Vec::with_capacity(2 + more);
         let key = self.names.key.as_str();
         match &self.composite {
@@ -179,14 +178,9 @@ impl DynamoDbStore {
         record: RecordWrite<'_>,
         log: &SendLog,
     ) -> Result<StoreReply, StoreError> {
-        let RecordWrite {
-            id,
-            write,
-            condition,
-        } = record;
+        let RecordWrite { id, write, .. } = record;
         let form = self.prepare(id, write, log).await?;
-        let event = EventForm::of(event_of(write));
-        let request = self.request(id, write, &form, &event, condition)?;
+        let request = self.request(record, &form)?;
         let sends = Sends::new(log, &self.table_ref, request.target());
         match self.transport.send(request, &sends).await? {
             Reply::Success(replaced) => Ok(match write {
@@ -230,7 +224,8 @@ impl DynamoDbStore {
         reply.unwrap_or_else(StoreReply::failed).noted(log)
     }
 
-    /// Prepares a write: checks the table's keys if they were not checked yet, chooses the form of the response, and writes its pieces.
+    /// Prepares a write: checks the table's keys if they were not checked yet, chooses the forms of the response and of the event, and
+    /// writes the pieces of the response.
     ///
     /// # Errors
     ///
@@ -240,30 +235,31 @@ impl DynamoDbStore {
         id: &RecordId,
         write: &'a Write,
         log: &SendLog,
-    ) -> Result<Form<'a>, StoreError> {
+    ) -> Result<WriteForm<'a>, StoreError> {
         if matches!(write, Write::Put(_)) {
             self.check_keys(log).await?;
         }
+        let stored = stored(write);
+        let event = stored.and_then(|record| record.event.as_ref());
         // Boxed, so that the future of every other write stays small.
-        if event_of(write).is_some() {
+        if event.is_some() {
             Box::pin(self.check_events_once(log)).await?;
         }
-        if let Write::Step { result, .. } = write {
-            let form = Form::of_step(result, self.large);
-            return form.ok_or_else(|| self.table_ref.step_too_large(result.as_str().len()));
-        }
-        let response = written(write).and_then(|record| Some((record, record.data.value()?)));
-        let is_long = |data: &Data| self.large.concern(data.as_str().len());
-        let Some((record, data)) = response.filter(|(_, data)| is_long(data)) else {
-            return Ok(Form::Plain);
+        let long = stored.and_then(|record| Some((record, record.data.value()?)));
+        let long = long.filter(|(_, data)| self.large.concern(data.as_str().len()));
+        let response = match (write, long) {
+            (Write::Step { result, .. }, _) => Form::of_step(result, self.large)
+                .ok_or_else(|| self.table_ref.step_too_large(result.as_str().len()))?,
+            (_, Some((record, data))) => self.form_of_long(id, write, record, data)?,
+            (_, None) => Form::Plain,
         };
-        let form = self.form_of_long(id, write, record, data)?;
-        if let Form::Split(stored) = &form {
+        if let (Form::Split(pieces), Some(record)) = (&response, stored) {
             let expiration = record.expiration.value().copied();
             // Boxed, so that the future of every other write stays small.
-            Box::pin(self.write_pieces(id, stored, expiration, log)).await?;
+            Box::pin(self.write_pieces(id, pieces, expiration, log)).await?;
         }
-        Ok(form)
+        let event = EventForm::of(event);
+        Ok(WriteForm { response, event })
     }
 
     /// Returns the reply to a write whose condition did not hold for this item.
@@ -302,7 +298,7 @@ impl DynamoDbStore {
         data: &'a Data,
     ) -> Result<Form<'a>, StoreError> {
         let set: Vec<_> = item::attributes(record)
-            .filter(|(attribute, _)| *attribute != Field::Data)
+            .filter(|(attribute, _)| *attribute != Attribute::Data)
             .collect();
         let attributes = set
             .iter()
@@ -332,26 +328,28 @@ impl DynamoDbStore {
     /// If the record is too large. The attributes that an update keeps are not known here; DynamoDB counts them.
     fn request<'a>(
         &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        form: &'a Form<'a>,
-        event: &'a EventForm,
-        condition: &'a Condition,
+        record: RecordWrite<'a>,
+        WriteForm { response, event }: &'a WriteForm<'a>,
     ) -> Result<Request<'a>, StoreError> {
+        let RecordWrite {
+            id,
+            write,
+            condition,
+        } = record;
         let key = |more| self.key(id.as_str(), more);
-        let further = form.further();
+        let further = response.further();
         let named = further.map(|(further, value)| (self.names.further(further), value));
         Ok(match write {
             Write::Put(record) => {
                 let mut item = key(item::MOST_ATTRIBUTES);
-                let attributes =
-                    item::attributes(record).map(|attribute| event.apply(form.apply(attribute)));
+                let attributes = item::attributes(record)
+                    .map(|attribute| event.apply(response.apply(attribute)));
                 item.extend(attributes.map(|(attribute, value)| (self.names.of(attribute), value)));
                 item.extend(named);
                 self.fits(item.iter().copied())?;
                 Request::Put {
                     item,
-                    expressions: self.shapes.condition(&self.names, condition),
+                    expressions: self.shapes.condition(condition),
                     // A claim brings back what it replaces, at no cost: then a takeover is known.
                     returns_replaced: *condition != Condition::NoRecord,
                     returns_existing: true,
@@ -361,37 +359,31 @@ impl DynamoDbStore {
                 let key = key(0);
                 let mut set = Vec::with_capacity(item::MOST_ATTRIBUTES);
                 let attributes = item::attributes(&change.set);
-                set.extend(attributes.map(|attribute| event.apply(form.apply(attribute))));
+                set.extend(attributes.map(|attribute| event.apply(response.apply(attribute))));
                 let attributes = set
                     .iter()
                     .map(|(attribute, value)| (self.names.of(*attribute), *value));
                 let attributes = attributes.chain(key.iter().copied());
                 self.fits(attributes.chain(named))?;
-                let shapes = &self.shapes;
+                let remove = &change.remove;
                 Request::Update {
                     key,
-                    expressions: shapes.update(
-                        &self.names,
-                        &set,
-                        further,
-                        &change.remove,
-                        condition,
-                    ),
+                    expressions: self.shapes.update(&set, further, remove, condition),
                 }
             }
             Write::Delete => Request::Delete {
                 key: key(0),
-                expressions: self.shapes.condition(&self.names, condition),
+                expressions: self.shapes.condition(condition),
             },
             Write::Step { name, result } => {
-                let value = form.step(result);
+                let value = response.step(result);
                 let bytes = size::of([(name.as_str(), value)]);
                 if bytes > size::LARGEST {
                     return Err(self.table_ref.step_too_large(bytes));
                 }
                 Request::Update {
                     key: key(0),
-                    expressions: self.shapes.step(&self.names, name, value, condition),
+                    expressions: self.shapes.step(name, value, condition),
                 }
             }
         })
@@ -399,7 +391,7 @@ impl DynamoDbStore {
 
     fn fits<'a>(
         &self,
-        attributes: impl IntoIterator<Item = Attribute<'a>>,
+        attributes: impl IntoIterator<Item = NamedValue<'a>>,
     ) -> Result<(), StoreError> {
         let bytes = size::of(attributes);
         if bytes > size::LARGEST {
@@ -409,12 +401,18 @@ impl DynamoDbStore {
     }
 }
 
-/// Returns the record that a write puts, or what it sets. `None` if it leaves no response.
-fn written(write: &Write) -> Option<&Record> {
+/// How a write stores what can be long.
+struct WriteForm<'a> {
+    response: Form<'a>,
+    event: EventForm,
+}
+
+/// Returns the record that a write puts, or what it sets. `None` if it stores no response and no event.
+fn stored(write: &Write) -> Option<&Record> {
     match write {
         Write::Put(record) => Some(record),
         // The removal takes precedence.
-        Write::Update(change) if change.remove.contains(&Field::Data) => None,
+        Write::Update(change) if change.remove.contains(&Attribute::Data) => None,
         Write::Update(change) => Some(&change.set),
         Write::Delete | Write::Step { .. } => None,
     }
@@ -538,26 +536,21 @@ impl DynamoDbStore {
         log: &SendLog,
     ) -> Result<Vec<aws_sdk_dynamodb::types::TransactWriteItem>, StoreError> {
         let staged = writes.items();
-        let Some(RecordWrite {
-            id,
-            write,
-            condition,
-        }) = record
-        else {
+        let Some(record) = record else {
             return Ok(staged.to_vec());
         };
-        if let Some(index) = writes.position_of(self.table(), &to_item(self.key(id.as_str(), 0))) {
+        let key = to_item(self.key(record.id.as_str(), 0));
+        if let Some(index) = writes.position_of(self.table(), &key) {
             return Err(self.table_ref.own_item(index));
         }
-        let form = self.prepare(id, write, log).await?;
-        let event = EventForm::of(event_of(write));
-        let record = self.request(id, write, &form, &event, condition)?;
-        let bytes = size::of(record.attributes());
+        let form = self.prepare(record.id, record.write, log).await?;
+        let request = self.request(record, &form)?;
+        let bytes = size::of(request.attributes());
         if let Some(error) = transact::too_large(writes.bytes(), bytes) {
             let error = StoreError::new(StoreErrorKind::Rejected, error.to_string());
             return Err(error);
         }
-        let record = sdk_write(self.table(), record);
+        let record = sdk_write(self.table(), request);
         let record = record.map_err(|error| self.table_ref.not_built(error))?;
         let mut items = Vec::with_capacity(staged.len() + 1);
         items.push(record.into_transact_item());

@@ -141,7 +141,7 @@ impl DynamoDbStore {
             }));
             let request = Request::Put {
                 item,
-                expressions: self.shapes.condition(&self.names, condition),
+                expressions: self.shapes.condition(condition),
                 returns_replaced: false,
                 returns_existing: false,
             };
