@@ -21,8 +21,8 @@ use crate::store::{Consistency, RecordWrite, Staged, StoreRequest, TransactionRe
 /// One call, ready to be driven.
 pub(crate) struct Driver<'a, R> {
     pub(crate) backend: &'a Backend,
-    /// The operation's name, for errors, events and the cache.
-    pub(crate) operation: &'a str,
+    /// The name of the operation in errors, events and the cache.
+    pub(crate) key_prefix: &'a str,
     /// True if the operation shares its prefix on purpose. A record that names another operation is then expected.
     pub(crate) shares_prefix: bool,
     pub(crate) cache: Option<CacheLimits>,
@@ -49,7 +49,7 @@ impl<R> Driver<'_, R> {
             let input = match effect {
                 Effect::CheckLocal | Effect::CheckInFlight => {
                     let uses_cache = effect == Effect::CheckLocal && self.cache.is_some();
-                    let find = || self.backend.cache().find(self.operation, &self.call.id);
+                    let find = || self.backend.cache().find(self.key_prefix, &self.call.id);
                     match uses_cache.then(find).flatten() {
                         Some(cached) => Input::Local(Some(cached)),
                         None => guard.join(InFlight::of(&self.call, self.backend.clock().now())),
@@ -66,18 +66,18 @@ impl<R> Driver<'_, R> {
                     }
                     Input::Circuit(admission)
                 }
-                Effect::Write(ref change, ref condition)
-                | Effect::Transact(ref change, ref condition) => {
+                Effect::Write(ref write, ref condition)
+                | Effect::Transact(ref write, ref condition) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
                     let record = RecordWrite {
                         id: &self.call.id,
-                        write: change,
+                        write,
                         condition,
                     };
                     let token;
                     let request = match (&effect, &staged) {
                         (Effect::Transact(..), Some(staged)) => {
-                            token = transaction_token(&self.call.owner, change);
+                            token = transaction_token(&self.call.owner, write);
                             StoreRequest::Transact(TransactionRequest {
                                 record: Some(record),
                                 staged,
@@ -160,9 +160,9 @@ impl<R> Driver<'_, R> {
                 }
             };
             let now = self.backend.clock().now();
-            if let Some(reply) = attempt.store_reply(&input) {
+            if let Some(health) = attempt.store_health(&input) {
                 let mut breaker = self.backend.breaker();
-                if breaker.take(now, reply) {
+                if breaker.take(now, health) {
                     report.circuit(match breaker.circuit() {
                         Circuit::Closed => CircuitChange::Closed,
                         Circuit::Open | Circuit::HalfOpen => CircuitChange::Opened,
@@ -218,7 +218,7 @@ mod tests {
     fn driver<R>(backend: &Backend, codec: Codec<R>) -> Driver<'_, R> {
         Driver {
             backend,
-            operation: "charge",
+            key_prefix: "charge",
             shares_prefix: false,
             cache: None,
             store_when: StoreWhen {

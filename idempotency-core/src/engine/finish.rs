@@ -69,7 +69,7 @@ impl<R> Driver<'_, R> {
         {
             let id = self.call.id.clone();
             let cache = self.backend.cache();
-            cache.insert(self.operation, limits, id, record.clone());
+            cache.insert(self.key_prefix, limits, id, record.clone());
         }
     }
 
@@ -148,6 +148,7 @@ impl<R> Driver<'_, R> {
 
     /// Returns an error of this call, with its key.
     fn error(&self, kind: ErrorKind) -> Error {
-        Error::new(kind, self.operation).with_key(self.call.id.clone(), self.backend.store().name())
+        Error::new(kind, self.key_prefix)
+            .with_key(self.call.id.clone(), self.backend.store().name())
     }
 }

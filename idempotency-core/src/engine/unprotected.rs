@@ -16,8 +16,8 @@ use crate::time::EpochMillis;
 /// A run without protection.
 pub(crate) struct Unprotected<'a, R> {
     pub(crate) backend: &'a Backend,
-    /// The operation's name, for errors.
-    pub(crate) operation: &'a str,
+    /// The name of the operation in errors.
+    pub(crate) key_prefix: &'a str,
     pub(crate) why: Bypass,
     /// When the invocation ends, if that is known.
     pub(crate) deadline: Option<EpochMillis>,
@@ -75,7 +75,7 @@ impl<R> Unprotected<'_, R> {
     /// If the transaction was rejected, or if it is not known whether it was applied. The handler ran.
     async fn apply(&self, staged: &Staged, report: &mut Report<'_>) -> Result<(), Error> {
         let error = |kind| {
-            Error::new(kind, self.operation)
+            Error::new(kind, self.key_prefix)
                 .with_handler_ran(true)
                 .with_unconfirmed_writes()
         };

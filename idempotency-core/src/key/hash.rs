@@ -126,7 +126,7 @@ fn streamed<D: Digest>(text: impl Canonical) -> String {
         filled: 0,
     };
     text.write(&mut blocks);
-    hex(&blocks.finalize())
+    hex_digits(&blocks.finalize())
 }
 
 /// The text is hashed in blocks of this many bytes: one call for each comma would take longer than the hash itself. It is a
@@ -174,7 +174,7 @@ impl<D: Digest> Sink for Blocks<D> {
     }
 }
 
-fn hex(digest: &[u8]) -> String {
+fn hex_digits(digest: &[u8]) -> String {
     let mut text = String::with_capacity(2 * digest.len());
     for byte in digest {
         text.push(char::from(DIGITS[usize::from(byte >> 4)]));
@@ -274,7 +274,10 @@ mod tests {
             blocks.ascii(b"");
             blocks.ascii(b"e");
             let whole = format!("{}{}e", "abc".repeat(3 * BLOCK), "d".repeat(long));
-            assert_eq!(hex(&blocks.finalize()), HashAlgorithm::Md5.hex(&whole));
+            assert_eq!(
+                hex_digits(&blocks.finalize()),
+                HashAlgorithm::Md5.hex(&whole)
+            );
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Selector {
     hash: HashAlgorithm,
     /// The layout of the texts that are hashed.
     layout: &'static Layout,
-    /// What both expressions look at in a payload.
+    /// What the expressions look at in a payload.
     needs: Needs,
 }
 
@@ -138,7 +138,7 @@ impl Selector {
         }
     }
 
-    /// Returns what both expressions look at in a payload. They have the same results on a payload of only that.
+    /// Returns what the expressions look at in a payload. They have the same results on a payload of only that.
     pub(crate) fn needs(&self) -> &Needs {
         &self.needs
     }

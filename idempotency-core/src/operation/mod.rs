@@ -223,7 +223,7 @@ impl CompiledOperation {
                 Err(why) => {
                     let run = Unprotected {
                         backend,
-                        operation: &self.key_prefix,
+                        key_prefix: &self.key_prefix,
                         why,
                         deadline,
                         lease: self.policy.lease,
@@ -244,7 +244,7 @@ impl CompiledOperation {
             let owner = owner.map_err(|error| unusable(error.to_string()))?;
             let driver = Driver {
                 backend,
-                operation: &self.key_prefix,
+                key_prefix: &self.key_prefix,
                 shares_prefix: self.shares_prefix,
                 cache: self.local_cache,
                 store_when: self.store_when(),

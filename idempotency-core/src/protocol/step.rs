@@ -176,7 +176,7 @@ impl Attempt {
     /// the operation does not use the breaker.
     ///
     /// Only the requests before the handler count. A response is worth storing in every state of the circuit.
-    pub fn store_reply(&self, input: &Input) -> Option<StoreHealth> {
+    pub fn store_health(&self, input: &Input) -> Option<StoreHealth> {
         let asks = matches!(
             self.state,
             State::LookingUp(_) | State::Claiming(_) | State::Reading(_)

@@ -16,7 +16,7 @@ pub(crate) mod size;
 /// An item, as the SDK represents it.
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
-/// The most attributes that a write sets, apart from the key: those of a record, and the one beside a large response.
+/// The space for the attributes of a write besides the key. No write of the protocol sets more.
 pub(crate) const MOST_ATTRIBUTES: usize = 10;
 
 /// Returns the attributes of a record that have a value.

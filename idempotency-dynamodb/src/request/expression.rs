@@ -114,7 +114,7 @@ impl Shapes {
         condition: &'a Condition,
         step: &'a str,
     ) -> Expressions<'a> {
-        draft.shape.update = draft.shape.tokens.len();
+        draft.shape.update_tokens = draft.shape.tokens.len();
         draft.condition(condition, false);
         Expressions {
             rendered: self.rendered(draft.shape),
@@ -149,7 +149,7 @@ impl Shapes {
 struct Shape {
     tokens: Vec<Token>,
     /// The number of tokens of the update. The others are those of the condition.
-    update: usize,
+    update_tokens: usize,
 }
 
 /// A part of the text of an expression.
@@ -194,7 +194,7 @@ impl RenderedShape {
     /// Renders a shape.
     fn of(shape: Shape, attributes: &AttributeNames) -> Self {
         let mut names = Vec::new();
-        let (update, condition) = shape.tokens.split_at(shape.update);
+        let (update, condition) = shape.tokens.split_at(shape.update_tokens);
         let update = text(update, &mut names);
         let condition = text(condition, &mut names);
         let values = shape.tokens.iter().map(|token| match token {
@@ -284,7 +284,7 @@ impl<'a> Draft<'a> {
         Self {
             shape: Shape {
                 tokens: Vec::with_capacity(TOKENS),
-                update: 0,
+                update_tokens: 0,
             },
             values: Vec::with_capacity(VALUES),
         }

@@ -27,7 +27,7 @@ pub(super) fn identified(
     runtime: &Runtime,
 ) -> IdentityCode {
     // A handler of HTTP events gets its store later, because a request that is not protected needs none.
-    let (identify_event, store) = if shape == Some(Shape::Http) {
+    let (identify, store) = if shape == Some(Shape::Http) {
         ("prepare_http", None)
     } else {
         (
@@ -42,7 +42,7 @@ pub(super) fn identified(
             let mut event = name.clone();
             event.set_span(at.end.resolved_at(name.span()));
             let (head, and) = (
-                at.head(runtime, identify_event),
+                at.head(runtime, identify),
                 quote_spanned!(at.start.resolved_at(name.span())=> &),
             );
             let destructure = pattern

@@ -352,7 +352,7 @@ fn ask(attempt: &Attempt, now: EpochMillis, question: &str, about: &str) -> Stri
         "progress" => attempt.in_flight().map_or("none".to_owned(), progress),
         "run" => attempt.run().map_or("none".to_owned(), show_run),
         "steps" => attempt.steps().map_or("none".to_owned(), steps),
-        "store" => format!("{:?}", attempt.store_reply(&input(about, false))),
+        "store" => format!("{:?}", attempt.store_health(&input(about, false))),
         _ => panic!("`{question}` is no question"),
     }
 }
