@@ -38,11 +38,11 @@ ROWS = (
 # Title, part, measure.
 MEASURES = (
     ("fresh call", "warm", "fresh_wall"),
-    ("its CPU", "warm", "fresh_cpu"),
+    ("CPU of a fresh call", "warm", "fresh_cpu"),
     ("duplicate", "warm", "duplicate_wall"),
-    ("its CPU", "warm", "duplicate_cpu"),
+    ("CPU of a duplicate", "warm", "duplicate_cpu"),
     ("first response after a start, TLS", "cold", "first_response"),
-    ("the same with 128 MB", "small", "first_response"),
+    ("first response with 128 MB", "small", "first_response"),
     ("fresh call with 128 MB", "small", "fresh_wall"),
     ("peak memory", "warm", "peak_memory"),
 )

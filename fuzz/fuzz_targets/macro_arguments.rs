@@ -1,5 +1,5 @@
 //! For any arguments of `#[idempotent(..)]` on any function, the macro returns Rust that contains the function. The first line
-//! of the input is the arguments; the rest is the function. If it is missing, a handler is used.
+//! of the input is the arguments; the rest is the function, or `HANDLER` if there is only one line.
 //!
 //! The target includes the sources of the macro crate, because only the compiler can call a procedural macro.
 #![no_main]
@@ -42,7 +42,7 @@ fn check(text: &str) -> Corpus {
         return Corpus::Reject;
     };
     let expanded = attribute::attribute(arguments, item.clone());
-    // The compiler has parsed the function before. The macro refuses code that is too deep to parse.
+    // The macro refuses a signature that is too deep to parse. It must not be parsed here either.
     if bounds::signature(&item).is_err() {
         return Corpus::Keep;
     }

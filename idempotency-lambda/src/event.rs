@@ -1,4 +1,4 @@
-//! The payload of a call, for each kind of parameter.
+//! The traits of what a key is taken from: a [`Payload`], and an [`Event`], the parameter of a handler.
 
 use idempotency_core::error::Error;
 use idempotency_core::operation::{CompiledOperation, Identity};
@@ -16,8 +16,8 @@ use crate::raw::Raw;
 /// use serde_json::json;
 ///
 /// fn key<P: Payload>(payload: &P) -> Result<String, Error> {
-///     let place = Operation::builder("orders::place").key("id").build()?;
-///     let call = place.identify(payload, Deadline::Inherited)?;
+///     let operation = Operation::builder("orders::place").key("id").build()?;
+///     let call = operation.identify(payload, Deadline::Inherited)?;
 ///     Ok(call.key().map(ToString::to_string).unwrap_or_default())
 /// }
 /// let raw = Raw::<serde_json::Value>::from_json(r#"{"note": "fast", "id": 7}"#).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! The path is the one in `crate = ..`, or the name that the user's `Cargo.toml` gives to the dependency: a user who renames it
 //! would otherwise see "cannot find `idempotency_lambda`" in generated code. `toml-span` is one crate; `proc-macro-crate` needs
-//! six more, and starts a `cargo` in each compilation. It reads no dates: a program with a renamed dependency and a date in its
-//! manifest needs `crate = ..`.
+//! six more, and starts a `cargo` in each compilation. `toml-span` reads no dates, and this file no `package.workspace`: a program with
+//! a renamed dependency and one of these in its manifest needs `crate = ..`.
 
 use std::path::{Path as FilePath, PathBuf};
 use std::{env, fs, iter};
@@ -21,14 +21,14 @@ pub(crate) enum Runtime {
     /// The name of the dependency in the user's program.
     Dependency(String),
     /// The path in `crate = ..`, for a program that uses the runtime through another crate.
-    Written(Path),
+    Argument(Path),
 }
 
 impl Runtime {
     /// Returns the path that was written, or else the name of the dependency.
     pub(crate) fn find(written: Option<Path>) -> Self {
         match written {
-            Some(path) => Self::Written(path),
+            Some(path) => Self::Argument(path),
             // If the manifest or the dependency is missing, the compiler reports the missing crate.
             None => Self::Dependency(dependency().unwrap_or(PACKAGE.to_owned()).replace('-', "_")),
         }
@@ -41,7 +41,7 @@ impl Runtime {
                 let name = Ident::new(name, span);
                 quote_spanned!(span=> ::#name::__private)
             }
-            Self::Written(path) => {
+            Self::Argument(path) => {
                 let placed = path
                     .to_token_stream()
                     .into_iter()
@@ -56,7 +56,7 @@ impl Runtime {
     }
 }
 
-/// Returns the name of the runtime in the manifest of the program that is compiled.
+/// Returns the name of the runtime's dependency in the manifest of the program that is compiled.
 fn dependency() -> Option<String> {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let is_root =

@@ -171,7 +171,7 @@ impl Table {
 }
 
 /// The size limit of an item, in bytes.
-const LARGEST: usize = 400 * 1024;
+const LARGEST_ITEM: usize = 400 * 1024;
 
 /// The largest response of Lambda, in bytes.
 const LARGEST_RESPONSE: usize = 6_291_556;
@@ -248,7 +248,7 @@ impl TableFactory {
 impl StoreFactory for TableFactory {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
         Box::pin(async move {
-            // Not the subject here: an emulator does not say whether it encrypts.
+            // The suite does not test encryption, and an emulator does not say whether a table is encrypted.
             let store = DynamoDbStore::builder()
                 .table(&self.table)
                 .unencrypted_events(true);
@@ -335,7 +335,7 @@ impl StoreFactory for TableFactory {
     }
 
     fn largest_record(&self) -> Option<usize> {
-        (!self.large).then_some(LARGEST)
+        (!self.large).then_some(LARGEST_ITEM)
     }
 
     fn largest_response(&self) -> Option<usize> {

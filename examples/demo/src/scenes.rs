@@ -87,7 +87,7 @@ async fn two_at_once(stage: &mut Stage, [here, elsewhere]: &ProcessPair) -> Resu
     // response.
     let completion = stage.db.inject(Fault::on("UpdateItem").hold());
     let mut first = stage.start(here, &order, LONG_DEADLINE);
-    stage.begun(here, &mut first).await?;
+    stage.wait_until_begun(here, &mut first).await?;
     let second = stage.start(elsewhere, &order, LONG_DEADLINE);
     let second_outcome = second.pending.await;
     completion.release().await;
@@ -114,7 +114,7 @@ async fn a_process_that_is_killed(
     let deadline = Duration::from_secs(3);
     let stuck = payment("u-1", "o-1004", 4_200, "stuck");
     let mut stuck = stage.start(here, &stuck, deadline);
-    stage.begun(here, &mut stuck).await?;
+    stage.wait_until_begun(here, &mut stuck).await?;
     here.handle.kill().await;
     let outcome = stuck.pending.await;
     let calls = stage.calls();
@@ -129,7 +129,7 @@ async fn a_process_that_is_killed(
     // A lease has expired one millisecond after its end.
     let expired = Duration::from_millis(lease_ends + 1);
     let left = expired.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH)?);
-    stage.text(&format!("{:.1}", left.as_secs_f32()))?;
+    stage.print_text(&format!("{:.1}", left.as_secs_f32()))?;
     tokio::time::sleep(left).await;
     stage.send(elsewhere, &order).await?;
     stage.send(elsewhere, &order).await

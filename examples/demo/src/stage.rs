@@ -1,5 +1,5 @@
-//! Starts the embedded DynamoDB and the functions' processes, sends events, and compares with `scenes.txt` what each did, seen from
-//! outside: its response, its log and the requests to DynamoDB.
+//! Starts the embedded DynamoDB and the processes of the functions, and sends events. Compares what is observed of each event (its
+//! response, its log, its requests to DynamoDB) with `scenes.txt`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,10 +16,10 @@ use serde_json::Value;
 const TABLE: &str = "idempotency";
 /// The header of a replay.
 const REPLAYED: &str = "idempotent-replayed";
-/// The deadline of the events that need none.
+/// The deadline of an event whose scene does not depend on its deadline.
 pub(crate) const LONG_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Everything that the scenes use.
+/// The database, the functions, the script, and what the scenes have observed so far.
 pub(crate) struct Stage {
     pub(crate) db: EmbeddedDynamoDb,
     lambdas: Vec<LocalLambda>,
@@ -64,7 +64,7 @@ pub(crate) struct Call {
     owner: String,
     /// The first characters of the key's digest.
     key: String,
-    /// The requests in order, such as `Put Update`. A write whose condition failed is marked.
+    /// The requests in order, such as `Put Update`. One that did not succeed ends with `✗`.
     requests: String,
     /// When the claim's lease ends, in ms since the epoch.
     pub(crate) lease_ends: Option<u64>,
@@ -131,7 +131,7 @@ impl Stage {
     }
 
     /// Waits until the handler has begun to process an event.
-    pub(crate) async fn begun(&self, process: &Process, sent: &mut Event) -> Result<()> {
+    pub(crate) async fn wait_until_begun(&self, process: &Process, sent: &mut Event) -> Result<()> {
         let line = format!("{} request_id=\"{}\"", process.first_line, sent.number);
         tokio::select! {
             biased;
@@ -154,8 +154,9 @@ impl Stage {
         self.show(process, sent.number, outcome, &calls)
     }
 
+    /// Prints the text before the event, clears the requests, and returns what was observed of the event.
     fn observe(&mut self, process: &Process, outcome: Outcome, calls: &[Call]) -> Result<Facts> {
-        self.text("")?;
+        self.print_text("")?;
         self.db.clear_requests();
         let observed = Facts::new(outcome, calls, process.first_line);
         self.runs.push((process.function, observed.runs));
@@ -209,11 +210,12 @@ impl Stage {
         let event: Value = serde_json::from_str(event)?;
         for record in event["Records"].as_array().into_iter().flatten() {
             let ids = [&record["messageId"], &record["kinesis"]["sequenceNumber"]];
-            // A shard is repeated from the record that is named.
+            // Kinesis repeats a shard from the record that is named. In the scenes SQS repeats nothing.
             is_returned |= ids
                 .iter()
                 .any(|id| returned.is_some() && id.as_str() == returned);
-            let key: String = self.expected().chars().skip(35).take(8).collect();
+            // The calls of a batch run at the same time: the key in the next line of the script says which one is shown.
+            let key: String = self.next_line().chars().skip(35).take(8).collect();
             let of_key = calls.iter().position(|call| call.key == key);
             let call = of_key.map(|at| calls.remove(at));
             let requests = call.as_ref().map_or("none", |call| &call.requests);
@@ -241,9 +243,9 @@ impl Stage {
         Ok(())
     }
 
-    /// Prints the script up to the next event, with a value in the place of `{}`.
-    pub(crate) fn text(&mut self, value: &str) -> Result<()> {
-        while !matches!(self.expected().as_bytes(), [_, b'0'..=b'9', ..]) {
+    /// Prints the script up to the next event, or up to and including a line with `{}`, which gets the value.
+    pub(crate) fn print_text(&mut self, value: &str) -> Result<()> {
+        while !matches!(self.next_line().as_bytes(), [_, b'0'..=b'9', ..]) {
             let line = self.script.next().context("the script has ended")?;
             println!("{}", line.replace("{}", value));
             if line.contains("{}") {
@@ -253,13 +255,13 @@ impl Stage {
         Ok(())
     }
 
-    fn expected(&self) -> &'static str {
+    fn next_line(&self) -> &'static str {
         self.script.clone().next().unwrap_or_default()
     }
 
     /// Prints a line of an event, or of a record of a batch, and compares it with the script.
     fn row(&mut self, number: &str, [key, action, requests, response]: [&str; 4]) -> Result<()> {
-        let sent: String = self.expected().chars().skip(3).take(31).collect();
+        let sent: String = self.next_line().chars().skip(3).take(31).collect();
         let columns = format!("{key:<8} {action:<15} {requests:<11} {response}");
         let line = format!("{number} {sent:<31} {columns}");
         println!("{line}");
@@ -268,7 +270,7 @@ impl Stage {
 
     /// Compares a line with the script, which has `{}` in the place of a value.
     fn compare(&mut self, line: &str, value: &str) -> Result<()> {
-        let expected = self.expected().replace("{}", value);
+        let expected = self.next_line().replace("{}", value);
         self.script.next();
         compare(&expected, line)
     }
@@ -311,7 +313,7 @@ impl Stage {
             self.compare(&line, seconds)?;
             println!("{line}");
         }
-        println!("{}", self.expected());
+        println!("{}", self.next_line());
         Ok(())
     }
 }

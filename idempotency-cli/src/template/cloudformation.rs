@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::filled::fill;
+use super::cdk_and_terraform::fill;
 use super::{ACTIONS, CALL_ALARMS, Description, THROTTLED_ALARM};
 
 /// Returns the template for `sam deploy`, or as a part of a SAM template.

@@ -2,8 +2,8 @@
 //!
 //! One [`Description`] says what is deployed. Each format is a view of it.
 
+mod cdk_and_terraform;
 mod cloudformation;
-mod filled;
 
 use std::io::Write as _;
 use std::str::FromStr;
@@ -255,8 +255,8 @@ pub(crate) fn print_template(
     let text = match arguments.format {
         Format::Sam => cloudformation::yaml(&description),
         Format::Json => cloudformation::json(&description),
-        Format::Cdk => filled::typescript(&description),
-        Format::Terraform => filled::hcl(&description),
+        Format::Cdk => cdk_and_terraform::construct(&description),
+        Format::Terraform => cdk_and_terraform::module(&description),
     };
     let mut output = std::io::stdout().lock();
     let written = output.write_all(text.as_bytes());

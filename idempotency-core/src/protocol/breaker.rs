@@ -1,7 +1,7 @@
 //! The circuit breaker: when a process stops asking a store that fails, and when it tries again.
 //!
-//! It is a pure machine: the driver keeps one for each backend, and hands it the time and the results. It only decides if a call may
-//! ask the store. What a call does that may not, its [`policy`](super::policy) decides.
+//! It is a pure machine: the engine keeps one for each backend, and hands it the time and the results. It only decides if a call may
+//! ask the store. The [`policy`](super::policy) of the call decides what a call does that may not ask.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::time::EpochMillis;
 
 /// The number of failed requests in a row that open the circuit.
 const OPENS_AFTER: u8 = 5;
-/// How long failures count. A process may be frozen between two events, and a failure of an hour ago says nothing.
+/// How long a count of failures lasts. A process may be frozen between two events, and a failure of an hour ago says nothing.
 const COUNTS_FOR: Duration = Duration::from_secs(60);
 /// How long the circuit is open first. The time doubles each time that the store still fails afterwards.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -18,8 +18,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The circuit breaker of one store in one process.
 ///
-/// Five failed requests in a row within 60 s open the circuit for 1 s. Then one call may ask the store, as a probe. If its
-/// request fails, the circuit is open for twice the time, at most 30 s. Any reply closes it.
+/// Five failed requests in a row open the circuit for 1 s. A failure later than 60 s after the first of a count begins a new count. After
+/// the pause one call may ask the store, as a probe. If its request fails, the circuit is open for twice the time, at most 30 s. Any reply
+/// closes it.
 ///
 /// It uses no timer: each call compares the current time. So after a freeze, or after a restore from a snapshot, the next call is the
 /// probe if the pause has expired.
@@ -63,7 +64,7 @@ pub enum StoreHealth {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// The store has failed so often in a row, for the first time at this time.
+    /// So many requests in a row have failed, the first of them at `first`.
     Closed {
         failures: u8,
         first: EpochMillis,
@@ -109,7 +110,7 @@ impl Pause {
 impl Breaker {
     /// Returns whether a call may ask the store now. If the circuit was open long enough, the call becomes the probe.
     ///
-    /// `at_most` is how long the call's requests may take: for so long it is the only probe.
+    /// `at_most` is how long the call's requests may take. For this time no other call becomes a probe.
     pub fn admit(&mut self, now: EpochMillis, at_most: Duration) -> Admission {
         let pause = match &self.state {
             State::Closed { .. } => return Admission::Admitted,
@@ -127,8 +128,8 @@ impl Breaker {
     }
 
     /// Takes the result of a request. Returns true if it opens or closes the circuit.
-    pub fn take(&mut self, now: EpochMillis, reply: StoreHealth) -> bool {
-        match reply {
+    pub fn take(&mut self, now: EpochMillis, health: StoreHealth) -> bool {
+        match health {
             StoreHealth::Replied => self.replied(),
             StoreHealth::Failed => self.failed(now),
         }

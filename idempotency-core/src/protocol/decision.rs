@@ -323,7 +323,7 @@ impl std::error::Error for DecisionError {}
 mod tests {
     use super::super::condition::held_by;
     use super::super::tests::script::{data, number, record, show_changes};
-    use super::super::tests::{NOW, call, me, seconds};
+    use super::super::tests::{NOW, call, me, now_plus_seconds};
     use super::super::{RecordState, classify};
     use super::*;
     use crate::example::ready;
@@ -367,7 +367,7 @@ mod tests {
         let (mut is_live, mut expiration) = (false, None);
         for word in text.split_whitespace() {
             match word.strip_prefix("until=") {
-                Some(time) => expiration = Some(seconds(number(time))),
+                Some(time) => expiration = Some(now_plus_seconds(number(time))),
                 None if word == "frees" => return (Ending::Rerun, is_live),
                 None => is_live |= word == "live",
             }

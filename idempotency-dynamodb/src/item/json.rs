@@ -1,4 +1,4 @@
-//! Converts responses that another language stored as native DynamoDB values to JSON text.
+//! Converts native values of DynamoDB to JSON text: a library in another language may store a response as such a value.
 
 use std::fmt::Write as _;
 
@@ -49,7 +49,7 @@ fn string(out: &mut String, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Returns true if the text is a number in JSON's grammar. DynamoDB's numbers are; an emulator's may not be.
+/// Returns true if the text is a number in JSON's grammar. DynamoDB returns no others; an emulator may.
 fn is_number(text: &str) -> bool {
     matches!(text.as_bytes(), [b'-' | b'0'..=b'9', ..])
         && serde_json::from_str::<&serde_json::value::RawValue>(text)

@@ -1,4 +1,4 @@
-//! What the expressions of an operation look at in the event of a request.
+//! The parts of a request's event that the expressions of an operation look at.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ pub(super) struct EventRule {
     reader: Option<PayloadReader>,
     /// True if an expression can look at the body.
     needs_body: bool,
-    /// True if the caller can be in the body.
+    /// True if the expression of the caller can read the body.
     pub(super) caller_in_body: bool,
 }
 
-/// The event of a request as far as an operation looks at it: [`HttpOperation::event`].
+/// The parts of a request's event that one operation looks at. [`HttpOperation::event`] makes it.
 ///
 /// `Debug` shows nothing that the client sent.
 pub struct RequestEvent {
@@ -57,8 +57,8 @@ impl EventRule {
 }
 
 impl HttpOperation {
-    /// Takes what the expressions of this operation look at from an event, as if its JSON text were read. Without expressions
-    /// the event is not looked at.
+    /// Takes from an event the parts that the expressions of this operation look at, as if its JSON text were read. Without
+    /// expressions it takes nothing.
     ///
     /// An error is kept, and refuses the request when an expression needs the event.
     ///
@@ -78,8 +78,8 @@ impl HttpOperation {
         self.read_event(|reader| reader.take(event, self.0.memory_limit))
     }
 
-    /// Reads what the expressions of this operation look at from the JSON text of an event, as [`event`](Self::event) does from a
-    /// value.
+    /// Reads from the JSON text of an event the parts that the expressions of this operation look at, as [`event`](Self::event) does
+    /// from a value.
     pub fn event_of_text(&self, text: &str) -> RequestEvent {
         self.read_event(|reader| reader.read(text, self.0.memory_limit))
     }
@@ -100,27 +100,32 @@ impl HttpOperation {
         request: &ReceivedRequest<'_>,
     ) -> Result<ParsedPayload, JsonError> {
         let limit = self.0.memory_limit;
-        let Some(event) = request.event else {
-            let text = request.event_text(self.0.events.needs_body);
-            return match &self.0.events.reader {
-                Some(reader) => reader.read(&text, limit),
-                None => ParsedPayload::parse(&text, limit),
-            };
-        };
-        match &event.payload {
-            Some(payload) if Arc::ptr_eq(&event.operation.0, &self.0) => payload.clone(),
-            // The expressions look at other parts than those that were read. An empty text is no JSON, so the request is refused.
+        match (request.event, &self.0.events.reader) {
+            (None, Some(reader)) => {
+                let text = request.event_text(self.0.events.needs_body);
+                reader.read(&text, limit)
+            }
+            (
+                Some(RequestEvent {
+                    operation,
+                    payload: Some(payload),
+                }),
+                _,
+            ) if Arc::ptr_eq(&operation.0, &self.0) => payload.clone(),
+            // Another operation has read the event, perhaps other parts of it. An empty text is no JSON, so the request is refused.
             _ => ParsedPayload::parse("", limit),
         }
     }
 }
 
-/// Returns true unless the text shows that an expression cannot read the body: the body can be megabytes, and base64.
+/// Returns true if an expression may read the body. If none may, the event is made without it: a body can have megabytes, and must become
+/// base64 if it is not UTF-8.
 ///
 /// A body is read by its name, by a wildcard, or through the whole event. An escape could hide the name.
 fn reads_body(expression: &str) -> bool {
     let text = expression.replace("header(@", "header(");
     let text = text.replace("iam_caller(@", "iam_caller(");
+    // `body` and `Body`: one search finds both.
     let names = ["ody", "isBase64"];
     names.iter().any(|name| text.contains(name)) || text.contains(['@', '*', '\\'])
 }

@@ -31,7 +31,7 @@ impl KeyError {
             Self::Empty => "it is empty: send a key, such as a UUID",
             Self::TooLong => "it has more than 255 bytes: send a shorter key, such as a UUID",
             Self::Syntax => {
-                "it is not a quoted string of visible ASCII characters: send a key such as a UUID, in double quotes"
+                "it is not a quoted string of printable ASCII characters: send a key such as a UUID, in double quotes"
             }
         }
     }
@@ -182,7 +182,7 @@ mod tests {
         }
 
         #[test]
-        fn no_value_of_a_header_panics_and_every_key_is_visible_ascii_of_the_right_length(
+        fn no_value_of_a_header_panics_and_every_key_is_printable_ascii_of_the_right_length(
             value in prop::collection::vec(prop_oneof![0x20_u8..=0x7E, 0x80_u8..=0xFF], 0..300),
         ) {
             if let Ok(Some(key)) = key(&[&value]) {

@@ -1,4 +1,4 @@
-//! Building an operation in code.
+//! Builds an operation in code.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,7 +38,7 @@ use crate::start;
 /// # Ok::<(), idempotency_lambda::Error>(())
 /// ```
 ///
-/// A prefix of its own, which several operations may have if each allows it:
+/// An operation can have a prefix of its own. Several operations may share one if each of them allows it:
 ///
 /// ```
 /// # use idempotency_lambda::Operation;
@@ -50,7 +50,7 @@ use crate::start;
 /// # Ok::<(), idempotency_lambda::Error>(())
 /// ```
 ///
-/// A payload without a part of its key, which is refused unless the setting says otherwise:
+/// A payload that lacks a part of its key is refused, unless the setting says otherwise:
 ///
 /// ```
 /// # use idempotency_lambda::{Deadline, Error, ErrorKind, KeyRequired, Operation};
@@ -91,7 +91,7 @@ macro_rules! setters {
     };
 }
 
-/// Writes one method. A text and `key_required` take what can become one.
+/// Writes one method: that of a text takes an `impl Into<String>`, and that of `key_required` an `impl Into<KeyRequired>`.
 macro_rules! setter {
     (Text, $name:ident, $(#[$doc:meta])*) => {
         $(#[$doc])*
@@ -149,8 +149,8 @@ impl OperationBuilder {
         self
     }
 
-    /// Starts the rules of an HTTP service under this operation, whose [`build`](crate::http::HttpLayerBuilder::build)
-    /// returns a tower layer.
+    /// Starts the rules of an HTTP service that uses this operation. Their [`build`](crate::http::HttpLayerBuilder::build) returns a
+    /// tower layer.
     ///
     /// # Examples
     ///
@@ -179,7 +179,8 @@ impl OperationBuilder {
     ///
     /// If a setting cannot be used: the error has its value and what is accepted. Also if another operation of the program
     /// has the key prefix: an operation with another path, or with the same path and another `key`, `validate` or `hash`. Before the
-    /// first invocation the error is also reported to Lambda, which then ends the process: build operations that may fail later.
+    /// first invocation the error is also reported to Lambda, which then ends the process. A program that handles the error builds the
+    /// operation in its first invocation.
     ///
     /// # Examples
     ///

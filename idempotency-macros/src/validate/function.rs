@@ -1,4 +1,4 @@
-//! Checks of the function itself: `async`, the attribute, and whether it needs a key prefix.
+//! Checks of the function itself, such as `async` and its key prefix, and of settings that contradict each other.
 
 use quote::ToTokens;
 use syn::{Attribute, Error, Expr, ExprLit, FnArg, GenericParam, Lit, Path};
@@ -48,10 +48,10 @@ pub(super) fn shared_without_prefix(arguments: &Arguments) -> Option<Error> {
 
 /// Returns the error of a function that holds after a timeout, and yet runs unprotected after a failure of the store.
 ///
-/// The start finds it too. There it also knows the variables and the constants.
+/// The start of the program checks this too: only there are the values of variables and constants known.
 pub(super) fn unprotected_under_hold(arguments: &Arguments) -> Option<Error> {
-    literal(arguments, "on_timeout", &["hold"])?;
-    let unprotected = literal(arguments, "on_store_error", &["run-unprotected"])?;
+    setting_with_value(arguments, "on_timeout", &["hold"])?;
+    let unprotected = setting_with_value(arguments, "on_store_error", &["run-unprotected"])?;
     Some(Error::new_spanned(
         &unprotected.value,
         "`on_store_error = \"run-unprotected\"` contradicts `on_timeout = \"hold\"`, which refuses a second run until an operator \
@@ -60,7 +60,11 @@ pub(super) fn unprotected_under_hold(arguments: &Arguments) -> Option<Error> {
 }
 
 /// Returns the setting with this name, if its value is one of these texts.
-fn literal<'a>(arguments: &'a Arguments, name: &str, values: &[&str]) -> Option<&'a Setting> {
+fn setting_with_value<'a>(
+    arguments: &'a Arguments,
+    name: &str,
+    values: &[&str],
+) -> Option<&'a Setting> {
     arguments
         .named(name)
         .filter(|setting| match &setting.value {
@@ -76,8 +80,8 @@ fn literal<'a>(arguments: &'a Arguments, name: &str, values: &[&str]) -> Option<
 }
 
 /// Returns the setting `steps`, if it says that the function has steps.
-pub(super) fn has_steps(arguments: &Arguments) -> Option<Expr> {
-    let steps = literal(arguments, "steps", &["keep", "forget"])?;
+pub(super) fn steps_setting(arguments: &Arguments) -> Option<Expr> {
+    let steps = setting_with_value(arguments, "steps", &["keep", "forget"])?;
     Some(steps.value.clone())
 }
 

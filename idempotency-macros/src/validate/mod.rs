@@ -90,7 +90,7 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     let shape = arguments.shape.as_ref().map(|shaped| shaped.shape);
     let from_event = shape.is_some() || !arguments.names("payload");
     let whole_payload = !arguments.names("key");
-    let steps = function::has_steps(&arguments);
+    let steps = function::steps_setting(&arguments);
     errors.extend(arguments.errors);
     let mut checked = Checked::new(arguments.all, from_event && shape.is_none(), &mut errors);
     let payload = checked.payload.as_ref().filter(|_| !from_event);

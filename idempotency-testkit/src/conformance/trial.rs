@@ -9,10 +9,10 @@ use idempotency_core::store::Consistency;
 use super::factory::{ForeignRecord, StoreFactory};
 use crate::lock::lock;
 
-// What nearly every case names.
+// The names that nearly every case uses.
 pub(super) use self::Expected::{Applied, Refused};
 pub(super) use crate::store::{StoreExt, StoreOperation};
-pub(super) use idempotency_core::example::COMPARED as ATTRIBUTES;
+pub(super) use idempotency_core::example::COMPARED;
 pub(super) use idempotency_core::protocol::condition::Condition::{self, NoRecord};
 pub(super) use idempotency_core::protocol::condition::claimable;
 pub(super) use idempotency_core::protocol::policy::OnTimeout;
@@ -65,10 +65,11 @@ pub(super) fn expected(holds: bool, existing: Option<&Record>) -> Expected<'_> {
     if holds { Applied } else { Refused(existing) }
 }
 
+/// The environment of one case.
 pub(super) struct Trial {
     pub(super) factory: Arc<dyn StoreFactory>,
     pub(super) store: Arc<dyn Store>,
-    /// The present: half a second after a whole second, so that rounding errors are detected.
+    /// The time of the case: half a second after a whole second, so that rounding errors are detected.
     pub(super) now: EpochMillis,
     prefix: String,
     ids: Mutex<Vec<RecordId>>,
@@ -90,17 +91,17 @@ impl Trial {
         })
     }
 
-    /// Returns the present, in whole seconds.
+    /// Returns the time of the case, in whole seconds.
     pub(super) fn second(&self) -> EpochSeconds {
         self.now.floor_to_seconds()
     }
 
-    /// Returns the present plus this many milliseconds.
+    /// Returns the time of the case plus this many milliseconds.
     pub(super) fn at(&self, milliseconds: i64) -> EpochMillis {
         EpochMillis::new(self.now.get() + milliseconds)
     }
 
-    /// Returns the record of a name that only this case uses.
+    /// Returns the key of a record that only this case uses.
     pub(super) fn key(&self, name: &str) -> Key<'_> {
         let (trial, id) = (self, self.id(name));
         Key { trial, id }
@@ -131,7 +132,7 @@ impl Trial {
     }
 }
 
-/// A record id of a case, and the checks of what is written and read under it.
+/// The key of a record, and the checks of what is written and read under it.
 #[derive(Clone)]
 pub(super) struct Key<'a> {
     trial: &'a Trial,
@@ -160,11 +161,16 @@ impl Key<'_> {
         Ok(planted.map_err(|error| format!("the factory could not plant a record: {error}"))?)
     }
 
-    pub(super) async fn sends_put(&self, record: &Record, condition: &Condition) -> StoreReply {
+    /// Sends a put, and returns the reply without a check.
+    pub(super) async fn put_unchecked(&self, record: &Record, condition: &Condition) -> StoreReply {
         self.trial.store.put(&self.id, record, condition).await
     }
 
-    pub(super) async fn sends_update(&self, change: &Change, condition: &Condition) -> StoreReply {
+    pub(super) async fn update_unchecked(
+        &self,
+        change: &Change,
+        condition: &Condition,
+    ) -> StoreReply {
         self.trial.store.update(&self.id, change, condition).await
     }
 
@@ -174,7 +180,7 @@ impl Key<'_> {
         condition: &Condition,
         expected: Expected<'_>,
     ) -> Check {
-        let write = self.sends_put(record, condition).await;
+        let write = self.put_unchecked(record, condition).await;
         check_outcome("a put", write, expected)
     }
 
@@ -184,7 +190,7 @@ impl Key<'_> {
         condition: &Condition,
         expected: Expected<'_>,
     ) -> Check {
-        let write = self.sends_update(change, condition).await;
+        let write = self.update_unchecked(change, condition).await;
         check_outcome("an update", write, expected)
     }
 
@@ -215,7 +221,7 @@ impl Key<'_> {
     }
 
     /// Reads the record under the id as it is now, or as it was.
-    pub(super) async fn reads_eventually(&self) -> Check<Option<Record>> {
+    pub(super) async fn read_eventually(&self) -> Check<Option<Record>> {
         let request = StoreRequest::Read(&self.id, Consistency::Eventual);
         found(self.trial.store.send(request, &SendLog::new()).await)
     }
@@ -328,7 +334,7 @@ fn same(what: &str, found: Option<&Record>, expected: Option<&Record>) -> Check 
 
 /// Returns the names of the attributes that differ.
 fn differences(one: &Record, other: &Record) -> String {
-    let attributes = ATTRIBUTES.into_iter().chain([Attribute::Event]);
+    let attributes = COMPARED.into_iter().chain([Attribute::Event]);
     let differing = attributes.filter(|attribute| taking(one, *attribute, other) != *one);
     let names: Vec<_> = differing
         .map(|attribute| format!("{attribute:?}"))
@@ -354,7 +360,7 @@ pub(super) fn owner(number: u8) -> OwnerToken {
 }
 
 /// Returns the condition of the writes of this owner.
-pub(super) fn held(number: u8) -> Condition {
+pub(super) fn held_by_owner(number: u8) -> Condition {
     held_by(&owner(number))
 }
 
@@ -365,7 +371,7 @@ pub(super) fn with(mut record: Record, change: impl FnOnce(&mut Record)) -> Reco
 }
 
 /// Returns a record with this response.
-pub(super) fn of_data(record: Record, data: impl Into<String>) -> Record {
+pub(super) fn with_response(record: Record, data: impl Into<String>) -> Record {
     let data = Field::Value(Data::new(data.into()));
     Record { data, ..record }
 }
@@ -409,8 +415,8 @@ pub(super) fn completed(claim: &Record, data: &str, expiration: EpochSeconds) ->
     }
 }
 
-/// Returns a record with every attribute.
-pub(super) fn whole(now: EpochMillis) -> Record {
+/// Returns a record with every attribute of [`COMPARED`].
+pub(super) fn full_record(now: EpochMillis) -> Record {
     Record {
         status: Field::Value(Status::Completed),
         data: Field::Value(Data::new(r#"{"paid":true}"#)),
@@ -442,7 +448,7 @@ pub(super) fn single_attributes() -> [(Attribute, Record); 10] {
         steps: Field::Value(steps),
         ..Record::default()
     };
-    ATTRIBUTES.map(|attribute| (attribute, taking(&Record::default(), attribute, &new)))
+    COMPARED.map(|attribute| (attribute, taking(&Record::default(), attribute, &new)))
 }
 
 /// Returns `record` with one attribute copied from `from`.
@@ -473,10 +479,12 @@ mod tests {
 
     #[test]
     fn a_comparison_names_the_attributes_that_differ() {
-        let found = with(whole(EpochMillis::new(0)), |it| {
+        let found = with(full_record(EpochMillis::new(0)), |it| {
             it.event = StoredEvent::all("7")
         });
-        let expected = with(whole(EpochMillis::new(0)), |it| it.owner = Field::Absent);
+        let expected = with(full_record(EpochMillis::new(0)), |it| {
+            it.owner = Field::Absent
+        });
         assert_eq!(differences(&found, &expected), "Owner, Event");
         assert_eq!(differences(&found, &found), "");
     }

@@ -100,7 +100,7 @@ impl Rust {
     }
 
     /// Makes a call that is killed while its handler runs.
-    pub(crate) async fn killed(&self, event: &Value) {
+    pub(crate) async fn dies_in_its_handler(&self, event: &Value) {
         let started = Notify::new();
         let runs = self.call(event, async |_| {
             started.notify_one();

@@ -21,18 +21,22 @@ pub(crate) async fn rust_takes_over_from_python(harness: &mut Harness) {
 /// Checks that Python takes over the claim of a Rust run that was killed.
 pub(crate) async fn python_takes_over_from_rust(harness: &mut Harness) {
     let (order, response) = (harness.order(), json!("Python"));
-    // Its lease expired half a minute ago.
-    let killed = harness.rust(charge()).at(-60);
-    killed.killed(&order).await;
+    // The call starts 60 s ago with 30 s left, so its lease has expired.
+    let rust = harness.rust(charge()).at(-60);
+    rust.dies_in_its_handler(&order).await;
     harness.python.runs(&order, &response).await;
     harness.rust(charge()).replays(&order, &response).await;
 }
 
 /// Checks that `hold` binds only functions that hold: Python takes over a claim that Rust leaves to an operator.
-pub(crate) async fn held_by_rust(harness: &mut Harness) {
+pub(crate) async fn python_takes_over_what_rust_holds(harness: &mut Harness) {
     let order = harness.order();
     let holding = || charge().on_timeout(OnTimeout::Hold);
-    harness.rust(holding()).at(-60).killed(&order).await;
+    harness
+        .rust(holding())
+        .at(-60)
+        .dies_in_its_handler(&order)
+        .await;
     let rust = harness.rust(holding());
     rust.refuses(&order, ErrorKind::Unresolved).await;
     harness.python.runs(&order, &json!("Python")).await;
@@ -85,7 +89,7 @@ async fn has_failure(harness: &Harness) -> bool {
 }
 
 /// Checks that Python takes over a failure that Rust recorded.
-pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) {
+pub(crate) async fn python_takes_over_a_failure_of_rust(harness: &mut Harness) {
     let (order, response) = (harness.order(), json!("Python"));
     let rust = harness.rust(charge().on_error(OnError::Record));
     let failed = rust.call(&order, async |_| Err("declined".into()));
@@ -96,8 +100,8 @@ pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) {
     rust.replays(&order, &response).await;
 }
 
-/// Checks that each language runs after a failure that the other one released.
-pub(crate) async fn failure_released(harness: &mut Harness) {
+/// Checks that each language runs after the other one failed and released the key.
+pub(crate) async fn each_runs_after_a_failure_of_the_other(harness: &mut Harness) {
     let rust = harness.rust(charge());
     let order = harness.order();
     let failed = rust.call(&order, async |_| Err("declined".into()));

@@ -1,4 +1,4 @@
-//! What the tests of the protocol share: fixed values, and in `script` the language of their tables.
+//! The fixed values that the tests of the protocol share. `script` is the language of their tables.
 
 pub(crate) mod script;
 
@@ -14,10 +14,11 @@ pub(crate) fn now_plus(milliseconds: i64) -> EpochMillis {
     EpochMillis::new(NOW.get() + milliseconds)
 }
 
-pub(crate) fn seconds(offset: i64) -> EpochSeconds {
+pub(crate) fn now_plus_seconds(offset: i64) -> EpochSeconds {
     EpochSeconds::new(NOW.floor_to_seconds().get() + offset)
 }
 
+/// Returns the owner token of the call under test.
 pub(crate) fn me() -> OwnerToken {
     OwnerToken::from_bytes([1; 16])
 }
@@ -37,7 +38,7 @@ pub(crate) fn call() -> CallTerms {
 
 pub(crate) fn claim_of(owner: OwnerToken, lease_end: EpochMillis) -> Record {
     Record {
-        expiration: Field::Value(seconds(3_600)),
+        expiration: Field::Value(now_plus_seconds(3_600)),
         in_progress_expiration: Field::Value(lease_end),
         status: Field::Value(Status::InProgress),
         owner: Field::Value(owner),
@@ -47,7 +48,7 @@ pub(crate) fn claim_of(owner: OwnerToken, lease_end: EpochMillis) -> Record {
 
 pub(crate) fn completed(data: &str) -> Record {
     Record {
-        expiration: Field::Value(seconds(3_600)),
+        expiration: Field::Value(now_plus_seconds(3_600)),
         in_progress_expiration: Field::Value(now_plus(30_000)),
         status: Field::Value(Status::Completed),
         data: Field::Value(Data::new(data)),

@@ -25,7 +25,7 @@ use std::time::Duration;
 use super::super::condition::{Condition, Operand, claimable, held_by, replaceable};
 use super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
 use super::super::*;
-use super::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
+use super::{NOW, another, call, claim_of, completed, me, now_plus, now_plus_seconds};
 use crate::example::shared::{check_each, check_rows, same};
 use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 
@@ -306,7 +306,9 @@ pub(crate) fn record(text: &str) -> Option<Record> {
     for change in changes.split_whitespace() {
         let (attribute, value) = change.split_once('=').expect("attribute=value");
         match attribute {
-            "expiration" => record.expiration = field(value, |value| seconds(number(value))),
+            "expiration" => {
+                record.expiration = field(value, |value| now_plus_seconds(number(value)))
+            }
             "lease" => record.in_progress_expiration = field(value, time),
             "status" => {
                 record.status = field(value, |value| match value {
@@ -514,7 +516,7 @@ fn attribute(attribute: Attribute) -> &'static str {
 fn operand(operand: &Operand) -> String {
     match operand {
         Operand::Text(text) => owner(&OwnerToken::from_record(text.clone())),
-        Operand::Seconds(time) => (time.get() - seconds(0).get()).to_string(),
+        Operand::Seconds(time) => (time.get() - now_plus_seconds(0).get()).to_string(),
         Operand::Millis(time) => millis(*time),
     }
 }
@@ -560,7 +562,8 @@ fn attributes(record: &Record) -> [(&'static str, String); 11] {
         }
     }
     let named = |text: &String| text.replace(' ', "_");
-    let whole = |time: &crate::time::EpochSeconds| (time.get() - seconds(0).get()).to_string();
+    let whole =
+        |time: &crate::time::EpochSeconds| (time.get() - now_plus_seconds(0).get()).to_string();
     let event = record.event.as_ref().map_or("-", StoredEvent::stored);
     [
         ("expiration", value(&record.expiration, whole)),

@@ -46,14 +46,14 @@ fn of_text(text: &str) -> Record {
 
 async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Check {
     let key = trial.key("1");
-    let whole = whole(trial.now);
+    let whole = full_record(trial.now);
     let without = |attribute| taking(&whole, attribute, &Record::default());
     let others = [
         Record::default(),
         claim(&owner(1), trial.now),
         whole.clone(),
     ];
-    for record in ATTRIBUTES.map(without).into_iter().chain(others) {
+    for record in COMPARED.map(without).into_iter().chain(others) {
         reads_back(&key, &record).await?;
     }
     Ok(())
@@ -90,7 +90,7 @@ async fn responses_such_as_null_and_zero_read_back_unchanged(trial: &Trial) -> C
     for response in [
         "0", "-0", "0.0", "false", "\"\"", "[]", "{}", "null", " 1 ", "1.50", "1e400",
     ] {
-        let record = of_data(whole(trial.now), response);
+        let record = with_response(full_record(trial.now), response);
         let back = reads_back(&key, &record).await;
         back.map_err(|flaw| flaw.when(format_args!("the response {response}")))?;
     }
@@ -119,7 +119,7 @@ async fn a_status_that_this_version_does_not_know_reads_back(trial: &Trial) -> C
     let key = trial.key("1");
     for status in ["EXPIRED", "inprogress", "completed", "COMPLETED "] {
         let status = Field::Value(Status::Other(status.to_owned()));
-        reads_back(&key, &with(whole(trial.now), |it| it.status = status)).await?;
+        reads_back(&key, &with(full_record(trial.now), |it| it.status = status)).await?;
     }
     Ok(())
 }
@@ -157,9 +157,9 @@ async fn an_event_reads_back_unchanged_or_not_at_all(trial: &Trial) -> Check {
         key.place(&record).await?;
         has_event_or_none(&key, &record).await?;
         // A completion keeps it.
-        let set = of_data(with(Record::default(), complete), "7");
+        let set = with_response(with(Record::default(), complete), "7");
         key.update(&setting(set), &always(), Applied).await?;
-        has_event_or_none(&key, &of_data(with(record, complete), "7")).await?;
+        has_event_or_none(&key, &with_response(with(record, complete), "7")).await?;
     }
     Ok(())
 }

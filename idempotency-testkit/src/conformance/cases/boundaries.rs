@@ -129,7 +129,7 @@ async fn under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure(trial
 async fn a_failure_in_a_completed_record_does_not_make_it_claimable(trial: &Trial) -> Check {
     let second = trial.second();
     for policy in [Rerun, Hold] {
-        let existing = with(whole(trial.at(-1)), |it| {
+        let existing = with(full_record(trial.at(-1)), |it| {
             it.expiration = Field::Value(second)
         });
         claimed(trial, &existing, trial.now, policy, false).await?;

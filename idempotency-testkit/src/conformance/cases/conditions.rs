@@ -50,9 +50,9 @@ fn records(trial: &Trial) -> Vec<Option<Record>> {
         Some(Record {
             expiration: Field::Absent,
             status: Field::Absent,
-            ..whole(trial.now)
+            ..full_record(trial.now)
         }),
-        Some(with(whole(trial.now), |it| {
+        Some(with(full_record(trial.now), |it| {
             it.expiration = Field::Value(second)
         })),
     ]
@@ -62,7 +62,7 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
     use Condition::{All, Any, Below, Differs, Equals, Exists, Missing, NoRecord};
     let (second, now) = (trial.second().get(), trial.now.get());
     let mut all = vec![NoRecord, always(), never()];
-    for attribute in ATTRIBUTES {
+    for attribute in COMPARED {
         all.extend([Exists(attribute), Missing(attribute)]);
         let operands = match attribute {
             Attribute::Expiration => [-1, 0, 1].map(|step| seconds(second + step)).to_vec(),
@@ -93,7 +93,7 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
     for policy in [OnTimeout::Rerun, OnTimeout::Hold] {
         all.extend([-1_000, 0, 2, 3_602_000].map(|step| claimable(trial.at(step), policy)));
     }
-    all.extend([held(1), held(9)]);
+    all.extend([held_by_owner(1), held_by_owner(9)]);
     let missing = || Missing(Attribute::Owner);
     let status = || Equals(Attribute::Status, text("COMPLETED"));
     let fresh = || Below(Attribute::Expiration, seconds(second));
@@ -163,7 +163,7 @@ async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Check {
     for existing in [None, Some(Record::default())] {
         let existing = existing.as_ref();
         key.arrange(existing).await?;
-        for attribute in ATTRIBUTES {
+        for attribute in COMPARED {
             let operand = match attribute {
                 Attribute::Expiration => seconds(i64::MAX),
                 Attribute::InProgressExpiration => millis(i64::MAX),
@@ -190,7 +190,7 @@ async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Check {
 
 async fn an_empty_all_holds_and_an_empty_any_does_not(trial: &Trial) -> Check {
     let key = trial.key("1");
-    for existing in [None, Some(whole(trial.now))] {
+    for existing in [None, Some(full_record(trial.now))] {
         let existing = existing.as_ref();
         key.arrange(existing).await?;
         key.delete(&never(), Refused(existing)).await?;
@@ -208,7 +208,7 @@ async fn texts_are_compared_byte_by_byte(trial: &Trial) -> Check {
         "", "\u{1}", " ", "10", "9", "A", "a", "a ", "e\u{301}", "z", "é", "\u{ffee}", "😀",
     ];
     for (index, existing) in texts.iter().enumerate() {
-        let existing = of_data(Record::default(), *existing);
+        let existing = with_response(Record::default(), *existing);
         key.place(&existing).await?;
         for (other, operand) in texts.iter().enumerate() {
             let operand = text(operand);
@@ -239,22 +239,22 @@ async fn a_write_whose_condition_fails_changes_nothing_and_returns_the_record(
         set: new.clone(),
         remove: vec![Attribute::Failure],
     };
-    let large = of_data(whole(trial.now), "é".repeat(150 * 1024));
-    for existing in [whole(trial.now), large] {
+    let large = with_response(full_record(trial.now), "é".repeat(150 * 1024));
+    for existing in [full_record(trial.now), large] {
         let refused = Refused(Some(&existing));
         key.place(&existing).await?;
         key.put(&new, &NoRecord, refused).await?;
         key.finds(Some(&existing)).await?;
-        key.update(&change, &held(2), refused).await?;
+        key.update(&change, &held_by_owner(2), refused).await?;
         key.finds(Some(&existing)).await?;
-        key.delete(&held(2), refused).await?;
+        key.delete(&held_by_owner(2), refused).await?;
         key.finds(Some(&existing)).await?;
     }
     Ok(())
 }
 
 async fn a_failed_condition_without_a_record_returns_none_and_creates_none(trial: &Trial) -> Check {
-    let (key, mine) = (trial.key("1"), held(1));
+    let (key, mine) = (trial.key("1"), held_by_owner(1));
     let record = claim(&owner(1), trial.now);
     key.put(&record, &mine, Refused(None)).await?;
     key.update(&completion("1", trial.second()), &mine, Refused(None))
@@ -270,11 +270,12 @@ async fn a_failed_condition_returns_the_last_written_record(trial: &Trial) -> Ch
     key.put(&claimed, &NoRecord, Applied).await?;
     key.put(&other, &NoRecord, Refused(Some(&claimed))).await?;
     let change = completion("[1]", trial.second());
-    key.update(&change, &held(1), Applied).await?;
+    key.update(&change, &held_by_owner(1), Applied).await?;
     let existing = completed(&claimed, "[1]", trial.second());
     key.put(&other, &NoRecord, Refused(Some(&existing))).await?;
     key.delete(&always(), Applied).await?;
-    key.update(&change, &held(1), Refused(None)).await?;
+    key.update(&change, &held_by_owner(1), Refused(None))
+        .await?;
     key.put(&other, &NoRecord, Applied).await?;
-    key.delete(&held(1), Refused(Some(&other))).await
+    key.delete(&held_by_owner(1), Refused(Some(&other))).await
 }

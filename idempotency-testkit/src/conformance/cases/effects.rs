@@ -32,7 +32,7 @@ async fn a_put_without_a_record_is_applied_and_reads_back(trial: &Trial) -> Chec
 async fn a_put_replaces_the_whole_record(trial: &Trial) -> Check {
     let key = trial.key("1");
     for (attribute, new) in single_attributes() {
-        key.place(&whole(trial.now)).await?;
+        key.place(&full_record(trial.now)).await?;
         key.place(&new).await?;
         let found = key.finds(Some(&new)).await;
         found.map_err(|flaw| flaw.when(format_args!("a record with only {attribute:?}")))?;
@@ -44,8 +44,8 @@ async fn a_put_says_truly_what_it_replaced(trial: &Trial) -> Check {
     let key = trial.key("1");
     let mine = claim(&owner(1), trial.at(30_000));
     let next = claim(&owner(2), trial.at(30_000));
-    let first = key.sends_put(&mine, &NoRecord).await;
-    let second = key.sends_put(&next, &always()).await;
+    let first = key.put_unchecked(&mine, &NoRecord).await;
+    let second = key.put_unchecked(&next, &always()).await;
     for (reply, expected) in [(first, None), (second, Some(&mine.owner))] {
         let StoreReply::Applied { replaced, .. } = reply else {
             return broken("a put whose condition holds was not applied");
@@ -80,7 +80,7 @@ async fn the_notes_of_an_applied_write_do_not_say_that_nothing_was_sent(trial: &
 }
 
 async fn an_update_sets_its_attributes_and_keeps_the_others(trial: &Trial) -> Check {
-    let (key, full) = (trial.key("1"), whole(trial.now));
+    let (key, full) = (trial.key("1"), full_record(trial.now));
     for (attribute, new) in single_attributes() {
         for before in [full.clone(), taking(&full, attribute, &Record::default())] {
             key.place(&before).await?;
@@ -94,8 +94,8 @@ async fn an_update_sets_its_attributes_and_keeps_the_others(trial: &Trial) -> Ch
 }
 
 async fn an_update_removes_its_attributes_and_keeps_the_others(trial: &Trial) -> Check {
-    let (key, full) = (trial.key("1"), whole(trial.now));
-    for attribute in ATTRIBUTES {
+    let (key, full) = (trial.key("1"), full_record(trial.now));
+    for attribute in COMPARED {
         key.place(&full).await?;
         let change = removing(&[attribute]);
         key.update(&change, &always(), Applied).await?;
@@ -109,13 +109,13 @@ async fn an_update_removes_its_attributes_and_keeps_the_others(trial: &Trial) ->
 async fn an_attribute_that_is_both_set_and_removed_is_removed(trial: &Trial) -> Check {
     let key = trial.key("1");
     for (attribute, new) in single_attributes() {
-        key.place(&whole(trial.now)).await?;
+        key.place(&full_record(trial.now)).await?;
         let change = Change {
             set: new,
             remove: vec![attribute, attribute],
         };
         key.update(&change, &always(), Applied).await?;
-        let expected = taking(&whole(trial.now), attribute, &Record::default());
+        let expected = taking(&full_record(trial.now), attribute, &Record::default());
         key.finds(Some(&expected)).await?;
     }
     Ok(())
@@ -135,7 +135,7 @@ async fn a_change_that_is_empty_or_removes_what_is_absent_changes_nothing(trial:
     let key = trial.key("1");
     let absent = removing(&[Attribute::Failure, Attribute::Data]);
     for (record, change) in [
-        (whole(trial.now), Change::default()),
+        (full_record(trial.now), Change::default()),
         (claim(&owner(1), trial.now), absent),
     ] {
         key.place(&record).await?;
@@ -155,7 +155,7 @@ async fn a_delete_without_a_record_is_applied_if_its_condition_holds(trial: &Tri
 
 async fn a_deleted_record_is_gone_and_can_be_put_again(trial: &Trial) -> Check {
     let (key, again) = (trial.key("1"), claim(&owner(2), trial.now));
-    key.place(&whole(trial.now)).await?;
+    key.place(&full_record(trial.now)).await?;
     key.delete(&always(), Applied).await?;
     key.finds(None).await?;
     key.put(&again, &NoRecord, Applied).await?;
@@ -166,7 +166,7 @@ async fn a_record_without_attributes_is_a_record(trial: &Trial) -> Check {
     let (key, empty) = (trial.key("1"), Record::default());
     key.put(&empty, &NoRecord, Applied).await?;
     key.finds(Some(&empty)).await?;
-    key.put(&whole(trial.now), &NoRecord, Refused(Some(&empty)))
+    key.put(&full_record(trial.now), &NoRecord, Refused(Some(&empty)))
         .await
 }
 
@@ -195,7 +195,7 @@ async fn every_read_sees_the_previous_write(trial: &Trial) -> Check {
 }
 
 async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Check {
-    let (key, record) = (trial.key("1"), whole(trial.now));
+    let (key, record) = (trial.key("1"), full_record(trial.now));
     let another = trial.second_store().await?;
     key.place(&record).await?;
     if read(another.as_ref(), &key.id).await?.as_ref() != Some(&record) {
@@ -249,7 +249,7 @@ async fn an_eventual_read_of_an_id_without_a_record_finds_nothing(trial: &Trial)
 /// Checks that each of some eventual reads returns one of these states.
 async fn one_of(key: &Key<'_>, states: &[Option<Record>]) -> Check {
     for _ in 0..READS {
-        let found = key.reads_eventually().await?;
+        let found = key.read_eventually().await?;
         if !states.contains(&found) {
             return broken(format!(
                 "an eventual read returned {}, which the record never was",

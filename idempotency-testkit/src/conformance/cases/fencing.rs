@@ -36,17 +36,17 @@ async fn only_its_owner_completes_or_releases_a_claim(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.at(30_000)));
     fenced(trial, Some(&mine), &owner(2)).await?;
     let change = completion("[1]", trial.second());
-    key.update(&change, &held(1), Applied).await?;
+    key.update(&change, &held_by_owner(1), Applied).await?;
     let existing = completed(&mine, "[1]", trial.second());
     key.finds(Some(&existing)).await?;
     key.place(&mine).await?;
-    key.delete(&held(1), Applied).await?;
+    key.delete(&held_by_owner(1), Applied).await?;
     key.finds(None).await
 }
 
 async fn what_is_no_claim_in_progress_has_no_holder(trial: &Trial) -> Check {
     // A completed record, and an evicted claim.
-    fenced(trial, Some(&whole(trial.now)), &owner(9)).await?;
+    fenced(trial, Some(&full_record(trial.now)), &owner(9)).await?;
     let mine = claim(&owner(1), trial.now);
     trial.key("1").place(&mine).await?;
     fenced(trial, None, &owner(1)).await?;
@@ -87,7 +87,7 @@ async fn owners_are_compared_byte_by_byte(trial: &Trial) -> Check {
 
 async fn a_completion_that_is_sent_again_fails_and_returns_its_own_record(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.now));
-    let (change, fence) = (completion("[1]", trial.second()), held(1));
+    let (change, fence) = (completion("[1]", trial.second()), held_by_owner(1));
     key.place(&mine).await?;
     key.update(&change, &fence, Applied).await?;
     let existing = completed(&mine, "[1]", trial.second());
@@ -114,9 +114,10 @@ async fn a_recorded_failure_makes_the_claim_claimable_under_every_policy(trial: 
     };
     for policy in [Rerun, Hold] {
         key.place(&mine).await?;
-        key.update(&failure, &held(1), Applied).await?;
+        key.update(&failure, &held_by_owner(1), Applied).await?;
         key.finds(Some(&failed)).await?;
-        key.delete(&held(1), Refused(Some(&failed))).await?;
+        key.delete(&held_by_owner(1), Refused(Some(&failed)))
+            .await?;
         let next = claim(&owner(2), trial.at(60_000));
         key.put(&next, &claimable(trial.at(1), policy), Applied)
             .await?;
@@ -132,13 +133,13 @@ async fn an_owner_whose_claim_was_taken_over_changes_nothing(trial: &Trial) -> C
     let winner = claim(&owner(2), trial.at(30_000));
     let take_over = claimable(trial.now, Rerun);
     key.put(&winner, &take_over, Applied).await?;
-    let (change, fence) = (completion("[1]", trial.second()), held(1));
+    let (change, fence) = (completion("[1]", trial.second()), held_by_owner(1));
     key.update(&change, &fence, Refused(Some(&winner))).await?;
     key.finds(Some(&winner)).await?;
     key.delete(&fence, Refused(Some(&winner))).await?;
     key.finds(Some(&winner)).await?;
     let second = completion("[2]", trial.second());
-    key.update(&second, &held(2), Applied).await?;
+    key.update(&second, &held_by_owner(2), Applied).await?;
     let existing = completed(&winner, "[2]", trial.second());
     key.update(&change, &fence, Refused(Some(&existing)))
         .await?;
@@ -156,7 +157,7 @@ async fn a_late_claim_is_rejected_by_the_time_in_its_condition(trial: &Trial) ->
         key.put(&winner, &claimable(trial.at(1), policy), Applied)
             .await?;
         key.put(&late, &at_its_time, Refused(Some(&winner))).await?;
-        let (change, fence) = (completion("[2]", trial.second()), held(2));
+        let (change, fence) = (completion("[2]", trial.second()), held_by_owner(2));
         key.update(&change, &fence, Applied).await?;
         // This response may have expired by now, but not at the time in the condition of the late claim.
         let existing = completed(&winner, "[2]", trial.second());
@@ -175,7 +176,7 @@ async fn a_late_claim_is_rejected_by_the_time_in_its_condition(trial: &Trial) ->
 async fn a_claim_that_arrives_after_a_release_is_applied(trial: &Trial) -> Check {
     let (key, other) = (trial.key("1"), claim(&owner(2), trial.at(30_000)));
     key.put(&other, &NoRecord, Applied).await?;
-    key.delete(&held(2), Applied).await?;
+    key.delete(&held_by_owner(2), Applied).await?;
     // For this reason a missing record does not prove that a claim was not sent.
     let late = claim(&owner(1), trial.at(30_000));
     key.put(&late, &claimable(trial.at(-60_000), Rerun), Applied)
@@ -200,7 +201,7 @@ async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial)
         (StoreOperation::Update, "update"),
         (StoreOperation::Delete, "delete"),
     ] {
-        let (key, fence) = (trial.key(name), held(1));
+        let (key, fence) = (trial.key(name), held_by_owner(1));
         if operation != StoreOperation::Put {
             key.place(&mine).await?;
         }
@@ -210,8 +211,8 @@ async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial)
         let window_end = EpochSeconds::new(trial.second().get() + 3_600);
         let change = completion("[1]", window_end);
         let write = match operation {
-            StoreOperation::Put => key.sends_put(&mine, &NoRecord).await,
-            StoreOperation::Update => key.sends_update(&change, &fence).await,
+            StoreOperation::Put => key.put_unchecked(&mine, &NoRecord).await,
+            StoreOperation::Update => key.update_unchecked(&change, &fence).await,
             _ => trial.store.delete(&key.id, &fence).await,
         };
         let maybe_applied = match write {

@@ -149,7 +149,7 @@ async fn of_64_concurrent_sends_of_one_completion_one_is_applied(trial: &Trial) 
     let change = completion("[1]", trial.second());
     let updates = (0..CROWD).map(|_| {
         let update = Write::Update(change.clone());
-        sends(&trial.store, &key, update, held(1))
+        sends(&trial.store, &key, update, held_by_owner(1))
     });
     let mut applied = 0;
     for write in at_once(updates).await? {
@@ -172,7 +172,7 @@ async fn a_concurrent_completion_and_takeover_do_not_both_succeed(trial: &Trial)
         key.place(&first).await?;
         let condition = claimable(trial.now, OnTimeout::Rerun);
         let mut writes = vec![
-            sends(&trial.store, &key, complete.clone(), held(1)),
+            sends(&trial.store, &key, complete.clone(), held_by_owner(1)),
             sends(&trial.store, &key, Write::Put(next.clone()), condition),
         ];
         // Each of the two is first in half of the rounds.
@@ -211,7 +211,7 @@ async fn a_concurrent_release_and_takeover_leave_the_new_claim(trial: &Trial) ->
         key.place(&first).await?;
         let condition = claimable(trial.now, OnTimeout::Rerun);
         let mut writes = vec![
-            sends(&trial.store, &key, Write::Delete, held(1)),
+            sends(&trial.store, &key, Write::Delete, held_by_owner(1)),
             sends(&trial.store, &key, Write::Put(next.clone()), condition),
         ];
         if round % 2 == 1 {
@@ -227,7 +227,7 @@ async fn a_concurrent_release_and_takeover_leave_the_new_claim(trial: &Trial) ->
 async fn no_read_sees_a_partly_written_record(trial: &Trial) -> Check {
     let key = trial.key("1");
     let small = claim(&owner(1), trial.now);
-    let large = of_data(whole(trial.at(1)), "x".repeat(100 * 1024));
+    let large = with_response(full_record(trial.at(1)), "x".repeat(100 * 1024));
     key.place(&small).await?;
     let mut tasks = JoinSet::new();
     for number in 0..8 {

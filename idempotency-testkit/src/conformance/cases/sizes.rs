@@ -50,7 +50,7 @@ async fn a_response_of_any_length_is_read_back_as_it_was_written(trial: &Trial) 
         let (key, mine) = (trial.key(&number.to_string()), claim(&owner(1), trial.now));
         key.place(&mine).await?;
         let change = completion(&data, trial.second());
-        key.update(&change, &held(1), Applied).await?;
+        key.update(&change, &held_by_owner(1), Applied).await?;
         let expected = completed(&mine, &data, trial.second());
         key.finds(Some(&expected)).await?;
         // A duplicate gets it from its refused claim.
@@ -87,7 +87,7 @@ async fn a_response_beyond_the_longest_is_too_large_and_changes_nothing(trial: &
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.now));
     key.place(&mine).await?;
     let change = completion(&json(longest + 1, false), trial.second());
-    too_large(&key.sends_update(&change, &held(1)).await)?;
+    too_large(&key.update_unchecked(&change, &held_by_owner(1)).await)?;
     key.finds(Some(&mine)).await
 }
 
@@ -124,12 +124,12 @@ fn data(bytes: usize) -> String {
 
 async fn a_put_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Check {
     let (key, limit, existing) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
-    let fits = of_data(existing.clone(), data(limit - REST));
-    let new = of_data(existing.clone(), data(limit));
-    too_large(&key.sends_put(&new, &NoRecord).await)?;
+    let fits = with_response(existing.clone(), data(limit - REST));
+    let new = with_response(existing.clone(), data(limit));
+    too_large(&key.put_unchecked(&new, &NoRecord).await)?;
     key.finds(None).await?;
     key.place(&existing).await?;
-    too_large(&key.sends_put(&new, &always()).await)?;
+    too_large(&key.put_unchecked(&new, &always()).await)?;
     key.finds(Some(&existing)).await?;
     key.place(&fits).await?;
     key.finds(Some(&fits)).await
@@ -139,7 +139,7 @@ async fn an_update_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Tri
     let (key, limit, existing) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
     key.place(&existing).await?;
     let change = completion(&data(limit), trial.second());
-    too_large(&key.sends_update(&change, &always()).await)?;
+    too_large(&key.update_unchecked(&change, &always()).await)?;
     key.finds(Some(&existing)).await
 }
 
@@ -151,9 +151,9 @@ async fn an_update_that_makes_the_whole_record_exceed_the_limit_is_too_large(
         it.failure = Field::Value("y".repeat(2 * REST))
     });
     key.place(&existing).await?;
-    let set = of_data(Record::default(), data(limit - REST));
+    let set = with_response(Record::default(), data(limit - REST));
     let change = setting(set.clone());
-    too_large(&key.sends_update(&change, &always()).await)?;
+    too_large(&key.update_unchecked(&change, &always()).await)?;
     key.finds(Some(&existing)).await?;
     // An attribute that is removed in the same step makes room.
     let change = Change {
@@ -172,9 +172,9 @@ async fn an_update_that_makes_the_whole_record_exceed_the_limit_is_too_large(
 async fn a_claim_whose_response_was_too_large_can_be_completed_without_it(trial: &Trial) -> Check {
     let (key, limit, mine) = (trial.key("1"), limit(trial)?, claim(&owner(1), trial.now));
     key.place(&mine).await?;
-    let fence = held(1);
+    let fence = held_by_owner(1);
     let mut change = completion(&data(limit), trial.second());
-    too_large(&key.sends_update(&change, &fence).await)?;
+    too_large(&key.update_unchecked(&change, &fence).await)?;
     change.set.data = Field::Absent;
     key.update(&change, &fence, Applied).await?;
     let existing = with(completed(&mine, "", trial.second()), |it| {

@@ -33,7 +33,7 @@ fn mine(trial: &Trial, all: &[(&str, &str)]) -> Record {
 }
 
 async fn a_step_is_added_beside_the_others_or_replaces_its_result(trial: &Trial) -> Check {
-    let (key, fence) = (trial.key("1"), held(1));
+    let (key, fence) = (trial.key("1"), held_by_owner(1));
     key.place(&mine(trial, &[])).await?;
     key.step("b", "[1]", &fence, Applied).await?;
     key.finds(Some(&mine(trial, &[("b", "[1]")]))).await?;
@@ -46,7 +46,7 @@ async fn a_step_is_added_beside_the_others_or_replaces_its_result(trial: &Trial)
 }
 
 async fn any_text_is_the_name_of_a_step(trial: &Trial) -> Check {
-    let (key, fence) = (trial.key("1"), held(1));
+    let (key, fence) = (trial.key("1"), held_by_owner(1));
     key.place(&mine(trial, &[])).await?;
     let longest = "n".repeat(128);
     let names = [
@@ -71,13 +71,13 @@ async fn any_text_is_the_name_of_a_step(trial: &Trial) -> Check {
 
 async fn a_step_is_refused_if_its_fence_does_not_hold(trial: &Trial) -> Check {
     let (key, mine) = (trial.key("1"), mine(trial, &[("a", "1")]));
-    let (fence, refused) = (held(2), Refused(Some(&mine)));
+    let (fence, refused) = (held_by_owner(2), Refused(Some(&mine)));
     key.place(&mine).await?;
     key.step("a", "2", &fence, refused).await?;
     key.step("b", "2", &fence, refused).await?;
     key.finds(Some(&mine)).await?;
     key.delete(&always(), Applied).await?;
-    let fence = held(1);
+    let fence = held_by_owner(1);
     key.step("b", "2", &fence, Refused(None)).await?;
     key.finds(None).await
 }
@@ -89,7 +89,7 @@ async fn a_step_of_a_record_without_steps_changes_nothing(trial: &Trial) -> Chec
         name: "a".to_owned(),
         result: Data::new("1"),
     };
-    let written = trial.store.write(&key.id, step, &held(1)).await;
+    let written = trial.store.write(&key.id, step, &held_by_owner(1)).await;
     let StoreReply::Failed {
         maybe_applied: false,
         ..
@@ -103,7 +103,7 @@ async fn a_step_of_a_record_without_steps_changes_nothing(trial: &Trial) -> Chec
 }
 
 async fn an_update_keeps_steps_and_removes_them_if_it_says_so(trial: &Trial) -> Check {
-    let (key, fence) = (trial.key("1"), held(1));
+    let (key, fence) = (trial.key("1"), held_by_owner(1));
     let existing = mine(trial, &[("a", "1")]);
     key.place(&existing).await?;
     let mut change = setting(with(Record::default(), |it| {
@@ -187,7 +187,7 @@ async fn a_takeover_keeps_a_step_that_was_recorded_after_the_record_was_read(
 ) -> Check {
     let (key, read) = (trial.key("1"), mine(trial, &[]));
     key.place(&read).await?;
-    let fence = held(1);
+    let fence = held_by_owner(1);
     key.step("a", "1", &fence, Applied).await?;
     let change = taking_over(trial);
     key.update(&change, &of(&read)?, Applied).await?;

@@ -70,7 +70,7 @@ impl<'a> Case<'a> {
     }
 
     async fn sent_by(&self, by: u8, label: &str) -> StoreReply {
-        let (write, condition) = (self.write(), held(by));
+        let (write, condition) = (self.write(), held_by_owner(by));
         self.send(&write, &condition, label).await
     }
 
@@ -251,7 +251,7 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
             let record = RecordWrite {
                 id: &id,
                 write: &write,
-                condition: &held(1),
+                condition: &held_by_owner(1),
             };
             barrier.wait().await;
             transacted(&store, Some(record), &staged, &token).await

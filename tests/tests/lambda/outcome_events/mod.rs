@@ -1,7 +1,7 @@
 //! The outcome event and the span as an interface (`docs/reference/events.md`): their exact fields for each call, and what they
 //! never contain.
 //!
-//! A `tracing` layer that records every event as one line: level, target, message, then the fields in their order.
+//! [`Recorder`], a `tracing` layer, writes every event as one line: level, target, message, then the fields in their order.
 
 mod batch;
 mod ends;
@@ -21,7 +21,7 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// The key of an order with the number 1.
+/// The record id of order 1. The events have it as `key`.
 const KEY: &str = "local.shop.charge#c4ca4238a0b923820dcc509a6f75849b";
 
 fn charge() -> Operation {
@@ -50,7 +50,7 @@ pub(crate) async fn recorded(calls: impl Future<Output = ()>) -> Vec<String> {
     recorder.0.lock().unwrap().clone()
 }
 
-/// Runs `calls` with a subscriber of this layer.
+/// Runs `calls` under a subscriber with this layer.
 async fn within<L>(layer: L, calls: impl Future<Output = ()>)
 where
     L: Layer<Registry> + Send + Sync + 'static,

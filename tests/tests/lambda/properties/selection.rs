@@ -31,7 +31,11 @@ fn operation(
 }
 
 /// Checks an operation, which reads only what it needs, against the interpreter on the whole event.
-fn check_text(key: &str, validate: Option<&str>, event: &str) -> Result<(), TestCaseError> {
+fn check_against_whole_event(
+    key: &str,
+    validate: Option<&str>,
+    event: &str,
+) -> Result<(), TestCaseError> {
     let compile = |text: &str| Expression::compile(text);
     let (Ok(compiled), Ok(validated)) = (compile(key), validate.map(compile).transpose()) else {
         return Ok(());
@@ -212,14 +216,14 @@ proptest! {
         validate in proptest::option::of(selection()),
         event in event(),
     ) {
-        check_text(&key, validate.as_deref(), &event)?;
-        check_text(&format!("powertools_json(body).[{key}, a]"), None, &format!("{{\"body\":{}}}", quoted(&event)))?;
+        check_against_whole_event(&key, validate.as_deref(), &event)?;
+        check_against_whole_event(&format!("powertools_json(body).[{key}, a]"), None, &format!("{{\"body\":{}}}", quoted(&event)))?;
         check_unwrapped(&key, &event)?;
     }
 
     #[test]
     fn pieces_of_expressions_have_the_same_key_while_reading(pieces in vec(piece(), 1..8), event in event()) {
-        check_text(&pieces.concat(), None, &event)?;
+        check_against_whole_event(&pieces.concat(), None, &event)?;
     }
 
     #[test]
@@ -234,9 +238,9 @@ proptest! {
             at -= 1;
         }
         let (before, after) = event.split_at(at);
-        check_text(&key, None, &format!("{before}{piece}{after}"))?;
-        check_text(&key, None, before)?;
-        check_text(&key, None, after)?;
+        check_against_whole_event(&key, None, &format!("{before}{piece}{after}"))?;
+        check_against_whole_event(&key, None, before)?;
+        check_against_whole_event(&key, None, after)?;
     }
 
     #[test]
@@ -388,7 +392,7 @@ fn check_event(event: &str) -> Result<(), TestCaseError> {
         "body[?a > `0`].b[] | sort(@)",
         "to_string(@)",
     ] {
-        check_text(key, Some("@"), event)?;
+        check_against_whole_event(key, Some("@"), event)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::{ACTIONS, CALL_ALARMS, Description, THROTTLED_ALARM};
 
 /// Returns a construct for CDK.
-pub(super) fn typescript(description: &Description) -> String {
+pub(super) fn construct(description: &Description) -> String {
     let sort_key = description
         .sort_key
         .as_ref()
@@ -49,7 +49,7 @@ pub(super) fn typescript(description: &Description) -> String {
 }
 
 /// Returns a module for Terraform or OpenTofu.
-pub(super) fn hcl(description: &Description) -> String {
+pub(super) fn module(description: &Description) -> String {
     let name = description.table.as_deref().unwrap_or("idempotency");
     let policies = description.policies();
     let widest = policies.iter().map(|(function, _)| function.len()).max();
@@ -104,18 +104,19 @@ pub(super) fn hcl(description: &Description) -> String {
     )
 }
 
-/// Returns a text as a string of JSON, which is one of TypeScript, and of Terraform because it has no `${` and no `%{`.
+/// Returns a text as a string of JSON. TypeScript reads it as the same text, and Terraform too because it has no `${` and no `%{`.
 fn text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns texts as the elements of a list.
+/// Returns texts as JSON strings with commas between them.
 fn texts<'a>(list: impl IntoIterator<Item = &'a str>) -> String {
     let list: Vec<_> = list.into_iter().map(text).collect();
     list.join(", ")
 }
 
-/// Returns a template with each `@name@` replaced by its value. Values are not searched: a table may be called `@name@` too.
+/// Returns a template with each `@name@` replaced by its value. Values are not searched: the name of an
+/// attribute may contain `@`.
 pub(super) fn fill(template: &str, values: &[(&str, String)]) -> String {
     let (mut text, mut rest) = (String::new(), template);
     while let Some((before, after)) = rest.split_once('@') {
