@@ -59,7 +59,7 @@ impl TableClient {
     ///
     /// # Errors
     ///
-    /// The error that the SDK's client would report. A failed condition is not an error. `notes` has heard of each send: it knows
+    /// The error that the SDK's client would report. A failed condition is not an error. `notes` has each send, so it can say
     /// whether a write may have been applied.
     pub async fn send(
         &self,
@@ -76,7 +76,7 @@ impl TableClient {
                 let prepared = PreparedClient::of(&self.sdk, &self.table, &user_agent).await;
                 let prepared = prepared
                     .map_err(|error| error.map_service_error(|error| error.meta().clone()))?;
-                // Of two first requests one result is kept; they are equal.
+                // Two concurrent first requests prepare equal clients. One of them is kept.
                 self.prepared.get_or_init(|| prepared)
             }
         };
@@ -105,7 +105,7 @@ impl fmt::Debug for TableClient {
     }
 }
 
-/// Returns the value of the header `user-agent`: the product, the language, the system, and the application if it has a name.
+/// Returns the value of the header `user-agent`: the product, the language, the system, and if known the environment and the application.
 fn user_agent(product: &str, app: Option<&str>) -> String {
     let mut text = format!("{product} lang/rust os/{}", std::env::consts::OS);
     if let Ok(environment) = std::env::var("AWS_EXECUTION_ENV") {
@@ -189,21 +189,21 @@ mod tests {
         (table, script)
     }
 
-    /// Keeps what it hears.
+    /// Keeps the notes of the sends.
     #[derive(Default)]
-    struct Heard(Mutex<Vec<String>>);
+    struct KeptNotes(Mutex<Vec<String>>);
 
-    impl SendNotes for Heard {
+    impl SendNotes for KeptNotes {
         fn starts(&self, uri: &str) {
             self.0.lock().unwrap().push(uri.to_owned());
         }
 
         fn ends(&self, result: SendResult<'_>) {
-            let heard = match result {
+            let notes = match result {
                 SendResult::Response { status, code, .. } => format!("{status} {code:?}"),
                 other => format!("{other:?}"),
             };
-            self.0.lock().unwrap().push(heard);
+            self.0.lock().unwrap().push(notes);
         }
     }
 
@@ -212,13 +212,13 @@ mod tests {
         let throttled = r#"{"__type":"com.amazonaws#ThrottlingException","message":"later"}"#;
         let refused = r#"{"__type":"x#ConditionalCheckFailedException","Item":{"id":{"S":"o-1"}}}"#;
         let (table, script) = table([(400, throttled), (400, refused)]);
-        let heard = Heard::default();
-        let reply = table.send(PUT, b"{}".to_vec(), &heard).await.unwrap();
+        let notes = KeptNotes::default();
+        let reply = table.send(PUT, b"{}".to_vec(), &notes).await.unwrap();
         let item = HashMap::from([("id".to_owned(), AttributeValue::S("o-1".to_owned()))]);
         assert_eq!(reply, ItemReply::ConditionFailed(Some(item)));
         let uri = "https://dynamodb.eu-west-1.amazonaws.com/";
         assert_eq!(
-            *heard.0.lock().unwrap(),
+            *notes.0.lock().unwrap(),
             [
                 uri,
                 r#"400 Some("ThrottlingException")"#,

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 
-/// A difference that can be the cause of a refused signature.
-const WRONG: Duration = Duration::from_secs(4 * 60);
+/// If the clocks differ by more, a refusal is taken as one of the clock. Well below 15 minutes, so that no such refusal is missed.
+const SUSPECT: Duration = Duration::from_secs(4 * 60);
 
 /// The longest send that measures the difference.
 const LONGEST_SEND: Duration = Duration::from_secs(15 * 60);
@@ -31,7 +31,7 @@ impl Skew {
         corrected.unwrap_or(now)
     }
 
-    /// Measures the difference by a response. Returns true if it is so large that DynamoDB may refuse signatures; false if the
+    /// Measures the difference by a response. Returns true if it is so large that a refusal can be due to the clock; false if the
     /// response has no date to rely on.
     pub(crate) fn measure(
         &self,
@@ -51,7 +51,7 @@ impl Skew {
         let Some(date) = date.filter(|_| took <= LONGEST_SEND) else {
             return false;
         };
-        // DynamoDB wrote the date halfway through the send, as far as is known.
+        // The exact time of the date is not known: halfway through the send is the best estimate.
         let local = sent + took / 2;
         let millis = |difference: Duration| i64::try_from(difference.as_millis());
         let skew = match date.duration_since(local) {
@@ -60,7 +60,7 @@ impl Skew {
         };
         let skew = skew.unwrap_or_default();
         self.0.store(skew, Ordering::Relaxed);
-        Duration::from_millis(skew.unsigned_abs()) > WRONG
+        Duration::from_millis(skew.unsigned_abs()) > SUSPECT
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// `Sun, 22 Nov 2026 07:06:58 GMT`.
+    /// A `date` header, and the same time in Unix seconds.
     const DATE: (&str, u64) = ("Sun, 22 Nov 2026 07:06:58 GMT", 1_795_331_218);
 
     fn response(headers: &[(&'static str, &'static str)]) -> HttpResponse {

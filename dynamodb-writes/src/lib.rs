@@ -1,7 +1,7 @@
 //! Writes to items of a DynamoDB table that are safe to send again: updates that count once for each key, and versioned items.
 //!
-//! Each is one request to one item, in the caller's own table, with an expression of the caller to which a condition is added. No
-//! other table or item is needed.
+//! Each write changes one item in the caller's own table, under a condition that is added to the caller's expression. It is one
+//! request; an idle item with many old keys takes one more. No other table or item is needed.
 //!
 //! | module | what it does |
 //! |---|---|

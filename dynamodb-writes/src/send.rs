@@ -1,4 +1,4 @@
-//! Sends one write with the SDK's client, and notes whether it may have been applied. `idempotency-dynamodb` sends its writes here too.
+//! Sends one request with the SDK's client, and notes whether a write may have been applied. `idempotency-dynamodb` uses it too.
 //!
 //! The SDK sends again inside one call and reports only the last result. If the first send is applied and its reply is lost, the
 //! call ends with "the condition failed".
@@ -66,7 +66,7 @@ impl<T> DerefMut for Hidden<T> {
     }
 }
 
-/// The result of a write, with what the notes of its sends say.
+/// The result of a write, and whether an earlier send of it may have been applied.
 pub(crate) enum Reply {
     /// It was applied. With the item if the caller asked for it.
     Applied(Option<Item>),

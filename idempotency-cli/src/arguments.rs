@@ -174,10 +174,11 @@ fn number(text: &str, largest: f64) -> Option<f64> {
     (number.is_finite() && (0.0..=largest).contains(&number)).then_some(number)
 }
 
-/// The numbers of digits of the digests that a key can end with.
+/// The numbers of hexadecimal digits that a digest can have.
 const DIGITS: [usize; 6] = [32, 40, 56, 64, 96, 128];
 
-/// Parses the key of a record: `{prefix}#{digest}`. What can be no key is refused, because its record would appear to be missing.
+/// Parses the key of a record: `{prefix}#{digest}`. Refuses a text that cannot be a key, because its record would appear
+/// to be missing.
 fn record_id(text: &str) -> Result<RecordId, String> {
     if text.contains(char::is_control) {
         let remedy = "it has a line break or another control character: write the key alone, which is the first line of `idempotency key`";
@@ -249,7 +250,7 @@ pub(crate) struct ListArguments {
     /// Stop after this many read units, each 8 KB of the table
     #[arg(long, value_name = "UNITS", default_value = "10000")]
     pub(crate) read_units: u32,
-    /// Go on after this key, as the run before printed it
+    /// Continue after this key, as the previous `list` printed it
     #[arg(long, value_name = "KEY")]
     pub(crate) after: Option<String>,
     /// Do not ask for confirmation

@@ -161,7 +161,7 @@ fn billing(table: &TableDescription) -> Finding {
     });
     let units = units.unwrap_or_default();
     let detail = format!(
-        "provisioned{units}: calls fail when they are used up: scale them, or use on-demand billing"
+        "provisioned{units}: calls fail when these units are used up: raise them, or use on-demand billing"
     );
     finding("billing", Verdict::Note, detail)
 }
@@ -170,7 +170,8 @@ fn protection(table: &TableDescription) -> Finding {
     if table.deletion_protection_enabled() == Some(true) {
         return finding("protection", Verdict::Ok, "deletion protection is on");
     }
-    let detail = "deletion protection is off: without its table each late duplicate runs again";
+    let detail =
+        "deletion protection is off: if the table is deleted, each late duplicate runs again";
     finding("protection", Verdict::Note, detail)
 }
 
@@ -384,7 +385,7 @@ async fn until_active(connection: &Connection) -> Result<(), Failure> {
         tokio::time::sleep(PAUSE).await;
     }
     let message = format!(
-        "the table `{table}` is not active yet and has no TTL: switch TTL on when `idempotency table check` finds the table"
+        "the table `{table}` is not active yet and has no TTL: switch TTL on when `idempotency table check` reports it as ACTIVE"
     );
     Err(Failure::new(Exit::Failed, message))
 }

@@ -32,7 +32,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
         let trail = Trail::default();
         let mut json = serde_json::Deserializer::from_str(text);
         // It fails again, and leaves its trail.
-        drop(T::deserialize(Followed::new(&mut json, &trail)));
+        drop(T::deserialize(Tracker::new(&mut json, &trail)));
         let Notes { path, fields } = trail.0.into_inner();
         let message = error.to_string();
         let missing = missing_field(&message).filter(|name| fields.contains(name));
@@ -111,8 +111,8 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Returns the name in serde's message about a missing field. A `Deserialize` by hand can write such a message too, with a name from
-/// the text.
+/// Returns the name in serde's message about a missing field. Only a hint: a `Deserialize` that is written by hand can put a name from
+/// the text into such a message.
 fn missing_field(message: &str) -> Option<&str> {
     message
         .strip_prefix("missing field `")
@@ -163,7 +163,7 @@ struct Notes {
 }
 
 impl Trail {
-    /// Notes the place of a failure that is inside of it.
+    /// Adds the segment to the path if this is a failure.
     fn at<T, E>(&self, result: Result<T, E>, segment: impl FnOnce() -> Segment) -> Result<T, E> {
         if result.is_err() {
             self.0.borrow_mut().path.push(segment());
@@ -171,7 +171,7 @@ impl Trail {
         result
     }
 
-    /// Notes the fields of a type in which the read failed, if the failure is in no part of it.
+    /// Notes the fields of a type if this is a failure, and no part of the type has noted a segment.
     fn within<T, E>(&self, fields: &'static [&'static str], result: Result<T, E>) -> Result<T, E> {
         let mut notes = self.0.borrow_mut();
         if result.is_err() && notes.path.is_empty() {
@@ -181,8 +181,8 @@ impl Trail {
     }
 }
 
-/// A deserializer, a visitor or another part of a read, whose failure is noted. It wraps all parts of a read.
-struct Followed<'t, I> {
+/// Wraps a deserializer, a visitor or another part of a read, and notes where it fails.
+struct Tracker<'t, I> {
     inner: I,
     trail: &'t Trail,
     /// The names of the fields or variants that the type has here.
@@ -192,7 +192,7 @@ struct Followed<'t, I> {
     index: usize,
 }
 
-impl<'t, I> Followed<'t, I> {
+impl<'t, I> Tracker<'t, I> {
     fn new(inner: I, trail: &'t Trail) -> Self {
         Self {
             inner,
@@ -208,13 +208,13 @@ impl<'t, I> Followed<'t, I> {
     }
 
     /// Wraps another part of the read, which belongs to the same type.
-    fn with<J>(&self, inner: J) -> Followed<'t, J> {
-        Followed::new(inner, self.trail).named(self.names)
+    fn with<J>(&self, inner: J) -> Tracker<'t, J> {
+        Tracker::new(inner, self.trail).named(self.names)
     }
 
     /// Wraps a part of the read that belongs to another type.
-    fn inside<J>(&self, inner: J) -> Followed<'t, J> {
-        Followed::new(inner, self.trail)
+    fn inside<J>(&self, inner: J) -> Tracker<'t, J> {
+        Tracker::new(inner, self.trail)
     }
 }
 
@@ -224,13 +224,13 @@ const UNKNOWN: &str = "?";
 macro_rules! forward_deserialize {
     ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
-            let visitor = Followed::new(visitor, self.trail);
+            let visitor = Tracker::new(visitor, self.trail);
             self.inner.$method($($argument,)* visitor)
         }
     )*};
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Followed<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Tracker<'_, D> {
     type Error = D::Error;
 
     forward_deserialize! {
@@ -249,7 +249,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Followed<'_, D> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = Followed::new(visitor, self.trail).named(fields);
+        let visitor = Tracker::new(visitor, self.trail).named(fields);
         let read = self.inner.deserialize_struct(name, fields, visitor);
         self.trail.within(fields, read)
     }
@@ -260,7 +260,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Followed<'_, D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = Followed::new(visitor, self.trail).named(variants);
+        let visitor = Tracker::new(visitor, self.trail).named(variants);
         self.inner.deserialize_enum(name, variants, visitor)
     }
 }
@@ -273,7 +273,7 @@ macro_rules! forward_visit {
     )*};
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Followed<'_, V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for Tracker<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -320,7 +320,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Followed<'_, V> {
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Followed<'_, S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Tracker<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
@@ -329,7 +329,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Followed<'_, S> {
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Followed<'_, A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Tracker<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
@@ -344,7 +344,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Followed<'_, A> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Followed<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Tracker<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
@@ -373,24 +373,24 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Followed<'_, A> {
     }
 }
 
-impl<'de, 't, A: EnumAccess<'de>> EnumAccess<'de> for Followed<'t, A> {
+impl<'de, 't, A: EnumAccess<'de>> EnumAccess<'de> for Tracker<'t, A> {
     type Error = A::Error;
-    type Variant = Followed<'t, A::Variant>;
+    type Variant = Tracker<'t, A::Variant>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(
         self,
         seed: S,
     ) -> Result<(S::Value, Self::Variant), A::Error> {
         let (name, access) = self.inner.variant::<String>()?;
-        let variant = Followed {
+        let variant = Tracker {
             name: known(self.names, &name),
-            ..Followed::new(access, self.trail)
+            ..Tracker::new(access, self.trail)
         };
         Ok((seed.deserialize(name.into_deserializer())?, variant))
     }
 }
 
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Followed<'_, A> {
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Tracker<'_, A> {
     type Error = A::Error;
 
     fn unit_variant(self) -> Result<(), A::Error> {
@@ -398,13 +398,13 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Followed<'_, A> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, A::Error> {
-        let seed = Followed::new(seed, self.trail);
+        let seed = Tracker::new(seed, self.trail);
         let value = self.inner.newtype_variant_seed(seed);
         self.trail.at(value, || Segment::Name(self.name))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
-        let visitor = Followed::new(visitor, self.trail);
+        let visitor = Tracker::new(visitor, self.trail);
         let value = self.inner.tuple_variant(len, visitor);
         self.trail.at(value, || Segment::Name(self.name))
     }
@@ -414,14 +414,14 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Followed<'_, A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        let visitor = Followed::new(visitor, self.trail).named(fields);
+        let visitor = Tracker::new(visitor, self.trail).named(fields);
         let value = self.inner.struct_variant(fields, visitor);
         let value = self.trail.within(fields, value);
         self.trail.at(value, || Segment::Name(self.name))
     }
 }
 
-/// Returns the name of the type that is equal to a name of the text.
+/// Returns the name as the type has it, or `?` if the type does not have it.
 fn known(names: &[&'static str], name: &str) -> &'static str {
     let mut names = names.iter().copied();
     names.find(|known| *known == name).unwrap_or(UNKNOWN)
@@ -491,9 +491,9 @@ mod tests {
 
     /// A type by hand whose message quotes the text, in the form of serde's own.
     #[derive(Debug)]
-    struct Quoting;
+    struct QuotesText;
 
-    impl<'de> Deserialize<'de> for Quoting {
+    impl<'de> Deserialize<'de> for QuotesText {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             let text = String::deserialize(deserializer)?;
             Err(serde::de::Error::custom(format!("missing field `{text}`")))
@@ -508,10 +508,10 @@ mod tests {
             assert!(!error.contains("s3cr3t"));
             error
         });
-        let quoting = read::<Vec<Quoting>>(r#"["s3cr3t"]"#).unwrap_err();
+        let quoting = read::<Vec<QuotesText>>(r#"["s3cr3t"]"#).unwrap_err();
         let text = quoting.to_string();
         assert!(text.starts_with("does not fit its type at `[0]`"), "{text}");
-        let quoting = serde_json::from_str::<Quoting>(r#""s3cr3t""#).unwrap_err();
+        let quoting = serde_json::from_str::<QuotesText>(r#""s3cr3t""#).unwrap_err();
         assert!(!ReadError::from(quoting).to_string().contains("s3cr3t"));
         let deep = format!("{}{}{}", r#"{"next": "#.repeat(100), "1", "}".repeat(100));
         let error = of(&deep);

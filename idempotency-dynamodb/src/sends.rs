@@ -40,7 +40,6 @@ pub(crate) struct Sends {
 impl Sends {
     /// Starts the notes of a request for the record, before its first send.
     pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, target: &'static str) -> Self {
-        log.preparing();
         Self {
             log: log.clone(),
             table: Arc::clone(table),

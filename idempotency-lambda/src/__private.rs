@@ -227,6 +227,7 @@ pub fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     convert: fn(Error) -> E,
     handler: impl FnOnce(Call) -> Fut,
 ) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
+    // Each async function on the way would hold the handler once. The box is moved instead.
     let handler = Box::new(handler);
     // On the heap, because the runtime moves the future of each invocation several times.
     Box::pin(async move {

@@ -103,8 +103,8 @@ where
 /// ```
 ///
 /// A process that takes several events at a time (Lambda Managed Instances) needs `lambda_runtime`'s feature
-/// `concurrency-tokio`. Concurrent duplicates in it are refused by the first call, or wait for it, without a request to the
-/// store:
+/// `concurrency-tokio`. Concurrent duplicates in it are refused while the first call runs, or wait for it, without a request to
+/// the store:
 ///
 /// ```no_run
 /// # use idempotency_lambda::{BoxError, LambdaEvent};

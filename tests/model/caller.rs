@@ -97,7 +97,7 @@ impl Scenario {
                 now,
                 ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
                 claims: active.claims,
-                releases: matches!(*active.asked.effect, Effect::Write(Write::Delete, _)),
+                deletes: matches!(*active.asked.effect, Effect::Write(Write::Delete, _)),
             };
             let failed_to_read = input == Input::ReadFailed;
             self.note(state, number, &input);
@@ -257,8 +257,8 @@ impl Scenario {
             self.break_promise(state, Promise::SecondRunUnderHold);
         }
         let generation = state.generation;
-        if state.effect_in.contains(&generation) {
-            self.break_promise(state, Promise::EffectAlone);
+        if state.staged_in.contains(&generation) {
+            self.break_promise(state, Promise::StagedAlone);
         }
         state.calls[usize::from(number)].trace.ran_in = generation;
     }
@@ -339,7 +339,7 @@ impl Scenario {
             )
         }));
         self.check_returned(state, returned);
-        self.check_effect(state, number, &ended);
+        self.check_staged_end(state, number, &ended);
         state.calls[usize::from(number)].phase = Phase::Ended(end, returned);
     }
 

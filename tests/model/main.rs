@@ -8,7 +8,6 @@ mod bounds;
 mod caller;
 mod check;
 mod choices;
-mod effects;
 mod long;
 mod operator;
 mod promises;
@@ -16,6 +15,7 @@ mod rules;
 mod scenario;
 mod scenarios;
 mod single_flight;
+mod staged;
 mod state;
 mod steps;
 mod table;
@@ -128,10 +128,10 @@ mod each_fault_is_found {
         a_release_that_deletes_the_mark: RELEASE_DELETES_ALL in three_runs breaks FirstThoughUnreported in 6;
         a_decision_that_counts_as_a_report: DECISION_REPORTS in quiet_decided breaks FirstThoughUnreported in 8;
         unconfirmed_writes_that_count_as_the_callers_own:
-            UNCONFIRMED_WRITES_COUNT_AS_OWN in staged_and_unprotected breaks EffectAlone in 6;
+            UNCONFIRMED_WRITES_COUNT_AS_OWN in staged_and_unprotected breaks StagedAlone in 6;
         an_unfenced_transaction: REPEATS_WITHOUT_FENCE in quiet_staged breaks LateOwner in 8;
-        a_transaction_repeated_without_a_fence: REPEATS_WITHOUT_FENCE in one_staged_write breaks EffectTwice in 7;
-        a_completion_without_its_staged_writes: COMPLETES_WITHOUT_THE_WRITES in one_staged_write breaks EffectAlone in 4;
+        a_transaction_repeated_without_a_fence: REPEATS_WITHOUT_FENCE in one_staged_write breaks StagedTwice in 7;
+        a_completion_without_its_staged_writes: COMPLETES_WITHOUT_THE_WRITES in one_staged_write breaks StagedAlone in 4;
         a_rejection_without_a_release: REJECTS_WITHOUT_A_RELEASE in one_staged_write breaks RejectedThoughApplied in 6;
         a_business_condition_that_decides_before_the_record:
             BUSINESS_CONDITION_DECIDES_FIRST in one_staged_write breaks RejectedThoughApplied in 6;
@@ -140,7 +140,7 @@ mod each_fault_is_found {
         a_late_claim_that_is_forgotten:
             FORGETS_A_LATE_CLAIM in late_staged_write breaks RejectedThoughApplied in 11;
         an_eviction_before_two_late_sends_and_a_store_that_forgets_tokens:
-            PRODUCTION in late_and_evicted_without_tokens breaks EffectTwice in 10;
+            PRODUCTION in late_and_evicted_without_tokens breaks StagedTwice in 10;
         an_unfenced_release_after_a_rejection:
             UNFENCED_RELEASE in one_staged_write breaks LateOwner in 7;
         a_window_that_frees_a_live_claim: WINDOW_FREES_A_LIVE_CLAIM in quiet_short_window breaks LateOwner in 6;

@@ -43,8 +43,8 @@ promises! {
     StepAgain => "no run whose claim came after a step was recorded runs that step",
     StepOfAnotherPayload => "no run uses the step of another payload",
     StepTwiceUnderHold => "under hold, a step that may have happened never runs again",
-    EffectTwice => "staged writes are applied at most once in a window, and at most once for each run",
-    EffectAlone => "staged writes are applied if and only if their response is stored",
+    StagedTwice => "staged writes are applied at most once in a window, and at most once for each run",
+    StagedAlone => "staged writes are applied if and only if their response is stored",
     RejectedThoughApplied => "no caller gets \"rejected\" if its staged writes were applied, or are later",
     FirstThoughUnreported => "no run gets First after one whose effect may have happened and was not reported",
 }

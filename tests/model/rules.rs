@@ -20,8 +20,8 @@ pub(crate) struct CallView<'a> {
     pub(crate) ran: bool,
     /// The number of claims it sent, if the rules count them.
     pub(crate) claims: u8,
-    /// True if its last request was a release.
-    pub(crate) releases: bool,
+    /// True if its last request deletes its claim.
+    pub(crate) deletes: bool,
 }
 
 /// A layer between the protocol and its scenario.
@@ -567,7 +567,7 @@ pub(crate) const FAILED_RELEASE_COUNTS_AS_RELEASED: Rules = receiving(|view, inp
     // Only a release is sent once and fails for good here.
     if let Input::Written(WriteResult::Failed { kind, .. }) = input
         && *kind == WriteErrorKind::Transient
-        && view.releases
+        && view.deletes
     {
         *input = Input::Written(WriteResult::APPLIED);
     }

@@ -215,7 +215,7 @@ impl Model for Scenario {
             stored_in: vec![NEVER; self.bounds.deliveries.len() + 2],
             unreported: 0,
             steps: Default::default(),
-            effect_in: vec![NEVER; self.bounds.deliveries.len()],
+            staged_in: vec![NEVER; self.bounds.deliveries.len()],
             broken: 0,
         }]
     }

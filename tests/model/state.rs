@@ -51,7 +51,7 @@ pub(crate) struct State {
     /// Ghost: the generation in which each call's response was stored.
     pub(crate) stored_in: Vec<u8>,
     /// Ghost: the generation in which the staged writes of each call were applied.
-    pub(crate) effect_in: Vec<u8>,
+    pub(crate) staged_in: Vec<u8>,
     /// Ghost: the calls whose run under a claim has not reported its end in this window. One bit for each.
     pub(crate) unreported: u8,
     /// Ghost: the steps of the window.

@@ -187,7 +187,7 @@ impl Scenario {
             state.record = after.map(Shared::new);
             state.funds = funds;
             self.applied(state, sent, before.as_deref());
-            self.effect_applied(state, sent);
+            self.check_applied_write(state, sent);
             if transacts && self.bounds.tokens {
                 state.tokens.push(token);
             }

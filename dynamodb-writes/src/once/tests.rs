@@ -1,4 +1,4 @@
-//! All orders of some writes, with the expressions that are sent: late requests, and the size of the item.
+//! The expressions of `once`, applied to an item in memory: late requests after all orders of other writes, and the item's size.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,23 +29,23 @@ fn prepared(once: &Once, event: &str, milliseconds: i64) -> PreparedUpdate {
 
 /// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Sent {
+enum End {
     Applied,
     AlreadyApplied,
     ClockBehind,
 }
 
 /// Sends the update, and what must be sent instead, as `OnceUpdate::send` does.
-fn send(item: &mut Item, update: &PreparedUpdate) -> Sent {
+fn send(item: &mut Item, update: &PreparedUpdate) -> End {
     let mut update = update.clone();
     loop {
         if item::apply(item, &update.update) {
-            return Sent::Applied;
+            return End::Applied;
         }
         match update.refusal(Some(item.clone()), false) {
-            OnceRefusal::AlreadyApplied(_) => return Sent::AlreadyApplied,
+            OnceRefusal::AlreadyApplied(_) => return End::AlreadyApplied,
             OnceRefusal::SendInstead(instead) => update = *instead,
-            OnceRefusal::Error(OnceError::ClockBehind(_)) => return Sent::ClockBehind,
+            OnceRefusal::Error(OnceError::ClockBehind(_)) => return End::ClockBehind,
             OnceRefusal::Error(error) => panic!("{error}"),
         }
     }
@@ -89,7 +89,7 @@ impl Updates {
     fn check(&self, beginning: &Item, others: u32) -> usize {
         let mut item = beginning.clone();
         let first = &self.duplicates[&self.first][0];
-        assert_eq!(send(&mut item, first), Sent::Applied);
+        assert_eq!(send(&mut item, first), End::Applied);
         self.check_from(&item, self.first, others)
     }
 
@@ -112,13 +112,13 @@ impl Updates {
         for (bucket, other) in &self.others {
             let mut item = item.clone();
             match send(&mut item, other) {
-                Sent::Applied => {
+                End::Applied => {
                     assert!(latest <= bucket + 1);
                     checks += self.check_from(&item, latest.max(*bucket), others - 1);
                 }
                 // Only a clock that is behind by more than a bucket is refused.
-                Sent::ClockBehind => assert!(latest > bucket + 1),
-                Sent::AlreadyApplied => {}
+                End::ClockBehind => assert!(latest > bucket + 1),
+                End::AlreadyApplied => {}
             }
         }
         checks
@@ -126,14 +126,14 @@ impl Updates {
 }
 
 /// Returns an item that was busy for many buckets until `last`.
-fn idle_since(last: i64) -> Item {
+fn busy_until(last: i64) -> Item {
     let once = once();
     let mut item = Item::new();
     for bucket in last - 20..=last {
         for event in 0..5 {
             let event = format!("old-{bucket}-{event}");
             let update = prepared(&once, &event, bucket * BUCKET * 1_000);
-            assert_eq!(send(&mut item, &update), Sent::Applied);
+            assert_eq!(send(&mut item, &update), End::Applied);
         }
     }
     item
@@ -153,16 +153,15 @@ fn no_late_request_of_a_duplicate_is_applied_after_any_order_of_other_writes() {
 
 #[test]
 fn no_late_request_of_a_duplicate_is_applied_to_an_item_that_was_idle() {
-    for idle in 1..=10 {
-        let idle = idle_since(1_000 - idle);
-        let checks = Updates::around(1_000, &idle).check(&idle, 1);
+    for buckets in 1..=10 {
+        let item = busy_until(1_000 - buckets);
+        let checks = Updates::around(1_000, &item).check(&item, 1);
         assert!(checks > 100, "{checks}");
     }
 }
 
 #[test]
-fn a_duplicate_at_the_end_of_the_lifetime_by_clocks_that_differ_finds_the_key_at_each_millisecond_of_a_bucket()
- {
+fn a_duplicate_within_the_lifetime_finds_the_key_although_clocks_differ() {
     let once = once();
     let (lifetime, skew) = (240_000, 60_000);
     for begin in (0..BUCKET * 1_000).step_by(997).chain([BUCKET * 1_000 - 1]) {
@@ -170,11 +169,11 @@ fn a_duplicate_at_the_end_of_the_lifetime_by_clocks_that_differ_finds_the_key_at
         let mut item = Item::new();
         assert_eq!(
             send(&mut item, &prepared(&once, "evt", begin)),
-            Sent::Applied
+            End::Applied
         );
         for later in [-skew, 0, 1, lifetime - skew, lifetime, lifetime + skew] {
             let duplicate = prepared(&once, "evt", begin + later);
-            assert_eq!(send(&mut item, &duplicate), Sent::AlreadyApplied, "{later}");
+            assert_eq!(send(&mut item, &duplicate), End::AlreadyApplied, "{later}");
         }
     }
 }
@@ -187,12 +186,12 @@ fn a_burst_leaves_the_item_as_early_as_the_error_of_a_full_item_says() {
         let mut item = Item::new();
         for event in 0..200 {
             let update = prepared(&once, &format!("burst-{event}"), begin * 1_000);
-            assert_eq!(send(&mut item, &update), Sent::Applied);
+            assert_eq!(send(&mut item, &update), End::Applied);
         }
         let last = (begin / BUCKET + BEHIND) * BUCKET + BUCKET - 1;
         for (event, (at, keys)) in [(last, 201), (begin + within, 2)].into_iter().enumerate() {
             let update = prepared(&once, &format!("evt-{event}"), at * 1_000);
-            assert_eq!(send(&mut item, &update), Sent::Applied);
+            assert_eq!(send(&mut item, &update), End::Applied);
             assert_eq!(item::keys(&item), keys, "{at}");
         }
     }
@@ -218,7 +217,7 @@ proptest! {
             let spacings = if pause == 0 { spacings } else { 1 };
             now += i64::from(seconds * spacings);
             let update = prepared(&once, &format!("evt-{event}"), (now + ahead) * 1_000);
-            prop_assert_eq!(send(&mut item, &update), Sent::Applied);
+            prop_assert_eq!(send(&mut item, &update), End::Applied);
             let (keys, bytes) = (item::keys(&item) as u64, item::size(&item) as u64);
             prop_assert!(keys <= estimate.keys(), "{keys} keys: {estimate}");
             prop_assert!(bytes <= estimate.item_bytes(), "{bytes} bytes: {estimate}");

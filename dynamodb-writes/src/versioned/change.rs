@@ -1,4 +1,4 @@
-//! Updates and deletes a versioned item: what both share is the expected version and the caller's condition.
+//! The writes of a versioned item: an update, a deletion and a creation.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete as SdkDelete, Put, Update as SdkUpdate};
@@ -10,7 +10,14 @@ use crate::error::InvalidExpression;
 use crate::expression::{Checked, Clause, UserExpressions, check_key, check_length, not_built};
 use crate::send::{ALL_OLD, Hidden, Item, SdkWrite};
 
-/// What an update and a deletion share.
+/// Returns the placeholder of an attribute of the key.
+fn key_name(key: &Item, checked: &mut Checked) -> Result<String, InvalidExpression> {
+    let key = key.keys().next();
+    let key = key.ok_or_else(|| InvalidExpression::new("the key has no attribute"))?;
+    Ok(checked.name("key", key))
+}
+
+/// What an update and a deletion share: the expected version and the caller's condition.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) layout: Layout,
@@ -31,7 +38,7 @@ impl Change {
         let expected = &self.expected;
         let value = checked.value("version", number_value(expected.number()));
         let mut condition = if *expected == Version::NONE {
-            let key = self.key_name(&mut checked)?;
+            let key = key_name(&self.key, &mut checked)?;
             // Some programs begin with version 0.
             format!(
                 "attribute_exists({key}) AND (attribute_not_exists({number}) OR {number} = {value})"
@@ -49,12 +56,6 @@ impl Change {
             condition.push_str(user);
         }
         Ok((checked, condition))
-    }
-
-    fn key_name(&self, checked: &mut Checked) -> Result<String, InvalidExpression> {
-        let key = self.key.keys().next();
-        let key = key.ok_or_else(|| InvalidExpression::new("the key has no attribute"))?;
-        Ok(checked.name("key", key))
     }
 
     fn prepare_update(self) -> Result<PreparedWrite, VersionedError> {
@@ -91,7 +92,7 @@ impl Change {
 
     fn prepare_delete(self) -> Result<PreparedWrite, VersionedError> {
         let (mut checked, condition) = self.check()?;
-        let key = self.key_name(&mut checked)?;
+        let key = key_name(&self.key, &mut checked)?;
         let condition = format!("attribute_not_exists({key}) OR ({condition})");
         check_length("condition", condition.len())?;
         let delete = SdkDelete::builder()
@@ -225,8 +226,6 @@ impl Delete {
     }
 }
 
-// Creates a versioned item.
-
 /// The creation of an item: made by [`create`](super::create). `Debug` shows no attribute.
 #[derive(Debug)]
 #[must_use = "nothing is sent before `send`"]
@@ -259,11 +258,10 @@ impl Create {
     ///
     /// [`VersionedError::Invalid`] and [`VersionedError::Random`].
     pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
-        let key = self.key.keys().next();
-        let key = key.ok_or_else(|| InvalidExpression::new("the key has no attribute"))?;
         check_key(&self.key, |name| self.layout.is_ours(name))?;
         let mut checked = UserExpressions::default().check(|_| false)?;
-        let condition = format!("attribute_not_exists({})", checked.name("key", key));
+        let key = key_name(&self.key, &mut checked)?;
+        let condition = format!("attribute_not_exists({key})");
         for name in self.attributes.keys() {
             let problem = if self.layout.is_ours(name) {
                 "only this library may write"

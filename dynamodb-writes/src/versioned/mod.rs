@@ -48,8 +48,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use change::Change;
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::system::SystemRandom;
-use version::Layout;
-use version::Token;
+use version::{Layout, Token};
 
 use crate::error::{InvalidExpression, RequestError, not_applied};
 use crate::expression::{self, UserExpressions};
@@ -59,8 +58,7 @@ mod change;
 mod prepared;
 mod version;
 
-pub use change::Create;
-pub use change::{Delete, Update};
+pub use change::{Create, Delete, Update};
 pub use prepared::{PreparedWrite, VersionedRefusal, WrittenItem};
 pub use version::{InvalidVersion, Version};
 

@@ -1,4 +1,4 @@
-//! The version of an item: a number, and the token of the write that made it.
+//! The version of an item, its text form, and the attributes that hold it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -74,7 +74,7 @@ impl Version {
         self.token
     }
 
-    /// Returns true if `current` is the version that this one expects. Without a token only the numbers are compared.
+    /// Returns true if a write that expects this version accepts `current`. Without a token only the numbers are compared.
     pub(super) fn matches(&self, current: &Self) -> bool {
         self.number == current.number && (self.token.is_none() || self.token == current.token)
     }
@@ -122,7 +122,7 @@ impl FromStr for Version {
     }
 }
 
-/// The version attribute of an item is not a whole number of at most 64 bits, or a text is not the form of a version.
+/// The version attribute of an item is not a whole number of at most 64 bits, or a text is not the text form of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidVersion(pub(super) ());
 
@@ -184,7 +184,7 @@ impl Layout {
     }
 
     /// Returns the token in the attribute of this version. If [`TOKENS_KEPT`] or more versions followed, it is the token of a later one:
-    /// compare it, or know the number.
+    /// compare it with the expected token, unless `number` is the current number.
     pub(super) fn token_in(&self, item: &Item, number: u64) -> Option<Token> {
         let token = item.get(&self.token_name(number))?.as_b().ok()?;
         token.as_ref().try_into().ok()

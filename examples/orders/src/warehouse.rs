@@ -1,4 +1,4 @@
-//! A simulated warehouse.
+//! The warehouse of the example, which keeps one reservation for each order.
 
 use std::collections::BTreeMap;
 #[cfg(not(test))]
@@ -6,14 +6,14 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use idempotency_lambda::BoxError;
-// In a check each lock is a point where faults happen.
+// In the check of `retry_safety` each lock is a point where faults happen.
 #[cfg(test)]
 use idempotency_testkit::retry_safety::Mutex;
 
 use crate::{Order, Reservation};
 
-/// A simulated warehouse. It knows a reservation by its order, so that the reservation that a rerun asks for again is the same
-/// one. It writes each request that it gets to the log.
+/// A simulated warehouse. It keeps one reservation for each order: a rerun that asks again gets the same one. It writes each request to
+/// the log.
 #[derive(Debug, Default)]
 pub struct Warehouse(Mutex<Stock>);
 

@@ -1,4 +1,4 @@
-//! The same function, safe to retry: the code of the voucher contains the order id, and both writes are one transaction that is applied
+//! The function of `careless.rs`, safe to retry: the code of the voucher contains the order id, and both writes are one transaction that is applied
 //! once.
 
 use std::collections::HashMap;

@@ -66,11 +66,8 @@ fn serialized<R>(
     let written = catch_unwind(AssertUnwindSafe(|| (codec.write)(response)));
     match written {
         Ok(Written::Text(text)) if !store_when.allows(&text, report) => HandlerResult::NotStored,
-        Ok(Written::Text(text)) if codec.proves(&text) => {
-            HandlerResult::Returned(Data::of_json(text))
-        }
-        // For example, a NaN becomes null. Such a response must not be stored as if duplicates could get it.
-        Ok(Written::Text(text)) if !can_be_read(&text, codec) => {
+        // For example, a NaN becomes null. Duplicates could not get such a response, so it is not stored.
+        Ok(Written::Text(text)) if !codec.proves(&text) && !can_be_read(&text, codec) => {
             report.note(format!(
                 "a response of type `{}` cannot be read back from its own JSON: duplicates do not get it",
                 std::any::type_name::<R>()
@@ -96,7 +93,7 @@ fn serialized<R>(
     }
 }
 
-/// Returns true if the writes that an unprotected run staged must be applied. The rules are those of a run under a claim.
+/// Returns true if the staged writes of a run without a record must be applied. The rules are those of a run under a claim.
 pub(crate) fn keeps_writes<R>(
     response: &R,
     codec: Codec<R>,
@@ -134,7 +131,7 @@ impl StoreWhen<'_> {
         })
     }
 
-    /// Returns whether the response must be stored. `None` if the expression fails.
+    /// Returns true if the response must be stored, or `None` if the expression fails.
     fn decide(&self, response: &str) -> Option<bool> {
         let Some(expression) = self.expression else {
             return Some(true);

@@ -18,7 +18,7 @@ enum Place {
     Staged(Box<dyn StagedWrites>),
     /// The handler has ended.
     Closed,
-    /// The run is outside of an operation, so no completion would apply what is staged.
+    /// No completion would apply what is staged.
     Outside,
 }
 
@@ -90,7 +90,7 @@ impl Staging {
         }
     }
 
-    /// Refuses all writes, because the run is outside of an operation.
+    /// Refuses all writes, because no completion would apply them.
     pub(crate) fn refuse(&self) {
         *self.place() = Place::Outside;
     }

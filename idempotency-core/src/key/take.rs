@@ -17,8 +17,8 @@ use super::budget::List;
 use super::needs::Elements;
 use super::{Budget, BudgetError, Float, Integer, Json, Needs, Object, Text};
 
-/// The error for a value that must be written as text: the text has the error, or the value. There is no more to say, so it is the
-/// error of `serde` that says nothing.
+/// The error for a value that must be written as text: the text shows the value, or the error. It carries nothing, and `serde`
+/// accepts `std::fmt::Error` for that.
 pub(crate) use std::fmt::Error as Unfit;
 
 type Result<T> = std::result::Result<T, Unfit>;
@@ -84,15 +84,15 @@ impl<'n, 'b> Taker<'n, 'b> {
         Ok(Json::Int(integer))
     }
 
-    /// Steps into an array or object.
-    fn nested(&self) -> Result<usize> {
+    /// Returns the depth inside this array or object. [`Unfit`] if it is too deep.
+    fn inner_depth(&self) -> Result<usize> {
         (self.depth < MAX_DEPTH)
             .then_some(self.depth + 1)
             .ok_or(Unfit)
     }
 
     fn elements(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
-        let depth = self.nested()?;
+        let depth = self.inner_depth()?;
         let wanted = self.needs.elements();
         let length = match wanted {
             // The places are counted from the end.
@@ -111,7 +111,7 @@ impl<'n, 'b> Taker<'n, 'b> {
     }
 
     fn members(self) -> Result<Members<'n, 'b>> {
-        let depth = self.nested()?;
+        let depth = self.inner_depth()?;
         let needs = match self.needs {
             Needs::Parts(parts) if !parts.has_members() => &Needs::Kind,
             needs => needs,
@@ -121,11 +121,11 @@ impl<'n, 'b> Taker<'n, 'b> {
 
     /// Steps into the object of one member that is written around the value of a variant.
     fn variant(self, variant: &'static str) -> Result<(Self, Variant)> {
-        let depth = self.nested()?;
+        let depth = self.inner_depth()?;
         let found = self.needs.member_of(variant.as_bytes());
         if found.is_some() {
             self.budget.allocate(variant.len())?;
-            // The list of one member, and the object around it.
+            // The list of one member. `Object::charged` charges the object around it.
             self.budget.allocate(size_of::<(Text, Json)>())?;
         }
         let within = Taker {
@@ -438,7 +438,7 @@ impl<'n, 'b> Members<'n, 'b> {
             if !is_raw(name) || raw.value.is_some() {
                 return Err(Unfit);
             }
-            let value = value.serialize(Name(|text: &str| {
+            let value = value.serialize(TextSerializer(|text: &str| {
                 let needs = raw.needs;
                 let value = needs.read_within(text.as_bytes(), self.depth, self.budget);
                 value.map_err(|_| Unfit)
@@ -479,7 +479,7 @@ impl SerializeMap for Members<'_, '_> {
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
         self.next = match self.needs {
             Needs::Kind => None,
-            needs => key.serialize(Name(|name: &str| {
+            needs => key.serialize(TextSerializer(|name: &str| {
                 let Some(needs) = needs.member_of(name.as_bytes()) else {
                     return Ok(None);
                 };
@@ -502,12 +502,12 @@ impl SerializeMap for Members<'_, '_> {
     }
 }
 
-/// Hands the name that `serde_json` makes of a key, or the text of a raw value, to a function.
+/// Serializes a key or a raw value to the text that `serde_json` makes of it, and hands the text to a function.
 ///
 /// Keys that are rare (floats, options, booleans) are [`Unfit`]: the text decides about them.
-struct Name<F>(F);
+struct TextSerializer<F>(F);
 
-impl<T, F: FnOnce(&str) -> Result<T>> Name<F> {
+impl<T, F: FnOnce(&str) -> Result<T>> TextSerializer<F> {
     fn written(self, key: impl Display) -> Result<T> {
         (self.0)(&key.to_string())
     }
@@ -522,7 +522,7 @@ macro_rules! refused {
     )+};
 }
 
-impl<T, F: FnOnce(&str) -> Result<T>> Serializer for Name<F> {
+impl<T, F: FnOnce(&str) -> Result<T>> Serializer for TextSerializer<F> {
     type Ok = T;
     type Error = Unfit;
     type SerializeSeq = Impossible<T, Unfit>;
@@ -699,9 +699,9 @@ mod tests {
     }
 
     /// An array that says another length than it has.
-    struct Promised(usize, Vec<u8>);
+    struct WrongLength(usize, Vec<u8>);
 
-    impl Serialize for Promised {
+    impl Serialize for WrongLength {
         fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
             let mut seq = to.serialize_seq(Some(self.0))?;
             for element in &self.1 {
@@ -715,7 +715,7 @@ mod tests {
     fn places_from_the_end_of_a_value_need_its_length() {
         let last = Needs::element(-2, Needs::All);
         for (promised, kept) in [(3, true), (2, false), (4, false), (0, false)] {
-            let array = Promised(promised, vec![4, 5, 6]);
+            let array = WrongLength(promised, vec![4, 5, 6]);
             let elements = kept.then(|| "[5, 6]".to_owned()).ok_or(Unfit);
             assert_eq!(taken(&last, &array), elements, "{promised}");
         }

@@ -153,7 +153,9 @@ impl CompiledOperation {
             .identity_from(&payload, tenant, &mut budget)
             .map_err(|refusal| match refusal {
                 Refusal::Refused(error) => error,
-                Refusal::Failed(setting, error) => self.failed(setting, &error, text, &budget),
+                Refusal::Failed(setting, error) => {
+                    self.expression_error(setting, &error, text, &budget)
+                }
             })?;
         let Some(keeps) = &self.keeps else {
             return Ok(identity);
@@ -182,13 +184,13 @@ impl CompiledOperation {
                 return Ok(Identity(State::Bypassed(Bypass::NoKey)));
             }
             let error = self.error(ErrorKind::KeyMissing);
-            return Err(Refusal::Refused(error.with_detail(self.no_key())));
+            return Err(Refusal::Refused(error.with_detail(self.why_no_key())));
         };
         if self.key_required == KeyRequired::All && !missing.is_empty() {
             let error = self.error(ErrorKind::KeyMissing);
             return Err(Refusal::Refused(error.with_detail(format!(
                 "{}: send it (where calls without it are the same call, write a default: `{} || 'none'`)",
-                self.lacks(&missing),
+                self.missing_parts_text(&missing),
                 missing[0]
             ))));
         }

@@ -21,19 +21,19 @@ impl CompiledOperation {
             State::Bypassed(Bypass::NoKey) => Some(format!(
                 "the payload has no idempotency key: the handler runs unprotected; {} (`key_required = true` refuses \
                  such a payload)",
-                self.no_key()
+                self.why_no_key()
             )),
             State::Protected { missing, .. } if !missing.is_empty() => Some(format!(
                 "a part of the idempotency key is missing: {}, so that calls which differ in it alone share one \
                  response (`key_required = \"all\"` refuses such a payload)",
-                self.lacks(missing)
+                self.missing_parts_text(missing)
             )),
             _ => None,
         }
     }
 
     /// Returns why the payload has no key.
-    pub(super) fn no_key(&self) -> String {
+    pub(super) fn why_no_key(&self) -> String {
         match self.selector.key_expression() {
             Some(expression) => format!("the key expression `{expression}` finds nothing in it"),
             None => "the whole payload is the key, and it is empty".to_owned(),
@@ -41,21 +41,19 @@ impl CompiledOperation {
     }
 
     /// Returns which parts of the key are missing.
-    pub(super) fn lacks(&self, missing: &[Arc<str>]) -> String {
+    pub(super) fn missing_parts_text(&self, missing: &[Arc<str>]) -> String {
         let parts: Vec<_> = missing.iter().map(|part| format!("`{part}`")).collect();
         let key = self
             .selector
             .key_expression()
             .map_or("", Expression::as_str);
-        let (parts, are) = (
-            parts.join(", "),
-            if missing.len() == 1 { "is" } else { "are" },
-        );
+        let parts = parts.join(", ");
+        let are = if missing.len() == 1 { "is" } else { "are" };
         format!("{parts} of the key `{key}` {are} missing, null or empty")
     }
 
     /// Returns the error of an expression that failed on the payload with this text.
-    pub(super) fn failed(
+    pub(super) fn expression_error(
         &self,
         setting: &str,
         error: &EvaluationError,

@@ -69,49 +69,44 @@ pub enum Operand {
 /// It is the one definition of *claimable*: the condition of every claim, and the first question of
 /// [`classify`](super::classify()).
 pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
-    free(now, on_timeout, false)
-}
-
-/// Returns the condition under which a claim of an operation with steps may replace the present record: it is
-/// [`claimable`], and there are no steps in it that a later run needs.
-///
-/// Steps are needed until the window expires. A record that is claimable and not replaceable is taken over by an update
-/// ([`takeover`]).
-pub fn replaceable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
-    free(now, on_timeout, true)
-}
-
-/// Returns [`claimable`], or [`replaceable`] if steps that a later run needs must stay.
-fn free(now: EpochMillis, on_timeout: OnTimeout, steps_stay: bool) -> Condition {
-    use Attribute::{Expiration, Failure, InProgressExpiration, Status as StatusAttribute, Steps};
+    use Attribute::{Failure, InProgressExpiration, Status as StatusAttribute};
     let in_progress = Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress));
     let not_in_progress = Condition::Differs(StatusAttribute, Operand::status(&Status::InProgress));
-    let expired = Condition::Below(Expiration, Operand::Seconds(now.floor_to_seconds()));
     let lease_expired = || Condition::Below(InProgressExpiration, Operand::Millis(now));
-    let (without_window, without_run) = match (on_timeout, steps_stay) {
+    let (without_window, without_run) = match on_timeout {
         // A window can be shorter than a run: an expired record in progress is not claimable while its lease runs.
-        (OnTimeout::Rerun, _) => {
+        OnTimeout::Rerun => {
             let no_lease = Condition::Missing(InProgressExpiration);
             let ended = vec![not_in_progress, no_lease, lease_expired()];
             (Condition::Any(ended), lease_expired())
         }
         // A run may have started, so only a recorded failure frees its claim.
-        (OnTimeout::Hold, false) => (not_in_progress, Condition::Exists(Failure)),
-        (OnTimeout::Hold, true) => {
-            let ended = vec![not_in_progress, Condition::Exists(Failure)];
-            (Condition::Any(ended), Condition::Exists(Failure))
-        }
-    };
-    let released = if steps_stay {
-        vec![in_progress, without_run, Condition::Missing(Steps)]
-    } else {
-        vec![in_progress, without_run]
+        OnTimeout::Hold => (not_in_progress, Condition::Exists(Failure)),
     };
     Condition::Any(vec![
         Condition::NoRecord,
-        Condition::All(vec![expired, without_window]),
-        Condition::All(released),
+        Condition::All(vec![window_expired(now), without_window]),
+        Condition::All(vec![in_progress, without_run]),
     ])
+}
+
+/// Returns the condition under which a claim of an operation with steps may replace the present record: it is [`claimable`], and a later
+/// run needs no steps of it, because its window has expired or there are none.
+///
+/// A record that is claimable and not replaceable is taken over by an update ([`takeover`]).
+pub fn replaceable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
+    let no_steps_needed = vec![window_expired(now), Condition::Missing(Attribute::Steps)];
+    Condition::All(vec![
+        claimable(now, on_timeout),
+        Condition::Any(no_steps_needed),
+    ])
+}
+
+fn window_expired(now: EpochMillis) -> Condition {
+    Condition::Below(
+        Attribute::Expiration,
+        Operand::Seconds(now.floor_to_seconds()),
+    )
 }
 
 /// Returns the condition of a takeover that keeps the steps: the record is still the claim that `existing` was when it was read.

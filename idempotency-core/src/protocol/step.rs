@@ -75,7 +75,7 @@ impl Attempt {
         &self.call
     }
 
-    /// Returns the progress to publish to duplicates in this process, or `None` if there is nothing new.
+    /// Returns the progress to publish to duplicates in this process, or `None` in a state that has none.
     pub fn in_flight(&self) -> Option<InFlight> {
         let (stage, until) = match &self.state {
             State::AskingCircuit(wait_until) => (Stage::Claiming, *wait_until),

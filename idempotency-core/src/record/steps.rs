@@ -13,8 +13,7 @@ use super::Data;
 /// ```
 /// use idempotency_core::record::{Data, RecordedSteps};
 /// let steps: RecordedSteps = [("reserve".to_owned(), Data::new("7"))].into_iter().collect();
-/// assert_eq!(steps.get("reserve"), Some(&Data::new("7")));
-/// assert_eq!(steps.get("charge"), None);
+/// assert_eq!(steps.iter().collect::<Vec<_>>(), [("reserve", &Data::new("7"))]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RecordedSteps(Option<Arc<BTreeMap<String, Data>>>);
@@ -45,9 +44,9 @@ impl RecordedSteps {
         self.len() == 0
     }
 
-    /// The longest results of one key, in bytes of JSON text, all together: as long as the largest response of Lambda.
+    /// The limit for all results of one key together, in bytes of JSON text: the size of the largest response of Lambda.
     ///
-    /// A store can compress results. What it reads back has to fit the memory of a function all the same.
+    /// A store can compress results. Decompressed, they must still fit the memory of a function.
     pub const LONGEST: usize = 6_291_556;
 
     /// Returns the recorded result of the step with this name.
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn no_steps_are_equal_however_they_were_made() {
+    fn empty_results_are_equal_however_they_were_made() {
         let none: RecordedSteps = std::iter::empty().collect();
         assert_eq!(none, RecordedSteps::default());
         assert!(none.is_empty() && none.iter().next().is_none());

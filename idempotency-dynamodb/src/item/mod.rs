@@ -16,7 +16,7 @@ pub(crate) mod size;
 /// An item, as the SDK represents it.
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
-/// The space for the attributes of a write besides the key. No write of the protocol sets more.
+/// The capacity that is reserved for the attributes of a write besides the key. No write of the protocol has more.
 pub(crate) const MOST_ATTRIBUTES: usize = 10;
 
 /// Returns the attributes of a record that have a value.
@@ -49,7 +49,7 @@ pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Va
     attributes.filter_map(|(attribute, value)| Some((attribute, value?)))
 }
 
-/// Reads a record from an item, whichever program wrote it.
+/// Reads a record from an item of this framework, or of Powertools in another language.
 pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
     let mut take = |attribute| item.remove(names.of(attribute));
     Record {
@@ -76,7 +76,7 @@ pub(crate) fn bytes(item: &mut Item, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads a time; fractions are cut off.
+/// Reads a time; rounded down.
 fn whole<T>(value: Option<AttributeValue>, of: impl Fn(i64) -> T) -> Field<T> {
     match value {
         None => Field::Absent,
@@ -96,8 +96,8 @@ fn text<T>(value: Option<AttributeValue>, of: impl Fn(String) -> T) -> Field<T> 
     }
 }
 
-/// Reads the results of steps: a map of texts, or of compressed texts. If one cannot be read, none can. Not more than the longest
-/// results are decompressed, because 400 KB can contain very long ones.
+/// Reads the results of steps: a map of texts, or of compressed texts. If one cannot be read, none can. At most
+/// [`RecordedSteps::LONGEST`] bytes are decompressed, because 400 KB can contain far more.
 fn steps(value: Option<AttributeValue>) -> Field<RecordedSteps> {
     let steps = match value {
         None => return Field::Absent,
@@ -147,26 +147,26 @@ pub(crate) fn floor(text: &str) -> Option<i64> {
         _ => (false, mantissa),
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let all = format!("{whole}{fraction}");
-    if all.is_empty() || !all.bytes().all(|byte| byte.is_ascii_digit()) {
+    let all_digits = format!("{whole}{fraction}");
+    if all_digits.is_empty() || !all_digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let exponent = exponent.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT);
     let point = i32::try_from(whole.len()).ok()? + exponent;
-    let (mut magnitude, mut rest) = (0_i128, false);
-    for index in 0..point.max(i32::try_from(all.len()).ok()?) {
+    let (mut magnitude, mut has_fraction) = (0_i128, false);
+    for index in 0..point.max(i32::try_from(all_digits.len()).ok()?) {
         let digit = usize::try_from(index)
             .ok()
-            .and_then(|index| all.as_bytes().get(index));
+            .and_then(|index| all_digits.as_bytes().get(index));
         let digit = i128::from(digit.map_or(0, |byte| byte - b'0'));
         if index < point {
             // Saturates far outside the range of `i64`, to which the result is limited.
             magnitude = magnitude.saturating_mul(10).saturating_add(digit);
         } else {
-            rest |= digit != 0;
+            has_fraction |= digit != 0;
         }
     }
-    let value = match (negative, rest) {
+    let value = match (negative, has_fraction) {
         (false, _) => magnitude,
         (true, false) => -magnitude,
         (true, true) => -magnitude - 1,

@@ -424,15 +424,14 @@ impl Store for DynamoDbStore {
         request: StoreRequest<'a>,
         log: &'a SendLog,
     ) -> BoxFuture<'a, StoreReply> {
+        log.preparing();
         // A future for each kind, so that none has the size of the largest.
         match request {
             StoreRequest::Write(record) => Box::pin(async move {
-                log.preparing();
                 let reply = self.write(record, log).await;
                 self.ended(Some(record.id), reply, log)
             }),
             StoreRequest::Transact(transaction) => Box::pin(async move {
-                log.preparing();
                 let reply = self.transact(transaction, log).await;
                 self.ended(transaction.record.map(|record| record.id), reply, log)
             }),

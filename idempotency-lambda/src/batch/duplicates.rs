@@ -1,6 +1,6 @@
 //! The duplicates inside one batch: records with one key run one after the other, and those with one payload run once.
 //!
-//! Without this, the second would be refused as in progress while the first runs, and be returned for nothing.
+//! Otherwise the second record would be refused as in progress while the first one runs, and be delivered again without need.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -12,7 +12,7 @@ use std::hash::Hash;
 /// the records of one key.
 #[derive(Debug)]
 pub(super) struct Duplicates<K, V, T> {
-    calls: HashMap<(K, V), Call<T>>,
+    records: HashMap<(K, V), SameRecords<T>>,
     /// The payloads that wait for the record that runs, of each key with such a record.
     waiting: HashMap<K, VecDeque<V>>,
     /// The key and payload of each record that runs.
@@ -21,7 +21,7 @@ pub(super) struct Duplicates<K, V, T> {
 
 /// The records with one key and one payload.
 #[derive(Debug)]
-struct Call<T> {
+struct SameRecords<T> {
     /// How the one that ran ended: true if it is acknowledged.
     ended: Option<bool>,
     /// The records that wait, by their places.
@@ -30,7 +30,7 @@ struct Call<T> {
 
 /// What to do with a record.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Meet<T> {
+pub(super) enum Turn<T> {
     /// Run it.
     Run(T),
     /// Wait for the record that runs.
@@ -42,7 +42,7 @@ pub(super) enum Meet<T> {
 impl<K, V, T> Default for Duplicates<K, V, T> {
     fn default() -> Self {
         Self {
-            calls: HashMap::new(),
+            records: HashMap::new(),
             waiting: HashMap::new(),
             running: HashMap::new(),
         }
@@ -52,17 +52,17 @@ impl<K, V, T> Default for Duplicates<K, V, T> {
 impl<K: Clone + Eq + Hash, V: Clone + Eq + Hash, T> Duplicates<K, V, T> {
     /// Returns what to do with the record at this place.
     ///
-    /// A record with the key and payload of another shares its end. With the same key and another payload it gets its own call,
-    /// one after the other, and the protocol decides.
-    pub(super) fn meet(&mut self, at: usize, key: K, payload: V, record: T) -> Meet<T> {
-        let call = self.calls.entry((key.clone(), payload.clone()));
+    /// A record with the key and payload of another record shares its end. A record with the same key and another payload waits until no
+    /// record of the key runs, and gets a call of its own: the protocol decides about it.
+    pub(super) fn admit(&mut self, at: usize, key: K, payload: V, record: T) -> Turn<T> {
+        let call = self.records.entry((key.clone(), payload.clone()));
         let is_first = matches!(call, Entry::Vacant(_));
-        let call = call.or_insert_with(|| Call {
+        let call = call.or_insert_with(|| SameRecords {
             ended: None,
             waiting: VecDeque::new(),
         });
         if let Some(done) = call.ended {
-            return Meet::Share(done);
+            return Turn::Share(done);
         }
         if is_first {
             match self.waiting.entry(key) {
@@ -70,12 +70,12 @@ impl<K: Clone + Eq + Hash, V: Clone + Eq + Hash, T> Duplicates<K, V, T> {
                 Entry::Vacant(key) => {
                     self.running.insert(at, (key.key().clone(), payload));
                     key.insert(VecDeque::new());
-                    return Meet::Run(record);
+                    return Turn::Run(record);
                 }
             }
         }
         call.waiting.push_back((at, record));
-        Meet::Wait
+        Turn::Wait
     }
 
     /// Ends the record at this place. Returns the places that share its end, and the record with its key that runs next.
@@ -84,7 +84,7 @@ impl<K: Clone + Eq + Hash, V: Clone + Eq + Hash, T> Duplicates<K, V, T> {
             return (Vec::new(), None);
         };
         let mut shares = Vec::new();
-        if let Some(call) = self.calls.get_mut(&ended) {
+        if let Some(call) = self.records.get_mut(&ended) {
             call.ended = Some(done);
             shares.extend(call.waiting.drain(..).map(|(at, _)| at));
         }
@@ -98,7 +98,7 @@ impl<K: Clone + Eq + Hash, V: Clone + Eq + Hash, T> Duplicates<K, V, T> {
             return None;
         };
         let starts = (key, payload);
-        let next = self.calls.get_mut(&starts)?.waiting.pop_front()?;
+        let next = self.records.get_mut(&starts)?.waiting.pop_front()?;
         self.running.insert(next.0, starts);
         Some(next)
     }
@@ -114,18 +114,18 @@ mod tests {
     #[test]
     fn a_record_with_another_payload_gets_a_call_of_its_own_after_the_first() {
         let mut duplicates = Duplicates::default();
-        assert_eq!(duplicates.meet(0, "k", 10, 0), Meet::Run(0));
+        assert_eq!(duplicates.admit(0, "k", 10, 0), Turn::Run(0));
         for (at, payload) in [(1, 99), (2, 99), (3, 10), (4, 77)] {
-            assert_eq!(duplicates.meet(at, "k", payload, at), Meet::Wait);
+            assert_eq!(duplicates.admit(at, "k", payload, at), Turn::Wait);
         }
         assert_eq!(duplicates.end(0, true), (vec![3], Some((1, 1))));
-        assert_eq!(duplicates.meet(5, "k", 10, 5), Meet::Share(true));
-        assert_eq!(duplicates.meet(6, "k", 55, 6), Meet::Wait);
+        assert_eq!(duplicates.admit(5, "k", 10, 5), Turn::Share(true));
+        assert_eq!(duplicates.admit(6, "k", 55, 6), Turn::Wait);
         assert_eq!(duplicates.end(1, false), (vec![2], Some((4, 4))));
         assert_eq!(duplicates.end(4, true), (vec![], Some((6, 6))));
         assert_eq!(duplicates.end(6, true), (vec![], None));
-        assert_eq!(duplicates.meet(7, "k", 99, 7), Meet::Share(false));
-        assert_eq!(duplicates.meet(8, "k", 11, 8), Meet::Run(8));
+        assert_eq!(duplicates.admit(7, "k", 99, 7), Turn::Share(false));
+        assert_eq!(duplicates.admit(8, "k", 11, 8), Turn::Run(8));
     }
 
     /// A payload that counts how often it is compared or hashed.
@@ -154,7 +154,7 @@ mod tests {
             let work = Cell::new(0);
             let mut duplicates = Duplicates::default();
             for at in 0..records {
-                duplicates.meet(at, "hot", Counted(at, &work), ());
+                duplicates.admit(at, "hot", Counted(at, &work), ());
             }
             let mut next = Some((0, ()));
             while let Some((at, ())) = next {

@@ -15,7 +15,7 @@ use idempotency_core::record::RecordId;
 use lambda_runtime::LambdaEvent;
 
 use super::body::{Text, Undecodable};
-use super::duplicates::{Duplicates, Meet};
+use super::duplicates::{Duplicates, Turn};
 use super::plan::Plan;
 use super::report::Report;
 use super::reserve::{RecordStart, Reserve};
@@ -125,7 +125,7 @@ where
                             continue;
                         };
                         match prepare(operation, keying, &reader, record, deadline.clone()) {
-                            Ok(ready) => match course.meet(at, ready) {
+                            Ok(ready) => match course.admit(at, ready) {
                                 Some(ready) => ready,
                                 None => continue,
                             },
@@ -176,17 +176,17 @@ impl<A> Course<'_, A> {
     }
 
     /// Returns the record if it needs a call of its own now.
-    fn meet(&mut self, at: usize, ready: Ready<A>) -> Option<Ready<A>> {
+    fn admit(&mut self, at: usize, ready: Ready<A>) -> Option<Ready<A>> {
         let identity = ready.call.identity();
         // Records without a key have nothing in common.
         let Some(key) = identity.key().cloned() else {
             return Some(ready);
         };
         let payload = identity.validation().map(str::to_owned);
-        match self.duplicates.meet(at, key, payload, ready) {
-            Meet::Run(ready) => Some(ready),
-            Meet::Wait => None,
-            Meet::Share(done) => {
+        match self.duplicates.admit(at, key, payload, ready) {
+            Turn::Run(ready) => Some(ready),
+            Turn::Wait => None,
+            Turn::Share(done) => {
                 self.end(at, shared(done));
                 None
             }

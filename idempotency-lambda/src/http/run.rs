@@ -1,4 +1,4 @@
-//! The start of an HTTP function in one line, or by a runtime of its own.
+//! Starts an HTTP function: in one line, or with a runtime that the user builds.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -71,9 +71,9 @@ where
 
 /// Starts an HTTP function that takes several requests at a time, as on Lambda Managed Instances.
 ///
-/// It does what [`run`] does. With `AWS_LAMBDA_MAX_CONCURRENCY` above 1 it serves so many requests at a time, each with a clone
-/// of `app`. Concurrent duplicates in one process are refused by the first call, or wait for it, without a request to the
-/// store.
+/// It does what [`run`] does. With `AWS_LAMBDA_MAX_CONCURRENCY` above 1 it serves that many requests at a time, each with a clone
+/// of `app`. Concurrent duplicates in one process are refused while the first call runs, or wait for it, without a request to
+/// the store.
 ///
 /// # Errors
 ///
@@ -153,7 +153,7 @@ where
 /// Keeps all values of a header that was sent several times.
 ///
 /// An event of payload format 1.0 has the last value in `headers` and all values in `multiValueHeaders`. `lambda_http` lets the
-/// last value replace the others. A second idempotency key would not be seen.
+/// last value replace the others. Without this function a second idempotency key would not be seen.
 fn with_all_values(mut event: LambdaEvent<LambdaRequest>) -> LambdaEvent<LambdaRequest> {
     if let LambdaRequest::ApiGatewayV1(request) = &mut event.payload {
         let names = request.multi_value_headers.keys();

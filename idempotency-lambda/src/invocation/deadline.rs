@@ -9,7 +9,7 @@ use lambda_runtime::Context;
 
 use super::scope::{Invocation, Scope};
 
-/// When a call ends: then the lease of its claim ends too. From a context it also has the tenant.
+/// When a call must have ended: the lease of its claim ends then too. A deadline that is made from a context also has the tenant.
 ///
 /// # Examples
 ///
@@ -76,7 +76,7 @@ impl Deadline {
     ///
     /// # Errors
     ///
-    /// If it depends on the invocation around the call, and that is not known inside Lambda. The handler has not run.
+    /// If this deadline needs the invocation around the call, and it is not known inside Lambda. The handler has not run.
     pub(crate) fn invocation(self, operation: &CompiledOperation) -> Result<Invocation, Error> {
         match self {
             Self::Inherited => Scope::invocation_of_call(operation),
@@ -151,10 +151,10 @@ impl Invocation {
     }
 }
 
-/// The first point in time that counts as a deadline: in the year 2001, before Lambda existed.
+/// The earliest deadline that counts, in Unix milliseconds: in the year 2001, before Lambda existed.
 ///
 /// A `Context` built in a test has deadline 0, and `cargo lambda watch` (1.9) always sends 600000. Both count as unknown, so
-/// that the claim gets the configured lease. A deadline that has expired is a deadline like any other.
+/// that the claim gets the configured lease. An expired deadline still counts.
 const EARLIEST: u64 = 1_000_000_000_000;
 
 #[cfg(test)]
@@ -175,7 +175,8 @@ mod tests {
     const TIMES: [u64; 2] = [1_600_000_000_000, 1_700_000_000_000];
 
     #[tokio::test]
-    async fn a_call_in_an_invocation_has_its_own_deadline_and_tenant_as_far_as_it_says_them() {
+    async fn a_deadline_from_a_context_hides_the_invocation_around_the_call_and_others_keep_its_tenant()
+     {
         let end = |milliseconds: u64| Some(EpochMillis::new(milliseconds.try_into().unwrap()));
         assert_eq!(Deadline::from(&Context::default()), Deadline::Inherited);
         let (settings, variables) = (Settings::default(), Variables::default());
@@ -185,7 +186,7 @@ mod tests {
             // A context that is passed hides the invocation around the call.
             (Deadline::from(&own), end(TIMES[1]), None),
             (Deadline::from(&watch), None, None),
-            // An empty context and a point in time keep its tenant.
+            // An empty context and a point in time keep the tenant around the call.
             (Deadline::Inherited, end(TIMES[0]), Some("blue")),
             (Deadline::At(EpochMillis::new(9)), end(9), Some("blue")),
         ] {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_with_any_content_is_an_invocation_whose_deadline_counts_if_lambda_existed_then() {
+    fn a_context_with_any_content_is_an_invocation_whose_deadline_counts_from_2001() {
         let known = |deadline| Some((true, deadline));
         let past = EpochMillis::new(1_600_000_000_000);
         for (request_id, milliseconds, tenant, expected) in [
@@ -206,7 +207,7 @@ mod tests {
             ("r-1", 0, None, known(None)),
             ("", 1, None, known(None)),
             ("", 0, Some("blue"), known(None)),
-            // That of `cargo lambda watch`.
+            // The deadline that `cargo lambda watch` sends.
             ("r-1", 600_000, None, known(None)),
             ("", TIMES[0], None, known(Some(past))),
         ] {

@@ -51,9 +51,9 @@ impl ServiceError {
 
     /// Returns the error of a handler that had no effect, for `on_timeout = "hold"`.
     ///
-    /// The layer cannot distinguish an error of the handler from one of a layer between them, such as tower's `Timeout`. Under `hold`
+    /// The layer cannot distinguish an error of the handler from one of a layer inside, such as tower's `Timeout`. Under `hold`
     /// an error keeps the key for an operator, unless the handler returns this one: then the key is free. Under `rerun` it changes
-    /// nothing. A layer inside that wraps it in another error takes its report away.
+    /// nothing. If a layer inside wraps this error in another one, the report is lost.
     ///
     /// # Examples
     ///

@@ -26,7 +26,7 @@ pub(super) fn identified(
     shape: Option<Shape>,
     runtime: &Runtime,
 ) -> IdentityCode {
-    // A handler of HTTP events gets its store later, because a request that is not protected needs none.
+    // `run_http` takes the store of a handler of HTTP events: a request that is not protected needs none.
     let (identify, store) = if shape == Some(Shape::Http) {
         ("prepare_http", None)
     } else {

@@ -13,8 +13,7 @@ use tokio::process::Child;
 use tokio::runtime::Handle;
 
 use super::api::Api;
-use super::invocation::InvokeError;
-use super::invocation::{Invocation, Target};
+use super::invocation::{Invocation, InvokeError, Target};
 use super::log::{LogLine, LogSource};
 use super::state::{Phase, State};
 use crate::wire;
@@ -171,7 +170,7 @@ pub(super) struct Inner {
     pub(super) state: Arc<State>,
     pub(super) number: usize,
     pub(super) process_id: Option<u32>,
-    pub(super) timeout: std::time::Duration,
+    pub(super) timeout: Duration,
 }
 
 impl FunctionProcess {
@@ -187,7 +186,7 @@ impl FunctionProcess {
     ///
     /// # Errors
     ///
-    /// If the process ended before.
+    /// If the process has ended.
     pub async fn ready(&self) -> Result<(), InvokeError> {
         let mut phase = self.inner.state.phase.subscribe();
         // The sender lives in `self`, so the wait cannot fail.

@@ -1,6 +1,6 @@
 //! The transport of the SDK's clients: requests pass the gate of their process, and go to the database of its scenario.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::sync_channel;
@@ -28,7 +28,7 @@ use super::process::{Process, RequestFate};
 use crate::dynamodb::{Cause, DatabaseError, TableSpec, serve_database};
 use crate::wire::Background;
 
-/// Finds the process by the thread, so that a client that outlives its process, as in a `static`, works in the next one too.
+/// Finds its process by the thread. So a client that outlives its process, as in a `static`, works in the next one too.
 #[derive(Clone, Debug)]
 pub(super) struct Transport;
 
@@ -63,7 +63,7 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let operation = header("x-amz-target").and_then(|target| target.rsplit('.').next());
     let operation = operation.unwrap_or_default().to_owned();
-    // Both clients of the store name their calls, each send of a call alike.
+    // Both clients of the store send this header. It is the same in each send of a call.
     let call = header("amz-sdk-invocation-id")
         .unwrap_or_default()
         .to_owned();
@@ -99,7 +99,7 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         RequestFate::Lost | RequestFate::Done((None, _)) => Err(broken()),
         RequestFate::Done((Some(mut reply), unprocessed)) => {
             if let Some(unprocessed) = unprocessed {
-                reply.leave_out(&operation, unprocessed);
+                reply.report_unprocessed(&operation, unprocessed);
             }
             response(reply.status, &reply.headers, SdkBody::from(reply.body))
         }
@@ -146,9 +146,8 @@ fn broken() -> ConnectorError {
 
 /// Returns what a report calls the request: the operation and its tables.
 fn label(operation: &str, body: &Value) -> String {
-    let mut tables = Vec::new();
+    let mut tables = BTreeSet::new();
     tables_of(body, &mut tables);
-    tables.dedup();
     let tables = tables
         .iter()
         .map(|table| table.rsplit('/').next().unwrap_or_default());
@@ -159,9 +158,9 @@ fn label(operation: &str, body: &Value) -> String {
 }
 
 /// Collects the tables of a request, also those of the requests inside a transaction or batch.
-fn tables_of<'a>(body: &'a Value, tables: &mut Vec<&'a str>) {
+fn tables_of<'a>(body: &'a Value, tables: &mut BTreeSet<&'a str>) {
     if let Some(table) = body["TableName"].as_str() {
-        tables.push(table);
+        tables.insert(table);
     }
     for item in body["TransactItems"].as_array().into_iter().flatten() {
         let operations = item.as_object().into_iter().flat_map(|item| item.values());
@@ -212,8 +211,8 @@ fn take_last(content: &mut Value) -> Option<Value> {
 }
 
 impl Reply {
-    /// Adds what was left out of a batch. A batch of which nothing was left was refused by the database: nothing was processed.
-    fn leave_out(&mut self, operation: &str, unprocessed: Value) {
+    /// Adds the items that were left out of a batch. The database refuses a batch without items: then nothing was processed.
+    fn report_unprocessed(&mut self, operation: &str, unprocessed: Value) {
         let mut content = match self.status {
             200 => serde_json::from_slice(&self.body).unwrap_or_else(|_| json!({})),
             _ => json!({ "Responses": {} }),
@@ -406,7 +405,7 @@ impl Database {
     }
 }
 
-/// The database wants to see a signature, and does not check it.
+/// The database requires a signature, but does not check it.
 const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/eu-central-1/dynamodb/aws4_request, \
                              SignedHeaders=host, Signature=0";
 
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_item_of_a_batch_is_left_out_of_it() {
+    fn the_last_item_of_a_batch_is_left_out_and_only_reads_of_own_items_can_be_out_of_date() {
         let mut writes = json!({ "RequestItems": { "a": [1, 2] } });
         assert_eq!(take_last(&mut writes), Some(json!({ "a": [2] })));
         assert_eq!(take_last(&mut writes), Some(json!({ "a": [1] })));

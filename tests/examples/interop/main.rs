@@ -44,7 +44,7 @@ impl Harness {
         }
     }
 
-    /// Returns a Rust process on the table `idempotency`.
+    /// Returns the Rust function on the table `idempotency`.
     pub(crate) fn rust(&self, operation: OperationBuilder) -> Rust {
         Rust::start(&self.database, operation)
     }
@@ -77,14 +77,14 @@ async fn main() {
         "Python first, then Rust: the same response" => cases::python_first,
         "Rust first, then Python: the same response" => cases::rust_first,
         "an annotated handler shares its key too" => cases::annotated,
-        "both at once, each wins once: one runs" => cases::both_at_once,
-        "a race: one runs" => cases::race,
+        "both claim at once: one runs, first Rust, then Python" => cases::both_at_once,
+        "both call at once, in any order: one runs" => cases::race,
         "a changed amount is refused by both" => cases::changed_amount,
         "a changed amount is refused by both, also while the first call runs" => cases::changed_amount_in_progress,
         "in progress in Python: Rust refuses" => cases::in_progress_in_python,
         "in progress in Python: Rust waits for the response" => cases::rust_waits_for_python,
         "in progress in Rust: Python refuses" => cases::in_progress_in_rust,
-        "without a deadline in Python: live until its window ends" => cases::python_without_a_deadline,
+        "a Python claim without a deadline: in progress until its window ends" => cases::python_without_a_deadline,
         "killed in Python: Rust takes over" => takeover::rust_takes_over_from_python,
         "killed in Rust: Python takes over" => takeover::python_takes_over_from_rust,
         "held by Rust: Python takes over, as documented" => takeover::python_takes_over_what_rust_holds,

@@ -1,4 +1,4 @@
-//! The same function in Rust, as a process of its own. The test controls its clock and its handler.
+//! The same function in Rust, with a store of its own. The test controls its clock and its handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use idempotency_tests::{End, end};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// A process, and the operation in it.
+/// The Rust function: its store, its backend and its operation.
 pub(crate) struct Rust {
     store: Arc<DynamoDbStore>,
     pub(crate) backend: Backend,
@@ -36,7 +36,7 @@ pub(crate) fn charge() -> OperationBuilder {
 }
 
 impl Rust {
-    /// Returns a process on the table `idempotency` with the machine's clock.
+    /// Returns the function on the table `idempotency`, with the machine's clock.
     pub(crate) fn start(database: &EmbeddedDynamoDb, operation: OperationBuilder) -> Self {
         Self::start_with(database, operation, |store| store)
     }

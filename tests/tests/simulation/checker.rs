@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use idempotency_lambda::{ErrorKind, Run};
 
-use super::schedule::EventKind::{
+use super::schedule::EntryKind::{
     Called, CircuitOpen, Crashed, HandlerError, Panicked, Refused, Responded, RunEnded, RunStarted,
     StepDone, StepRan,
 };
-use super::schedule::{Event, TIMEOUT};
+use super::schedule::{Entry, TIMEOUT};
 use super::world::Faults;
 
 /// How long a call may take after its deadline, in milliseconds, to release its claim.
 const GRACE: i64 = 2_000;
 
 /// Checks every promise. An error names the first one that the history breaks.
-pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
+pub(crate) fn check(history: &[Entry], faults: &Faults) -> Result<(), String> {
     agreed_responses(history)?;
     own_payload(history)?;
     one_run_a_call(history)?;
@@ -46,18 +46,18 @@ impl Counts {
         self.0[name]
     }
 
-    pub(crate) fn add(&mut self, history: &[Event]) {
-        let count = |is: &dyn Fn(&Event) -> bool| history.iter().filter(|event| is(event)).count();
+    pub(crate) fn add(&mut self, history: &[Entry]) {
+        let count = |is: &dyn Fn(&Entry) -> bool| history.iter().filter(|event| is(event)).count();
         let refused = |kind| count(&|event| event.kind == Refused(kind));
-        let is_late = |event: &Event| {
+        let is_late = |event: &Entry| {
             let of_another = matches!(event.kind, Responded { run, .. } if run != event.call);
             of_another && runs(history).any(|run| run.call == event.call)
         };
         let later_firsts = runs(history).skip(1).filter(|run| got(run, Run::First));
-        let replayed = |event: &Event| matches!(event.kind, Responded { replayed: true, .. });
-        let shared = |event: &Event| matches!(event.kind, Responded { shared: true, .. });
+        let replayed = |event: &Entry| matches!(event.kind, Responded { replayed: true, .. });
+        let shared = |event: &Entry| matches!(event.kind, Responded { shared: true, .. });
         // Steps whose result a later run used.
-        let resumed = |it: &Event| matches!(it.kind, StepDone { by, .. } if by != it.call);
+        let resumed = |it: &Entry| matches!(it.kind, StepDone { by, .. } if by != it.call);
         let not_known = refused(ErrorKind::CompletionUnknown) + refused(ErrorKind::StoreFailed);
         for (name, events) in [
             ("ran", runs(history).count()),
@@ -81,12 +81,12 @@ impl Counts {
     }
 }
 
-fn runs(history: &[Event]) -> impl Iterator<Item = &Event> {
-    let is_run = |event: &&Event| matches!(event.kind, RunStarted { .. });
+fn runs(history: &[Entry]) -> impl Iterator<Item = &Entry> {
+    let is_run = |event: &&Entry| matches!(event.kind, RunStarted { .. });
     history.iter().filter(is_run)
 }
 
-fn is_unprotected(event: &Event) -> bool {
+fn is_unprotected(event: &Entry) -> bool {
     matches!(
         event.kind,
         Responded {
@@ -96,19 +96,19 @@ fn is_unprotected(event: &Event) -> bool {
     )
 }
 
-fn got(event: &Event, which: Run) -> bool {
+fn got(event: &Entry, which: Run) -> bool {
     matches!(event.kind, RunStarted { run, .. } if run == which)
 }
 
 /// Returns an error if an event is found.
-fn none<'a>(found: impl IntoIterator<Item = &'a Event>, what: &str) -> Result<(), String> {
+fn none<'a>(found: impl IntoIterator<Item = &'a Entry>, what: &str) -> Result<(), String> {
     match found.into_iter().next() {
         Some(event) => Err(format!("call {} {what}", event.call)),
         None => Ok(()),
     }
 }
 
-fn agreed_responses(history: &[Event]) -> Result<(), String> {
+fn agreed_responses(history: &[Entry]) -> Result<(), String> {
     // The response of a run without a confirmed claim binds no other caller.
     let protected = history.iter().filter(|event| !is_unprotected(event));
     let responses: BTreeSet<_> = protected
@@ -127,30 +127,30 @@ fn agreed_responses(history: &[Event]) -> Result<(), String> {
 
 /// Checks that a handler runs without a confirmed claim only under the policy that allows it.
 fn no_unprotected_run_unless_it_was_chosen(
-    history: &[Event],
+    history: &[Entry],
     faults: &Faults,
 ) -> Result<(), String> {
-    let is_wrong = |event: &&Event| is_unprotected(event) && !faults.unprotected;
+    let is_wrong = |event: &&Entry| is_unprotected(event) && !faults.unprotected;
     none(history.iter().filter(is_wrong), "ran unprotected")
 }
 
-fn own_payload(history: &[Event]) -> Result<(), String> {
+fn own_payload(history: &[Entry]) -> Result<(), String> {
     let is_other =
-        |event: &&Event| matches!(event.kind, Responded { amount, .. } if amount != event.amount);
+        |event: &&Entry| matches!(event.kind, Responded { amount, .. } if amount != event.amount);
     none(
         history.iter().filter(is_other),
         "got the response of another payload",
     )
 }
 
-fn one_run_a_call(history: &[Event]) -> Result<(), String> {
+fn one_run_a_call(history: &[Entry]) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     let again = runs(history).filter(|run| !seen.insert(run.call));
     none(again, "ran its handler twice")
 }
 
-fn no_run_without_time(history: &[Event]) -> Result<(), String> {
-    let is_late = |run: &&Event| matches!(run.kind, RunStarted { left, .. } if left < 0);
+fn no_run_without_time(history: &[Entry]) -> Result<(), String> {
+    let is_late = |run: &&Entry| matches!(run.kind, RunStarted { left, .. } if left < 0);
     none(
         runs(history).filter(is_late),
         "started to run after its deadline",
@@ -158,7 +158,7 @@ fn no_run_without_time(history: &[Event]) -> Result<(), String> {
 }
 
 /// Checks that a call uses the result of each step that another call got before, and does not run that step again.
-fn recorded_steps_do_not_run_again(history: &[Event]) -> Result<(), String> {
+fn recorded_steps_do_not_run_again(history: &[Entry]) -> Result<(), String> {
     for (at, event) in history.iter().enumerate() {
         let StepDone { name, by } = event.kind else {
             continue;
@@ -174,7 +174,7 @@ fn recorded_steps_do_not_run_again(history: &[Event]) -> Result<(), String> {
             of_later().filter(|other| other.kind == StepRan { name }),
             &format!("ran the step {name} again"),
         )?;
-        let is_other = |other: &&Event| matches!(other.kind, StepDone { name: of, by: used } if of == name && used != by);
+        let is_other = |other: &&Entry| matches!(other.kind, StepDone { name: of, by: used } if of == name && used != by);
         none(
             of_later().filter(is_other),
             &format!("got another result of the step {name}"),
@@ -184,9 +184,9 @@ fn recorded_steps_do_not_run_again(history: &[Event]) -> Result<(), String> {
 }
 
 /// Checks that the effect of each step happened once at most.
-fn every_step_runs_once(history: &[Event]) -> Result<(), String> {
+fn every_step_runs_once(history: &[Entry]) -> Result<(), String> {
     let mut ran = BTreeSet::new();
-    let again = |event: &&Event| matches!(event.kind, StepRan { name } if !ran.insert(name));
+    let again = |event: &&Entry| matches!(event.kind, StepRan { name } if !ran.insert(name));
     none(
         history.iter().filter(again),
         "ran a step for the second time",
@@ -194,7 +194,7 @@ fn every_step_runs_once(history: &[Event]) -> Result<(), String> {
 }
 
 /// Checks that a first call never gets `AlreadyInProgress` before another call starts.
-fn own_write_is_never_in_progress(history: &[Event]) -> Result<(), String> {
+fn own_write_is_never_in_progress(history: &[Entry]) -> Result<(), String> {
     let alone = history
         .iter()
         .take_while(|event| event.call == history[0].call);
@@ -203,8 +203,8 @@ fn own_write_is_never_in_progress(history: &[Event]) -> Result<(), String> {
 }
 
 /// Checks that a call that does not run gets its result shortly after its deadline at the latest.
-fn no_call_waits_beyond_its_deadline(history: &[Event]) -> Result<(), String> {
-    let waited = |event: &&Event| {
+fn no_call_waits_beyond_its_deadline(history: &[Entry]) -> Result<(), String> {
+    let waited = |event: &&Entry| {
         let ends = matches!(event.kind, Responded { .. } | HandlerError | Refused(_));
         let mut of_call = history.iter().filter(|other| other.call == event.call);
         let called = of_call.find(|other| other.kind == Called);
@@ -219,9 +219,9 @@ fn no_call_waits_beyond_its_deadline(history: &[Event]) -> Result<(), String> {
 }
 
 /// Checks that a call gets `AlreadyInProgress` only if an earlier call had the same payload.
-fn in_progress_needs_an_equal_payload(history: &[Event]) -> Result<(), String> {
-    let is_wrong = |(at, event): &(usize, &Event)| {
-        let like = |other: &Event| {
+fn in_progress_needs_an_equal_payload(history: &[Entry]) -> Result<(), String> {
+    let is_wrong = |(at, event): &(usize, &Entry)| {
+        let like = |other: &Entry| {
             other.kind == Called && other.call != event.call && other.amount == event.amount
         };
         event.kind == Refused(ErrorKind::AlreadyInProgress) && !history[..*at].iter().any(like)
@@ -234,7 +234,7 @@ fn in_progress_needs_an_equal_payload(history: &[Event]) -> Result<(), String> {
 }
 
 /// Checks that the last call of a history gets a response or `PayloadMismatch`: it comes long after every lease.
-fn never_stuck(history: &[Event]) -> Result<(), String> {
+fn never_stuck(history: &[Entry]) -> Result<(), String> {
     let Some(last) = history.last() else {
         return Ok(());
     };
@@ -259,7 +259,7 @@ fn never_stuck(history: &[Event]) -> Result<(), String> {
 
 /// Checks that a run gets `First` only if each run before it reported that it failed, and has a result of each of its
 /// steps that ran.
-fn the_first_run_follows_no_unreported_effect(history: &[Event]) -> Result<(), String> {
+fn the_first_run_follows_no_unreported_effect(history: &[Entry]) -> Result<(), String> {
     let mut unreported = BTreeSet::new();
     // Of each call, the runs that were unreported when the call began.
     let mut before = BTreeMap::new();
@@ -296,7 +296,7 @@ fn the_first_run_follows_no_unreported_effect(history: &[Event]) -> Result<(), S
 }
 
 /// Checks that no run starts after another run, unless that one reported an error. A panic reports nothing.
-fn no_second_run(history: &[Event]) -> Result<(), String> {
+fn no_second_run(history: &[Entry]) -> Result<(), String> {
     let mut unreported: Option<usize> = None;
     for event in history {
         match event.kind {

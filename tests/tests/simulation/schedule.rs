@@ -16,17 +16,17 @@ use serde_json::json;
 use super::executor::{Dice, Task, run, yield_now};
 use super::world::{Faults, Process, World, unless_on_purpose};
 
-/// One event of a call that callers and handlers can see. The checker gets only these.
+/// One entry of the history: what callers and handlers can see of a call. The checker gets only these.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct Entry {
     pub(crate) at: i64,
     pub(crate) call: usize,
     pub(crate) amount: u32,
-    pub(crate) kind: EventKind,
+    pub(crate) kind: EntryKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum EventKind {
+pub(crate) enum EntryKind {
     Called,
     /// The handler started, with this time left until its deadline, in milliseconds. It knows which run of the key it is.
     RunStarted {
@@ -40,7 +40,7 @@ pub(crate) enum EventKind {
     StepRan {
         name: &'static str,
     },
-    /// The handler got the result of a step: the call that ran it.
+    /// The handler got the result of a step. `by` is the call that ran the step.
     StepDone {
         name: &'static str,
         by: usize,
@@ -51,9 +51,9 @@ pub(crate) enum EventKind {
         run: usize,
         amount: u32,
         replayed: bool,
-        /// Shared by another call of its process.
+        /// True if a concurrent call of the same process shared its response.
         shared: bool,
-        /// The response of a run without a confirmed claim.
+        /// True if the run had no confirmed claim.
         unprotected: bool,
     },
     /// The circuit was not closed when the call ended.
@@ -63,7 +63,7 @@ pub(crate) enum EventKind {
     Crashed,
 }
 
-pub(crate) type History = Rc<RefCell<Vec<Event>>>;
+pub(crate) type History = Rc<RefCell<Vec<Entry>>>;
 
 /// The steps of a handler.
 const STEPS: [&str; 2] = ["reserve", "charge"];
@@ -72,7 +72,7 @@ const STEPS: [&str; 2] = ["reserve", "charge"];
 pub(crate) const TIMEOUT: i64 = 3_000;
 
 /// Plays one schedule.
-pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
+pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Entry> {
     let world = World::new(seed, faults);
     let history: History = Rc::default();
     let operation = Rc::new(charge(&world.dice, faults));
@@ -88,11 +88,11 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
         deliver(call, Rc::clone(&operation), faults.clone())
     };
     let died = |call| {
-        history.borrow_mut().push(Event {
+        history.borrow_mut().push(Entry {
             at: world.time.now(),
             call,
             amount: 0,
-            kind: EventKind::Crashed,
+            kind: EntryKind::Crashed,
         });
     };
     let (process, calls) = world.play(faults, 4, deliver_one, || {}, died);
@@ -147,8 +147,8 @@ struct Call {
 }
 
 impl Call {
-    fn record(&self, kind: EventKind) {
-        self.history.borrow_mut().push(Event {
+    fn record(&self, kind: EntryKind) {
+        self.history.borrow_mut().push(Entry {
             at: self.process.clock.time.now(),
             call: self.number,
             amount: self.amount,
@@ -164,10 +164,10 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
         // Some calls start while a slow owner has outlived its lease.
         process.sleep_sometimes(50, 5_000).await;
         let deadline = process.clock.now().get() + TIMEOUT;
-        call.record(EventKind::Called);
+        call.record(EntryKind::Called);
         let payload = json!({ "order_id": 1, "amount": call.amount });
         let handler = |handle: idempotency_lambda::Call| async move {
-            call.record(EventKind::RunStarted {
+            call.record(EntryKind::RunStarted {
                 left: deadline - process.clock.now().get(),
                 run: handle.which_run(),
             });
@@ -175,14 +175,14 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
             let names: &[_] = if faults.steps { &STEPS } else { &[] };
             for name in names {
                 let step = handle.step(name, || async {
-                    call.record(EventKind::StepRan { name });
+                    call.record(EntryKind::StepRan { name });
                     yield_now().await;
                     Ok::<_, BoxError>(call.number)
                 });
                 match step.await {
-                    Ok(by) => call.record(EventKind::StepDone { name, by }),
+                    Ok(by) => call.record(EntryKind::StepDone { name, by }),
                     Err(error) => {
-                        call.record(EventKind::RunEnded { responded: false });
+                        call.record(EntryKind::RunEnded { responded: false });
                         return Err(error);
                     }
                 }
@@ -191,7 +191,7 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
             process.sleep_sometimes(30, 4_500).await;
             process.panic_sometimes(faults.handler_panics);
             let responded = !process.dice.percent(faults.handler_fails);
-            call.record(EventKind::RunEnded { responded });
+            call.record(EntryKind::RunEnded { responded });
             if responded {
                 Ok((call.number, call.amount))
             } else {
@@ -202,10 +202,10 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
         let outcome = operation.run(&payload, deadline, handler);
         let outcome = with_backend(process.backend.clone(), outcome);
         let Some(outcome) = unless_on_purpose(outcome).await else {
-            return call.record(EventKind::Panicked);
+            return call.record(EntryKind::Panicked);
         };
         if process.backend.circuit() != Circuit::Closed {
-            call.record(EventKind::CircuitOpen);
+            call.record(EntryKind::CircuitOpen);
         }
         call.record(match outcome {
             Ok(outcome) => {
@@ -216,7 +216,7 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
                     OutcomeKind::Replayed(replay) if replay.source() == Source::ConcurrentCall
                 );
                 let (run, amount) = outcome.into_response();
-                EventKind::Responded {
+                EntryKind::Responded {
                     run,
                     amount,
                     replayed,
@@ -225,9 +225,9 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
                 }
             }
             Err(error) if error.is::<idempotency_lambda::Error>() => {
-                EventKind::Refused(ours(&error).kind())
+                EntryKind::Refused(ours(&error).kind())
             }
-            Err(_) => EventKind::HandlerError,
+            Err(_) => EntryKind::HandlerError,
         });
     })
 }

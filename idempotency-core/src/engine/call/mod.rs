@@ -140,12 +140,12 @@ impl Call {
 
     /// Returns the id of the call's record, or `None` if the call has no key or protection is switched off.
     ///
-    /// The id is a hash. It shows nothing of the payload. A run without a confirmed claim, after a failure of the store, has its key.
+    /// The id is a hash. It shows nothing of the payload. A run that is unprotected because the store failed has it too.
     pub fn key(&self) -> Option<&RecordId> {
         self.0.terms.as_ref().map(|terms| &terms.id)
     }
 
-    /// Returns which run of the key this is: the first, or one after a run that ended without a result.
+    /// Returns which run of the key this is, as far as its claim shows.
     pub fn which_run(&self) -> Run {
         self.0.run
     }
@@ -153,8 +153,8 @@ impl Call {
     /// Returns how long the claim of this run still lasts, by the clock of the backend: until the deadline of the invocation, or
     /// where no deadline is known, until the end of the lease. Zero if it has expired.
     ///
-    /// After that another call may run the handler too. A run without protection has the time until the deadline of the
-    /// invocation, and `None` if no deadline is known.
+    /// After that another call may run the handler too. An unprotected run has the time of the lease that its claim would have. A run
+    /// without a key, or of a disabled operation, has the time until the invocation's deadline: `None` if none is known.
     pub fn time_left(&self) -> Option<Duration> {
         let now = self.0.backend.clock().now();
         self.0.ends.map(|end| now.until(end))
@@ -216,8 +216,8 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// If the handler has ended, if the run is outside of an operation, if the writes of another store are staged, or if `change`
-    /// fails. Then nothing is staged.
+    /// If the handler has ended, if the run is outside of an operation or has no confirmed claim because the store failed, if the
+    /// writes of another store are staged, or if `change` fails. Then nothing is staged.
     ///
     /// # Examples
     ///
@@ -282,7 +282,7 @@ impl Call {
     }
 }
 
-/// The call of a run that goes on. When it is dropped, the call has ended.
+/// Ends the call of a run when it is dropped.
 pub(super) struct OpenCall(Call);
 
 impl OpenCall {

@@ -19,10 +19,10 @@ use crate::time::EpochMillis;
 #[derive(Default)]
 pub(crate) struct SingleFlight(Mutex<Entries>);
 
-type Entries = HashMap<InFlightKey, Leader>;
+type Entries = HashMap<InFlightKey, LeaderReceiver>;
 
-/// What a follower holds of its leader.
-type Leader = watch::Receiver<Progress>;
+/// Receives the progress of a leader.
+type LeaderReceiver = watch::Receiver<Progress>;
 
 /// How far a leader is.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ enum Role {
     /// Sends its progress to its followers.
     Leader(watch::Sender<Progress>),
     Follower {
-        leader: Leader,
+        leader: LeaderReceiver,
         /// True if the last wait for the leader timed out.
         timed_out: bool,
     },
@@ -68,8 +68,8 @@ impl SingleFlight {
 }
 
 impl FlightGuard<'_> {
-    /// Returns the leader's progress and becomes its follower. If there is no leader, this call becomes the leader with
-    /// progress `mine`, and there is nothing to report. If this call is the leader, it stays so.
+    /// Makes this call a follower, and returns its leader's progress. If there is no leader, this call becomes the leader with
+    /// progress `mine`. A call that leads, now or already, gets `Input::Local(None)`.
     pub(super) fn join(&mut self, mine: InFlight) -> Input {
         let mut entries = self.single_flight.entries();
         if let Some(leader) = entries.get(&self.key) {
@@ -96,8 +96,8 @@ impl FlightGuard<'_> {
 
     /// Publishes this call's progress to its followers.
     ///
-    /// A call that is not the leader first becomes it, if there is no leader, if the leader is superseded by `mine`, or if
-    /// this call timed out waiting for that leader.
+    /// A call that is not the leader becomes it first in three cases: there is no leader, `mine` supersedes the leader, or this call
+    /// timed out while it waited for the leader.
     pub(super) fn publish(&mut self, mine: InFlight, now: EpochMillis) {
         if let Role::Leader(followers) = &self.role {
             let changed = followers.send_if_modified(|progress| {
@@ -134,7 +134,7 @@ impl FlightGuard<'_> {
     }
 
     /// Returns true if `leader` is this call.
-    fn leads(&self, leader: &Leader) -> bool {
+    fn leads(&self, leader: &LeaderReceiver) -> bool {
         match &self.role {
             Role::Leader(followers) => leader.same_channel(&followers.subscribe()),
             Role::Solo | Role::Follower { .. } => false,
@@ -192,11 +192,15 @@ impl FlightGuard<'_> {
     }
 }
 
-/// Returns true if `candidate` should replace the leader: there is none, it has finished, its lease has expired, or it is
-/// less advanced.
-fn is_superseded_by(leader: Option<&Leader>, candidate: &InFlight, now: EpochMillis) -> bool {
+/// Returns true if `candidate` should replace the leader: there is none, its lease has expired, or it is less advanced.
+fn is_superseded_by(
+    leader: Option<&LeaderReceiver>,
+    candidate: &InFlight,
+    now: EpochMillis,
+) -> bool {
     leader.is_none_or(|leader| match *leader.borrow() {
         Progress::InFlight(in_flight) => in_flight.is_superseded_by(candidate, now),
+        // A leader leaves the map before it is done.
         Progress::Done(_) => true,
     })
 }

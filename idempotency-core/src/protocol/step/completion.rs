@@ -29,7 +29,7 @@ use crate::time::EpochMillis;
 /// The recorded failure of a handler that panicked.
 const PANIC: &str = "panic";
 /// The recorded failure of a run whose steps leave no room for its name.
-const FAILED: &str = "failed";
+pub(super) const FAILED: &str = "failed";
 /// What is recorded beside the steps of a run whose response is not stored.
 const NOT_STORED: &str = "response not stored";
 
@@ -360,8 +360,7 @@ pub(super) fn claim_gone(
     let expired = is_expired(completing.held.lease_end, now);
     match existing {
         Some(existing) => other_record(call, now, completing, existing),
-        // Nothing of a transaction was applied, so its response need not be stored. And "no record" is no fence: a send that arrives
-        // after the window would be applied again.
+        // A transaction is not restored: "no record" is no fence, so a send that arrives after the window would be applied again.
         None if completing.staged || completing.maybe_applied || expired => {
             not_stored(&completing, ErrorKind::LostOwnership)
         }

@@ -2,6 +2,7 @@
 
 use super::super::condition::{Condition, takeover};
 use super::super::policy::OnTimeout;
+use super::super::run::UNREPORTED;
 use super::super::tests::script::{check, check_records, record};
 use super::super::tests::{NOW, call, me};
 use super::super::{Change, HandlerResult, Write, classify};
@@ -136,7 +137,7 @@ fn the_condition_of_a_takeover_holds_only_for_the_released_claim_that_was_read()
 #[test]
 fn a_shorter_failure_takes_less_room_than_the_owner_that_its_release_removes() {
     let owner = "owner".len() + me().as_str().len();
-    for shorter in ["failed", "unreported"] {
+    for shorter in [completion::FAILED, UNREPORTED] {
         assert!("failure".len() + shorter.len() < owner);
     }
 }

@@ -1,4 +1,4 @@
-//! What a check says if it cannot prove anything.
+//! What a check reports: why it cannot prove anything, what it does not look at, and that an unsafe function fails its test.
 
 use aws_sdk_dynamodb::types::AttributeValue::S;
 use idempotency_lambda::BoxError;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::known::accounts;
 use super::{charges, order, protected};
 
-/// Runs a check that cannot prove anything, and says why.
+/// Checks that a check fails, and that its report says why.
 async fn assert_fails(check: RetrySafety<Value>, why: &str) {
     let report = check.run().await;
     let failure = report.failure().unwrap_or_default();
@@ -88,7 +88,7 @@ async fn what_is_not_looked_at_is_named_in_a_report() {
 }
 
 #[tokio::test]
-async fn an_effect_that_panics_is_named() {
+async fn a_check_whose_effect_panics_fails() {
     let check = retry_safety(order(), async |_: World, _: Value| Ok::<_, BoxError>(1))
         .effect("charges", async |_| -> usize { panic!("no such fake") });
     assert_fails(check, "an effect panicked").await;

@@ -1,4 +1,4 @@
-//! Stored responses whose record names another operation: two programs, or two versions of one, share a prefix.
+//! The operation that a record names: the replay has it, and warns if it is another one.
 
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::{Codec, Errors};
@@ -20,7 +20,7 @@ fn operation(path: &str, shared_key_prefix: bool) -> CompiledOperation {
     CompiledOperation::new(path, &settings, &Variables::default()).unwrap()
 }
 
-/// Makes the call of this number. Its response is that of the first call. Returns its replay, if it is one, and its event.
+/// Makes a call whose handler returns `number`. Checks that its response is 1. Returns its replay, if it is one, and its event.
 async fn call(
     backend: &Backend,
     operation: &CompiledOperation,

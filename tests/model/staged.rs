@@ -10,7 +10,7 @@ use super::table::completes;
 
 impl Scenario {
     /// Checks a write that was applied: the staged writes of its call must have been applied with its completion, and only then.
-    pub(crate) fn effect_applied(&self, state: &mut State, sent: &TimedRequest) {
+    pub(crate) fn check_applied_write(&self, state: &mut State, sent: &TimedRequest) {
         let number = usize::from(sent.by);
         let stages = state.calls[number].trace.ending.is_some_and(Ending::stages);
         if !stages {
@@ -18,21 +18,21 @@ impl Scenario {
         }
         let transacts = matches!(*sent.effect, Effect::Transact(..));
         if completes(&sent.effect) != transacts {
-            self.break_promise(state, Promise::EffectAlone);
+            self.break_promise(state, Promise::StagedAlone);
         }
         if !transacts {
-            // The claim was released, or its failure recorded.
+            // The release was applied: it deleted the record or recorded a failure.
             if state.holder == NO_CALL {
                 state.calls[number].trace.rejection_released = true;
                 state.unreported &= !(1 << number);
             }
             return;
         }
-        let twice = state.effect_in[number] != NEVER || state.effect_in.contains(&state.generation);
+        let twice = state.staged_in[number] != NEVER || state.staged_in.contains(&state.generation);
         if twice {
-            self.break_promise(state, Promise::EffectTwice);
+            self.break_promise(state, Promise::StagedTwice);
         }
-        state.effect_in[number] = state.generation;
+        state.staged_in[number] = state.generation;
         if let Phase::Ended(End::Refused(_, _, staged), _) = &state.calls[number].phase
             && is_not_applied(*staged)
         {
@@ -41,12 +41,12 @@ impl Scenario {
     }
 
     /// Checks the end of a call that staged writes: it says whether they were applied, if that is known.
-    pub(crate) fn check_effect(&self, state: &mut State, number: u8, end: &CallEnd) {
+    pub(crate) fn check_staged_end(&self, state: &mut State, number: u8, end: &CallEnd) {
         let trace = &state.calls[usize::from(number)].trace;
         if !trace.ending.is_some_and(Ending::stages) {
             return;
         }
-        let applied = state.effect_in[usize::from(number)] != NEVER;
+        let applied = state.staged_in[usize::from(number)] != NEVER;
         if applied && is_not_applied(end.staged) {
             self.break_promise(state, Promise::RejectedThoughApplied);
         }
@@ -62,7 +62,7 @@ impl Scenario {
             Resolution::Replay { .. } | Resolution::Refuse(_) => false,
         };
         if (own || end.staged == Some(StagedEnd::Applied)) && !applied {
-            self.break_promise(state, Promise::EffectAlone);
+            self.break_promise(state, Promise::StagedAlone);
         }
         assert!(
             end.staged.is_some(),
