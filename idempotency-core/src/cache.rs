@@ -148,7 +148,7 @@ fn weight(id: &RecordId, record: &Record) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Data, OwnerToken};
+    use crate::record::{Data, OwnerToken, StoredEvent};
 
     const OPERATION: &str = "charge";
 
@@ -235,7 +235,7 @@ mod tests {
             (one - 1, &[(1, 10), (2, 1_000)], &[1]),
             (one, &[(1, 10), (2, 1_000)], &[2]),
             (4 * small, &small_ones, &[4, 5]),
-            // It drops the older one of its key.
+            // A record larger than the limit still drops the older record of its key.
             (1_000, &[(1, 1), (1, 1_000)], &[]),
         ] {
             let cache = filled(bytes, inserts);
@@ -273,9 +273,13 @@ mod tests {
             owner: Field::Value(OwnerToken::from_record(text.clone())),
             failure: Field::Value(text.clone()),
             operation: Field::Value(text.clone()),
+            decision: Field::Value(text.clone()),
+            event: StoredEvent::all("7"),
             ..Record::default()
         };
-        assert_eq!(weight(&RecordId::new(text), &record), OVERHEAD + 700);
+        let event = record.event.as_ref().unwrap().stored().len();
+        let weight = weight(&RecordId::new(text), &record);
+        assert_eq!(weight, OVERHEAD + 800 + event);
     }
 
     #[test]

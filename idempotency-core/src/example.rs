@@ -314,10 +314,10 @@ pub(crate) mod shared {
         }
     }
 
-    /// Returns the lines of a table but blank ones and comments, which begin with `#`. There is at least one.
+    /// Returns the lines of a table without blank lines and comments, which begin with `#`. Panics if there is none.
     pub(crate) fn lines(table: &str) -> impl Iterator<Item = &str> {
-        let is_said = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
-        let mut lines = table.lines().filter(is_said).peekable();
+        let is_used = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
+        let mut lines = table.lines().filter(is_used).peekable();
         assert!(lines.peek().is_some(), "the table is empty");
         lines
     }
@@ -330,14 +330,14 @@ pub(crate) mod shared {
         });
     }
 
-    /// Checks each row of the table, and panics with the rows that do not hold.
+    /// Checks each row of the table, an indented line. Panics with the rows that do not hold, each with the last name before it.
     pub(crate) fn check_rows(table: &str, check: impl Fn(&str) -> Result<(), String>) {
         let mut failures = String::new();
         let mut name = String::new();
-        let mut played = 0;
+        let mut checked = 0;
         for row in rows(table) {
             if row.starts_with(' ') {
-                played += 1;
+                checked += 1;
                 let result = catch_unwind(AssertUnwindSafe(|| check(row.trim())));
                 if let Err(failure) = result.unwrap_or_else(|_| Err("it panics".to_owned())) {
                     let _ = writeln!(failures, "{name}\n    {}\n    {failure}", row.trim());
@@ -346,11 +346,11 @@ pub(crate) mod shared {
                 name = row;
             }
         }
-        assert!(played > 0, "the table is empty");
+        assert!(checked > 0, "the table is empty");
         assert!(failures.is_empty(), "\n{failures}");
     }
 
-    /// Returns the names and the rows, each in one line.
+    /// Returns the names and the rows, each as one line. A line with eight spaces before it continues the line above.
     fn rows(table: &str) -> Vec<String> {
         let mut rows: Vec<String> = Vec::new();
         for line in lines(table) {

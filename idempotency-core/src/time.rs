@@ -89,8 +89,8 @@ impl EpochMillis {
         }
     }
 
-    /// Returns the time in UTC as RFC 3339 has it, such as `2023-11-14T22:13:20.500Z`. `None` before 1970 and after 9999, which that form
-    /// does not have.
+    /// Returns the time in UTC as RFC 3339 has it, such as `2023-11-14T22:13:20.500Z`. `None` after 9999, which that form
+    /// does not have, and before 1970.
     pub fn rfc3339(self) -> Option<String> {
         /// The first millisecond of the year 10000.
         const END: u64 = 253_402_300_800_000;
@@ -110,7 +110,7 @@ impl fmt::Display for EpochMillis {
     }
 }
 
-/// Tells the time and sleeps. The caller supplies it, so tests control it.
+/// A clock that can also sleep. The caller supplies it, so tests control it.
 ///
 /// # Examples
 ///

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{Ast, Function};
 
 /// The members of a `requestContext` that name a session: after `identity` in payload format 1.0, after `iam` in format 2.0.
-const OF_A_SESSION: [(&str, &str); 8] = [
+const SESSION_MEMBERS: [(&str, &str); 8] = [
     ("identity", "userArn"),
     ("identity", "user"),
     ("identity", "caller"),
@@ -31,7 +31,7 @@ pub fn refuse_caller<L, R>(expression: &Ast<L, R>) -> Option<String> {
             }
             _ => return None,
         };
-        OF_A_SESSION.contains(&(place, name)).then(|| {
+        SESSION_MEMBERS.contains(&(place, name)).then(|| {
             format!(
                 "`{place}.{name}` is not one client: all users of a Cognito identity pool share it, and with a role it changes \
                  with each session: write `iam_caller(@)`"
@@ -43,7 +43,7 @@ pub fn refuse_caller<L, R>(expression: &Ast<L, R>) -> Option<String> {
 /// The ends of paths: at most three names each.
 type Paths = BTreeSet<Vec<String>>;
 
-/// Returns the paths that `tree` selects of values at `base`. Those that are part of the result go into `found` where they end.
+/// Returns the paths that `tree` selects from values at the paths `base`. Adds the paths of values in the result to `found`.
 fn selected<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
     let paths = match tree {
         Ast::Field(name) => match name.as_str() {
@@ -60,7 +60,11 @@ fn selected<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
             return selected(right, &left, found);
         }
         Ast::List(parts) => return all(parts.iter().map(|part| &part.value), base, found),
-        Ast::Hash(parts) => return all(parts.iter().map(|(_, part)| &part.value), base, found),
+        // Which member is taken from it later is not followed, so all of them are found here.
+        Ast::Hash(parts) => {
+            all(parts.iter().map(|(_, part)| &part.value), base, found);
+            return Paths::new();
+        }
         Ast::Or(left, right) | Ast::And(left, right) => {
             return all([&**left, &**right], base, found);
         }
@@ -74,11 +78,11 @@ fn selected<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
     paths
 }
 
-/// Returns the paths of a part that is not the result itself: what it selects is looked into further.
+/// Returns the paths of an inner expression: its value is not the result, because another expression selects from it.
 fn inner<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
     let mut passed = Paths::new();
     let paths = selected(tree, base, &mut passed);
-    // A list inside selects what it names, also if a part of it is taken later.
+    // A hash inside selects what it names, also if a member of it is taken later.
     found.extend(passed.difference(&paths).cloned());
     paths
 }
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn each_value_of_a_session_is_found_wherever_it_is_written() {
-        for (place, name) in OF_A_SESSION {
+        for (place, name) in SESSION_MEMBERS {
             let within = match place {
                 "iam" => "requestContext.authorizer",
                 _ => "requestContext",
@@ -118,6 +122,7 @@ mod tests {
                 format!("a.sub || {within}.{place} . {name}"),
                 format!("[{within}.{place}.[other, {name}], b]"),
                 format!("{{u: {within}.\"{place}\".\"{name}\"}}"),
+                format!("[{{u: {within}.{place}.{name}}}][0].u"),
                 format!("{within}.{place}.{{a: accountId, u: to_string({name})}}"),
                 format!("({within} | {place}).[accountId || {name}] | [0]"),
             ] {

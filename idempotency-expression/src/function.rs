@@ -103,7 +103,7 @@ impl Function {
         self.signature().parameters.get(parameter) == Some(&Expression)
     }
 
-    /// Returns the error of a value as this argument, as far as the expression alone shows it. `only` is the only token of the value.
+    /// Returns the error of a value for this parameter, if the expression alone shows it. `only` is the token of a value of one token.
     pub(crate) fn refuse_value(self, parameter: usize, only: Option<&Kind>) -> Option<String> {
         match (self.signature().parameters.get(parameter)?, only) {
             (Event, Some(Kind::Literal(_))) => Some(format!(

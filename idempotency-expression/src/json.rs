@@ -1,5 +1,5 @@
-//! Reads JSON text without making values. `idempotency-core` makes values with it, and a literal of an expression is checked by it: so
-//! a literal that is accepted while a program is compiled is one when the program starts.
+//! Reads JSON text without making values. `idempotency-core` makes values with it, and this crate checks the literals of expressions
+//! with it. So a literal that is accepted at compile time is also accepted when the program starts.
 
 use std::fmt;
 
@@ -82,7 +82,7 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// Skips a value and checks it. Of an error, the scanner stays at the place.
+    /// Skips a value and checks it. After an error, the scanner is at the place of the error.
     pub fn skip(&mut self) -> Result<()> {
         match self.peek() {
             Some(b'"') => self.skip_string().map(drop),

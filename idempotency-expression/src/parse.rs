@@ -1,8 +1,8 @@
 //! Parses a text into a checked tree.
 //!
 //! It is the parser of the reference implementation, jmespath.py: each operator binds as strongly as there, and a projection ends where
-//! it ends there. So a key has the same value in both. `tests/tests/lambda/properties/selection.rs` compares the values with those of the crate
-//! `jmespath`, on expressions that both projects read alike.
+//! it ends there. So a key has the same value in both. `tests/tests/lambda/properties/selection.rs` compares the values with those of
+//! the crate `jmespath`, on expressions that both projects parse alike.
 
 use crate::tokens::{Kind, MAX_BYTES, Token, check_limits, tokenize};
 use crate::{Ast, Comparator, Function, Literal, Part, SyntaxError};
@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Ast> {
 ///
 /// # Errors
 ///
-/// As [`parse`], and for a literal that is refused.
+/// Returns the errors of [`parse`], and an error for a literal that is refused.
 pub fn parse_with<L, R: Clone>(
     text: &str,
     note: R,
@@ -82,7 +82,7 @@ fn power(symbol: &str) -> u8 {
     }
 }
 
-/// An operator below this ends a projection.
+/// An operator of less power than this ends a projection.
 const IN_PROJECTION: u8 = 10;
 
 struct Parser<'a, L, R> {

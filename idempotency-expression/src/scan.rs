@@ -19,12 +19,12 @@ pub fn printable(bytes: &[u8]) -> usize {
 const ONES: u64 = u64::MAX / 255;
 const HIGH: u64 = ONES << 7;
 
-/// The high bit of the lowest zero byte is set. Bits above it can be wrong: a borrow goes upwards.
+/// Sets the high bit of the lowest zero byte, and clears those below it. Those above it can be wrong: a borrow goes upwards.
 fn zeros(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word
 }
 
-/// The high bit of the lowest quote, backslash or control character is set. Bits above it can be wrong.
+/// Does what [`zeros`] does, for the lowest quote, backslash or control character.
 fn specials(word: u64) -> u64 {
     let control = word.wrapping_sub(ONES * 0x20) & !word;
     let quote = zeros(word ^ (ONES * u64::from(b'"')));
@@ -32,7 +32,7 @@ fn specials(word: u64) -> u64 {
     control | quote | backslash
 }
 
-/// Returns how many bytes come before the first special one.
+/// Returns how many bytes come before the first special one. `specials` finds it in a word of eight bytes.
 fn first(bytes: &[u8], specials: impl Fn(u64) -> u64, is_special: impl Fn(u8) -> bool) -> usize {
     let mut at = 0;
     while let Some(chunk) = bytes[at..].first_chunk() {

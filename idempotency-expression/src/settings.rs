@@ -20,7 +20,7 @@ pub struct SettingRow {
     pub example: &'static str,
     /// What the attribute accepts as a value.
     pub check: Check,
-    /// The environment variable that stands for a missing setting.
+    /// The environment variable that is used if the setting is missing.
     pub variable: Option<&'static str>,
     /// The default, as the reference page shows it.
     pub default: &'static str,
@@ -77,7 +77,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Returns true if the value is code of the user, and no constant.
+    /// Returns true if the value can be any code of the user, so that a name in it is not taken for a constant.
     pub const fn is_code(self) -> bool {
         matches!(self, Replay | Store | Payload | Context)
     }

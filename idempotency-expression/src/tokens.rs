@@ -1,5 +1,5 @@
-//! Splits an expression into tokens, and limits how many there are and how deep, because parsers and evaluators recurse. Literals
-//! stay as they were written.
+//! Splits an expression into tokens, and limits its brackets and its steps in a row, because parsers and evaluators recurse.
+//! Literals stay as they were written.
 
 use crate::{Literal, Scanner, SyntaxError, Text};
 
@@ -110,7 +110,7 @@ fn lone_hyphen(text: &str, offset: usize) -> String {
     }
 }
 
-/// Returns the length of the longest start of the text that has only such bytes.
+/// Returns how many bytes at the beginning of the text satisfy `member`.
 fn length_of_run(text: &str, member: fn(u8) -> bool) -> usize {
     text.bytes()
         .position(|byte| !member(byte))
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(kinds("-0 -12 99999999999999999999"), numbers);
     }
 
-    /// `parse/checked.txt` has the others.
+    /// `parse/checked.txt` has the other literals that are refused.
     #[test]
     fn a_literal_with_a_line_break_is_neither_json_nor_a_word() {
         assert!(between_backticks("a\nb".to_owned()).is_none());

@@ -58,7 +58,7 @@ impl fmt::Display for ConfigurationError {
 
 impl std::error::Error for ConfigurationError {}
 
-/// What a payload must have: no key, a key, or every part of it.
+/// How much of the key a payload must have: nothing, at least one part, or every part.
 ///
 /// A key of several parts, such as `[user_id, order_id]`, is still a key if one part is null, as in Powertools for AWS
 /// Lambda (Python). Calls that would differ only in the missing part then share one record. [`All`](Self::All), the

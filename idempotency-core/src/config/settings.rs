@@ -69,7 +69,7 @@ impl Settings {
         self.shared_key_prefix == Some(true)
     }
 
-    /// Returns whether a payload must have a key, or every part of it.
+    /// Returns how much of the key a payload must have: nothing, at least one part, or every part.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl Settings {
                 let remedy = "write a shorter name: with the path of the operation, the key prefix has more than 512 bytes";
                 return Err(ConfigurationError::value(variable, application, remedy));
             }
-            return Ok(prefix);
+            return check_prefix("the default key prefix", &prefix).map(|()| prefix);
         }
         let function = variables.value("AWS_LAMBDA_FUNCTION_NAME");
         let prefix = format!("{}.{path}", function.unwrap_or("local"));
@@ -184,8 +184,8 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns an error if a variable is not a policy, a truth value or a duration, or if a duration is too short. Also if the
-    /// operation holds after a timeout and yet runs unprotected after a failure of the store.
+    /// Returns an error if a variable is not a policy, a truth value or a duration, or if a duration is too short. Also if
+    /// `on_timeout` is `hold` and `on_store_error` is `run-unprotected`, which contradict each other.
     pub fn policy(&self, variables: &Variables) -> Result<Policy, ConfigurationError> {
         /// Finds a setting of the policy, by its name and its default.
         macro_rules! found {
@@ -393,6 +393,8 @@ mod tests {
         assert_eq!(prefix.unwrap(), "charge");
         let tenant = with("IDEMPOTENCY_KEY_PREFIX", "a#tenant=b");
         assert!(Settings::default().key_prefix(&tenant, "charge").is_err());
+        let in_path = Settings::default().key_prefix(&globals, "a#tenant=b");
+        assert!(in_path.is_err(), "the path would have the mark of a tenant");
     }
 
     #[test]

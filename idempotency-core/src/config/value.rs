@@ -61,8 +61,7 @@ where
     Ok(setting.or(of_variable).unwrap_or(default))
 }
 
-/// Parses a variable, if it is set. A variable is parsed even if a setting overrides it: an invalid value is a mistake in any
-/// case, and another operation may use it.
+/// Parses a variable, if it is set, even if a setting overrides it: another operation may use the invalid value.
 fn read<T, E: std::fmt::Display>(
     variables: &Variables,
     name: &str,
@@ -77,7 +76,8 @@ fn read<T, E: std::fmt::Display>(
     }
 }
 
-/// Returns the setting, or the duration in a variable, or the default. Both must be as long as the row says.
+/// Returns the setting, or the duration in a variable, or the default.
+/// The setting and the variable must not be shorter than the minimum of the row.
 pub(super) fn duration(
     setting: Option<Duration>,
     variables: &Variables,

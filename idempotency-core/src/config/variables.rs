@@ -5,7 +5,7 @@ use std::fmt;
 
 use idempotency_expression::SETTINGS;
 
-/// The variables of the process, which stand for no setting of one operation.
+/// The variables that apply to the whole process. They are not the settings of one operation.
 const OF_THE_PROCESS: [&str; 2] = ["IDEMPOTENCY_DISABLED", "IDEMPOTENCY_PYTHON_NUMBERS"];
 
 /// Returns the `IDEMPOTENCY_*` variables that this crate reads. Each other crate names its own.
@@ -80,7 +80,7 @@ impl Variables {
     ///
     /// `others` are the variables that other crates read, such as those of a store.
     pub fn unknown(&self, others: &[&'static str]) -> Vec<UnknownVariable> {
-        // Of two equally similar names the first is suggested.
+        // Sorted, because the first of two equally similar names is suggested.
         let mut ours: Vec<_> = known().collect();
         ours.sort_unstable();
         let known: Vec<_> = ours.iter().chain(others).copied().collect();
@@ -97,7 +97,7 @@ impl Variables {
     }
 }
 
-/// The most misspelt letters of a name without our prefix. With more, it belongs to another program.
+/// The maximum number of misspelt letters in a name without our prefix. A name with more belongs to another program.
 const SLIPS: usize = 2;
 
 /// Returns the known name that is most similar to an unknown one; `None` if the variable belongs to another program.

@@ -71,7 +71,7 @@ impl<E> Errors<E> {
         }
     }
 
-    /// Returns the error for an error of this framework.
+    /// Converts an error of this framework into the handler's error type.
     pub fn convert(&self, error: Error) -> E {
         (self.convert)(error)
     }

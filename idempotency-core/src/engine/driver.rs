@@ -94,7 +94,7 @@ impl<R> Driver<'_, R> {
                     let request = StoreRequest::Read(&self.call.id, consistency);
                     let end = send(self.backend, request, limit, report).await;
                     let input = reasons.read(self.backend, end);
-                    // The claim decides all the same. If it fails too, its own error is the cause.
+                    // The claim follows in any case. If it fails too, its own error is the cause.
                     if consistency == Consistency::Eventual
                         && let Some(error) = reasons.error.take()
                     {
@@ -183,7 +183,7 @@ impl<R> Driver<'_, R> {
     }
 }
 
-/// Reports what is known of the staged writes when the handler has ended. The call can be dropped before its own end.
+/// Reports what is known of the staged writes when the handler has ended, because the call can be dropped before its own end.
 fn report_staged<R, E>(
     staged: Option<&Staged>,
     result: &HandlerResult,

@@ -1,9 +1,9 @@
 //! Which types prove that a response can be read back, so that it is not read once more before it is stored.
 //!
-//! Only a type whose every value is read back from its own JSON is here. A struct is not: its `Serialize` and `Deserialize` can
-//! differ, and a NaN becomes null, in one response and not in the next. So nothing is learned from earlier responses.
+//! A type is in the list only if each of its values can be read back from its own JSON. A struct is not in it: its `Serialize` and
+//! `Deserialize` can differ, and a NaN becomes null, in one response and not in the next. So earlier responses prove nothing.
 //!
-//! A `RawValue` is not here either: a `Deserializer` that is not of `serde_json` can make one of any text.
+//! A `RawValue` is not in it either: a `Deserializer` that is not of `serde_json` can make one of any text.
 
 use std::any::TypeId;
 
@@ -14,14 +14,14 @@ use crate::key::scan;
 /// The most levels of a value that is certain to be read. `serde_json` reads up to 127; deeper ones are read before they are
 /// stored.
 const DEPTH: usize = 100;
-/// The names with which `serde_json` marks values of its own begin with this. It reads an object with such a name as what the mark
-/// stands for, or not at all.
+/// The beginning of the names with which `serde_json` marks its own values. It reads an object with such a name as the marked value,
+/// or fails.
 const MARK: &[u8] = b"$serde_json::private::";
 
 /// Returns true if every value of the type can be read back from the JSON text that `serde_json` wrote of it. `text` is the
 /// text of one value.
 pub(super) fn of<R>(text: &str) -> bool {
-    // Of a type with lifetimes it is the id of the type without them. None of these types has any.
+    // For a type with lifetimes, `typeid` returns the id with `'static` ones. None of the types below has a lifetime.
     let id = typeid::of::<R>();
     let is_any_of = |ids: &[TypeId]| ids.contains(&id);
     is_any_of(&[
@@ -110,7 +110,7 @@ mod tests {
                 assert!(!proves(&serde_json::json!({ "a": [marked] })));
             }
         }
-        // It stands at the beginning of a name. Elsewhere it is a text as any other.
+        // A mark counts only at the beginning of a string.
         assert!(proves(
             &serde_json::json!({ "\"$serde_json::private::RawValue": "$serde_json" })
         ));

@@ -68,7 +68,7 @@ impl Reasons {
                 return Input::Read(record);
             }
             StoreReply::Failed { error, .. } => error,
-            _ => reply_to_another(backend),
+            _ => wrong_reply(backend),
         };
         self.error.get_or_insert(error);
         Input::ReadFailed
@@ -117,7 +117,7 @@ impl Reasons {
                 error,
                 maybe_applied,
             } => (maybe_applied, error),
-            StoreReply::Found { .. } => (true, reply_to_another(backend)),
+            StoreReply::Found { .. } => (true, wrong_reply(backend)),
         };
         let kind = kind(&error, is_transaction, is_refused);
         self.error.get_or_insert(error);
@@ -149,7 +149,7 @@ pub(super) async fn resend<W: Resend>(
     }
 }
 
-fn reply_to_another(backend: &Backend) -> StoreError {
+fn wrong_reply(backend: &Backend) -> StoreError {
     let text = format!(
         "{} replied to another request than it was sent: correct its `send`",
         backend.store().name()
@@ -160,7 +160,7 @@ fn reply_to_another(backend: &Backend) -> StoreError {
 /// Returns what the protocol needs of the error of a write. `is_refused` is true if its condition did not hold.
 fn kind(error: &StoreError, is_transaction: bool, is_refused: bool) -> WriteErrorKind {
     match error.kind() {
-        // The record is another call's, which may apply its own writes: this is no rejection of these.
+        // The condition on the record failed: another call has the record. That is no rejection of the staged writes.
         _ if is_transaction && is_refused => WriteErrorKind::Refused,
         // Clients do not repeat a transaction that is throttled.
         StoreErrorKind::Throttled if is_transaction => WriteErrorKind::Conflict,

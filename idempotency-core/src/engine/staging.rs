@@ -1,4 +1,4 @@
-//! The place where a handler stages writes while it runs.
+//! The writes that a handler stages while it runs.
 
 use std::any::Any;
 use std::fmt;
@@ -8,10 +8,10 @@ use crate::store::{Staged, StagedWrites};
 
 /// The staged writes of one call. It is open while the handler runs.
 #[derive(Default)]
-pub(crate) struct Staging(Mutex<Place>);
+pub(crate) struct Staging(Mutex<State>);
 
 #[derive(Default)]
-enum Place {
+enum State {
     /// Nothing is staged.
     #[default]
     Empty,
@@ -72,17 +72,17 @@ impl Staging {
     where
         W: StagedWrites + Default,
     {
-        let mut place = self.place();
-        match &mut *place {
-            Place::Closed => Err(StageError::Ended),
-            Place::Outside => Err(StageError::Outside),
-            Place::Empty => {
+        let mut state = self.state();
+        match &mut *state {
+            State::Closed => Err(StageError::Ended),
+            State::Outside => Err(StageError::Outside),
+            State::Empty => {
                 let mut writes = W::default();
                 change(&mut writes).map_err(StageError::Refused)?;
-                *place = Place::Staged(Box::new(writes));
+                *state = State::Staged(Box::new(writes));
                 Ok(())
             }
-            Place::Staged(staged) => {
+            State::Staged(staged) => {
                 let staged: &mut dyn Any = &mut **staged;
                 let writes = staged.downcast_mut().ok_or(StageError::OtherStore)?;
                 change(writes).map_err(StageError::Refused)
@@ -92,24 +92,24 @@ impl Staging {
 
     /// Refuses all writes, because no completion would apply them.
     pub(crate) fn refuse(&self) {
-        *self.place() = Place::Outside;
+        *self.state() = State::Outside;
     }
 
     /// Returns true if writes are staged.
     pub(crate) fn has_staged(&self) -> bool {
-        matches!(&*self.place(), Place::Staged(writes) if writes.count() > 0)
+        matches!(&*self.state(), State::Staged(writes) if writes.count() > 0)
     }
 
     /// Ends the staging, and returns what was staged.
     pub(crate) fn close(&self) -> Option<Staged> {
-        match std::mem::replace(&mut *self.place(), Place::Closed) {
-            Place::Staged(writes) if writes.count() > 0 => Some(Staged::of(writes)),
+        match std::mem::replace(&mut *self.state(), State::Closed) {
+            State::Staged(writes) if writes.count() > 0 => Some(Staged::of(writes)),
             _ => None,
         }
     }
 
-    /// Returns the place. A panic cannot leave it half written, so a poisoned lock is still good.
-    fn place(&self) -> MutexGuard<'_, Place> {
+    /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

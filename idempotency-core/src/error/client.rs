@@ -48,7 +48,7 @@ impl ErrorKind {
                 "the request was processed, but its result could not be confirmed: send it again, unchanged and under \
                  the same key"
             }
-            // Not of a condition that does not hold: that is known from the error alone.
+            // A transaction that conditions refused has the text `CONDITION`. Only the cause of an error shows that.
             Self::TransactionRejected => {
                 "the service could not apply the request, and nothing was changed: ask its operator to correct the service, \
                  and only then send the request again, unchanged and under the same key"

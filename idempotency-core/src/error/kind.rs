@@ -1,6 +1,6 @@
 //! The one list of the kinds of errors.
 
-/// Makes the type of a row for each kind: its documentation, its name, and the text of its errors.
+/// Makes [`ErrorKind`] from one row for each kind: its documentation, its name, and the text of its errors.
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $kind:ident = $text:literal;)+) => {
         /// The category of an error.
@@ -73,7 +73,7 @@ kinds! {
          it will not run again";
     /// The handler ran, but its response cannot be written as JSON.
     ResponseNotSerializable = "the response cannot be written as JSON: correct the response type's `Serialize`";
-    /// The handler ran, but its claim had gone to another call, which has no response for it.
+    /// The handler ran, but its claim was gone (taken over, resolved or evicted), and there was no response for it.
     LostOwnership =
         "the claim was gone before the call had ended (taken over by another call, or resolved or evicted by an operator): a retry gets \
          that call's response, or runs again";

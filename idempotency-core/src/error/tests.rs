@@ -50,10 +50,14 @@ fn the_client_message_says_what_to_do_and_agrees_with_the_kind() {
             // A retry that only waits has the same result.
             assert!(!has("send it again later"), "{kind:?}: {message}");
         }
-        // A new key would run again what may have run.
+        // Under a new key, a handler that may have run would run again.
         let may_have_run = matches!(
             kind,
             Kind::Unresolved
+                | Kind::StepRefused
+                | Kind::StepTypeChanged
+                | Kind::StepNoTimeLeft
+                | Kind::StepNotRecorded
                 | Kind::CorruptRecord
                 | Kind::ResponseTypeChanged
                 | Kind::ResponseUnavailable

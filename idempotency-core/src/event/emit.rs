@@ -63,8 +63,8 @@ impl CallSummary<'_> {
         }
         let warns = match self.outcome {
             CallOutcome::Abandoned | CallOutcome::Unprotected => true,
-            // A warning about `IDEMPOTENCY_DISABLED` was logged when the process started. But a caller whose writes are dropped has the
-            // response as if they were applied.
+            // No warning for `IDEMPOTENCY_DISABLED`: one was logged when the process started. But dropped writes are a warning, because
+            // the caller got a response as if they were applied.
             CallOutcome::Bypassed => {
                 self.bypass == Some(Bypass::NoKey)
                     || (self.handler == Some(HandlerProgress::Returned)

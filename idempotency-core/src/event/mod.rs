@@ -62,7 +62,7 @@ impl CallSummary<'_> {
     }
 }
 
-static FIRST: OnceLock<Box<Observer>> = OnceLock::new();
+static FIRST_OBSERVER: OnceLock<Box<Observer>> = OnceLock::new();
 
 struct Observer {
     observe: Box<dyn Fn(&CallSummary<'_>) + Send + Sync>,
@@ -91,29 +91,29 @@ struct Observer {
 /// });
 /// ```
 pub fn observe(observer: impl Fn(&CallSummary<'_>) + Send + Sync + 'static) {
-    let mut place = &FIRST;
+    let mut link = &FIRST_OBSERVER;
     let mut added = Box::new(Observer {
         observe: Box::new(observer),
         next: OnceLock::new(),
     });
-    while let Err(refused) = place.set(added) {
+    while let Err(refused) = link.set(added) {
         added = refused;
-        // A place that refuses a value has one.
-        let Some(taken) = place.get() else { return };
-        place = &taken.next;
+        // A link refuses a value only if it has one already.
+        let Some(taken) = link.get() else { return };
+        link = &taken.next;
     }
 }
 
 impl CallSummary<'_> {
     /// Calls each observer.
     fn notify(&self) {
-        let mut place = &FIRST;
-        while let Some(observer) = place.get() {
+        let mut link = &FIRST_OBSERVER;
+        while let Some(observer) = link.get() {
             let called = catch_unwind(AssertUnwindSafe(|| (observer.observe)(self)));
             if called.is_err() {
                 tracing::error!("an observer of calls panicked; the call goes on");
             }
-            place = &observer.next;
+            link = &observer.next;
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Report<'a> {
     summary: CallSummary<'a>,
     clock: &'a dyn Clock,
     timed: Option<(Work, EpochMillis)>,
-    /// Until when the circuit is open that the call found.
+    /// The time until which the circuit is open, if the call found it open.
     open_until: Option<EpochMillis>,
     note: Option<String>,
     is_emitted: bool,
@@ -90,8 +90,8 @@ impl<'a> Report<'a> {
         ));
     }
 
-    /// Records that the handler runs without a confirmed claim, because of this error of the store. There is none if the circuit was
-    /// open.
+    /// Records that the handler runs without a confirmed claim, because of this error of the store. It is `None` if the circuit was open,
+    /// or if only a reply was lost.
     pub(crate) fn runs_unprotected(&mut self, error: Option<&StoreError>) {
         self.summary.bypass = Some(Bypass::StoreFailed);
         let why = match (error, self.open_until) {
@@ -106,7 +106,7 @@ impl<'a> Report<'a> {
         ));
     }
 
-    /// Records why the handler ran unprotected, after its end: its result is the caller's.
+    /// Records why the handler ran unprotected. It is called only if the caller gets the handler's own result.
     pub(crate) fn bypassed(&mut self, why: Bypass) {
         self.summary.bypass = Some(why);
     }

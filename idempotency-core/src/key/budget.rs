@@ -8,13 +8,13 @@
 const SHARE: usize = 4;
 const MIB: usize = 1024 * 1024;
 /// The smallest limit: what a function of 128 MB, the smallest, can spare.
-const LEAST: usize = 32 * MIB;
+const SMALLEST_LIMIT: usize = 32 * MIB;
 /// The largest limit: more than an event of 6 MB needs, unless it was built to need more.
-const MOST: usize = 256 * MIB;
+const LARGEST_LIMIT: usize = 256 * MIB;
 /// The limit if the function's memory is not known.
-const UNKNOWN: usize = 64 * MIB;
+const DEFAULT_LIMIT: usize = 64 * MIB;
 /// The steps that one expression may take. A step is about one node visited or one byte handled.
-const WORK: usize = 256 * MIB;
+const MAX_WORK: usize = 256 * MIB;
 
 /// The limit that was exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,15 +35,15 @@ pub(crate) struct Budget {
 
 /// Returns the limit in bytes for one event, in a function with this memory in MiB.
 pub(crate) fn limit_for(function_memory: Option<usize>) -> usize {
-    function_memory.map_or(UNKNOWN, |memory| {
-        (memory.saturating_mul(MIB) / SHARE).clamp(LEAST, MOST)
+    function_memory.map_or(DEFAULT_LIMIT, |memory| {
+        (memory.saturating_mul(MIB) / SHARE).clamp(SMALLEST_LIMIT, LARGEST_LIMIT)
     })
 }
 
 /// Returns how many bytes an allocation of this size takes, with what the allocator adds to it.
 pub(crate) fn heap(bytes: usize) -> usize {
     const HEADER: usize = 8;
-    const LEAST_BLOCK: usize = 32;
+    const SMALLEST_BLOCK: usize = 32;
     if bytes == 0 {
         return 0;
     }
@@ -51,7 +51,7 @@ pub(crate) fn heap(bytes: usize) -> usize {
         .saturating_add(HEADER)
         .checked_next_multiple_of(16)
         .unwrap_or(usize::MAX)
-        .max(LEAST_BLOCK)
+        .max(SMALLEST_BLOCK)
 }
 
 impl Budget {
@@ -59,13 +59,13 @@ impl Budget {
         Self {
             limit,
             left: limit,
-            work: WORK,
+            work: MAX_WORK,
         }
     }
 
     /// Returns the budget of one evaluation that belongs to no call.
     pub(crate) fn of_one_evaluation() -> Self {
-        Self::new(MOST)
+        Self::new(LARGEST_LIMIT)
     }
 
     /// Returns a budget without a limit of memory, for text that comes from the program itself.
@@ -86,12 +86,12 @@ impl Budget {
     /// Returns the steps that were taken.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn worked(&self) -> usize {
-        WORK - self.work
+        MAX_WORK - self.work
     }
 
     /// Gives the next expression all its steps.
     pub(crate) fn renew_work(&mut self) {
-        self.work = WORK;
+        self.work = MAX_WORK;
     }
 
     /// Counts these steps.
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_a_quarter_of_the_memory_within_a_least_and_a_most() {
+    fn the_limit_is_a_quarter_of_the_memory_between_the_smallest_and_the_largest_limit() {
         for (memory, limit) in [
             (None, 64),
             (Some(0), 32),

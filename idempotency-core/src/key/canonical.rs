@@ -59,7 +59,7 @@ impl Json {
     }
 }
 
-/// Takes a text in pieces of ASCII.
+/// Takes a text in pieces. A canonical text is ASCII.
 pub(super) trait Sink {
     /// Takes the next piece.
     fn ascii(&mut self, piece: &[u8]);
@@ -132,7 +132,7 @@ fn write_integer(out: &mut impl Sink, integer: &Integer) {
 /// Has room for the 20 digits of a number, a sign and a point.
 pub(super) type Room = [u8; 24];
 
-/// Writes the decimal digits of a number, at least so many, to the end. Returns where they start.
+/// Writes the decimal digits of a number to the end of `room`, with leading zeros up to `least` digits. Returns where they start.
 pub(super) fn write_digits(room: &mut Room, number: u64, least: usize) -> usize {
     let mut at = room.len();
     let mut rest = number;

@@ -57,7 +57,7 @@ impl Float {
     pub(super) fn write(&self, out: &mut impl Sink, as_in_python: bool) {
         match &self.0 {
             Repr::Digits(text) if !as_in_python => out.ascii(text.as_bytes()),
-            _ => write(out, self.to_f64()),
+            _ => write_float(out, self.to_f64()),
         }
     }
 }
@@ -75,14 +75,14 @@ impl fmt::Debug for Float {
     }
 }
 
-/// The most digits that are kept, as many as of an integer: a longer number is the nearest float, so that it takes no memory.
-const LONGEST: usize = 4300;
+/// The most digits that are kept, as many as of an integer. A longer number becomes the nearest float, which takes no memory on the heap.
+const MAX_DIGITS: usize = 4300;
 
 /// Returns the canonical text of a number in its own digits. `float` is the nearest one.
 ///
-/// It returns `None` where the shortest text of the float is taken: it has the digits of the number, or there are none to keep.
+/// Returns `None` if the shortest text of the float is used: it has the digits of the number, or no digits are kept.
 fn own_digits(text: &str, float: f64) -> Option<String> {
-    // A number of at most 15 digits is the only one of them with its float, unless the float has fewer bits than others.
+    // No two numbers of at most 15 digits have the same float, unless the float is subnormal: it then has fewer bits.
     const UNIQUE: usize = 15;
     if text.len() <= UNIQUE && float.is_normal() {
         return None;
@@ -95,25 +95,25 @@ fn own_digits(text: &str, float: f64) -> Option<String> {
     let significant = whole.len() + fraction.len() - zeros;
     let is_word = !float.is_finite() && !digits().any(|digit| digit.is_ascii_digit());
     let is_zero = significant == 0;
-    let is_too_long = significant > LONGEST;
+    let is_too_long = significant > MAX_DIGITS;
     if is_word || is_zero || is_too_long || significant <= UNIQUE && float.is_normal() {
         return None;
     }
-    // Of the first digit. A number whose exponent has more than 64 bits is an infinity or a zero, as in Python.
+    // The exponent of the first digit. A number whose exponent has more than 64 bits is an infinity or a zero, as in Python.
     let before_first = i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? - 1;
     let exponent = exponent.parse::<i64>().ok()?.checked_add(before_first)?;
     let digits: Vec<u8> = digits().skip(zeros).collect();
     // All bytes of a number are ASCII.
     let digits = std::str::from_utf8(&digits).ok()?.trim_end_matches('0');
-    Some(layout(text.starts_with('-'), digits, exponent))
+    Some(text_of_digits(text.starts_with('-'), digits, exponent))
 }
 
-/// The most places behind the point that [`decimal`] looks for. Amounts of money have up to three.
+/// The most places behind the point that [`short_decimal`] looks for. Amounts of money have up to three.
 const PLACES: usize = 6;
 
-/// Writes a float to `out`: its shortest text.
-fn write(out: &mut impl Sink, float: f64) {
-    match decimal(float.abs()) {
+/// Writes the shortest text of a float.
+fn write_float(out: &mut impl Sink, float: f64) {
+    match short_decimal(float.abs()) {
         Some((number, places)) => {
             if float.is_sign_negative() {
                 out.ascii(b"-");
@@ -124,14 +124,14 @@ fn write(out: &mut impl Sink, float: f64) {
     }
 }
 
-/// Returns a number and its places behind the point, if together they are the shortest text of the float. `None` says nothing.
+/// Returns a number and its places behind the point, if together they are the shortest text of the float; `None` if they are not found.
 ///
 /// A decimal number of at most 15 digits is the only one that parses to its float, and the shortest text has no more digits.
 /// So it is enough to find a number of at most 15 digits that parses to the float. The number and the power of ten are whole
 /// and below 2^53, so their quotient is rounded once, as a parser rounds.
-fn decimal(float: f64) -> Option<(u64, usize)> {
+fn short_decimal(float: f64) -> Option<(u64, usize)> {
     const DIGITS_15: u64 = 1_000_000_000_000_000;
-    // Below, the text has an exponent.
+    // Below 1e-4 the text has an exponent, and from 1e15 on it has more than 15 digits.
     if float != 0.0 && !(1e-4..1e15).contains(&float) {
         return None;
     }
@@ -171,15 +171,15 @@ fn shortest_text(float: f64) -> String {
         f64::NEG_INFINITY => "-Infinity".to_owned(),
         _ if float.is_nan() => "NaN".to_owned(),
         _ => {
-            let (digits, exponent) = shortest(float.abs());
-            layout(float.is_sign_negative(), &digits, exponent)
+            let (digits, exponent) = shortest_digits(float.abs());
+            text_of_digits(float.is_sign_negative(), &digits, exponent)
         }
     }
 }
 
-/// Returns a text of these digits, the first of which has this exponent. The text has an exponent below 1e-4 and from 1e16 on, as
-/// in Python.
-fn layout(negative: bool, digits: &str, exponent: i64) -> String {
+/// Returns the text of the number with these digits. `exponent` is the decimal exponent of the first digit. Below 1e-4 and from 1e16 on,
+/// the text has an exponent, as in Python.
+fn text_of_digits(negative: bool, digits: &str, exponent: i64) -> String {
     let (before, least, point, behind) = match exponent {
         -4..0 => ("0".repeat(-exponent as usize), 0, 1, String::new()),
         0..16 => (
@@ -203,7 +203,7 @@ fn layout(negative: bool, digits: &str, exponent: i64) -> String {
 /// number of digits is taken from Rust's shortest text, and the digits from rounding to that many, which rounds to even.
 /// Just below a power of two, floats are denser; the rounded digits may then belong to a neighbouring float. In that case
 /// the shortest text is the only one of its length.
-fn shortest(float: f64) -> (String, i64) {
+fn shortest_digits(float: f64) -> (String, i64) {
     let shortest = format!("{float:e}");
     let behind_point = shortest.find('e').unwrap_or(0).saturating_sub(2);
     let rounded = format!("{float:.behind_point$e}");
@@ -222,7 +222,7 @@ mod tests {
 
     fn written(float: f64) -> String {
         let mut out = Vec::new();
-        write(&mut out, float);
+        write_float(&mut out, float);
         String::from_utf8(out).unwrap()
     }
 
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_decimal_has_the_text_that_all_floats_have() {
+    fn a_short_decimal_is_written_as_its_shortest_text() {
         let around_powers = (0..=15).map(|power| 10_u64.pow(power));
         let around_powers = around_powers.flat_map(|power| [power - 1, power, power + 1]);
         let others = [2, 5, 7, 42, 4_200, 123_456, 123_456_789_012];
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn random_floats_have_the_text_that_all_floats_have() {
+    fn random_floats_are_written_as_their_shortest_text() {
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         for _ in 0..200_000 {
             state = state

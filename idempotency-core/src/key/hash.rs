@@ -69,7 +69,7 @@ impl HashAlgorithm {
     /// Returns the digest of the canonical text of a JSON text, in lower-case hex; `None` if the text is not JSON, or its values
     /// take more than `memory_limit` bytes.
     ///
-    /// It is [`hex_of`](Self::hex_of) the value, but mostly no value is made.
+    /// The result is that of [`hex_of`](Self::hex_of) on the value, but for most texts no value is made.
     pub fn hex_of_json(&self, text: &str, memory_limit: usize) -> Option<String> {
         tape::digest(text.as_bytes(), *self, CANONICAL, memory_limit).or_else(|| {
             let mut budget = Budget::new(memory_limit);
@@ -78,14 +78,14 @@ impl HashAlgorithm {
         })
     }
 
-    /// Returns the digest of a text while it is written.
-    pub(super) fn hex_of_written(&self, text: impl Canonical) -> String {
+    /// Returns the digest in lower-case hex. The text is hashed while it is written.
+    pub(super) fn hex_of_written(&self, text: impl HashInput) -> String {
         match self {
-            Self::Md5 => streamed::<Md5>(text),
-            Self::Sha224 => streamed::<Sha224>(text),
-            Self::Sha256 => streamed::<Sha256>(text),
-            Self::Sha384 => streamed::<Sha384>(text),
-            Self::Sha512 => streamed::<Sha512>(text),
+            Self::Md5 => hash_in_blocks::<Md5>(text),
+            Self::Sha224 => hash_in_blocks::<Sha224>(text),
+            Self::Sha256 => hash_in_blocks::<Sha256>(text),
+            Self::Sha384 => hash_in_blocks::<Sha384>(text),
+            Self::Sha512 => hash_in_blocks::<Sha512>(text),
         }
     }
 
@@ -95,31 +95,31 @@ impl HashAlgorithm {
     }
 }
 
-/// What has a text that is hashed.
-pub(super) trait Canonical {
-    /// Writes the text.
+/// A value, a text or bytes whose digest is computed.
+pub(super) trait HashInput {
+    /// Writes the text that is hashed.
     fn write(self, out: &mut impl Sink);
 }
 
-impl Canonical for (&Json, &Layout) {
+impl HashInput for (&Json, &Layout) {
     fn write(self, out: &mut impl Sink) {
         canonical::write(out, self.0, self.1);
     }
 }
 
-impl Canonical for &[u8] {
+impl HashInput for &[u8] {
     fn write(self, out: &mut impl Sink) {
         out.ascii(self);
     }
 }
 
-impl Canonical for &mut Tape<'_> {
+impl HashInput for &mut Tape<'_> {
     fn write(self, out: &mut impl Sink) {
         Tape::write(self, out);
     }
 }
 
-fn streamed<D: Digest>(text: impl Canonical) -> String {
+fn hash_in_blocks<D: Digest>(text: impl HashInput) -> String {
     let mut blocks = Blocks {
         digest: D::new(),
         block: [0; BLOCK],
@@ -129,8 +129,8 @@ fn streamed<D: Digest>(text: impl Canonical) -> String {
     hex_digits(&blocks.finalize())
 }
 
-/// The text is hashed in blocks of this many bytes: one call for each comma would take longer than the hash itself. It is a
-/// multiple of the blocks of every algorithm, so that the algorithm does not copy them once more.
+/// The text is hashed in blocks of this many bytes: one call for each comma would take longer than the hash itself. The number is a
+/// multiple of the block size of every algorithm, so that the algorithm does not copy the bytes once more.
 const BLOCK: usize = 512;
 
 /// Hashes the text that is written to it.

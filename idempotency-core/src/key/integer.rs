@@ -117,7 +117,7 @@ impl Integer {
     /// Returns `self / divisor` as the nearest float, or `None` beyond the range of floats. Also returns the steps that it took.
     pub(crate) fn divide(&self, divisor: u64) -> (Option<f64>, usize) {
         const EXACT: u64 = 1 << 53;
-        // Both numbers are then floats without a loss.
+        // Up to 2^53, an integer is a float without a loss.
         if let Some(small) = self.as_i64()
             && small.unsigned_abs() <= EXACT
             && divisor <= EXACT
@@ -253,7 +253,7 @@ impl Sum {
         self
     }
 
-    /// Carries what is beyond the base. The limbs are then positive, except that the last one has the sign of the number.
+    /// Carries what is beyond the base. No limb is then negative, except the last one of a negative number.
     fn carry(&mut self) {
         let mut carry = 0;
         for limb in &mut self.0 {
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn each_digit_sign_and_size_is_kept() {
-        // The number, its digits without the sign, and how many are kept apart.
+        // The number, its digits without the sign, and how many bytes it takes besides those of its type.
         for (text, magnitude, beyond) in [
             ("0", "0", 0),
             ("7", "7", 0),
@@ -417,7 +417,7 @@ mod tests {
         check_order(&int("0"), -0.0, Ordering::Equal);
         check_order(&int("100000000000000000000"), 1e20, Ordering::Equal);
         assert_eq!(int("1").compare_f64(f64::NAN), None);
-        // It takes the steps of the digits that a float can have.
+        // Only a number beyond 64 bits and within the range of floats takes steps: one for each digit.
         for (digits, steps) in [(1, 0), (20, 20), (309, 309), (310, 0)] {
             assert_eq!(int(&"9".repeat(digits)).steps_of_comparison(), steps);
         }

@@ -2,7 +2,7 @@
 //!
 //! A text is read by needs: what the expressions look at becomes a [`Json`] value, and the rest is checked. A typed value is
 //! taken in the same way, without a text. The expressions are evaluated on the small value, and their result is written into the
-//! digest. Only a text that is the key as a whole is written from where it stands.
+//! digest. If the whole text is the key, no value is made: its canonical text is written from the text itself.
 //!
 //! | module | what it does |
 //! |---|---|

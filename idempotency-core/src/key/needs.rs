@@ -6,14 +6,14 @@
 
 use super::Text;
 
-/// What an expression looks at in a value. The rest may be left out, and its result stays the same.
+/// What an expression looks at in a value. The rest may be left out, and the result of the expression stays the same.
 ///
 /// The type of a value is always kept, and so are null, true and false.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Needs {
     /// Only the type.
     Kind,
-    /// Members of an object, elements of an array. Of other values only the type.
+    /// Some members of an object and elements of an array. Of other values only the type.
     Parts(Box<Parts>),
     /// The whole value.
     All,
@@ -48,7 +48,7 @@ const FEW: usize = 8;
 pub(super) const WINDOW: usize = 16;
 
 impl Needs {
-    /// Looks at a member of an object.
+    /// Returns the needs of an object in which one member is looked at.
     pub(crate) fn member(name: Text, needs: Self) -> Self {
         Self::parts(Parts {
             members: vec![(name, needs)],
@@ -56,7 +56,7 @@ impl Needs {
         })
     }
 
-    /// Looks at the members of this name in any case.
+    /// Returns the needs of an object in which the members of this name, in any case, are looked at.
     pub(crate) fn header(name: Text) -> Self {
         Self::parts(Parts {
             headers: vec![name],
@@ -64,7 +64,7 @@ impl Needs {
         })
     }
 
-    /// Looks at the element at an index, or at a distance from the end if the index is negative.
+    /// Returns the needs of an array in which one element is looked at. A negative index counts from the end.
     pub(crate) fn element(index: i64, needs: Self) -> Self {
         let distance = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
         Self::of(if index >= 0 {
@@ -76,13 +76,13 @@ impl Needs {
         })
     }
 
-    /// Looks at the elements at these indices.
+    /// Returns the needs of an array in which the elements at these indices are looked at.
     pub(crate) fn elements_at(indices: impl Iterator<Item = usize>, needs: &Self) -> Self {
         let elements = indices.map(|index| (index, needs.clone()));
         Self::of(Elements::First(elements.collect()))
     }
 
-    /// Looks at each element of an array.
+    /// Returns the needs of an array in which each element is looked at.
     pub(crate) fn each(needs: Self) -> Self {
         Self::of(Elements::Each(needs))
     }
@@ -123,7 +123,7 @@ impl Needs {
         }
     }
 
-    /// Returns how many needs these are, with those inside.
+    /// Returns how many needs there are: this one and all inside it.
     pub(crate) fn count(&self) -> usize {
         let Self::Parts(parts) = self else {
             return 1;
@@ -139,7 +139,7 @@ impl Needs {
         1 + members + parts.headers.len() + elements
     }
 
-    /// Looks at all that one of the two looks at.
+    /// Returns the needs of two expressions on the same value: all that one or the other looks at.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::All, _) | (_, Self::All) => Self::All,
@@ -185,7 +185,7 @@ impl Parts {
         !self.members.is_empty() || !self.headers.is_empty()
     }
 
-    /// Returns the length of the longest name.
+    /// Returns the length of the longest name, in bytes.
     pub(super) fn longest_name(&self) -> usize {
         let names = self.members.iter().map(|(name, _)| name);
         let lengths = names.chain(&self.headers).map(|name| name.as_bytes().len());

@@ -27,7 +27,7 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// Returns [`JsonError`] if the text is not JSON. The error has the place, never a part of the text. It also refuses a
+    /// Returns [`JsonError`] if the text is not JSON. The error has the place, never a part of the text. Parsing also refuses a
     /// byte-order mark, text after the value, more than 128 levels of arrays and objects, and integers of more than 4300
     /// digits.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
@@ -50,7 +50,7 @@ impl Needs {
     ///
     /// # Errors
     ///
-    /// The errors of a reader that keeps everything, except that only what is kept takes memory.
+    /// Returns the errors of a reader that keeps everything, but only the memory of what is kept counts.
     pub(crate) fn read(&self, bytes: &[u8], budget: &mut Budget) -> Result<Json, JsonError> {
         self.read_within(bytes, 0, budget)
     }
@@ -135,7 +135,7 @@ fn name<'n>(
     Ok(Some((characters(text, quote, length, budget)?, needs)))
 }
 
-/// Reads an array: up to the last element that is looked at, or from the first one if they are counted from the end.
+/// Reads an array. Keeps its elements up to the last that is looked at. If places count from the end: from the first that is looked at.
 fn array(text: &mut Scanner<'_>, wanted: &Elements, budget: &mut Budget) -> Result<Json> {
     let mut elements = List::new();
     let mut length = 0;
@@ -190,7 +190,7 @@ fn string(text: &mut Scanner<'_>, budget: &mut Budget) -> Result<Text> {
     characters(text, quote, length, budget)
 }
 
-/// Returns the characters of a string that was just skipped, and that take so many bytes.
+/// Returns the characters of the string that was just skipped. They take `length` bytes.
 fn characters(
     text: &Scanner<'_>,
     quote: usize,

@@ -78,7 +78,7 @@ impl PayloadReader {
         let mut budget = Budget::new(memory_limit);
         match self.needs.take(from, &mut budget) {
             Ok(json) => Ok(ParsedPayload { json, budget }),
-            // The message of serde may quote the payload.
+            // Its text is read, which has the value or the error. The error of serde is not shown: it may quote the payload.
             Err(_) => self.read(
                 &serde_json::to_string(from).unwrap_or_default(),
                 memory_limit,

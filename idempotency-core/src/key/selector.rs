@@ -1,6 +1,6 @@
 //! Selects and hashes the parts of a payload that identify a call.
 //!
-//! The one implementation for functions and for tools that show keys, so that both compute the same key.
+//! Functions and the tools that show keys share this implementation, so both compute the same key.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct SelectedKey<'a> {
     layout: &'static Layout,
 }
 
-/// The validation digest: of the validated part of a payload.
+/// The digest of the validated part of a payload.
 pub(crate) struct Validation {
     pub(crate) hash: String,
     /// True if `validate` found nothing.
@@ -66,8 +66,8 @@ impl Selector {
         }
     }
 
-    /// Sets whether numbers with a fraction are those of Python: the nearest float, which can be that of another number. Otherwise
-    /// they keep their digits.
+    /// Sets whether numbers with a fraction are written as in Python: as the nearest float, which two different numbers can share.
+    /// Otherwise they keep their digits.
     pub fn with_python_numbers(mut self, python: bool) -> Self {
         self.layout = if python { PYTHON_CANONICAL } else { CANONICAL };
         for expression in self.key.iter_mut().chain(&mut self.validate) {
@@ -129,8 +129,8 @@ impl Selector {
         }))
     }
 
-    /// Returns the digest of the key of a payload, if the whole payload is the key and nothing is validated. `None` says
-    /// nothing: the value of the payload decides.
+    /// Returns the digest of the key of a payload, if the whole payload is the key and nothing is validated. After `None` the payload
+    /// can still have a key: the caller reads its value.
     pub(crate) fn digest_of_whole(&self, text: &str, memory_limit: usize) -> Option<String> {
         match (&self.key, &self.validate) {
             (None, None) => tape::digest(text.as_bytes(), self.hash, self.layout, memory_limit),

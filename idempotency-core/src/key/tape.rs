@@ -19,7 +19,7 @@ struct Place {
     kind: Kind,
     /// Where its text begins.
     start: u32,
-    /// Where its text ends. Of a list: the place behind its last one.
+    /// Where its text ends. For an array or an object: the index of the place behind its last place.
     end: u32,
 }
 
@@ -33,7 +33,7 @@ enum Kind {
     /// The characters of a string with escapes.
     Escaped,
     Array,
-    /// Names and values take turns.
+    /// Its places are a name and a value for each member.
     Object,
 }
 
@@ -119,7 +119,7 @@ fn push_list(
         text.nested(b']', |text| push(places, text))?;
     } else {
         text.nested(b'}', |text| {
-            // An escaped name is not wrong, but the tree must compare it. Any error leads there.
+            // An escaped name can be valid, but only the tree compares it. Any error leaves the text to the tree.
             if text.peek() != Some(b'"') || push_string(places, text)? == Kind::Escaped {
                 return Err(JsonErrorKind::ExpectedName);
             }
@@ -131,8 +131,8 @@ fn push_list(
     Ok(())
 }
 
-/// Returns true if a number with a fraction is surely written as it stands: at least 1, with so few digits that no other number of
-/// them has its float, and without a zero that the shortest text does not have.
+/// Returns true if a number with a fraction surely is its own canonical text: it is at least 1, has so few digits that no other number
+/// of as few digits has the same float, and does not end in a zero that the shortest text lacks.
 fn is_canonical_decimal(text: &[u8]) -> bool {
     let has_exponent = || text.iter().any(|byte| matches!(byte, b'e' | b'E'));
     let ends_as_shortest = || !text.ends_with(b"0") || text.ends_with(b".0");
@@ -140,7 +140,7 @@ fn is_canonical_decimal(text: &[u8]) -> bool {
 }
 
 impl Place {
-    /// The text is at most 4 GB, and has at most as many places as bytes.
+    /// Creates a place. Both numbers fit into 32 bits: the text is at most 4 GB, and has at most as many places as bytes.
     fn new(kind: Kind, start: usize, end: usize) -> Self {
         let (start, end) = (start as u32, end as u32);
         Self { kind, start, end }
@@ -154,7 +154,7 @@ pub(super) struct Tape<'t> {
     python_numbers: bool,
     /// True if the value can be a key, as [`is_absent_key`](super::is_absent_key) decides. It is known when the value is written.
     is_key: bool,
-    /// The names of the objects that are being written, each object's sorted.
+    /// The places of the names of the objects that are being written. Those of one object are sorted.
     order: Vec<u32>,
     /// The characters of a string with escapes.
     characters: Vec<u8>,

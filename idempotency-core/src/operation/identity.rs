@@ -229,7 +229,7 @@ impl CompiledOperation {
         if self.is_disabled() {
             return Ok(Identity(State::Bypassed(Bypass::Disabled)));
         }
-        // After each failure and each refusal the value is written as text, which then has the error.
+        // If this fails or refuses the value, the value is written as text below. The error is then that of the text.
         let mut budget = Budget::new(self.memory_limit);
         if let Ok(parts) = self.selector.needs().take(payload, &mut budget)
             && let Ok(identity) = self.identity_from(&parts, tenant, &mut budget)

@@ -146,7 +146,7 @@ impl CompiledOperation {
         self.selector.validate_expression().map(Expression::as_str)
     }
 
-    /// Returns true if records keep events: the store must be allowed to.
+    /// Returns true if records keep events. The store must allow that: see [`Store::check_events`](crate::store::Store::check_events).
     pub fn stores_events(&self) -> bool {
         self.keeps.is_some()
     }

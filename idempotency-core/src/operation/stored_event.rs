@@ -48,7 +48,7 @@ impl Keeps {
         }
     }
 
-    /// Returns what the expression looks at; nothing if there is none.
+    /// Returns what the expression looks at; `None` if the whole payload is kept.
     pub(super) fn needs(&self) -> Option<&Needs> {
         match self {
             Self::Whole => None,
@@ -56,7 +56,7 @@ impl Keeps {
         }
     }
 
-    /// Returns what is kept of a payload that was sent as this text and contains these values.
+    /// Returns what is kept of a payload that was sent as `text`. `payload` has what the expressions look at.
     pub(super) fn of_text(&self, text: &str, payload: &Json, budget: &mut Budget) -> EventCopy {
         match self {
             Self::Whole => whole(text),
@@ -64,7 +64,7 @@ impl Keeps {
         }
     }
 
-    /// Returns what is kept of a payload that is this value, of which `payload` has what the expression looks at.
+    /// Returns what is kept of the payload `value`. `payload` has what the expressions look at.
     pub(super) fn of_value<T: Serialize + ?Sized>(
         &self,
         value: &T,
@@ -92,7 +92,7 @@ fn selected(expression: &Expression, payload: &Json, budget: &mut Budget) -> Eve
     }
 }
 
-/// Returns the value as JSON text, unless that is too long. No more memory is taken than the longest text has.
+/// Returns the value as JSON text, unless that is too long. It stops at the longest text, so a large value takes little memory.
 fn written<T: Serialize + ?Sized>(value: &T) -> EventCopy {
     let mut text = BoundedWriter(Vec::new());
     match serde_json::to_writer(&mut text, value) {
@@ -105,7 +105,7 @@ fn written<T: Serialize + ?Sized>(value: &T) -> EventCopy {
     }
 }
 
-/// A buffer of at most the longest text.
+/// A buffer that refuses more bytes than the longest text has.
 struct BoundedWriter(Vec<u8>);
 
 impl Write for BoundedWriter {

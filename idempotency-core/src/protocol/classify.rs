@@ -79,7 +79,7 @@ pub fn classify(existing: &Record, now: EpochMillis, call: &CallTerms) -> Record
     }
 }
 
-/// Returns what a record means that can be claimed. Steps belong to a payload, so another payload cannot take them over.
+/// Returns what a claimable record means. Steps belong to a payload, so another payload cannot take them over.
 fn claimable_state(existing: &Record, now: EpochMillis, call: &CallTerms) -> RecordState {
     let on_timeout = call.policy.on_timeout;
     if !call.policy.steps.are_on() || replaceable(now, on_timeout).holds(Some(existing)) {

@@ -7,7 +7,7 @@ use crate::protocol::policy::OnTimeout;
 use crate::record::{Attribute, Field, OwnerToken, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
-/// A condition on the present record, or on the absence of one. A write is applied only if its condition holds.
+/// A condition on the current record, or on the absence of one. A write is applied only if its condition holds.
 ///
 /// Attributes behave as in DynamoDB: a comparison with a missing attribute, or with one of another type, does not hold.
 /// [`Differs`](Self::Differs) is the exception: it then holds.
@@ -64,7 +64,7 @@ pub enum Operand {
     Millis(EpochMillis),
 }
 
-/// Returns the condition under which a claim may replace the present record.
+/// Returns the condition under which a claim may replace the current record.
 ///
 /// It is the one definition of *claimable*: the condition of every claim, and the first question of
 /// [`classify`](super::classify()).
@@ -90,7 +90,7 @@ pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     ])
 }
 
-/// Returns the condition under which a claim of an operation with steps may replace the present record: it is [`claimable`], and a later
+/// Returns the condition under which a claim of an operation with steps may replace the current record: it is [`claimable`], and a later
 /// run needs no steps of it, because its window has expired or there are none.
 ///
 /// A record that is claimable and not replaceable is taken over by an update ([`takeover`]).
@@ -249,8 +249,9 @@ fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<s
             .in_progress_expiration
             .value()
             .map(|value| value.cmp(millis)),
-        // No write compares steps.
-        (Attribute::Expiration | Attribute::InProgressExpiration | Attribute::Steps, _) => None,
+        // No condition compares steps or an event.
+        (Attribute::Expiration | Attribute::InProgressExpiration, _) => None,
+        (Attribute::Steps | Attribute::Event, _) => None,
         (Attribute::Status, operand) => text(&record.status, Status::as_str, operand),
         (Attribute::Data, operand) => text(&record.data, |data| data.as_str(), operand),
         (Attribute::Validation, operand) => text(&record.validation, String::as_str, operand),
@@ -258,10 +259,5 @@ fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<s
         (Attribute::Failure, operand) => text(&record.failure, String::as_str, operand),
         (Attribute::Operation, operand) => text(&record.operation, String::as_str, operand),
         (Attribute::Decision, operand) => text(&record.decision, String::as_str, operand),
-        (Attribute::Event, Operand::Text(text)) => {
-            let event = record.event.as_ref()?;
-            Some(event.stored().cmp(text))
-        }
-        (Attribute::Event, _) => None,
     }
 }

@@ -1,8 +1,8 @@
 //! An operator's decision about a key whose run did not report how it ended: the write, and when it may be applied.
 //!
 //! The write is applied only to the record that the operator saw, so a run that took the key over in the meantime is not
-//! overwritten. It removes the owner's token. After it a late owner cannot take the record for its own: its completion, its
-//! release and its recorded failure are refused by the same fence as after a takeover.
+//! overwritten. It removes the owner's token. So the fence refuses the completion, the release and the recorded failure of a late
+//! owner, as after a takeover.
 
 use std::fmt;
 
@@ -12,14 +12,14 @@ use serde_json::json;
 use super::condition::{Condition, claimable, unchanged};
 use super::effect::{Change, Write};
 use super::policy::OnTimeout;
-use super::requests::{HELD, LONGEST_BESIDE_AN_EVENT};
+use super::requests::{HELD_FOR, LONGEST_BESIDE_AN_EVENT};
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// The recorded failure of a claim that an operator freed. It is what frees a key under `hold`.
 pub const FREED: &str = "ResolvedByOperator";
 
-/// The longest text that names who decided, in bytes. Each duplicate of the key pays for it.
+/// The longest text that names who decided, in bytes. Each duplicate of the key reads it.
 const LONGEST_NAME: usize = 128;
 
 /// The longest reason, in bytes.
@@ -28,7 +28,7 @@ const LONGEST_REASON: usize = 1_024;
 /// What an operator decides about a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// How the run counts from now on.
+    /// How the run is treated from now on.
     pub ending: Ending,
     /// Who decided: a name, an address, a ticket.
     pub by: String,
@@ -36,7 +36,7 @@ pub struct Decision {
     pub reason: String,
 }
 
-/// How a run counts whose end is not known.
+/// How a run without a known end is treated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// It had its effect: duplicates get this response.
@@ -111,7 +111,7 @@ impl Decision {
                 if response.as_str().len() > LONGEST_BESIDE_AN_EVENT {
                     remove.push(Attribute::Event);
                 }
-                // As after a completion: no later run needs them. A step needs the map of its claim, so none can follow.
+                // As after a completion, no later run needs the steps. A step is added only to an existing map, so none can follow.
                 if read.steps.exists() {
                     remove.push(Attribute::Steps);
                 }
@@ -157,19 +157,19 @@ impl DecisionWrite {
 /// Returns true if the record is a claim that was made under `hold` and waits for an operator: its lease has expired, and its run
 /// reported no failure.
 ///
-/// A claim that was made under `rerun` is held too if its operation holds by now. The record does not say that.
+/// Returns false for a claim made under `rerun` whose operation is under `hold` by now: the record does not show that it is held.
 pub fn is_held(record: &Record, now: EpochMillis) -> bool {
     let free = |on_timeout| claimable(now, on_timeout).holds(Some(record));
     let ends = record.in_progress_expiration.value();
     let ends = ends.zip(record.expiration.value());
-    let is_kept = ends.is_some_and(|(lease, kept)| *kept >= lease.ceil_to_seconds().plus(HELD));
+    let is_kept = ends.is_some_and(|(lease, kept)| *kept >= lease.ceil_to_seconds().plus(HELD_FOR));
     record.status.value() == Some(&Status::InProgress)
         && free(OnTimeout::Rerun)
         && !free(OnTimeout::Hold)
         && is_kept
 }
 
-/// Returns the lease's end that a freed claim gets: none if its own has expired. Python and calls under `rerun` look at the lease.
+/// Returns the lease end to set in a freed claim, because Python and calls under `rerun` look at it. An expired lease stays as it is.
 fn expired_lease(read: &Record, now: EpochMillis) -> Field<EpochMillis> {
     match read.in_progress_expiration.value() {
         Some(end) if *end < now => Field::Absent,
@@ -352,10 +352,10 @@ mod tests {
         record("held").unwrap()
     }
 
-    /// Returns the record after the decision, of a store that has `present`. `None` if the write was refused.
-    fn after(decided: &DecisionWrite, present: Record) -> Option<Record> {
+    /// Returns the record after the decision, of a store that has `stored`. `None` if the write was refused.
+    fn after(decided: &DecisionWrite, stored: Record) -> Option<Record> {
         let (store, id) = (MemoryStore::new(), RecordId::new("charge#1"));
-        store.insert(id.clone(), present);
+        store.insert(id.clone(), stored);
         let request = StoreRequest::write(&id, &decided.write, &decided.condition);
         let applied = ready(store.send(request, &SendLog::new()));
         matches!(applied, StoreReply::Applied { .. }).then(|| store.record(&id))?

@@ -1,4 +1,4 @@
-//! What an attempt asks its driver to do, the requests to one record, as data, and the results that the driver returns.
+//! What an attempt asks its driver to do, and the results that the driver returns: both as data.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -62,7 +62,7 @@ pub struct Refusal {
 pub enum RefusalDetail {
     /// When the lease of the call in progress ends.
     LeaseEnd(EpochMillis),
-    /// Until when the circuit breaker asks the store no more.
+    /// Until when the circuit breaker refuses calls.
     CircuitOpen(EpochMillis),
     /// What is wrong with the record.
     Defect(&'static str),
@@ -91,7 +91,7 @@ pub enum ClaimEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StagedEnd {
-    /// They were applied together with the completion of the key; of a run without a key, alone.
+    /// They were applied together with the completion of the key; in a run that is not protected, alone.
     Applied,
     /// They were not applied: the handler failed or panicked, its response is not stored, another call has completed the key, or they
     /// met other transactions or were throttled for as long as there was time.
@@ -138,7 +138,7 @@ pub enum HandlerResult {
     NotStarted,
 }
 
-/// How the recording of a step's result ended. A later one of these is worse for the end of the call.
+/// How the recording of a step's result ended. The variants are in order: a later one is worse for the end of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StepEnd {
     /// The result is recorded.

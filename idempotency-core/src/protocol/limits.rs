@@ -28,8 +28,8 @@ pub(super) const REPLY_RESERVE: Duration = Duration::from_millis(200);
 /// Returns how long one request to the store may take, so that the caller gets an error before Lambda kills the process if
 /// the store hangs.
 ///
-/// This is the time left until `deadline` less a reserve, or half of the time left if that is more. A deadline that has
-/// expired limits nothing: a late response is still worth storing.
+/// This is the time left until `deadline` less a reserve, or half of the time left if that is more. After the
+/// deadline it is 2 s: a late response is still worth storing.
 pub(super) fn time_limit(now: EpochMillis, deadline: EpochMillis) -> Duration {
     let left = now.until(deadline);
     if left.is_zero() {

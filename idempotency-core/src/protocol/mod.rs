@@ -57,7 +57,7 @@ use policy::Policy;
 pub struct CallTerms {
     /// The record's id.
     pub id: RecordId,
-    /// This call's own token: the same in all its tries, never used for another call.
+    /// This call's own token: the same in all its requests, never used for another call.
     pub owner: OwnerToken,
     /// The validation digest of the payload, if the operation validates.
     pub validation: Option<String>,

@@ -10,8 +10,8 @@ use super::end::StagedEnd;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
 use crate::time::EpochMillis;
 
-/// How long stores recognise a token. DynamoDB does so for ten minutes; one is left for a send on its way.
-const TOKEN_LASTS: Duration = Duration::from_secs(9 * 60);
+/// How long a token is used. DynamoDB recognises it for ten minutes; one minute is kept for a send on its way.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(9 * 60);
 
 /// A transaction without a record, while it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl PlainTransaction {
     /// Begins a transaction whose invocation ends at `deadline`. The first send comes at once.
     pub fn begin(now: EpochMillis, deadline: EpochMillis) -> Self {
         Self {
-            until: deadline.min(now.plus(TOKEN_LASTS)),
+            until: deadline.min(now.plus(TOKEN_LIFETIME)),
             tries: 0,
             conflicts: 0,
             maybe_applied: false,

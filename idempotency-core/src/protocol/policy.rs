@@ -30,8 +30,8 @@ pub enum OnTimeout {
     Rerun,
     /// Assume that the effect may have happened: no call runs the handler again until an operator decides.
     ///
-    /// A panic counts as such an end too, because it does not report whether the effect happened, and so does an error that a layer
-    /// around the handler can have made. An `Err` of the handler itself does report it, and frees the key.
+    /// A panic is treated the same way, because it does not report whether the effect happened. So is an error that a layer around the
+    /// handler can have made. An `Err` of the handler itself does report it, and frees the key.
     Hold,
 }
 
@@ -47,7 +47,7 @@ pub enum OnError {
     Record,
 }
 
-/// What a call does that could not claim its key, because the store failed before the handler ran.
+/// What a call does if it could not claim its key, because the store failed before the handler ran.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ pub enum Lookup {
 
 /// Whether an operation has steps, and what a failed run does with their results.
 ///
-/// A run that was killed, and a claim that was taken over, keep the results of steps in both cases. The end of the window deletes them.
+/// A run that was killed, and a claim that was taken over, keep the results under `Keep` and `Forget`. The end of the window deletes them.
 ///
 /// # Examples
 ///
@@ -176,7 +176,7 @@ pub struct Policy {
     pub on_timeout: OnTimeout,
     /// What to do with a claim whose handler failed.
     pub on_error: OnError,
-    /// What a call does that could not claim its key, because the store failed.
+    /// What a call does if it could not claim its key, because the store failed.
     pub on_store_error: OnStoreError,
     /// True if a call asks the circuit breaker before it asks the store.
     pub circuit_breaker: bool,

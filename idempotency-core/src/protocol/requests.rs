@@ -10,12 +10,12 @@ use crate::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, S
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// How long after its lease a claim under `hold` is kept from the table's TTL: ten years.
-pub(super) const HELD: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+pub(super) const HELD_FOR: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The number of bytes of an operation's path that a record names.
 const LONGEST_PATH: usize = 128;
 
-/// Returns the part of an operation's path that a record keeps: at most 128 bytes, because each claim pays for them.
+/// Returns the part of an operation's path that a record keeps: at most 128 bytes, because each claim writes them.
 pub(crate) fn recorded_path(path: &str) -> &str {
     &path[..path.floor_char_boundary(LONGEST_PATH)]
 }
@@ -25,15 +25,15 @@ fn operation(call: &CallTerms) -> Field<String> {
     path.map(|path| recorded_path(path).to_owned()).into()
 }
 
-/// Returns the `expiration` of a claim that is made now: the end of its window, and not before its lease ends. Under `hold` it is not
-/// before ten years after the end of the lease.
+/// Returns the `expiration` of a claim that is made now: the end of its window or of its lease, whichever is later. Under `hold` it is
+/// at least ten years after the end of the lease.
 ///
 /// With steps the window begins at the end of the lease: that is when a later run can need the steps for the first time.
 fn claim_expiration(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
     let lease_end = call.lease_end(now).ceil_to_seconds();
     let kept_until = match call.policy.on_timeout {
         OnTimeout::Rerun => lease_end,
-        OnTimeout::Hold => lease_end.plus(HELD),
+        OnTimeout::Hold => lease_end.plus(HELD_FOR),
     };
     let window_end = if call.policy.steps.are_on() {
         lease_end.plus(call.policy.expires_after)
@@ -134,7 +134,7 @@ fn needs_room(record: &Record) -> bool {
 }
 
 /// Returns the attributes that a completion removes: the event of the claim, if the response needs its room.
-fn makes_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
+fn removed_for_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
     if call.event.is_some() && needs_room(record) {
         vec![Attribute::Event]
     } else {
@@ -145,7 +145,7 @@ fn makes_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
 /// Returns the completion: an update, only while the record is still this call's claim. The claim names the operation
 /// already. The steps are deleted: the response replaces them. If the handler staged writes, it is one transaction with them.
 pub(super) fn complete(call: &CallTerms, record: &Record, staged: bool) -> Effect {
-    let mut remove = makes_room(call, record);
+    let mut remove = removed_for_room(call, record);
     if call.policy.steps.are_on() {
         remove.push(Attribute::Steps);
     }

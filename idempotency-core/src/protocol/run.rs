@@ -34,17 +34,17 @@ pub enum Run {
     /// No effect of an earlier run can have happened in this window: the claim replaced nothing, a completed record, or the failure
     /// of a run that reported its end and was a first one itself.
     ///
-    /// A run without a confirmed claim, and one of a function in another language that shares the key, is not known to it.
+    /// This does not count runs without a confirmed claim, and runs of a function in another language that shares the key.
     First,
     /// The claim replaced one whose lease had expired: the run of that claim ended without a result, or still runs.
     #[non_exhaustive]
     Rerun {
-        /// When that lease ended. `None` if the claim had no lease, as that of another language can.
+        /// When that lease ended. `None` if the claim had no lease, which is possible for a claim of another language.
         lease_ended: Option<EpochMillis>,
     },
     /// It is not known whether an effect of an earlier run has happened: the reply to the claim was lost, the store does not report what
     /// the claim replaced, or the record has the failure of a run that was not certainly the first, that panicked, or that left a
-    /// step without its record. So it is after an operator has freed the key.
+    /// step without its record. A run after an operator has freed the key is `Unknown` too.
     Unknown,
     /// The run has no confirmed claim: the call is not protected, or the store failed and the operation has
     /// `on_store_error = "run-unprotected"`. An earlier run of the key may have happened.

@@ -136,7 +136,7 @@ impl Attempt {
     /// own error meanwhile. If that release fails, the end of the lease or an operator frees the key.
     pub fn time_limit(&self, now: EpochMillis) -> Duration {
         match &self.state {
-            // The claim after a read that hangs has time too.
+            // Half of the time is kept for the claim after a read that hangs.
             State::LookingUp(claiming) => claim::limit(now, claiming) / 2,
             State::Claiming(claiming) | State::Reading(claiming) => claim::limit(now, claiming),
             State::GivingUp(giving_up) => claim::release_limit(now, giving_up),

@@ -18,9 +18,9 @@ use crate::time::EpochMillis;
 
 /// The longest name of a step, in bytes.
 const LONGEST_NAME: usize = 128;
-/// The pause before the second try, unless it is set.
+/// The upper bound of the pause before the second try, unless it is set.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
+/// The upper bound of every pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The steps of one run: those that are recorded, and those that the run asked for.
@@ -31,7 +31,7 @@ pub struct StepLedger {
     lease_end: EpochMillis,
     /// The number of steps that were started and have not ended.
     open: usize,
-    /// The length of all results that are recorded, or may be.
+    /// The length in bytes of all results that are recorded, or may be.
     text_len: usize,
     /// The worst end of the steps that have ended.
     end: Option<StepEnd>,
@@ -207,7 +207,7 @@ impl StepWrite {
 impl Resend for StepWrite {
     type End = StepEnd;
 
-    /// A write of a step may take as long as a completion.
+    /// Returns the same limit as for a completion.
     fn time_limit(&self, now: EpochMillis) -> Duration {
         time_limit(now, self.lease_end)
     }
@@ -260,7 +260,7 @@ pub struct StepRetry {
 }
 
 impl StepRetry {
-    /// Returns a policy of so many tries in all. 0 counts as 1.
+    /// Returns a policy with this number of tries in total. 0 counts as 1.
     pub fn tries(tries: u32) -> Self {
         Self {
             tries: tries.max(1),

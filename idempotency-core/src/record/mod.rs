@@ -81,7 +81,7 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// A token of one call: the same in all its tries and re-sends, never used for another call.
+/// A token of one call: the same in all its requests and sends, never used for another call.
 ///
 /// Completion and release have it as their condition. So a call whose claim was taken over cannot change the record of the
 /// call that took over.
@@ -160,7 +160,7 @@ impl<T> From<Option<T>> for Field<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Status {
-    /// A claim: the handler is running, or its process was killed while it ran.
+    /// A claim: its handler runs, was killed, panicked under `hold`, or left a recorded failure.
     InProgress,
     /// The handler's response is stored, or cannot be stored.
     Completed,
@@ -202,7 +202,7 @@ pub struct Data(Arc<Inner>);
 
 struct Inner {
     text: String,
-    /// Whether the text is JSON, once that was asked: a response in the local cache is read as often as it is replayed.
+    /// Whether the text is JSON, after the first check. Each replay from the local cache asks for it.
     is_json: OnceLock<bool>,
 }
 
@@ -218,7 +218,7 @@ impl Data {
     }
 
     fn with(mut text: String, is_json: OnceLock<bool>) -> Self {
-        // A text that was just written can have as much room again, and the cache would keep it without counting it.
+        // The buffer of a text that was just written can be twice as long. The cache would keep that memory without counting it.
         text.shrink_to_fit();
         Self(Arc::new(Inner { text, is_json }))
     }
@@ -286,7 +286,7 @@ pub struct Record {
     /// of the protocol depends on it.
     pub decision: Field<String>,
     /// What the record keeps of the event of its call. A store writes it, and may leave it out of the records that it returns: no
-    /// rule of the protocol asks for it, and duplicates would pay for it.
+    /// rule of the protocol asks for it, and reading it would cost each duplicate.
     pub event: Option<StoredEvent>,
     /// The recorded results of steps. A claim of an operation with steps has them, also if no step is recorded yet.
     pub steps: Field<RecordedSteps>,
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_json_or_not_whether_it_was_asked_before_or_not() {
+    fn the_first_and_the_second_check_of_a_text_agree() {
         for (text, is_json) in [("42", true), ("4 2", false), ("", false), ("[\"a\"]", true)] {
             let data = Data::new(text);
             assert_eq!(

@@ -36,7 +36,7 @@ impl StoredEvent {
         (text.len() <= Self::LONGEST).then(|| Self(Arc::new([start, text, END].concat())))
     }
 
-    /// Returns the event that was stored as this text. `None` if no event is stored so: another program has written it.
+    /// Returns the event that was stored as this text. `None` if the text is not in that form: another program wrote it.
     pub fn from_stored(stored: &str) -> Option<Self> {
         let event = Self(Arc::new(stored.to_owned()));
         let (_, text) = event.parts()?;

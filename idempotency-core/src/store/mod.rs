@@ -1,8 +1,7 @@
 //! The `Store` trait: one request and one reply.
 //!
-//! A store decides nothing. The protocol supplies a [`Condition`] with each
-//! write. The store applies the write if the condition holds for the present record, atomically, and replies. [`MemoryStore`] is the
-//! specification in code.
+//! A store decides nothing. The protocol supplies a [`Condition`] with each write. The store applies the write if the condition holds
+//! for the current record, atomically, and replies. [`MemoryStore`] is the specification in code.
 
 mod error;
 mod log;

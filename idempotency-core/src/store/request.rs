@@ -23,14 +23,14 @@ use crate::record::{Record, RecordId};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum StoreRequest<'a> {
-    /// Perform the write if its condition holds for the present record, or for the absence of one.
+    /// Perform the write if its condition holds for the current record, or for the absence of one.
     Write(RecordWrite<'a>),
     /// Perform a write and the staged writes of a handler: all of them, or none.
     ///
     /// The conditions of all writes are evaluated in one atomic step with the writes. The condition on the record decides first:
-    /// if it fails, the reply is [`StoreReply::ConditionFailed`](super::StoreReply::ConditionFailed), also if a staged write was refused. If it
-    /// holds and a condition of a staged write fails, the reply is [`StoreReply::Rejected`](super::StoreReply::Rejected). A transaction that meets
-    /// another one is not applied, and fails with [`StoreErrorKind::Conflict`](super::StoreErrorKind::Conflict).
+    /// if it fails, the reply is [`StoreReply::ConditionFailed`], also if a staged write was refused. If it holds and a condition of a
+    /// staged write fails, the reply is [`StoreReply::Rejected`]. A transaction that meets another one is not applied, and fails with
+    /// [`StoreErrorKind::Conflict`](super::StoreErrorKind::Conflict).
     ///
     /// Requests with the same [`token`](TransactionRequest::token) contain the same writes. A transaction without a record that was
     /// applied must not be applied again if it is sent again within ten minutes: the store reports it as applied. With a record the
@@ -85,7 +85,7 @@ pub struct TransactionRequest<'a> {
     pub token: &'a str,
 }
 
-/// The reply of a store to one request: all that the store knows of it.
+/// The reply of a store to one request: all that the store can say about it.
 ///
 /// # Examples
 ///
@@ -116,8 +116,8 @@ pub enum StoreReply {
     },
     /// The condition did not hold.
     ConditionFailed {
-        /// The present record. `None` if the store brought none back: either there is none, or it was not read. A
-        /// [read](super::StoreRequest::Read) tells which.
+        /// The current record. `None` if the store brought none back: either there is none, or it was not read. A
+        /// [read](super::StoreRequest::Read) shows which.
         existing: Option<Record>,
         /// Why the response of that record cannot be read, as in [`Found`](Self::Found).
         unreadable: Option<String>,
@@ -192,8 +192,8 @@ impl StoreReply {
         }
     }
 
-    /// Returns the same reply to a request of which an earlier send may have been applied, or may still be. If it failed, this is so
-    /// of its last send too.
+    /// Returns the same reply, which now says that an earlier send of the request may have been applied, or may still be. A
+    /// `Failed` reply then says this of its last send too.
     ///
     /// # Examples
     ///

@@ -111,7 +111,7 @@ pub struct RejectedWrite {
 }
 
 impl Rejection {
-    /// Returns the rejection of these writes, of as many staged ones.
+    /// Returns the rejection of these writes. `staged` is the number of all staged writes.
     pub fn new(staged: usize, writes: Vec<RejectedWrite>) -> Self {
         Self { staged, writes }
     }
@@ -146,8 +146,8 @@ impl Rejection {
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, write) in self.writes.iter().enumerate() {
-            let separator = if place == 0 { "" } else { "; " };
+        for (position, write) in self.writes.iter().enumerate() {
+            let separator = if position == 0 { "" } else { "; " };
             let number = write.index + 1;
             write!(
                 f,

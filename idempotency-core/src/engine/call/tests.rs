@@ -147,14 +147,14 @@ fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
 }
 
 #[test]
-fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() {
-    let told = |killed_before: bool| {
+fn a_run_after_a_killed_one_and_a_failed_one_is_unknown_and_not_the_first() {
+    let runs_seen = |killed_before: bool| {
         let store = memory();
         if killed_before {
             store.insert(id(), killed());
         }
         let mut runs = Vec::new();
-        // Two runs fail before they find anything out. The third one responds.
+        // The first two runs fail. The third one returns a response.
         for (after, fails) in [(0, true), (1, true), (2, false)] {
             let backend = Backend::new(store.clone(), later(after), bytes());
             let handler = async |call: Call| {
@@ -169,8 +169,8 @@ fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() 
         }
         runs
     };
-    assert_eq!(told(false), [Run::First; 3]);
-    let after_a_kill = told(true);
+    assert_eq!(runs_seen(false), [Run::First; 3]);
+    let after_a_kill = runs_seen(true);
     assert!(matches!(after_a_kill[0], Run::Rerun { .. }));
     assert_eq!(after_a_kill[1..], [Run::Unknown; 2]);
 }

@@ -1,4 +1,4 @@
-//! Tokens for effects outside: the same in every run of a key.
+//! Tokens for effects in other services: the same in every run of a key.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Token {
         Self::of([OF_RANDOM.as_bytes(), random, name.as_bytes()])
     }
 
-    /// Returns the first 122 bits of the SHA-256 of these parts, as a UUID of version 8. The length of each part comes before it, so
+    /// Returns the first 128 bits of the SHA-256 of these parts as a UUID of version 8, which replaces six of them. The length of each part comes before it, so
     /// that no two lists of parts have one text.
     fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! Who leads, who follows, and what followers receive.
+//! Which call leads, which calls follow, and what a follower gets.
 
 use super::*;
 use crate::example;
@@ -47,7 +47,7 @@ fn at_once() -> BoxFuture<'static, ()> {
     Box::pin(ready(()))
 }
 
-/// Shows what a follower gets at its first poll, whose wait ends with this timer.
+/// Polls a wait with this timer once, and shows what the follower gets.
 fn waited(guard: &mut FlightGuard<'_>, timer: fn() -> BoxFuture<'static, ()>) -> String {
     let mut context = Context::from_waker(Waker::noop());
     match pin!(guard.wait(timer)).poll(&mut context) {

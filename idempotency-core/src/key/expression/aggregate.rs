@@ -12,7 +12,7 @@ use super::evaluate::{NULL, Walk, weight};
 use crate::key::{Json, Sum};
 
 /// Evaluates `sum`, `avg`, `min`, `max` and `sort`.
-pub(super) fn all<'v>(
+pub(super) fn evaluate<'v>(
     walk: &mut Walk<'_>,
     function: Function,
     elements: &[Json],
@@ -33,7 +33,7 @@ pub(super) fn all<'v>(
 }
 
 /// Evaluates `sort_by`, `min_by` and `max_by`.
-pub(super) fn by<'v>(
+pub(super) fn evaluate_by<'v>(
     walk: &mut Walk<'_>,
     function: Function,
     elements: &[Json],

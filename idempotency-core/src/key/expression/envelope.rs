@@ -83,7 +83,7 @@ fn decode(function: Function, text: &Text, budget: &mut Budget) -> Result<Vec<u8
         padding = 0;
         place = (place + 1) % 4;
         bits = bits << 6 | u32::from(six);
-        // Two characters make a byte with four bits to spare, and three make two bytes with two.
+        // Two characters hold a byte and four unused bits. Three hold two bytes and two unused bits.
         match place {
             1 => {}
             2 => bytes.push((bits >> 4) as u8),
@@ -100,8 +100,8 @@ fn decode(function: Function, text: &Text, budget: &mut Budget) -> Result<Vec<u8
 
 const CUT_SHORT: &str = "the gzip data ends too early";
 
-/// The bytes that unpacking takes besides its result: a chunk, and the window of the format.
 const CHUNK: usize = 32 * 1024;
+/// The bytes that unpacking takes besides its result: a chunk, and the decompressor with the window of the format.
 const STATE: usize = CHUNK + 64 * 1024;
 
 /// Unpacks in two passes: the first finds the length, so that the second fills a block of the right size.
@@ -259,7 +259,7 @@ mod tests {
             let found = decoded(text).map(|bytes| bytes.escape_ascii().to_string());
             assert_eq!(found.unwrap_or_else(str::to_owned), expected, "{text}");
         }
-        // Three bytes have four characters, so the alphabet comes back in its order.
+        // Three bytes are four characters of six bits, so the bits of the decoded alphabet are the numbers from 0 to 63.
         let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let bytes = decoded(alphabet).unwrap();
         let bits = bytes.chunks(3).flat_map(|three| {

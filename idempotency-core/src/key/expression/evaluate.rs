@@ -57,8 +57,8 @@ impl Walk<'_> {
         self.visit_taking(node, value, None)
     }
 
-    /// Does what [`visit`](Self::visit) does, for a node if the expression takes only a part of its value. A part of a
-    /// multi-select that is not taken is not missing.
+    /// Does what [`visit`](Self::visit) does. `taking` is the part that the expression takes from the node's value, if it is not the
+    /// whole value. A part of a multi-select that is not taken is not missing.
     fn visit_taking<'v>(
         &mut self,
         node: &'v Node,
@@ -177,7 +177,7 @@ impl Walk<'_> {
                 _ => Ordering::is_ge,
             }),
         };
-        // Counted after the comparison: it takes no more steps than the payload has bytes.
+        // Counted after the comparison, because a comparison takes no more steps than the payload has bytes.
         self.work(steps)?;
         Ok(Cow::Owned(Json::Bool(holds)))
     }
@@ -373,7 +373,7 @@ fn index_of(value: &Json, index: i64) -> Cow<'_, Json> {
         .map_or(NULL, Cow::Borrowed)
 }
 
-/// Returns the place of an index in an array of this length, which can be behind its end. `None` if it is before its beginning.
+/// Returns the place of an index in an array of this length; `None` if it is before the beginning. The place can be behind the end.
 pub(super) fn place(index: i64, length: usize) -> Option<usize> {
     let distance = usize::try_from(index.unsigned_abs()).ok()?;
     if index < 0 {

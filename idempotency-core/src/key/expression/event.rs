@@ -84,7 +84,7 @@ pub(super) fn header(walk: &mut Walk<'_>, event: &Json, name: &Json) -> Result<J
     Ok(Json::Null)
 }
 
-/// Returns true if a value has only separators: payload format 2.0 sends two empty values as `,`.
+/// Returns true if a value has only separators and blanks: payload format 2.0 sends two empty values as `,`.
 fn is_empty(value: &[u8]) -> bool {
     value
         .iter()
@@ -118,11 +118,11 @@ pub(super) const PATHS: [[&str; 2]; 2] = [
 ];
 
 /// The session of a role that Cognito assumes for each user of an identity pool.
-const OF_COGNITO: &str = "CognitoIdentityCredentials";
-/// Begins the names of the roles that IAM Identity Center makes. Many users share such a role, and the session is the user.
-const OF_IDENTITY_CENTER: &str = "AWSReservedSSO_";
+const COGNITO_SESSION: &str = "CognitoIdentityCredentials";
+/// The beginning of the names of the roles that IAM Identity Center makes. Many users share such a role, and the session is the user.
+const IDENTITY_CENTER_ROLE: &str = "AWSReservedSSO_";
 
-/// Returns the caller in an event, or `None` if IAM authenticated no caller, or one that cannot be told from others.
+/// Returns the caller in an event, or `None` if IAM authenticated no caller, or if the ARN does not identify one.
 pub(super) fn caller(event: &Json) -> Result<Option<&str>> {
     let Json::Object(_) = event else {
         return Err(EvaluationError::argument(Function::IamCaller, EVENT, event));
@@ -144,7 +144,7 @@ fn text<'a>(event: &'a Json, path: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns the part of an ARN that is the same in all requests of one caller, and in those of no other.
+/// Returns the part of an ARN that is the same in all requests of one caller and differs between callers.
 ///
 /// | ARN | caller |
 /// |---|---|
@@ -172,10 +172,10 @@ fn principal(arn: &str) -> Option<&str> {
             if role.is_empty() || session.is_empty() || session.contains('/') {
                 return None;
             }
-            if session == OF_COGNITO {
+            if session == COGNITO_SESSION {
                 return None;
             }
-            if role.starts_with(OF_IDENTITY_CENTER) {
+            if role.starts_with(IDENTITY_CENTER_ROLE) {
                 return Some(arn);
             }
             arn.strip_suffix(session)?.strip_suffix('/')

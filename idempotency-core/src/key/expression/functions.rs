@@ -23,7 +23,7 @@ pub(super) fn call<'v>(
         (Function::Map, [expression, over]) => map(walk, expression, over, value),
         (Function::SortBy | Function::MinBy | Function::MaxBy, [over, expression]) => {
             let over = walk.visit(over, value)?;
-            aggregate::by(walk, function, array(function, &over)?, expression)
+            aggregate::evaluate_by(walk, function, array(function, &over)?, expression)
         }
         (Function::NotNull, candidates) => not_null(walk, candidates, value),
         (Function::Merge, objects) => merge(walk, objects, value),
@@ -37,11 +37,11 @@ pub(super) fn call<'v>(
                 walk.work(weight(&argument))?;
                 walk.missing.note(mark, None);
             }
-            one(walk, function, argument, result)
+            unary(walk, function, argument, result)
         }
         (_, [first, second]) => {
             let (first, second) = (walk.visit(first, value)?, walk.visit(second, value)?);
-            two(walk, function, &first, &second).map(Cow::Owned)
+            binary(walk, function, &first, &second).map(Cow::Owned)
         }
         _ => Err(EvaluationError::failed(
             function,
@@ -68,7 +68,7 @@ fn map<'v>(
     Ok(Cow::Owned(Json::Array(mapped)))
 }
 
-/// Evaluates `not_null`. All candidates are evaluated, as in Python: an error in a later one is an error.
+/// Evaluates `not_null`. All candidates are evaluated, as in Python, so an error in any of them is returned.
 fn not_null<'v>(
     walk: &mut Walk<'_>,
     candidates: &'v [Node],
@@ -165,7 +165,7 @@ fn name_and_value(pair: Json) -> Option<(Text, Json)> {
 }
 
 /// Evaluates a function of one argument.
-fn one<'v>(
+fn unary<'v>(
     walk: &mut Walk<'_>,
     function: Function,
     argument: Cow<'v, Json>,
@@ -237,7 +237,7 @@ fn one<'v>(
                 return refused("a string");
             };
             let unwrapped = unwrapped(walk, function, text, result)?;
-            // The wrapped text is dropped before the next one is unwrapped.
+            // The wrapped text is dropped here, so its memory is given back.
             if let Cow::Owned(Json::Str(text)) = argument {
                 walk.budget.free(text.as_bytes().len());
             }
@@ -246,8 +246,8 @@ fn one<'v>(
         (
             Function::Sum | Function::Avg | Function::Min | Function::Max | Function::Sort,
             elements,
-        ) => return aggregate::all(walk, function, array(function, elements)?),
-        // A rounded float can have 309 digits.
+        ) => return aggregate::evaluate(walk, function, array(function, elements)?),
+        // A rounded float can have 309 digits, so it is charged.
         (_, number) => walk.made(rounded(function, number)?)?,
     };
     Ok(Cow::Owned(made))
@@ -289,7 +289,7 @@ fn rounded(function: Function, argument: &Json) -> Result<Json> {
 }
 
 /// Evaluates a function of two values.
-fn two(walk: &mut Walk<'_>, function: Function, first: &Json, second: &Json) -> Result<Json> {
+fn binary(walk: &mut Walk<'_>, function: Function, first: &Json, second: &Json) -> Result<Json> {
     match (function, first) {
         (Function::Header, event) => event::header(walk, event, second),
         (Function::Contains, Json::Array(elements)) => {

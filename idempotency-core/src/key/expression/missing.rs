@@ -7,7 +7,7 @@ use super::evaluate::place;
 use crate::key::Text;
 
 /// The most parts that are named. A message lists them, and a projection can add one for each element.
-const MOST: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// The missing parts of one evaluation, in the order of the expression.
 ///
@@ -30,7 +30,7 @@ impl Missing {
 
     /// Notes a part, unless a part inside it was noted since `mark`: that note is more precise.
     pub(super) fn note(&mut self, mark: usize, part: Option<&Arc<str>>) {
-        if self.0.len() == mark && mark < MOST {
+        if self.0.len() == mark && mark < MAX_NAMED {
             self.0.push(part.cloned());
         }
     }

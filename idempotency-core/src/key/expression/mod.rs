@@ -79,8 +79,8 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// Returns [`EvaluationError`] if an argument does not fit its function, or if the values that the expression creates
-    /// take more than 256 MiB of memory. The error names the function and the type, never the payload.
+    /// Returns [`EvaluationError`] if a value does not fit a function or a comparison, if the expression creates values of more than
+    /// 256 MiB, or if it takes more than 268,435,456 steps. The error names the function and the type, never the payload.
     pub fn evaluate(&self, payload: &Json) -> Result<Json, EvaluationError> {
         self.select(payload).map(|selection| selection.value)
     }

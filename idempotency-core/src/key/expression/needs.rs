@@ -10,11 +10,11 @@ use super::event::{PATHS, PLACES};
 use super::{Node, Selected};
 use crate::key::{Json, Needs};
 
-/// Longer slices need the whole array.
-const LONG: usize = 64;
+/// The largest `stop` of a slice whose elements are listed one by one. Other slices look at each element of the array.
+const MAX_STOP: usize = 64;
 /// The most needs inside one another. `not_null(a, b).not_null(c, d)` doubles them at each step, and a slice repeats them for
 /// each of its places.
-const MANY: usize = 512;
+const MAX_NEEDS: usize = 512;
 
 /// Returns what an expression looks at in the payload. Also notes in each call what is looked at in its result.
 pub(super) fn of(node: &mut Node) -> Needs {
@@ -28,7 +28,7 @@ fn needs(node: &mut Node, result: Needs) -> Needs {
 
 /// Returns these needs, or the whole value if they are too many.
 fn bounded(needs: Needs) -> Needs {
-    if needs.count() > MANY {
+    if needs.count() > MAX_NEEDS {
         Needs::All
     } else {
         needs
@@ -97,7 +97,7 @@ fn slice(bounds: [Option<i64>; 3], result: &Needs) -> Needs {
     let [start, stop, step] = bounds.map(|bound| bound.map(place));
     match (start.unwrap_or(Some(0)), stop, step.flatten()) {
         (Some(start), Some(Some(stop)), Some(step))
-            if step > 0 && stop <= LONG && stop * element.count() <= MANY =>
+            if step > 0 && stop <= MAX_STOP && stop * element.count() <= MAX_NEEDS =>
         {
             Needs::elements_at((start..stop).step_by(step), &element)
         }
@@ -127,7 +127,7 @@ fn call(function: Function, arguments: &mut [Node], result: Needs) -> Needs {
             needs(event, all(paths.map(|path| at(path, Needs::All))))
         }
         (Function::SortBy | Function::MinBy | Function::MaxBy, [over, expression]) => {
-            // What is looked at in the elements is within the whole. This notes it in the calls inside.
+            // `over` is needed as a whole. This only notes in the calls inside `expression` what is looked at in their results.
             let _element = needs(expression, Needs::All);
             needs(over, Needs::All)
         }
@@ -217,10 +217,10 @@ mod tests {
             for times in 1..=24 {
                 let text = [step].repeat(times).join(".");
                 let needs = of(&text);
-                assert!(needs.count() <= MANY, "{text}: {}", needs.count());
+                assert!(needs.count() <= MAX_NEEDS, "{text}: {}", needs.count());
             }
         }
-        // Each has one element more than the others, and all of them together are too many.
+        // No path is too large, but all of them together are.
         let paths: Vec<_> = (0..100).map(|name| format!("n{name}[9].a.b.c.d")).collect();
         assert_eq!(of(&format!("[{}]", paths.join(","))), Needs::All);
     }

@@ -26,7 +26,7 @@ pub(super) fn read(text: &Text) -> Option<Json> {
 
 /// Returns a blank for white space, the ASCII digit for a digit, and `?` for other characters outside ASCII.
 fn to_ascii(code: u32) -> char {
-    // Python converts characters only from this code on.
+    // Python keeps characters with a lower code.
     if code < 127 {
         return char::from_u32(code).unwrap_or('?');
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_of_each_script_and_underscores_between_digits_are_read() {
+    fn digits_of_each_script_are_read() {
         for zero in ZEROS {
             let digit = |value: u32| char::from_u32(zero + value).unwrap();
             let text: String = (0..10).map(digit).collect();

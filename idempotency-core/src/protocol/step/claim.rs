@@ -18,8 +18,8 @@ use crate::error::ErrorKind;
 use crate::record::{Field, Record, RecordedSteps};
 use crate::time::EpochMillis;
 
-/// The recorded failure of a call that took over steps of a run that reported its failure, and did not run.
-const NOT_RUN: &str = "not started";
+/// The recorded failure of a call that took over the steps of a run with a reported failure, and then did not run its own handler.
+const NOT_STARTED: &str = "not started";
 
 /// Handles a record from this process's memory. It is classified like any other record.
 pub(super) fn from_memory(
@@ -84,8 +84,8 @@ pub(super) fn start(
 
 /// Handles the result of the read before the claim. `existing` is `None` if there was no record, and if the read failed.
 ///
-/// The read may be stale, so it can only find a response: it was stored once, for this payload, and its window runs. An operator may
-/// have deleted its record since. In every other case the claim decides.
+/// The read may be stale, so only a response that it finds counts: it was stored once, for this payload, and its window runs. An
+/// operator may have deleted its record since. In every other case the claim decides.
 pub(super) fn looked_up(
     call: &CallTerms,
     now: EpochMillis,
@@ -109,7 +109,7 @@ fn requests_end(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> 
 
 /// Returns how long a claim or a read may take: the time for requests, less what a release needs.
 ///
-/// A request that begins when this time is nearly used up still gets a little, as far as the deadline allows.
+/// A request that begins when this time is nearly used up still gets 200 ms, if the deadline allows it.
 pub(super) fn limit(now: EpochMillis, claiming: &Claiming) -> Duration {
     let minimum = REPLY_RESERVE.min(time_limit(now, claiming.wait_until));
     less_reserve(now.until(claiming.requests_end)).max(minimum)
@@ -285,7 +285,7 @@ pub(super) fn read_done(
 
 /// Handles a failed read. A wait goes on, because the record was in progress at the last read.
 pub(super) fn read_failed(call: &CallTerms, now: EpochMillis, claiming: Claiming) -> Next {
-    // A wait sends no claim, so a read that belongs to a claim has a try before it.
+    // A pause sets `tries` to zero, and each claim adds one. So zero means that the read belongs to a wait.
     let waits = claiming.tries == 0;
     match wait_left(now, claiming.wait_until).filter(|_| waits) {
         Some(left) => pause(claiming, left),
@@ -420,7 +420,7 @@ pub(super) fn release_unrun(
 ) -> Effect {
     let failure = match (has_unreported, keeps_steps) {
         (true, _) => UNREPORTED,
-        (false, true) => NOT_RUN,
+        (false, true) => NOT_STARTED,
         (false, false) => return requests::release(call),
     };
     requests::record_failure(call, now, failure, claimed_at, keeps_steps)

@@ -113,7 +113,7 @@ pub(super) struct GivingUp {
 pub(super) struct Unclaimed {
     /// Until when this call may wait.
     pub(super) wait_until: EpochMillis,
-    /// What the call does if it does not run, if its claim may have been applied.
+    /// How the call ends if its handler does not run. `None` if no claim of it may have been applied.
     pub(super) giving_up: Option<GivingUp>,
 }
 
@@ -170,7 +170,7 @@ pub(super) struct Releasing {
     pub(super) staged: bool,
     /// When the lease of the claim ends.
     pub(super) lease_end: EpochMillis,
-    /// The shorter failure of a release that keeps steps, and the time of the claim. It is sent if the record has no room for the first one.
+    /// The shorter failure of a release that keeps steps, and the time of the claim. It is sent if the record has no room for the first.
     pub(super) shorter: Option<(&'static str, EpochMillis)>,
 }
 
@@ -192,8 +192,8 @@ pub(super) type Next = (State, Effect);
 impl HeldClaim {
     /// Returns the claim for the requests after the handler.
     ///
-    /// A claim that was never confirmed is worth `store_timeout`, and not all of the time until the deadline: its user chose to go on
-    /// without the store.
+    /// If the claim was never confirmed, these requests get `store_timeout` together, and not all of the time until the deadline: the
+    /// user chose to go on without the store.
     pub(super) fn for_requests_after(self, call: &CallTerms, now: EpochMillis) -> Self {
         if self.is_confirmed {
             return self;
@@ -206,7 +206,7 @@ impl HeldClaim {
 }
 
 impl State {
-    /// Returns until when a call may wait that asks for its claim, and `None` in every other state.
+    /// Returns the time until which a call that asks for its claim may wait, and `None` in every other state.
     pub(super) fn asks_until(&self) -> Option<EpochMillis> {
         match self {
             Self::AskingCircuit(wait_until) => Some(*wait_until),

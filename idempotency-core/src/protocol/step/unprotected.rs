@@ -1,6 +1,6 @@
 //! After a failure of the store, under `run-unprotected`: whether the handler runs without a confirmed claim.
 //!
-//! The policy is for calls of which nothing is known but that the store failed. A call that has met another call of its key, in the
+//! The policy is for calls that know nothing of their key, because the store failed. A call that has met another call of its key, in the
 //! store or in its process, ends in an error: its run would be a second one.
 
 use super::super::CallTerms;
@@ -73,8 +73,8 @@ pub(super) fn run_unclaimed(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
         };
         return (State::RunningUnclaimed(until), effect);
     };
-    // The steps of such a run are not recorded, because a record for them may not be there. The call took over no claim: it
-    // would have met another call.
+    // The steps of such a run are not recorded, because there may be no record for them. The call took over no claim: a call that
+    // takes one over has met another call, and does not run unprotected.
     let running = Running {
         held: HeldClaim {
             claimed_at: giving_up.claimed_at,
@@ -107,7 +107,7 @@ pub(super) fn other_found(
         Stage::Running | Stage::Storing => Some(other.until),
         Stage::Waiting { until, .. } => until,
     };
-    // The other call outlives its lease, so it is not known if it still runs.
+    // The lease of the other call has expired, so it is not known whether that call still runs.
     let is_late = other.is_expired(now) || lease_end.is_some_and(|end| is_expired(end, now));
     let refusal = if is_late {
         Refusal::from(ErrorKind::StoreFailed)

@@ -170,7 +170,7 @@ fn terms(words: &str) -> CallTerms {
     call
 }
 
-/// Returns the input with this text. `claims` says that it answers a claim.
+/// Returns the input with this text. `claims` is true if the input is the reply to a claim.
 fn input(text: &str, claims: bool) -> Input {
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let applied = |replaced, maybe_again| WriteResult::Applied {
@@ -281,7 +281,7 @@ pub(crate) fn in_flight(text: &str) -> InFlight {
     InFlight { stage, until }
 }
 
-/// Returns the record from which a text describes the changes.
+/// Returns the record with this name, to which a text can add changes.
 fn base(name: &str) -> Record {
     match name {
         "mine" => claim_of(me(), now_plus(30_000)),
@@ -433,7 +433,7 @@ fn show_write(write: &Write, condition: &Condition, now: EpochMillis) -> String 
     }
 }
 
-/// Tells whether this is the release that leaves a failure in the record of a claim that was made at [`NOW`].
+/// Returns true if this is the release that leaves a failure in the record of a claim that was made at [`NOW`].
 fn is_failure_left(change: &Change, condition: &str, now: EpochMillis) -> bool {
     let window = Duration::from_secs(3_600);
     let left = Record {

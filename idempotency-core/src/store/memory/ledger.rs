@@ -73,18 +73,18 @@ impl MemoryWrites {
     ///
     /// # Errors
     ///
-    /// If the condition of an entry does not hold. Contains each of these entries, with the present balance.
+    /// If the condition of an entry does not hold. The rejection has each such entry, with the balance before the transaction.
     pub(super) fn apply(&self, ledger: &mut HashMap<String, i64>) -> Result<(), Rejection> {
         let mut changed = HashMap::new();
         let mut rejected = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
-            let present = ledger.get(&entry.account).copied().unwrap_or(0);
-            let balance = changed.entry(&entry.account).or_insert(present);
+            let before = ledger.get(&entry.account).copied().unwrap_or(0);
+            let balance = changed.entry(&entry.account).or_insert(before);
             *balance = balance.saturating_add(entry.amount);
             if entry.at_least.is_some_and(|least| *balance < least) {
                 let what = "change of the ledger";
                 let write = RejectedWrite::new(index, what, RejectedWrite::CONDITION);
-                rejected.push(write.with_item(present));
+                rejected.push(write.with_item(before));
             }
         }
         if !rejected.is_empty() {

@@ -128,7 +128,7 @@ impl State {
         (!record.condition.holds(existing)).then(|| StoreReply::condition_failed(existing.cloned()))
     }
 
-    /// Performs a write whose condition holds. Only that of a step can fail.
+    /// Performs a write whose condition holds. Only the write of a step can fail.
     fn write(&mut self, RecordWrite { id, write, .. }: RecordWrite<'_>) -> StoreReply {
         match write {
             Write::Put(record) => {

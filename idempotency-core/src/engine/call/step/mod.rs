@@ -29,7 +29,7 @@ struct State {
     store_time: Duration,
 }
 
-/// What the steps of a run were, for the end of its call.
+/// The facts about the steps of a run that the end of its call needs.
 pub(crate) struct StepsSummary {
     /// Their worst end. `None` if no step was run.
     end: Option<StepEnd>,
@@ -40,8 +40,8 @@ pub(crate) struct StepsSummary {
 }
 
 impl StepsSummary {
-    /// Returns the worst end of the steps. Reports their requests, and steps that the handler did not ask for although it returned a
-    /// response.
+    /// Reports the requests of the steps, and returns their worst end. If the handler returned a response (`returned`), also reports the
+    /// recorded steps that it did not ask for.
     pub(crate) fn report(self, returned: bool, report: &mut Report<'_>) -> Option<StepEnd> {
         report.add_store_requests(self.requests, self.store_time);
         if returned && !self.unused.is_empty() {
@@ -150,7 +150,7 @@ impl<'a> Step<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Call::step`]. An error of the step itself is that of its last try.
+    /// The errors of [`Call::step`]. If every try fails, the error of the step itself is that of the last try.
     pub async fn run<T, E, F>(self, mut work: impl FnMut() -> F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
@@ -177,7 +177,7 @@ impl<'a> Step<'a> {
                 tries += 1;
             }
         };
-        call.recorded(self.name, tried).await
+        call.recorded_or_run(self.name, tried).await
     }
 }
 
@@ -188,14 +188,14 @@ impl Call {
     /// goes on after the last recorded step; so does a retry after a failure, under `steps = "keep"`. The end of the window deletes
     /// the results.
     ///
-    /// What this does not do: a kill between the effect of a step and its record runs that one step again. Where the effect is at a
-    /// provider that knows idempotency keys, give it [`token`](Self::token). Where it is in DynamoDB, use a transaction.
+    /// A limit remains: after a kill between the effect of a step and its record, that one step runs again. If the effect is at a
+    /// provider that knows idempotency keys, give the provider [`token`](Self::token). If it is in DynamoDB, use a transaction.
     ///
     /// - The operation needs `steps = "keep"` or `steps = "forget"`.
     /// - A name is used once in a run, and has at most 128 bytes. It must be the same in every run and every version of the code: a
     ///   recorded step whose name the code no longer uses is ignored, with a note in the outcome event.
-    /// - The result is what reads back from its JSON, in the first run too. All results of a key share the record's limit of 400 KB;
-    ///   a long one is compressed.
+    /// - Every run, the first one too, gets the result as it reads back from its JSON. All results of a key share the record's limit of
+    ///   400 KB; a long result is compressed.
     /// - In a run without protection, or without a confirmed claim, nothing is recorded: the step runs.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ impl Call {
         E: From<Error>,
         F: Future<Output = Result<T, E>>,
     {
-        self.recorded(name, async { work().await }).await
+        self.recorded_or_run(name, async { work().await }).await
     }
 
     /// Returns a step with a retry policy of its own, or with its own token. [`Step::run`] runs it, as [`step`](Self::step) does.
@@ -248,7 +248,7 @@ impl Call {
     }
 
     /// Returns the recorded result of a step, or runs `work` and records its result.
-    async fn recorded<T, E>(
+    async fn recorded_or_run<T, E>(
         &self,
         name: &str,
         work: impl Future<Output = Result<T, E>>,
@@ -279,8 +279,8 @@ impl Call {
                 return Err(error);
             }
         };
-        let (result, text) = match written(result) {
-            Ok(written) => written,
+        let (result, text) = match through_json(result) {
+            Ok(both) => both,
             Err(defect) => {
                 steps.state().ledger.recorded(StepEnd::NotRecorded);
                 return Err(self
@@ -289,7 +289,6 @@ impl Call {
             }
         };
         let data = Data::of_json(text);
-        // Not in the condition itself: the lock must not be held in the branches.
         let fits = steps.state().ledger.reserve(&data);
         let (end, cause) = if fits {
             self.record(terms, steps, name, data).await
@@ -297,7 +296,7 @@ impl Call {
             (StepEnd::TooLarge, None)
         };
         steps.state().ledger.recorded(end);
-        self.end_of(name, end, cause)?;
+        self.check_end(name, end, cause)?;
         Ok(result)
     }
 
@@ -324,7 +323,7 @@ impl Call {
         (end, reasons.error)
     }
 
-    fn end_of(&self, name: &str, end: StepEnd, cause: Option<StoreError>) -> Result<(), Error> {
+    fn check_end(&self, name: &str, end: StepEnd, cause: Option<StoreError>) -> Result<(), Error> {
         let (kind, detail) = match end {
             StepEnd::Recorded => return Ok(()),
             StepEnd::ClaimLost => (ErrorKind::LostOwnership, "its result was not recorded"),
@@ -396,7 +395,7 @@ impl Call {
 /// Returns the result as it reads back from its JSON, and the JSON.
 ///
 /// Every run then sees the same result. The error says what is wrong with the type.
-fn written<T: Serialize + DeserializeOwned>(result: T) -> Result<(T, String), &'static str> {
+fn through_json<T: Serialize + DeserializeOwned>(result: T) -> Result<(T, String), &'static str> {
     let text = serde_json::to_string(&result)
         .map_err(|_| "its result cannot be written as JSON: correct the type's `Serialize`")?;
     if proof::of::<T>(&text) {

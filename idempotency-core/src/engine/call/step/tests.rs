@@ -53,17 +53,17 @@ fn kept() -> CompiledOperation {
     operation(policy::Steps::Keep, |_| ())
 }
 
-fn desk() -> Arc<FaultyStore> {
+fn store() -> Arc<FaultyStore> {
     FaultyStore::new([])
 }
 
-fn record(desk: &FaultyStore) -> Option<Record> {
-    desk.records.record(&id())
+fn record(store: &FaultyStore) -> Option<Record> {
+    store.records.record(&id())
 }
 
 /// Returns the names and the results of the recorded steps.
-fn recorded(desk: &FaultyStore) -> String {
-    let steps = record(desk).and_then(|record| record.steps.value().cloned());
+fn recorded(store: &FaultyStore) -> String {
+    let steps = record(store).and_then(|record| record.steps.value().cloned());
     let steps = steps.unwrap_or_default();
     let steps = steps
         .iter()
@@ -72,33 +72,33 @@ fn recorded(desk: &FaultyStore) -> String {
 }
 
 /// Ends the lease of the record. The clock stands still, so a lease ends only by a release.
-fn end_lease(desk: &FaultyStore) {
-    let mut record = record(desk).unwrap();
+fn end_lease(store: &FaultyStore) {
+    let mut record = record(store).unwrap();
     record.in_progress_expiration = Field::Value(EpochMillis::new(-1));
-    desk.records.insert(id(), record);
+    store.records.insert(id(), record);
 }
 
-type Handled = Result<Outcome<String>, Error>;
+type CallResult = Result<Outcome<String>, Error>;
 
 fn run_in<F>(
     operation: &CompiledOperation,
-    desk: &Arc<FaultyStore>,
+    store: &Arc<FaultyStore>,
     payload: &str,
     handler: impl FnOnce(Call) -> F,
-) -> Handled
+) -> CallResult
 where
     F: Future<Output = Result<String, Error>>,
 {
-    let backend = example::backend_over(desk.clone());
+    let backend = example::backend_over(store.clone());
     ready(shared::run(&backend, operation, payload, handler))
 }
 
 /// Runs a call of an operation that keeps its steps.
-fn run<F>(desk: &Arc<FaultyStore>, handler: impl FnOnce(Call) -> F) -> Handled
+fn run<F>(store: &Arc<FaultyStore>, handler: impl FnOnce(Call) -> F) -> CallResult
 where
     F: Future<Output = Result<String, Error>>,
 {
-    run_in(&kept(), desk, ORDER, handler)
+    run_in(&kept(), store, ORDER, handler)
 }
 
 fn declined() -> Error {
@@ -116,27 +116,27 @@ async fn one_step(call: Call) -> Result<String, Error> {
 
 #[test]
 fn a_step_is_recorded_while_the_handler_runs_and_deleted_by_the_completion() {
-    let desk = desk();
-    let outcome = run(&desk, |call| {
-        let desk = &desk;
+    let store = store();
+    let outcome = run(&store, |call| {
+        let store = &store;
         async move {
-            assert_eq!(recorded(desk), "");
+            assert_eq!(recorded(store), "");
             assert_eq!(call.step("a", || done(7)).await?, 7);
-            assert_eq!(recorded(desk), "a=7");
+            assert_eq!(recorded(store), "a=7");
             call.step("b", || done("x".to_owned())).await?;
-            assert_eq!(recorded(desk), "a=7 b=\"x\"");
+            assert_eq!(recorded(store), "a=7 b=\"x\"");
             Ok("placed".to_owned())
         }
     });
     assert_eq!(outcome.unwrap().into_response(), "placed");
-    let record = record(&desk).unwrap();
+    let record = record(&store).unwrap();
     assert_eq!(record.status, Field::Value(Status::Completed));
     assert_eq!(record.steps, Field::Absent);
 }
 
 #[test]
 fn a_run_after_a_failure_goes_on_after_the_last_recorded_step() {
-    let desk = desk();
+    let store = store();
     let effects = RefCell::new(Vec::new());
     let effect = |name: &'static str| {
         effects.borrow_mut().push(name);
@@ -152,12 +152,12 @@ fn a_run_after_a_failure_goes_on_after_the_last_recorded_step() {
             call.step("ship", || effect("ship")).await
         }
     };
-    let failed = run(&desk, |call| handler(call, true)).unwrap_err();
+    let failed = run(&store, |call| handler(call, true)).unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Contended);
-    let released = record(&desk).unwrap();
+    let released = record(&store).unwrap();
     assert!(released.failure.exists() && !released.owner.exists());
-    end_lease(&desk);
-    let placed = run(&desk, |call| handler(call, false)).unwrap();
+    end_lease(&store);
+    let placed = run(&store, |call| handler(call, false)).unwrap();
     assert_eq!(placed.into_response(), "ship");
     assert_eq!(*effects.borrow(), ["reserve", "ship"]);
 }
@@ -172,8 +172,8 @@ struct Lossy {
 
 #[test]
 fn the_first_run_sees_what_every_later_run_sees() {
-    let desk = desk();
-    let outcome = run(&desk, |call| async move {
+    let store = store();
+    let outcome = run(&store, |call| async move {
         let result = call.step("a", || done(Lossy { kept: 1, lost: 2 })).await?;
         assert_eq!(result, Lossy { kept: 1, lost: 0 });
         Ok(String::new())
@@ -183,15 +183,15 @@ fn the_first_run_sees_what_every_later_run_sees() {
 
 /// Runs a call whose handler gets an error from a step, and returns that error and how the call ended.
 fn error_of_a_step<F>(
-    desk: &Arc<FaultyStore>,
+    store: &Arc<FaultyStore>,
     operation: &CompiledOperation,
     step: impl FnOnce(Call) -> F,
-) -> (Error, Handled)
+) -> (Error, CallResult)
 where
     F: Future<Output = Result<String, Error>>,
 {
     let seen = Cell::new(None);
-    let ended = run_in(operation, desk, ORDER, |call| {
+    let ended = run_in(operation, store, ORDER, |call| {
         let step = step(call);
         async {
             let error = step.await.unwrap_err();
@@ -210,7 +210,7 @@ fn a_step_that_cannot_be_recorded_is_refused_before_it_runs() {
         (&kept(), "", "at least 1 byte and at most 128"),
         (&off, "a", "set `steps = \"keep\"`"),
     ] {
-        let (error, _) = error_of_a_step(&desk(), operation, |call| async move {
+        let (error, _) = error_of_a_step(&store(), operation, |call| async move {
             call.step("a", || done(0)).await?;
             call.step(step, || async { panic!("it runs") }).await
         });
@@ -223,7 +223,7 @@ fn a_step_that_cannot_be_recorded_is_refused_before_it_runs() {
 #[test]
 fn a_step_of_a_handler_that_has_ended_is_refused() {
     let kept = Cell::new(None);
-    let outcome = run(&desk(), |call| {
+    let outcome = run(&store(), |call| {
         kept.set(Some(call));
         done(String::new())
     });
@@ -235,14 +235,14 @@ fn a_step_of_a_handler_that_has_ended_is_refused() {
 
 #[test]
 fn a_recorded_result_of_another_type_is_an_error_that_does_not_quote_it() {
-    let desk = desk();
-    let first = run(&desk, |call| async move {
+    let store = store();
+    let first = run(&store, |call| async move {
         call.step("a", || done("s3cr3t".to_owned())).await?;
         Err(declined())
     });
     assert!(first.is_err());
-    end_lease(&desk);
-    let (error, _) = error_of_a_step(&desk, &kept(), |call| async move {
+    end_lease(&store);
+    let (error, _) = error_of_a_step(&store, &kept(), |call| async move {
         let number: u64 = call.step("a", || async { panic!("it runs") }).await?;
         Ok::<_, Error>(number.to_string())
     });
@@ -256,9 +256,9 @@ fn a_recorded_result_of_another_type_is_an_error_that_does_not_quote_it() {
 
 #[test]
 fn a_call_whose_claim_is_gone_ends_in_the_winners_response() {
-    let desk = desk();
-    let (error, ended) = error_of_a_step(&desk, &kept(), |call| {
-        desk.records.insert(id(), winner());
+    let store = store();
+    let (error, ended) = error_of_a_step(&store, &kept(), |call| {
+        store.records.insert(id(), winner());
         async move {
             let first = call.step("a", || done(1)).await;
             assert_eq!(first.unwrap_err().kind(), ErrorKind::LostOwnership);
@@ -273,9 +273,9 @@ fn a_call_whose_claim_is_gone_ends_in_the_winners_response() {
 
 #[test]
 fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
-    let desk = desk();
-    let (error, ended) = error_of_a_step(&desk, &kept(), |call| {
-        desk.records.evict(&id());
+    let store = store();
+    let (error, ended) = error_of_a_step(&store, &kept(), |call| {
+        store.records.evict(&id());
         one_step(call)
     });
     assert_eq!(error.kind(), ErrorKind::LostOwnership);
@@ -293,10 +293,13 @@ fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
 fn a_result_whose_reply_was_lost_is_written_again() {
     let lost = Fault::ReplyLost;
     for faults in [&[lost][..], &[THROTTLED, lost, THROTTLED]] {
-        let outcome = run(&FaultyStore::after_the_claim(faults), |call| async move {
+        let store = FaultyStore::after_the_claim(faults);
+        let outcome = run(&store, |call| async move {
             call.step("a", || done("1".to_owned())).await
         });
         assert_eq!(outcome.unwrap().into_response(), "1");
+        // The claim, each send of the result, and the completion.
+        assert_eq!(store.writes(), faults.len() + 3);
     }
 }
 
@@ -307,12 +310,12 @@ fn a_result_that_is_not_recorded_is_an_error_and_the_failure_frees_the_key() {
         (&[THROTTLED; 4], "the store did not confirm it: failure 1"),
         (&[TOO_LARGE], "the record would be too large"),
     ] {
-        let desk = FaultyStore::after_the_claim(faults);
-        let (error, ended) = error_of_a_step(&desk, &kept(), one_step);
+        let store = FaultyStore::after_the_claim(faults);
+        let (error, ended) = error_of_a_step(&store, &kept(), one_step);
         assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
         assert!(error.to_string().contains(says), "{error}");
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Contended);
-        assert!(record(&desk).unwrap().failure.exists());
+        assert!(record(&store).unwrap().failure.exists());
     }
 }
 
@@ -321,22 +324,22 @@ fn under_hold_a_result_that_is_not_recorded_keeps_the_claim() {
     let holds = operation(policy::Steps::Keep, |it| {
         it.on_timeout = Some(OnTimeout::Hold);
     });
-    let desk = FaultyStore::after_the_claim(&[DENIED]);
-    let (_, ended) = error_of_a_step(&desk, &holds, one_step);
+    let store = FaultyStore::after_the_claim(&[DENIED]);
+    let (_, ended) = error_of_a_step(&store, &holds, one_step);
     assert_eq!(ended.unwrap_err().kind(), declined().kind());
-    let record = record(&desk).unwrap();
+    let record = record(&store).unwrap();
     assert!(record.owner.exists() && !record.failure.exists());
 }
 
 #[test]
 fn a_result_that_is_no_json_or_does_not_read_back_is_not_recorded() {
-    let (error, _) = error_of_a_step(&desk(), &kept(), |call| async move {
+    let (error, _) = error_of_a_step(&store(), &kept(), |call| async move {
         call.step("a", || done(f64::NAN)).await?;
         Ok(String::new())
     });
     assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
     assert!(error.to_string().contains("cannot be read back"), "{error}");
-    let (error, _) = error_of_a_step(&desk(), &kept(), |call| async move {
+    let (error, _) = error_of_a_step(&store(), &kept(), |call| async move {
         let map = std::collections::BTreeMap::from([((1, 2), 3)]);
         call.step("a", || done(map)).await?;
         Ok(String::new())
@@ -347,13 +350,13 @@ fn a_result_that_is_no_json_or_does_not_read_back_is_not_recorded() {
 
 #[test]
 fn a_step_that_fails_is_tried_as_its_policy_says_and_records_nothing() {
-    let desk = desk();
+    let store = store();
     let tries = Cell::new(0);
     let failing = || {
         tries.set(tries.get() + 1);
         async { Err::<String, _>(declined()) }
     };
-    let outcome = run(&desk, |call| {
+    let outcome = run(&store, |call| {
         let failing = &failing;
         async move {
             let step = call.named_step("a").retry(StepRetry::tries(3));
@@ -363,8 +366,8 @@ fn a_step_that_fails_is_tried_as_its_policy_says_and_records_nothing() {
     });
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Contended);
     assert_eq!(tries.get(), 3);
-    assert_eq!(record(&desk), None, "no step is recorded: the key is free");
-    let outcome = run(&desk, |call| {
+    assert_eq!(record(&store), None, "no step is recorded: the key is free");
+    let outcome = run(&store, |call| {
         let tries = &tries;
         async move {
             let step = call.named_step("a").retry(StepRetry::tries(9));
@@ -381,8 +384,8 @@ fn a_step_that_fails_is_tried_as_its_policy_says_and_records_nothing() {
 
 #[test]
 fn steps_beside_each_other_are_all_recorded() {
-    let desk = desk();
-    let outcome = run(&desk, |call| async move {
+    let store = store();
+    let outcome = run(&store, |call| async move {
         let (a, b) = (call.step("a", || done(1)), call.step("b", || done(2)));
         let (mut a, mut b) = (pin!(a), pin!(b));
         let both = std::future::poll_fn(|context| {
@@ -396,7 +399,7 @@ fn steps_beside_each_other_are_all_recorded() {
         Err(declined())
     });
     assert!(outcome.is_err());
-    assert_eq!(recorded(&desk), "a=1 b=2");
+    assert_eq!(recorded(&store), "a=1 b=2");
 }
 
 #[test]
@@ -418,14 +421,14 @@ fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() 
     assert_eq!(report.notes(), Some(note));
 }
 
-type Polled = Pin<Box<dyn Future<Output = Result<String, Error>>>>;
+type StepFuture = Pin<Box<dyn Future<Output = Result<String, Error>>>>;
 
-fn poll(step: &mut Polled) -> Poll<Result<String, Error>> {
+fn poll(step: &mut StepFuture) -> Poll<Result<String, Error>> {
     step.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Returns a step whose every try is pending at its first poll, and fails at the second.
-fn failing_step(call: Call, tries: Rc<Cell<u32>>) -> Polled {
+fn failing_step(call: Call, tries: Rc<Cell<u32>>) -> StepFuture {
     let attempt = move || {
         tries.set(tries.get() + 1);
         let mut polled = false;
@@ -445,16 +448,16 @@ fn failing_step(call: Call, tries: Rc<Cell<u32>>) -> Polled {
 
 #[test]
 fn a_step_is_not_tried_again_after_the_handler_has_ended() {
-    let (desk, tries) = (desk(), Rc::new(Cell::new(0)));
+    let (store, tries) = (store(), Rc::new(Cell::new(0)));
     let leaked = Cell::new(None);
-    let failed = run(&desk, |call| {
+    let failed = run(&store, |call| {
         let mut step = failing_step(call, tries.clone());
         assert!(poll(&mut step).is_pending());
         leaked.set(Some(step));
         async { Err(declined()) }
     });
     assert!(failed.is_err());
-    assert!(record(&desk).unwrap().failure.exists(), "the key is free");
+    assert!(record(&store).unwrap().failure.exists(), "the key is free");
     let late = poll(&mut leaked.take().unwrap());
     assert!(matches!(late, Poll::Ready(Err(_))));
     assert_eq!(tries.get(), 1);
@@ -462,10 +465,10 @@ fn a_step_is_not_tried_again_after_the_handler_has_ended() {
 
 #[test]
 fn a_step_is_not_tried_again_beside_one_that_found_the_claim_gone() {
-    let (desk, tries) = (desk(), Rc::new(Cell::new(0)));
-    let ended = run(&desk, |call| {
+    let (store, tries) = (store(), Rc::new(Cell::new(0)));
+    let ended = run(&store, |call| {
         let tries = tries.clone();
-        desk.records.insert(id(), winner());
+        store.records.insert(id(), winner());
         async move {
             let mut beside = failing_step(call.clone(), tries);
             assert!(poll(&mut beside).is_pending());
@@ -488,14 +491,14 @@ async fn refused(call: &Call, name: &str) -> ErrorKind {
 
 #[test]
 fn without_protection_each_step_runs_and_nothing_is_recorded() {
-    let desk = desk();
-    let outcome = run_in(&kept(), &desk, "{}", |call| async move {
+    let store = store();
+    let outcome = run_in(&kept(), &store, "{}", |call| async move {
         call.step("a", || done(1)).await?;
         assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
         call.step("b", || done("2".to_owned())).await
     });
     assert_eq!(outcome.unwrap().into_response(), "2");
-    assert!(desk.records.is_empty());
+    assert!(store.records.is_empty());
 }
 
 fn unprotected(steps: policy::Steps) -> CompiledOperation {
@@ -507,29 +510,29 @@ fn unprotected(steps: policy::Steps) -> CompiledOperation {
 #[test]
 fn after_a_failure_of_the_store_each_step_runs_and_nothing_is_recorded() {
     let token = Cell::new(None);
-    let protected = run(&desk(), |call| {
+    let protected = run(&store(), |call| {
         token.set(Some(call.named_step("a").token()));
         done(String::new())
     });
     assert!(protected.is_ok());
     let token = token.take().unwrap();
     for (outage, stored) in [(THROTTLED, false), (Fault::ReplyLost, true)] {
-        let desk = desk();
-        desk.set_outage(Some(outage));
-        let outcome = run_in(&unprotected(policy::Steps::Keep), &desk, ORDER, |call| {
-            let (desk, token) = (&desk, &token);
+        let store = store();
+        store.set_outage(Some(outage));
+        let outcome = run_in(&unprotected(policy::Steps::Keep), &store, ORDER, |call| {
+            let (store, token) = (&store, &token);
             async move {
                 assert_eq!(call.named_step("a").token(), *token);
                 call.step("a", || done(1)).await?;
                 assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
-                desk.set_outage(None);
+                store.set_outage(None);
                 call.step("b", || done("2".to_owned())).await?;
-                assert_eq!(recorded(desk), "");
+                assert_eq!(recorded(store), "");
                 Ok("placed".to_owned())
             }
         });
         assert_eq!(outcome.unwrap().into_response(), "placed");
-        let record = record(&desk);
+        let record = record(&store);
         assert_eq!(record.is_some(), stored, "{outage:?}");
         assert!(record.is_none_or(|record| {
             record.status == Field::Value(Status::Completed) && !record.steps.exists()
@@ -539,10 +542,10 @@ fn after_a_failure_of_the_store_each_step_runs_and_nothing_is_recorded() {
 
 #[test]
 fn after_a_failure_of_the_store_an_operation_without_steps_still_has_none() {
-    let desk = desk();
-    desk.set_outage(Some(THROTTLED));
+    let store = store();
+    store.set_outage(Some(THROTTLED));
     let operation = unprotected(policy::Steps::Off);
-    let outcome = run_in(&operation, &desk, ORDER, |call| async move {
+    let outcome = run_in(&operation, &store, ORDER, |call| async move {
         assert_eq!(refused(&call, "a").await, ErrorKind::StepRefused);
         Ok("placed".to_owned())
     });
