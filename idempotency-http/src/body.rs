@@ -17,7 +17,7 @@ pub struct ResponseBody<B: Body> {
     pub(crate) read: Option<Bytes>,
     trailers: Option<HeaderMap>,
     pub(crate) error: Option<B::Error>,
-    /// What is sent then of the service's body. `None` if it has ended.
+    /// The rest of the service's body, which is sent last. `None` if the body has ended.
     rest: Option<Pin<Box<B>>>,
 }
 
@@ -162,8 +162,8 @@ pub(crate) async fn collect<B: Body<Data = Bytes>>(
     (body, end)
 }
 
-/// The data that was read. One piece is not copied; several are joined as they arrive, because a body of many small pieces
-/// would take many times its length.
+/// The data that was read. One piece is not copied. Several pieces are joined as they arrive: kept apart, many small pieces would take
+/// many times their length in memory.
 #[derive(Default)]
 struct Pieces {
     first: Bytes,

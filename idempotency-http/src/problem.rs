@@ -55,8 +55,8 @@ impl Problem {
     /// Returns the problem of a call that ended in `error`. `now` is the time of the store's clock, and `lease_end` is when a claim
     /// that the call made now would expire.
     pub(crate) fn of_call(error: Error, now: EpochMillis, lease_end: EpochMillis) -> Self {
-        // A call in progress has run for as long as its lease ends before one that begins now. It is likely to run for as long again, and
-        // a client that waits so asks seldom, also if the call was killed.
+        // If both leases are equally long, the call in progress has run for the time between their ends. It is likely to run for as long
+        // again. A client that waits for this time asks seldom, also if the call was killed.
         let wait = error.lease_end().map(|end| {
             let has_run = end.until(lease_end);
             has_run.min(now.until(end))
@@ -81,7 +81,7 @@ impl Problem {
         }
     }
 
-    /// Returns the problem of a call that has ended. Its outcome event was emitted.
+    /// Returns the problem of a call that has ended. Its outcome event was emitted before.
     pub(crate) fn of_run(reason: Reason, error: Error) -> Self {
         Self {
             reason,
@@ -101,15 +101,15 @@ impl Problem {
         self.reason.status()
     }
 
-    /// Returns the text that tells the client what to do.
+    /// Returns the text for the client. It says what the client should do.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
     /// Returns after how many seconds the client should send the request again, if a retry can succeed.
     ///
-    /// For a request in progress this is as long as the request has run, at most to the end of its lease. While the circuit breaker is
-    /// open, it is the end of that time.
+    /// For a request in progress this is as long as the request has run, at most to the end of its lease. While the circuit is open, this
+    /// is the time until the store is asked again.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }
@@ -150,8 +150,6 @@ impl fmt::Debug for Problem {
     }
 }
 
-// The reasons why a request gets an error, each with its stable `type`, its status and its title.
-
 /// Why a request gets an error of this framework.
 ///
 /// # Examples
@@ -167,7 +165,7 @@ impl fmt::Debug for Problem {
 pub enum Reason {
     /// The request has no idempotency key. It was not processed.
     KeyMissing,
-    /// The header of the key is not one key. The request was not processed.
+    /// The header of the key does not hold one valid key. The request was not processed.
     KeyMalformed,
     /// The client of the request is not known, so its key could be the key of another client. The request was not processed.
     CallerUnknown,

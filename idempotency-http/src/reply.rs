@@ -25,8 +25,8 @@ pub enum ClientReply<R> {
 /// The layer cannot distinguish them. Under `on_timeout = "hold"` such a response keeps the key for an operator, unless this is among
 /// its extensions: then the key is free. Under `rerun` it changes nothing.
 ///
-/// It reports the whole run. A layer inside that calls the handler again, such as a retry, can have had an attempt before that reported
-/// nothing: leave the mark out there.
+/// It reports the whole run. Leave it out if a layer inside calls the handler again, such as a retry: an earlier attempt may have had
+/// an effect and reported nothing.
 ///
 /// # Examples
 ///
@@ -63,15 +63,15 @@ pub(crate) enum Reply<R> {
 #[derive(Debug)]
 pub(crate) enum Keep {
     Stored(StoredResponse),
-    /// The request was not processed: nothing.
+    /// Nothing is stored, because the request was not processed.
     Nothing,
-    /// The response is none that a client can get, so the run failed.
+    /// No client can get the response, so the run failed.
     Failed(&'static str),
     /// The response cannot be stored. The policy decides on the claim and on what the client gets.
     Unstorable(Unstorable, &'static str),
 }
 
-/// Why an end of the inner service is no report of the handler. `None` if it is one.
+/// Why the end of a run may come from a layer inside instead of the handler. `None` if the handler itself reported it.
 pub(crate) type Doubt = Option<&'static str>;
 
 /// How a handler ends without a reply.
@@ -83,7 +83,7 @@ pub(crate) enum Failure<R, E> {
 }
 
 /// How a handler ends.
-pub(crate) type Replied<R, E> = Result<Reply<R>, Failure<R, E>>;
+pub(crate) type HandlerEnd<R, E> = Result<Reply<R>, Failure<R, E>>;
 
 /// How a call ends without a reply, as the engine sees it.
 ///

@@ -108,7 +108,7 @@ pub(crate) enum Verdict {
     Store,
     /// The request was not processed.
     Release,
-    /// The run failed, and may have had its effect: a failure of the handler, as an error of a function is, or of a layer inside.
+    /// The run failed, and may have had its effect. The failure is that of the handler, or of a layer inside.
     Failed,
 }
 
@@ -153,8 +153,8 @@ impl Rules {
 
 /// Returns true if a response of this status is the result of its request.
 ///
-/// 301, 302 and 303 tell the client where the result is. 307 and 308 ask for the same request elsewhere, and 304, 412, 417, 421 and
-/// 428 are results of a condition: nothing was done. The same holds for the other client errors that a later request need not get.
+/// 301, 302 and 303 tell the client where the result is. 307 and 308 ask for the same request elsewhere. After 304, 401, 403, 409, 412,
+/// 417, 421, 425, 428 and 429 nothing was done, and a later request can get another response. 408 and 499 end a run that broke off.
 fn is_stored_by_default(status: StatusCode) -> bool {
     match status.as_u16() {
         401 | 403 | 408 | 409 | 412 | 417 | 421 | 425 | 428 | 429 | 499 => false,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_for_statuses_cannot_store_server_errors_and_interim_responses() {
+    fn a_policy_for_statuses_cannot_store_server_errors_or_interim_responses() {
         let [all, none] = [true, false].map(|stores| Rules {
             statuses: Some(Arc::new(move |_| stores)),
             ..Rules::default()

@@ -167,7 +167,7 @@ impl<E: From<Error>> Failure for E {
     }
 }
 
-/// An error type of a function of one record: as [`Failure`], and the log has its name.
+/// An error type of a function of one record: as [`Failure`], and with a name for the log.
 #[cfg(feature = "batch")]
 #[diagnostic::on_unimplemented(
     message = "the error `{Self}` cannot hold this framework's errors, or has no text for the log",
@@ -193,7 +193,7 @@ impl<E: From<Error> + Into<crate::BoxError>> RecordFailure for E {
 #[cfg(feature = "batch")]
 pub struct RecordConvert<E> {
     pub(crate) convert: fn(Error) -> E,
-    pub(crate) named: crate::batch::Named<E>,
+    pub(crate) named: crate::batch::ErrorNaming<E>,
 }
 
 #[cfg(feature = "batch")]
@@ -211,7 +211,7 @@ pub fn failure<E: Failure>() -> fn(Error) -> E {
     E::convert
 }
 
-/// Gives a block its type. It is never called.
+/// Gives a block the type `T`. It is never called.
 #[allow(clippy::unreachable)]
 pub fn never<T>() -> T {
     unreachable!("the block of this call is never run")
@@ -227,7 +227,7 @@ pub fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     convert: fn(Error) -> E,
     handler: impl FnOnce(Call) -> Fut,
 ) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
-    // Each async function on the way would hold the handler once. The box is moved instead.
+    // The future of each async function on the way would have room for the handler. The box is small.
     let handler = Box::new(handler);
     // On the heap, because the runtime moves the future of each invocation several times.
     Box::pin(async move {

@@ -67,7 +67,7 @@ pub(crate) fn kind_of(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
     causes(error).find_map(|error| Some(error.downcast_ref::<Cause>()?.kind()))
 }
 
-/// Returns the name that a service under the layer gave to its error, which is no longer known by its type.
+/// Returns the name that the layer kept of a service's error. The type of that error is no longer known.
 fn name_inside(error: &(dyn StdError + 'static)) -> Option<String> {
     causes(error).find_map(|error| {
         let inside = error.downcast_ref::<ServiceError>()?;
@@ -119,16 +119,16 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Wrapped(Error);
+    struct Wrapper(Error);
 
-    impl fmt::Display for Wrapped {
+    impl fmt::Display for Wrapper {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             self.0.fmt(f)
         }
     }
 
     /// Like `#[error(transparent)]`: it has the causes of the error, but not the error itself.
-    impl StdError for Wrapped {
+    impl StdError for Wrapper {
         fn source(&self) -> Option<&(dyn StdError + 'static)> {
             self.0.source()
         }
@@ -142,8 +142,8 @@ mod tests {
     fn an_error_of_this_framework_keeps_its_name_inside_a_wrapper() {
         for diagnosed in [
             diagnostic(ours()),
-            diagnostic(Wrapped(ours())),
-            diagnostic(BoxError::from(Wrapped(ours()))),
+            diagnostic(Wrapper(ours())),
+            diagnostic(BoxError::from(Wrapper(ours()))),
             diagnostic(ServiceError::of(ServiceError::from(ours()))),
             diagnostic(BoxError::from(ServiceError::from(ours()))),
         ] {

@@ -28,8 +28,6 @@ use crate::plain_event::{EventBodyLayer, PlainEvent};
 use crate::process::warn;
 use crate::{metrics, process};
 
-// The start of a Lambda function in one line.
-
 /// Starts the function: does what [`init`](crate::init) does, then serves events with `handler`.
 ///
 /// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. An event is read in less time than by `lambda_runtime` alone.
@@ -83,8 +81,6 @@ where
         .run()
         .await
 }
-
-// The handler as a service, for a `main` that builds its own runtime.
 
 /// Returns the handler as a service, for a `main` that builds its own [`Runtime`](lambda_runtime::Runtime).
 ///
@@ -170,8 +166,6 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// lambda_runtime::Runtime::new(service(handler)).run().await
 /// # }
 /// ```
-///
-/// [`run`]: crate::run
 pub async fn init() -> Result<(), Error> {
     started().await.map_err(reported)
 }
@@ -225,8 +219,6 @@ async fn warm_up(store: &dyn Store) -> Result<(), StoreError> {
     }
 }
 
-// The resource that clears the local caches after a SnapStart restore.
-
 /// Clears the local caches after a SnapStart restore, because their records may be old. [`run`](crate::run) registers it.
 ///
 /// # Examples
@@ -256,7 +248,7 @@ impl SnapStartResource for ClearCaches {
 /// Time limit of the request to the Runtime API, which listens on the same host.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// True if the first invocation has come, or an error of the start was reported: an error is no longer one of the init phase.
+/// True if the first invocation has come, or an error of the start was reported. A later error does not belong to the init phase.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Ends the init phase: an invocation is known.
@@ -268,8 +260,8 @@ pub(crate) fn end_init_phase() {
 
 /// Reports an error to the Runtime API, if the process is in Lambda's init phase, and returns it.
 ///
-/// `main` then returns the error, and Lambda ends the process. The report waits for its reply, 1 s at most: after the return of `main` nothing
-/// could be sent. It is best effort, and it is made on a thread of its own, because the caller may be inside a runtime or not.
+/// `main` then returns the error, and Lambda ends the process. The report waits for its reply, 1 s at most, because nothing can be sent
+/// after the return of `main`. It is best effort, and it is made on a thread of its own, because the caller may be inside a runtime or not.
 pub(crate) fn reported(error: Error) -> Error {
     // The client panics without an address, if Lambda did not start the process.
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none()

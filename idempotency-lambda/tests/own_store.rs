@@ -11,14 +11,14 @@ use idempotency_lambda::{
 };
 use serde_json::{Value, json};
 
-/// A store that counts the writes it is asked for. Conditions and records are left to a store in memory.
+/// A store that counts the writes that calls ask for. Conditions and records are left to a store in memory.
 #[derive(Default)]
-struct Counting {
+struct CountingStore {
     inner: MemoryStore,
     writes: AtomicUsize,
 }
 
-impl Store for Counting {
+impl Store for CountingStore {
     fn send<'a>(
         &'a self,
         request: StoreRequest<'a>,
@@ -35,7 +35,7 @@ impl Store for Counting {
     }
 }
 
-static STORE: LazyLock<Arc<Counting>> = LazyLock::new(Arc::default);
+static STORE: LazyLock<Arc<CountingStore>> = LazyLock::new(Arc::default);
 
 #[idempotent(key = "order_id", key_required = "all", store = &*STORE)]
 async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
@@ -84,7 +84,7 @@ async fn a_function_with_stores_of_its_own_needs_no_table_and_no_feature() {
         assert!(error.to_string().contains(remedy), "{error}");
     }
 
-    let global = Arc::new(Counting::default());
+    let global = Arc::new(CountingStore::default());
     set_global_backend(backend_over(global.clone())).unwrap();
     idempotency_lambda::init().await.unwrap();
     let order = json!({ "order_id": 7 });

@@ -7,12 +7,12 @@ use idempotency_core::operation::{Call, Identity};
 use idempotency_core::outcome::OutcomeKind;
 use idempotency_core::record::RecordId;
 
-use super::{HttpOperation, MadeFor};
+use super::{HeaderRule, HttpOperation};
 use crate::host::Place;
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
 use crate::reply::{
-    CallFailed, ClientReply, Failure, Keep, Replied, Reply, ViewError, codec, errors,
+    CallFailed, ClientReply, Failure, HandlerEnd, Keep, Reply, ViewError, codec, errors,
 };
 use crate::rules::{Unstorable, Verdict};
 use crate::stored::StoredResponse;
@@ -47,7 +47,7 @@ pub struct HttpCall<'a> {
     operation: &'a HttpOperation,
     /// The identity, or the response for a request that is refused.
     state: Result<(Place, Identity), Box<http::Response<Bytes>>>,
-    made_for: MadeFor,
+    header_rule: HeaderRule,
 }
 
 impl HttpOperation {
@@ -66,7 +66,7 @@ impl HttpOperation {
         HttpCall {
             operation: self,
             state: state.map_err(Box::new),
-            made_for: self.made_for(&request.parts.headers),
+            header_rule: self.header_rule(&request.parts.headers),
         }
     }
 
@@ -78,7 +78,7 @@ impl HttpOperation {
         handler: impl FnOnce(Call) -> F,
     ) -> Result<ClientReply<R>, E>
     where
-        F: Future<Output = Replied<R, E>>,
+        F: Future<Output = HandlerEnd<R, E>>,
     {
         let Place {
             backend, deadline, ..
@@ -114,7 +114,7 @@ impl HttpOperation {
             OutcomeKind::Executed { key, stored } => (Some(key.clone()), !stored),
             _ => (None, false),
         };
-        let is_unprotected = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
+        let is_bypassed = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
         let (own, refused) = match outcome.into_response() {
             Reply::Replayed(stored) => return Ok(ClientReply::Made(self.replayed(stored))),
             Reply::Own(own, Keep::Unstorable(Unstorable::Refuse, why)) => (own, Some(why)),
@@ -123,8 +123,8 @@ impl HttpOperation {
             }
             Reply::Own(own, _) => (own, None),
         };
-        // Unprotected: the store failed, and the user chose to go on without it.
-        let Some(why) = refused.filter(|_| !is_unprotected) else {
+        // A run without protection stores nothing, so its client gets the response.
+        let Some(why) = refused.filter(|_| !is_bypassed) else {
             return Ok(ClientReply::Own(own));
         };
         let mut error = self.error_with(ErrorKind::ResponseUnavailable, why);
@@ -161,7 +161,7 @@ impl HttpOperation {
         &self,
         own: R,
         view: Result<http::Response<Bytes>, ViewError>,
-    ) -> Replied<R, E> {
+    ) -> HandlerEnd<R, E> {
         let view = match view {
             Ok(view) => view,
             Err(ViewError::NoResponse(why)) => return Ok(Reply::Own(own, Keep::Failed(why))),
@@ -207,9 +207,9 @@ const NOT_KEPT: &str =
 pub(crate) const TOO_LARGE: &str =
     "the response is larger than `max_response_body`, so it cannot be stored";
 
-/// Returns the reply of a request that is not protected. A response that says that the run failed is the result of such a request too,
-/// and nothing is kept of it.
-pub(crate) fn unprotected<R, E>(reply: Replied<R, E>) -> Replied<R, E> {
+/// Returns the reply of a request that is not protected. Also a response that reports a failed run is then sent as the result. Nothing
+/// of it is stored.
+pub(crate) fn unprotected<R, E>(reply: HandlerEnd<R, E>) -> HandlerEnd<R, E> {
     match reply {
         Err(Failure::Response(own, _)) => Ok(Reply::Own(own, Keep::Nothing)),
         reply => reply,
@@ -227,8 +227,8 @@ impl HttpCall<'_> {
     /// What the handler returns is its report: a 5xx or an error frees the key, also under `on_timeout = "hold"`. So no layer that
     /// makes responses or errors of its own may be a part of it.
     ///
-    /// `view` shows a response of the handler as status, headers and body: from these it is decided what is stored. The handler's own
-    /// response is sent unchanged. An `Err` says why it cannot be stored.
+    /// `view` shows a response of the handler as status, headers and body. They decide what is stored. The handler's own response is sent
+    /// unchanged. An `Err` of `view` says why the response cannot be stored.
     ///
     /// # Errors
     ///
@@ -239,9 +239,9 @@ impl HttpCall<'_> {
         view: impl FnOnce(&R) -> Result<http::Response<Bytes>, ViewError>,
     ) -> Result<ClientReply<R>, E> {
         let operation = self.operation;
-        let made_for = self.made_for;
+        let header_rule = self.header_rule;
         let with_headers = |mut response: http::Response<Bytes>| {
-            made_for.complete(response.headers_mut());
+            header_rule.apply(response.headers_mut());
             response
         };
         let (place, identity) = match self.state {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_a_digest_of_the_body_and_not_the_body() {
+    fn a_fingerprint_has_a_digest_of_the_body_and_not_the_body() {
         let of = |body: &[u8]| of_request(&parts("application/json"), body, LIMIT);
         let fingerprint = of(br#"{"card":"4242"}"#);
         assert!(!fingerprint.contains("4242") && fingerprint.len() < 120);

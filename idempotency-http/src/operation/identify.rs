@@ -1,4 +1,4 @@
-//! From a request to the identity of its call: key and caller become the record's id, the fingerprint its validation.
+//! Identifies the call of a request: key and caller become the record id, and the fingerprint becomes the validation digest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::received::ReceivedRequest;
 pub(crate) enum Head {
     /// The request runs unprotected.
     Unprotected(Identity),
-    /// The request is protected, or its body decides.
+    /// The request is protected, or its body decides whether it is.
     Protected {
         /// The key as a JSON text; `None` if it is in the event, which can have the body.
         key: Option<String>,
@@ -137,13 +137,13 @@ impl HttpOperation {
         let parts = event.request.parts;
         let caller = match &self.0.caller {
             CallerRule::Shared => return Ok(String::new()),
-            CallerRule::Header(name) => of_header(parts, name).map(|text| json_string(&text)),
+            CallerRule::Header(name) => caller_in(parts, name).map(|text| json_string(&text)),
             CallerRule::Function(function) => function(parts)
                 .filter(|caller| !caller.is_empty())
                 .map(|caller| json_string(&caller)),
             CallerRule::Expression(expression) => {
                 let selected = event.select("caller", expression)?;
-                complete(&selected).then(|| selected.value.to_canonical())
+                is_complete(&selected).then(|| selected.value.to_canonical())
             }
         };
         let Some(caller) = caller else {
@@ -233,7 +233,7 @@ impl<'a> Event<'a> {
         if is_absent_key(&selected.value) {
             return Ok(None);
         }
-        if !complete(&selected) {
+        if !is_complete(&selected) {
             let missing = selected.missing.iter().map(|part| format!("`{part}`"));
             let missing = missing.collect::<Vec<_>>().join(", ");
             let detail = format!("the `{setting}` `{expression}` lacks {missing}");
@@ -244,7 +244,7 @@ impl<'a> Event<'a> {
 }
 
 /// Returns true if nothing is missing.
-fn complete(selected: &Selection) -> bool {
+fn is_complete(selected: &Selection) -> bool {
     selected.missing.is_empty() && !is_absent_key(&selected.value)
 }
 
@@ -252,7 +252,7 @@ fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Where the caller is known from. Before the rule is checked, `E` and `N` are texts.
+/// Where the caller comes from: an expression `E` or a header `N`. Both are texts until the rule is checked.
 pub(super) enum CallerRule<E = Expression, N = HeaderName> {
     Expression(E),
     Header(N),
@@ -283,7 +283,7 @@ impl CallerRule {
 /// Returns the caller in a header; `None` if the header is missing, empty, repeated or not text.
 ///
 /// A repeated header is no caller: a client may have sent the first value, and the proxy the second.
-pub(super) fn of_header(parts: &Parts, name: &HeaderName) -> Option<String> {
+pub(super) fn caller_in(parts: &Parts, name: &HeaderName) -> Option<String> {
     let mut values = parts.headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() {

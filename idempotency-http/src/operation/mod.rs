@@ -81,7 +81,7 @@ struct Inner {
     events: EventRule,
     methods: Vec<Method>,
     rules: Rules,
-    /// True if a response that is not in the store is not sent: under `Refuse`, unless `store_when` can be why.
+    /// True if a response that is not in the store is not sent: under `Refuse`, unless `store_when` can be the reason.
     refuses_unstored: bool,
     max_request_body: usize,
     replayed_header: Option<HeaderName>,
@@ -96,16 +96,16 @@ struct Inner {
     memory_limit: usize,
 }
 
-/// The request for which a response is made that is not the handler's: a replay, or the response to an error.
-pub(crate) struct MadeFor {
+/// The change to the headers of a response that the handler does not make: a replay, or the response to an error.
+pub(crate) struct HeaderRule {
     origin: Option<HeaderValue>,
     added: Option<HeaderMap>,
 }
 
-impl MadeFor {
-    /// Adds the headers that the operation adds. Headers of CORS that were stored for another origin are removed: beside the origin of this
-    /// request they would allow what the service allows the other one.
-    pub(crate) fn complete(self, headers: &mut HeaderMap) {
+impl HeaderRule {
+    /// Adds the headers of `add_headers`. Removes the CORS headers that were stored for another origin: this origin must not get what the
+    /// service allows the other one.
+    pub(crate) fn apply(self, headers: &mut HeaderMap) {
         let stored = headers.get(ACCESS_CONTROL_ALLOW_ORIGIN);
         let is_for_this_origin = stored.is_some() && stored == self.origin.as_ref();
         if !is_for_this_origin || self.added.is_some() {
@@ -134,8 +134,8 @@ impl HttpOperation {
 
     /// Returns true if requests of this method are protected.
     ///
-    /// The first request of another method that has a key in the key's header is a warning: its client relies on a protection that
-    /// it does not have.
+    /// The first request of another method that has a key in the key's header causes a warning in the log: its client relies on a
+    /// protection that it does not have.
     pub fn protects(&self, method: &Method, headers: &HeaderMap) -> bool {
         if self.0.methods.contains(method) {
             return true;
@@ -167,10 +167,10 @@ impl HttpOperation {
         self.0.max_request_body
     }
 
-    /// Returns how a response to a request with these headers is changed, if the handler does not make it.
-    pub(crate) fn made_for(&self, request: &HeaderMap) -> MadeFor {
+    /// Returns the change to the headers of the response, if the handler does not make it. `request` has the headers of the request.
+    pub(crate) fn header_rule(&self, request: &HeaderMap) -> HeaderRule {
         let added = self.0.added_headers.as_ref();
-        MadeFor {
+        HeaderRule {
             origin: request.get(ORIGIN).cloned(),
             added: added.map(|added| added(request)),
         }
@@ -230,11 +230,11 @@ mod tests {
             ]);
             headers.extend(stored.map(|stored| (ACCESS_CONTROL_ALLOW_ORIGIN, value(stored))));
             let added = [(ACCESS_CONTROL_ALLOW_ORIGIN, value("https://added.example"))];
-            let made_for = MadeFor {
+            let header_rule = HeaderRule {
                 origin: origin.map(value),
                 added: adds.then(|| HeaderMap::from_iter(added)),
             };
-            made_for.complete(&mut headers);
+            header_rule.apply(&mut headers);
             let found = of_cors.clone().map(|name| headers.contains_key(name));
             assert_eq!(found, left, "{stored:?} to {origin:?}, {adds}");
             let is_own =

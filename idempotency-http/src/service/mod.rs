@@ -145,27 +145,27 @@ where
             let state = State::Passed { future };
             return ResponseFuture { state };
         }
-        // The clone is not ready; the service that was polled is.
+        // The service that was polled is ready. Its clone may not be.
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
         let (operation, host) = (operation.clone(), host.clone());
         let protected = async move {
-            let made_for = operation.made_for(request.headers());
+            let header_rule = operation.header_rule(request.headers());
             let is_head = request.method() == Method::HEAD;
             let reply = protect::protect(&operation, host, ready, request).await?;
             Ok(match reply {
                 ClientReply::Own(response) => response,
                 ClientReply::Made(mut response) => {
                     if is_head {
-                        // The body that a response to HEAD leaves out has another length.
+                        // A response to HEAD names the length of the body that it leaves out. That length was not stored.
                         response.headers_mut().remove(CONTENT_LENGTH);
                     }
-                    made_for.complete(response.headers_mut());
+                    header_rule.apply(response.headers_mut());
                     response.map(ResponseBody::whole)
                 }
             })
         };
-        let future: Protected<_, _> = if *runs_to_end {
+        let future: CallFuture<_, _> = if *runs_to_end {
             Box::pin(to_end(protected))
         } else {
             Box::pin(protected)
@@ -204,14 +204,14 @@ pin_project! {
 }
 
 pin_project! {
-    #[project = Projected]
+    #[project = StateProjection]
     enum State<F, R: Body, E> {
         Passed { #[pin] future: F },
-        Protected { future: Protected<R, E> },
+        Protected { future: CallFuture<R, E> },
     }
 }
 
-type Protected<R, E> = Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, E>> + Send>>;
+type CallFuture<R, E> = Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, E>> + Send>>;
 
 /// Runs a future to its end, also if the returned future is dropped once it was polled.
 async fn to_end<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
@@ -235,11 +235,11 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            Projected::Passed { future } => {
+            StateProjection::Passed { future } => {
                 let response = ready!(future.poll(context))?;
                 Poll::Ready(Ok(response.map(ResponseBody::passed)))
             }
-            Projected::Protected { future } => future.as_mut().poll(context),
+            StateProjection::Protected { future } => future.as_mut().poll(context),
         }
     }
 }

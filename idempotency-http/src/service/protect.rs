@@ -17,7 +17,7 @@ use crate::host::{Host, backend};
 use crate::operation::{Event, Head, HttpOperation, TOO_LARGE, unprotected};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
-use crate::reply::{ClientReply, Failure, FailureReport, Keep, Replied, Reply};
+use crate::reply::{ClientReply, Failure, FailureReport, HandlerEnd, Keep, Reply};
 use crate::rules::Verdict;
 
 /// Runs `inner` for one request, or returns the response of an earlier request or of this framework.
@@ -100,7 +100,7 @@ async fn unprotected_reply<R, E>(
     operation: &HttpOperation,
     response: Response<R>,
     call: &Call,
-) -> Replied<Response<ResponseBody<R>>, E>
+) -> HandlerEnd<Response<ResponseBody<R>>, E>
 where
     R: Body<Data = Bytes>,
 {
@@ -123,11 +123,11 @@ fn rebuilt<B: From<String> + From<Vec<u8>>>(body: Bytes, may_be_text: bool) -> B
     }
 }
 
-/// Reads a response, as far as it can be stored.
+/// Returns the reply of the inner service. Its body is read only if it may be stored, and only up to the limit.
 async fn reply<R, E>(
     operation: &HttpOperation,
     response: Response<R>,
-) -> Replied<Response<ResponseBody<R>>, E>
+) -> HandlerEnd<Response<ResponseBody<R>>, E>
 where
     R: Body<Data = Bytes>,
 {
@@ -165,13 +165,13 @@ fn failed<R, E>(error: E) -> Failure<R, E> {
     Failure::Service(error, Some(ERROR))
 }
 
-/// Why a status is no report.
+/// Why a status alone is no report of the handler.
 const STATUS: &str = "the status of the response can be that of a layer inside, such as a timeout or a panic catcher, so the key is \
     held: if the handler itself returns it and had no effect, add `FailureReport` to its extensions";
-/// Why an error is no report.
+/// Why an error alone is no report of the handler.
 const ERROR: &str = "the error can be that of a layer inside, such as a timeout, so the key is held: if the handler itself fails \
     and had no effect, return a response with `FailureReport` in its extensions";
-/// Why a body that breaks off is no report.
+/// Why a body that breaks off is no report of the handler.
 const BROKEN: &str = "the body of the response broke off, so the key is held";
 
 /// Why a stream is not stored.

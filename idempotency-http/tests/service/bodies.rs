@@ -1,6 +1,5 @@
-//! Bodies of requests and responses: streams, limits, errors half-way, clients that disconnect.
-//!
-//! What is stored of a response, and what a duplicate gets.
+//! Bodies of requests and responses (streams, limits, errors half-way, clients that disconnect), and what is stored of a response for a
+//! duplicate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +167,7 @@ async fn a_client_that_disconnects_leaves_the_claim_to_its_lease() {
     assert_eq!(runs.count(), 1, "the handler may have had its effect");
 }
 
-/// The id of the record of [`post`].
+/// Returns the record id of [`post`].
 fn id() -> RecordId {
     let digest = HashAlgorithm::Md5.hex(r#"["u-1", "k-1"]"#);
     RecordId::new(format!("local.shop.payments#{digest}"))

@@ -1,8 +1,7 @@
-//! Errors of this framework as responses, and their headers.
-//!
-//! A handler that has its effect and then does not report its end, in each position of a stack, under `rerun` and under `hold`.
-//!
-//! Requests that run to their end although their client, or a layer outside, has given up.
+//! Requests that fail, or whose client gives up. The tests are in three groups:
+//! - errors of this framework as responses, and their headers
+//! - a handler that has its effect and does not report its end, with each other layer around it, under `rerun` and under `hold`
+//! - requests that run to their end although their client, or a layer outside, has given up
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -34,20 +33,20 @@ use crate::*;
 
 /// A store that fails after its first requests. A failed write is not applied, and this is known.
 struct FailsAfter {
-    requests: AtomicUsize,
+    requests_left: AtomicUsize,
     kind: StoreErrorKind,
     store: MemoryStore,
 }
 
 fn fails(kind: StoreErrorKind, after: usize) -> Arc<FailsAfter> {
     Arc::new(FailsAfter {
-        requests: AtomicUsize::new(after),
+        requests_left: AtomicUsize::new(after),
         kind,
         store: MemoryStore::new(),
     })
 }
 
-/// Returns a backend whose store is not allowed to write more.
+/// Returns a backend whose store denies access after this number of requests.
 fn denied(after: usize) -> Backend {
     backend_with(fails(StoreErrorKind::AccessDenied, after), &Arc::default())
 }
@@ -60,7 +59,7 @@ impl Store for FailsAfter {
     ) -> BoxFuture<'a, StoreReply> {
         let take = |left: usize| left.checked_sub(1);
         let order = Ordering::SeqCst;
-        if self.requests.fetch_update(order, order, take).is_ok() {
+        if self.requests_left.fetch_update(order, order, take).is_ok() {
             return self.store.send(request, log);
         }
         let failure = StoreError::new(self.kind, "no reply of table secret-table");
@@ -192,7 +191,7 @@ async fn a_refusal_names_the_header_of_the_key_and_links_to_the_documentation() 
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn holding(on_timeout: OnTimeout) -> HttpOperation {
+fn with_on_timeout(on_timeout: OnTimeout) -> HttpOperation {
     let operation = with_settings(|settings| settings.on_timeout = Some(on_timeout));
     built(operation.collect_streams(true))
 }
@@ -206,7 +205,7 @@ enum First {
     Responds(fn() -> Response<Body>),
 }
 
-/// A route whose handler has its effect, which is counted.
+/// Returns a route whose handler has its effect. The runs are counted.
 fn route(runs: &Runs, first: First) -> Router {
     let runs = runs.clone();
     let handler = async move || match (runs.add(), first) {
@@ -302,7 +301,7 @@ async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_u
     for (name, first, position, rerun, hold) in cases {
         for (on_timeout, expected) in [(OnTimeout::Rerun, rerun), (OnTimeout::Hold, hold)] {
             let runs = Runs::default();
-            let layer = holding(on_timeout).layer(backend());
+            let layer = with_on_timeout(on_timeout).layer(backend());
             let app = position(route(&runs, first), layer);
             for _ in 0..2 {
                 let response = app.clone().oneshot(request()).await.unwrap();
@@ -320,7 +319,7 @@ async fn an_error_of_the_service_inside_is_held_under_hold() {
         let runs = Runs::default();
         let counted = runs.clone();
         let service = ServiceBuilder::new()
-            .layer(holding(on_timeout).layer(backend()))
+            .layer(with_on_timeout(on_timeout).layer(backend()))
             .timeout(SECOND)
             .service_fn(move |_: Request<Body>| {
                 let run = counted.add();

@@ -1,6 +1,6 @@
-//! The outcome event of a request, and what is never written to a log.
-//!
-//! What becomes of the writes that a handler stages, by the response that it returns.
+//! What a request does beside its response:
+//! - its outcome event, and what is never written to a log
+//! - the writes that its handler stages: which responses apply them
 
 use std::future::ready;
 use std::sync::{Arc, Mutex};

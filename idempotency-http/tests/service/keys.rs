@@ -122,10 +122,10 @@ fn the_id_of_an_iam_session_is_refused_as_a_caller_with_what_to_write() {
 struct Recommended {
     caller: String,
     client: Value,
-    /// Of the same client, later or through another API.
+    /// The context of the same client, later or through another API.
     same: Vec<Value>,
     others: Vec<Value>,
-    /// Without a part of the caller, which does not make the other part the caller.
+    /// A part of the caller is missing. The other part must not become the caller.
     #[serde(default)]
     refused: Vec<Value>,
 }

@@ -90,14 +90,14 @@ pub(crate) fn operation() -> HttpOperation {
     with(|builder| builder)
 }
 
-/// Returns the same with these rules.
+/// Returns the operation of [`operation`] with these rules.
 pub(crate) fn with(
     set: impl FnOnce(HttpOperationBuilder) -> HttpOperationBuilder,
 ) -> HttpOperation {
     built(set(builder().caller_header("x-user-id")))
 }
 
-/// Returns a builder of the same with these settings.
+/// Returns the builder of [`operation`] with these settings.
 pub(crate) fn with_settings(set: impl FnOnce(&mut Settings)) -> HttpOperationBuilder {
     let mut settings = Settings::new();
     set(&mut settings);

@@ -38,7 +38,7 @@ fn layer() -> HttpIdempotencyLayer<Backend> {
     operation().layer(backend())
 }
 
-/// A route whose response is the number of its run. It reads its body.
+/// Returns a route whose response is the number of its run. It reads its body.
 fn payments() -> Router {
     let runs = Runs::default();
     let pay = async move |body: Result<Bytes, BytesRejection>| match body {
@@ -150,7 +150,7 @@ async fn cors_outside_marks_refusals_and_replays_and_inside_lets_browsers_refuse
     }
 }
 
-/// The headers with which a service answers CORS itself.
+/// Returns the headers with which a service answers CORS itself.
 fn own_cors(request: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Some(origin) = request.get("origin") {

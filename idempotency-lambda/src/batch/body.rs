@@ -150,11 +150,11 @@ impl fmt::Debug for RawBody {
     }
 }
 
-/// A body in the document of its record. A key that does not look at it needs no JSON.
+/// A body in the document of its record. Other bodies than JSON are accepted too, for key expressions that do not look at the body.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum BodyOrText<'a> {
-    /// Without a change to its numbers.
+    /// JSON that is copied, so that its numbers do not change.
     Json(&'a RawValue),
     Text(&'a str),
     Base64(String),

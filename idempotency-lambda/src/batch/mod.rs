@@ -62,4 +62,4 @@ mod verdict;
 pub use body::{Body, RawBody, Undecodable};
 pub use settings::{Batch, KeyFrom, RecordHandler, RecordOrder};
 pub use source::{DataRecord, EventSource, FromRecord, ItemChange, Message};
-pub(crate) use verdict::Named;
+pub(crate) use verdict::ErrorNaming;

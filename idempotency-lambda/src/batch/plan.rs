@@ -1,12 +1,12 @@
 //! The order of a batch: which record can start next, and which records are returned.
 //!
-//! It decides nothing about a single record. It is given the records by their places in the batch, and how each ended.
+//! It decides nothing about a single record. It gets the place of each record in the batch, and how the record ended.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::verdict::Why;
 
-/// Where a record is in its batch.
+/// Which lane and which group of its batch a record belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The records of one lane share a checkpoint: after the first that is not done, all are delivered again. `None` if each
@@ -43,20 +43,20 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan of a batch. The places are in the order of the batch.
-    pub(super) fn new(places: Vec<Position>) -> Self {
+    /// Returns the plan of a batch. The positions are in the order of the batch.
+    pub(super) fn new(positions: Vec<Position>) -> Self {
         let mut lane_numbers = BTreeMap::new();
         let mut group_numbers = BTreeMap::new();
         let mut plan = Self {
-            states: vec![State::Open; places.len()],
-            lanes: Vec::with_capacity(places.len()),
-            groups: Vec::with_capacity(places.len()),
+            states: vec![State::Open; positions.len()],
+            lanes: Vec::with_capacity(positions.len()),
+            groups: Vec::with_capacity(positions.len()),
             behind: Vec::new(),
             heads: BTreeSet::new(),
             checkpoints: BTreeMap::new(),
             stopped: false,
         };
-        for (at, Position { lane, group }) in places.into_iter().enumerate() {
+        for (at, Position { lane, group }) in positions.into_iter().enumerate() {
             let lane = lane.map(|lane| {
                 let next = lane_numbers.len();
                 *lane_numbers.entry(lane).or_insert(next)
@@ -117,13 +117,13 @@ impl Plan {
         self.stopped
     }
 
-    /// Returns true if a record before this one, in its lane, is returned: the source delivers this one again, also if it is
+    /// Returns true if an earlier record of its lane is returned. The source then delivers this record again, also if it is
     /// done.
     pub(super) fn is_behind(&self, at: usize) -> bool {
         self.checkpoint(at).is_some_and(|first| at > first)
     }
 
-    /// Returns why a record is returned that did not run, or `None` if it ended.
+    /// Returns why a record did not run and is returned, or `None` if it ended.
     pub(super) fn why_not_run(&self, at: usize) -> Option<Why> {
         match self.states[at] {
             State::Done | State::Returned => None,
@@ -134,7 +134,7 @@ impl Plan {
 
     /// Returns the places that the partial batch response must name, in the order of the batch.
     ///
-    /// Of a lane that is the first record that is not done: the source delivers it and all after it again.
+    /// A lane has one such place: its first record that is not done. The source delivers this record and all after it again.
     pub(super) fn returned(&self) -> Vec<usize> {
         let mut lanes = BTreeSet::new();
         let not_done = (0..self.states.len()).filter(|at| self.states[*at] != State::Done);
@@ -157,14 +157,14 @@ mod tests {
     /// those that are returned.
     fn play(records: &str, steps: &str) -> (String, Vec<usize>, Plan) {
         let name = |letter: char| (letter != '.').then(|| letter.to_string());
-        let places = records.split_whitespace().map(|record| {
+        let positions = records.split_whitespace().map(|record| {
             let mut letters = record.chars();
             Position {
                 lane: letters.next().and_then(name),
                 group: letters.next().and_then(name),
             }
         });
-        let mut plan = Plan::new(places.collect());
+        let mut plan = Plan::new(positions.collect());
         let mut started = Vec::new();
         for step in steps.split(' ') {
             let at = || step[1..].parse().unwrap();

@@ -21,7 +21,7 @@ pub(super) struct Report<'a> {
     done: usize,
     duplicates: usize,
     undecodable: usize,
-    /// Returned after a run or a refusal.
+    /// Returned for another reason than those of `not_started`. The undecodable records are among them.
     failed: usize,
     /// Returned without a run: no time, or behind another record.
     not_started: usize,
@@ -37,7 +37,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Counts a record, and logs it if it needs a look.
+    /// Counts a record, and logs it if an operator may need the reason.
     pub(super) fn record(&mut self, identifier: &str, verdict: &Verdict) {
         macro_rules! log {
             ($level:ident, $($fields:tt)+) => {
@@ -80,7 +80,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Logs that the time is too short for the first record. If each invocation is so, no record ever runs.
+    /// Logs that the time is too short for the first record. If this is so in each invocation, no record ever runs.
     pub(super) fn too_late(&self, reserve: &Reserve) {
         let (left, kept) = reserve.times();
         tracing::warn!(

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::invocation::Deadline;
 
-/// The longest reserve that is taken without a setting. Storing a response and sending the batch's response take less.
+/// The longest reserve if none is set. Storing a response and sending the batch's response take less.
 const DEFAULT: Duration = Duration::from_secs(1);
 
-/// The part of the invocation that is kept without a setting, if that is less than [`DEFAULT`]: so a function with a short
-/// timeout still starts records.
+/// Without a setting, the reserve is the time that is left divided by this number, if that is less than [`DEFAULT`]. So a function with
+/// a short timeout still starts records.
 const PART: u32 = 10;
 
 /// Decides if a record can still start. It learns how long records take from those that ended.
@@ -75,7 +75,7 @@ impl RecordStart {
     /// Starts the handler. Returns false if it would not end before the deadline, because the call waited for another one.
     pub(super) fn run(&mut self) -> bool {
         let left = self.deadline.time_left();
-        // The next records need not wait as long.
+        // The wait for the other call is not counted: the next records need not wait as long.
         self.left = left;
         self.has(left)
     }
@@ -100,9 +100,9 @@ mod tests {
 
     /// A clock that the test sets.
     #[derive(Default)]
-    struct Hand(AtomicI64);
+    struct ManualClock(AtomicI64);
 
-    impl Clock for Hand {
+    impl Clock for ManualClock {
         fn now(&self) -> EpochMillis {
             EpochMillis::new(self.0.load(Ordering::Relaxed))
         }
@@ -114,7 +114,7 @@ mod tests {
 
     /// Runs a test at time 0, with a function that sets the time.
     async fn with_clock(test: impl AsyncFnOnce(&dyn Fn(i64))) {
-        let clock = Arc::new(Hand::default());
+        let clock = Arc::new(ManualClock::default());
         let store = Arc::new(MemoryStore::new());
         let backend = Backend::new(store, clock.clone(), Arc::new(SystemRandom));
         let set = |now| clock.0.store(now, Ordering::Relaxed);

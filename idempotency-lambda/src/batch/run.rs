@@ -21,7 +21,7 @@ use super::report::Report;
 use super::reserve::{RecordStart, Reserve};
 use super::settings::{Batch, KeyFrom};
 use super::source::{EventSource, FromRecord};
-use super::verdict::{CallError, Done, Named, Verdict, Why, catch, catch_call};
+use super::verdict::{CallError, Done, ErrorNaming, Verdict, Why, catch, catch_call};
 use crate::invocation::{Change, Deadline, InScope};
 use crate::operation::{IdentifiedCall, Operation};
 
@@ -34,8 +34,8 @@ struct Ready<A> {
     argument: A,
 }
 
-/// How a record becomes the handler's argument. It is an argument and not a bound, so that the attribute can report a type that
-/// does not fit once, at its place.
+/// How a record becomes the handler's argument. It is a value and not a trait bound, so that a type that does not fit is one error of the
+/// compiler, at the type.
 pub struct Reader<S: EventSource, A> {
     read: fn(S::Record) -> Result<A, Undecodable>,
     identify: fn(&A, &Operation, Deadline) -> Result<IdentifiedCall, Error>,
@@ -55,7 +55,7 @@ pub(crate) struct Function<R, E, F> {
     pub(crate) codec: Codec<R>,
     pub(crate) handler: F,
     /// Returns an error with the name under which it is logged.
-    pub(crate) named: Named<E>,
+    pub(crate) named: ErrorNaming<E>,
 }
 
 /// Runs the function for each record of an event.
@@ -74,7 +74,7 @@ where
     F: Fn(A, Call) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
-    // The calls of a batch are one flush of metrics, also if the function does not start with `run`.
+    // The metrics of all calls of a batch are written together, also if the function does not start with `run`.
     let change = Change::of_context(&event.context);
     let batch = Box::pin(async move {
         let LambdaEvent { payload, context } = event;
@@ -88,19 +88,19 @@ where
         let records = payload.records();
         let identifiers = identifiers::<S>(operation, &records).map_err(refused)?;
         let deadline = Deadline::from(&context);
-        let places: Vec<_> = records
+        let positions: Vec<_> = records
             .iter()
             .map(|record| S::position(record, batch.order))
             .collect();
-        let is_ordered = places.iter().any(|place| place.group.is_some());
+        let is_ordered = positions.iter().any(|position| position.group.is_some());
         let concurrency = batch
             .concurrency
             .unwrap_or(if is_ordered { 1 } else { UNORDERED });
         let mut records: Vec<_> = records.into_iter().map(Some).collect();
         let mut course = Course {
-            plan: Plan::new(places),
+            plan: Plan::new(positions),
             duplicates: Duplicates::default(),
-            ready: VecDeque::new(),
+            waited: VecDeque::new(),
             report: Report::new(S::NAME, operation.key_prefix(), records.len()),
             identifiers: &identifiers,
         };
@@ -154,8 +154,8 @@ where
 struct Course<'a, A> {
     plan: Plan,
     duplicates: Duplicates<RecordId, Option<String>, Ready<A>>,
-    /// Records that waited for another with their key, and get a call of their own.
-    ready: VecDeque<(usize, Ready<A>)>,
+    /// Records that waited for another record with their key, and now need a call of their own.
+    waited: VecDeque<(usize, Ready<A>)>,
     report: Report<'a>,
     identifiers: &'a [String],
 }
@@ -166,7 +166,7 @@ impl<A> Course<'_, A> {
         if self.plan.is_stopped() {
             return None;
         }
-        while let Some((at, ready)) = self.ready.pop_front() {
+        while let Some((at, ready)) = self.waited.pop_front() {
             if !self.plan.is_behind(at) {
                 return Some((at, Some(ready)));
             }
@@ -201,7 +201,7 @@ impl<A> Course<'_, A> {
         for at in shares {
             self.close(at, &shared(done));
         }
-        self.ready.extend(next);
+        self.waited.extend(next);
     }
 
     fn close(&mut self, at: usize, verdict: &Verdict) {
@@ -222,7 +222,7 @@ impl<A> Course<'_, A> {
         let mut named = HashSet::new();
         let returned = self.plan.returned().into_iter();
         let identifiers = returned.filter_map(|at| self.identifiers.get(at));
-        // Two records of one identifier are one entry.
+        // Two records with one identifier are one entry.
         let once = identifiers.filter(|identifier| named.insert(identifier.as_str()));
         once.cloned().collect()
     }
@@ -286,7 +286,7 @@ impl Keying {
 ///
 /// # Errors
 ///
-/// If a record has no identifier: an empty one would make Lambda deliver the whole batch again without a word.
+/// If a record has no identifier: with an empty one Lambda would deliver the whole batch again, without an error.
 fn identifiers<S: EventSource>(
     operation: &Operation,
     records: &[S::Record],
@@ -328,7 +328,7 @@ fn prepare<S: EventSource, A>(
         ));
         Why::Undecodable
     };
-    // The record is taken by the argument.
+    // First, because `read` takes the record.
     let text = match keying {
         Keying::Body => None,
         Keying::Record => Some(S::document(&record).map_err(undecodable)?),
@@ -337,7 +337,7 @@ fn prepare<S: EventSource, A>(
             refuse(error(ErrorKind::KeyMissing, detail))
         })?),
     };
-    // The code of a type that panics on one body must not return the whole batch each time.
+    // If the code of a type panics on one body, only its record is returned, not the whole batch.
     let argument = catch_call(|| (reader.read)(record))
         .unwrap_or_else(|| Err(Undecodable::new("made the code that reads it panic")))
         .map_err(undecodable)?;

@@ -1,10 +1,10 @@
 //! How a record ended: acknowledged or returned, and why.
 //!
-//! A record is acknowledged if its work is known to be done: the handler returned `Ok` in this call and the writes that it
-//! staged were applied, or an earlier call with its key is complete. Any other record is
-//! returned. So a record is never lost, and never runs again for nothing.
-//! An `Ok` after a step that found its claim gone is not counted: that step had no result, and only the redelivery finishes the work if the
-//! other call does not.
+//! A record is acknowledged if its work is known to be done: the handler returned `Ok` in this call and the writes that it staged were
+//! applied, or an earlier call with its key is complete. Any other record is returned. So a record is never lost, and never runs again
+//! for nothing.
+//! An `Ok` after a step that found its claim gone does not count. That step had no result. If the other call does not finish the work,
+//! only a redelivery does.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,8 +65,8 @@ pub(super) struct Failure {
     pub(super) chain: Option<String>,
 }
 
-/// Returns an error of a handler with the name under which Lambda shows that of a single call.
-pub(crate) type Named<E> = fn(E) -> (BoxError, String);
+/// Returns an error of a handler with the name that Lambda would show for it after a single call.
+pub(crate) type ErrorNaming<E> = fn(E) -> (BoxError, String);
 
 /// The error of one record's call.
 pub(super) enum CallError<E> {
@@ -81,7 +81,7 @@ pub(super) enum CallError<E> {
 impl Verdict {
     /// Returns the verdict of a call that ended in an error of this framework. `succeeded` is true if the handler returned `Ok`.
     pub(super) fn of(error: &Error, succeeded: bool) -> Self {
-        // Writes that were staged and were not applied, or may not have been, are work that is not done.
+        // If staged writes were not applied, or may not have been, the work is not done.
         let lacks_writes =
             error.has_unconfirmed_writes() || error.kind() == ErrorKind::TransactionRejected;
         let is_done = succeeded && !error.was_lost_in_a_step() && !lacks_writes;
@@ -98,8 +98,8 @@ impl Verdict {
     }
 
     /// Returns the verdict of a call whose handler returned an error. The texts of the error are logged if `log_errors` is true.
-    pub(super) fn failed<E>(error: E, named: Named<E>, log_errors: bool) -> Self {
-        // The code of an error's texts is the user's.
+    pub(super) fn failed<E>(error: E, named: ErrorNaming<E>, log_errors: bool) -> Self {
+        // The texts of an error come from the user's code, which can panic.
         let failure = catch_call(|| {
             let (error, name) = named(error);
             let chain = log_errors.then(|| chain(&*error));
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::diagnostic::named;
 
-    /// Every kind of error, and whether its record is acknowledged: if the handler did not return `Ok`, and if it did.
+    /// Every kind of error; true if its record is acknowledged without an `Ok` of the handler; true if it is acknowledged after an `Ok`.
     const KINDS: [(ErrorKind, bool, bool); 24] = [
         (ErrorKind::AlreadyInProgress, false, true),
         (ErrorKind::PayloadMismatch, false, true),

@@ -92,8 +92,8 @@ impl fmt::Debug for HttpLayer {
 
 /// The [`Host`] of requests on Lambda.
 ///
-/// The invocation is the one of the request, because `lambda_http` puts its context into the request's extensions; or else
-/// the one around the call. If neither is known inside Lambda, the request is refused: its deadline and its tenant would be a
+/// The invocation is that of the context in the request's extensions, where `lambda_http` puts it. Without a context it is the
+/// invocation around the call. If neither is known inside Lambda, the request is refused: its deadline and its tenant would be a
 /// guess.
 #[derive(Clone, Debug)]
 pub struct LambdaHost {

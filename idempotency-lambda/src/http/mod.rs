@@ -81,7 +81,7 @@ pub use idempotency_http::{Problem, Reason, Unstorable};
 /// ```
 pub type HttpLayerBuilder = HttpOperationBuilder<OnLambda>;
 
-/// Makes the rules of a [`HttpLayerBuilder`] those of a function: with the variables and the store of its operation.
+/// What a [`HttpLayerBuilder`] builds for: a Lambda function, with the variables and the store of its operation.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OnLambda {
@@ -130,7 +130,7 @@ pub(super) fn compile(
         let operation = Operation::compile_as(claimant, settings, identity, variables)?;
         Ok(compiled.insert(operation).shared())
     })?;
-    // Unreachable: without an operation there are no rules.
+    // Unreachable: `build_with` has called the function, or has failed.
     let missing = || ConfigurationError::new("the operation was not compiled");
     Ok((http, compiled.ok_or_else(missing)?))
 }

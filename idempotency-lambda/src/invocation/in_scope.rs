@@ -26,7 +26,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Returns the change to this invocation. Deadline and tenant of the invocation around it do not count any more.
+    /// Returns the change to this invocation. It replaces deadline and tenant of the invocation around it.
     pub(crate) fn to(invocation: Invocation) -> Self {
         Self {
             invocation: Some(invocation),
@@ -80,7 +80,7 @@ impl Change {
         if let Some(carried) = &self.carried {
             scope.meter = carried.clone();
         }
-        scope.meter = scope.meter.or_of(&self.opened);
+        scope.meter = scope.meter.for_invocation(&self.opened);
         scope
     }
 }
@@ -175,7 +175,7 @@ impl<F: Future> Future for InScope<F> {
         let polled = this.future.poll(context);
         drop(entered);
         if polled.is_ready() {
-            // Before the response is sent: Lambda may freeze the process then.
+            // The metrics are written before the response is sent: Lambda may freeze the process after that.
             this.change.opened.close();
         }
         polled
@@ -291,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    /// A deadline that counts as one.
+    /// A deadline, in Unix milliseconds. One before the year 2001 would count as unknown.
     const DEADLINE: u64 = 1_700_000_000_000;
 
     /// Returns the deadline of the invocation around the running code, as the time after `DEADLINE`.

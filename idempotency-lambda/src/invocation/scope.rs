@@ -102,7 +102,7 @@ fn is_guess(scope: Option<&Scope>, in_lambda: bool) -> bool {
     in_lambda && !scope.is_some_and(|scope| scope.invocation.is_known)
 }
 
-/// Restores the scope before, also if the poll panics.
+/// Restores the earlier scope when it is dropped, also if the poll panics.
 #[derive(Debug)]
 pub(super) struct ScopeGuard(Option<Arc<Scope>>);
 
@@ -123,7 +123,7 @@ fn is_lambda() -> bool {
 
 /// Makes this process behave as if Lambda had started it, for tests, which cannot set a variable of their own process.
 ///
-/// Returns false if the variable was read before and has another meaning.
+/// Returns false if the variable was read before, and Lambda has not started the process.
 pub fn assume_lambda() -> bool {
     *IN_LAMBDA.get_or_init(|| true)
 }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_a_guess_only_inside_lambda_and_unless_its_invocation_is_known() {
+    fn a_call_has_to_guess_only_inside_lambda_and_only_if_no_invocation_is_known() {
         let known = Scope {
             invocation: Invocation::none(),
             ..Scope::default()

@@ -29,7 +29,7 @@ static FORMAT: OnceLock<Result<Format, ConfigurationError>> = OnceLock::new();
 ///
 /// # Errors
 ///
-/// If CloudWatch does not accept the namespace, or if the metrics of this process are on already. The error is reported to Lambda,
+/// If CloudWatch does not accept the namespace, or if this was called before. The error is reported to Lambda,
 /// if it is the first of the start. [`init`](crate::init) and [`run`](crate::run) return the first error too.
 ///
 /// # Examples
@@ -54,7 +54,7 @@ pub fn to_cloudwatch(namespace: impl Into<String>) -> Result<(), Error> {
     if FORMAT.set(format).is_err() {
         // The process works, so this mistake is not reported: Lambda would end it.
         return Err(configuration_error(&ConfigurationError::new(
-            "the metrics of this process are on already: call `metrics::to_cloudwatch` once, at the start of `main`",
+            "`metrics::to_cloudwatch` was called before in this process: call it once, at the start of `main`",
         )));
     }
     if is_on {
@@ -79,7 +79,7 @@ pub(crate) fn check() -> Result<(), Error> {
 
 /// Adds `n` to a count of `operation`, which is a key prefix, in the invocation around the running code.
 ///
-/// It is for entry points that know of what is no call, such as a record of a batch that cannot be decoded.
+/// It is for what does not become a call, such as a record of a batch that cannot be decoded.
 #[cfg(feature = "batch")]
 pub(crate) fn count(operation: &str, name: &'static str, n: u64) {
     if is_on() {
@@ -101,7 +101,7 @@ fn ended(call: &CallSummary<'_>) {
         .change(call.operation(), |tally| tally.add(call));
 }
 
-/// Writes the metrics of some operations. Nothing is written for none.
+/// Writes the metrics of these operations. Writes nothing if there are none.
 pub(super) fn write(tallies: &[Tally], request_id: Option<&str>) {
     let Some(Ok(format)) = FORMAT.get() else {
         return;
@@ -131,7 +131,7 @@ const LONGEST: usize = 255;
 ///
 /// # Errors
 ///
-/// If CloudWatch would ignore its metrics. It would report that nowhere in the function.
+/// If CloudWatch would ignore metrics in this namespace. The function would not notice.
 fn checked_namespace(namespace: String) -> Result<String, ConfigurationError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || " ._-/#:".contains(c);
     let remedy = if namespace.trim().is_empty() {

@@ -84,9 +84,9 @@ fn part(values: &[u64], line: usize) -> &[u64] {
     values.chunks(VALUES).nth(line).unwrap_or_default()
 }
 
-/// Returns the operation without the name of the function, which is a dimension of its own: so the same in every stack.
+/// Returns the operation without the name of the function, so that it is the same in every stack. The function is a dimension of its own.
 ///
-/// A call that ends before its prefix is known has a path. Its parts are joined as in a prefix.
+/// A call that ends before its prefix is known has a path instead. The parts of the path are joined as in a prefix.
 fn operation(name: &str, function: &str) -> String {
     let own = name.strip_prefix(function);
     let own = own.and_then(|rest| rest.strip_prefix('.'));

@@ -36,7 +36,7 @@ impl Meter {
     /// `other`.
     ///
     /// Two layers can open a scope for one invocation. The outer one counts.
-    pub(crate) fn or_of(self, other: &InvocationMeter) -> Self {
+    pub(crate) fn for_invocation(self, other: &InvocationMeter) -> Self {
         match (&self.0, &other.0.0) {
             (_, None) => self,
             (Some(mine), Some(other)) if mine.request_id == other.request_id => self,

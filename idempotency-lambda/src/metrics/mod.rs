@@ -27,7 +27,7 @@ pub(crate) use meter::{InvocationMeter, Meter};
 #[cfg(not(feature = "metrics"))]
 pub(crate) use off::{InvocationMeter, Meter, check};
 
-// Only batches count what is no call.
+// Only batches count records that did not become a call.
 #[cfg(all(feature = "batch", feature = "metrics"))]
 pub(crate) use cloudwatch::count;
 #[cfg(all(feature = "batch", not(feature = "metrics")))]
@@ -49,7 +49,7 @@ mod off {
 
     impl Meter {
         /// Returns this meter, because there is no other one.
-        pub(crate) fn or_of(self, _: &InvocationMeter) -> Self {
+        pub(crate) fn for_invocation(self, _: &InvocationMeter) -> Self {
             self
         }
     }

@@ -73,7 +73,7 @@ struct Inner {
     compiled: Arc<CompiledOperation>,
     /// The backend over a store of the operation's own.
     backend: Option<Backend>,
-    /// The same operation for batches of a stream, made at the first one.
+    /// The same operation for batches of a stream, made for the first of these batches.
     #[cfg(feature = "batch")]
     waiting: OnceLock<Operation>,
 }

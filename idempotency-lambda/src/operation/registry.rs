@@ -265,16 +265,16 @@ impl fmt::Display for Claimant<'_> {
 
 /// The settings that make two operations under one prefix the same one. If they differ, equal ids do not mean equal calls.
 #[derive(PartialEq, Eq)]
-struct Fingerprint {
+struct KeySettings {
     key: Option<String>,
     validate: Option<String>,
     hash: HashAlgorithm,
 }
 
 /// An operation that was built in code.
-struct Built {
+struct BuiltOperation {
     path: String,
-    fingerprint: Fingerprint,
+    key_settings: KeySettings,
     shares: bool,
     /// True if no other operation shares the prefix.
     is_alone: bool,
@@ -282,12 +282,12 @@ struct Built {
 
 /// The operations that were built in code, by their prefixes. It has one entry for each prefix, however often an operation
 /// is built, so that a function which builds its operation at each call does not grow.
-static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
+static BUILT: Mutex<BTreeMap<String, BuiltOperation>> = Mutex::new(BTreeMap::new());
 
 /// Claims `prefix` for an operation.
 ///
-/// Returns true for an annotated function, and the first time for an operation that is built in code. The same path, built again with
-/// the same `key`, `validate` and `hash`, is the same operation.
+/// Returns true if the operation is new: for an annotated function always, and for an operation that is built in code the first time. The
+/// same path, built again with the same `key`, `validate` and `hash`, is the same operation.
 ///
 /// # Errors
 ///
@@ -311,12 +311,12 @@ pub(crate) fn claim(
         Claimant::Registered(_) => Ok(true),
         Claimant::Built(path) => {
             let text = |setting: Option<&str>| setting.map(str::to_owned);
-            let fingerprint = Fingerprint {
+            let key_settings = KeySettings {
                 key: text(settings.key.as_deref()),
                 validate: text(settings.validate.as_deref()),
                 hash: settings.hash(variables)?,
             };
-            claim_built(path, prefix, fingerprint, shares)
+            claim_built(path, prefix, key_settings, shares)
         }
     }
 }
@@ -324,15 +324,15 @@ pub(crate) fn claim(
 fn claim_built(
     path: &str,
     prefix: &str,
-    fingerprint: Fingerprint,
+    key_settings: KeySettings,
     shares: bool,
 ) -> Result<bool, ConfigurationError> {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     match built.entry(prefix.to_owned()) {
         Entry::Vacant(free) => {
-            free.insert(Built {
+            free.insert(BuiltOperation {
                 path: path.to_owned(),
-                fingerprint,
+                key_settings,
                 shares,
                 is_alone: true,
             });
@@ -340,7 +340,7 @@ fn claim_built(
         }
         Entry::Occupied(mut taken) => {
             let taken = taken.get_mut();
-            let is_same = taken.path == path && taken.fingerprint == fingerprint;
+            let is_same = taken.path == path && taken.key_settings == key_settings;
             if is_same && taken.is_alone {
                 taken.shares &= shares;
             } else if taken.shares && shares {

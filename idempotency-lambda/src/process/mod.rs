@@ -30,8 +30,8 @@ pub(crate) fn variables() -> &'static Variables {
     })
 }
 
-/// Copies a variable. Of a variable that this framework does not read, only the name is kept: it may be a misspelt one of
-/// ours, but its value may be a credential, which does not belong in a static.
+/// Copies a variable. If this framework does not read it, only its name is kept. The name may be a misspelt one of ours, and the value may
+/// be a credential, which does not belong in a static.
 fn copied(name: String, value: &OsStr) -> (String, String) {
     let value = if Variables::is_known(&name) || default_store::is_known(&name) {
         // A value that is not Unicode must not count as not set.

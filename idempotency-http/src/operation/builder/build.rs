@@ -85,8 +85,8 @@ impl<T> HttpOperationBuilder<T> {
         &self.rules.path
     }
 
-    /// Returns the settings, with the rules that make two requests the same call in the key: for the comparison of two operations
-    /// under one prefix.
+    /// Returns the settings for the comparison of two operations under one prefix. Their `key` also holds the rules that make two
+    /// requests the same call.
     #[doc(hidden)]
     pub fn identity(&self) -> Settings {
         let rules = &self.rules;
@@ -124,7 +124,7 @@ impl HttpOperationBuilder {
         ) -> Result<Arc<CompiledOperation>, ConfigurationError>,
     ) -> Result<HttpOperation, ConfigurationError> {
         let written = self.rules;
-        let variables = written.variables.unwrap_or_else(of_the_process);
+        let variables = written.variables.unwrap_or_else(process_variables);
         let caller = caller_rule(written.caller)?;
         let mut settings = written.settings;
         let key = match settings.key.take() {
@@ -171,7 +171,7 @@ impl HttpOperationBuilder {
                 "`store_event` cannot be used for HTTP: a request has credentials in its headers; leave it out",
             ));
         }
-        // The variable does not count either.
+        // `off` also overrides the environment variable of this setting.
         settings.store_event = Some(Cow::Borrowed("off"));
         settings.key_required = Some(key_required);
         let mut rules = written.stored;
@@ -271,8 +271,11 @@ fn compiled(setting: &str, text: &str) -> Result<Expression, ConfigurationError>
 }
 
 /// Returns the environment variables of the process. Those that are not UTF-8 are left out.
-fn of_the_process() -> Variables {
+fn process_variables() -> Variables {
+    // A value that is not Unicode must not count as not set.
     std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into()))
+        })
         .collect()
 }

@@ -233,8 +233,8 @@ impl<T> HttpOperationBuilder<T> {
         self
     }
 
-    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged: the first one that
-    /// has a key in the key's header is a warning.
+    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged. The first of them that
+    /// has a key in the key's header causes a warning in the log.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.rules.methods = methods.into_iter().collect();
         self
@@ -251,7 +251,7 @@ impl<T> HttpOperationBuilder<T> {
         self
     }
 
-    /// Sets which statuses are stored. Default: 2xx, 301 to 303, and 4xx except 401, 403, 408, 409, 425 and 429.
+    /// Sets which statuses are stored. Default: 2xx, 301 to 303, and 4xx except 401, 403, 408, 409, 412, 417, 421, 425, 428, 429 and 499.
     ///
     /// A server error is never stored. It is a failure of the handler, as is a 408 that is not stored: the policy `on_error`
     /// decides on the claim, which is released by default.
@@ -309,9 +309,9 @@ impl<T> HttpOperationBuilder<T> {
 
     /// Adds headers to the responses that the handler does not make: replays and errors of this framework.
     ///
-    /// It is for a service that sends CORS or security headers itself, where no layer outside does: without them a browser reports a
-    /// network error at the retry. `headers` gets the headers of the request, such as `Origin`. Its headers replace those of the
-    /// same names. It is called once for each protected request, before the handler.
+    /// It is for a service that sends CORS or security headers itself, without a layer outside for them. If a replay lacks these headers,
+    /// a browser reports a network error at the retry. `headers` gets the headers of the request, such as `Origin`. The headers that it
+    /// returns replace those of the same names. It is called once for each protected request, before the handler.
     ///
     /// # Examples
     ///

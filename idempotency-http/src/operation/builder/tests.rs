@@ -33,14 +33,14 @@ fn is_refused(builder: HttpOperationBuilder, text: &str) {
 
 #[test]
 fn an_operation_needs_one_rule_for_the_caller() {
-    let attack = refused(builder());
+    let text = refused(builder());
     for part in [
         "client B can send the key of client A and read A's response",
         "caller_header",
         "caller_from",
         "shared_by_all_callers()",
     ] {
-        assert!(attack.contains(part), "{attack}");
+        assert!(text.contains(part), "{text}");
     }
     assert!(builder().shared_by_all_callers().build().is_ok());
     let twice = "the caller is set twice";

@@ -24,9 +24,9 @@ impl EventSource for Event {}
 
 /// A change of an item, with its images as a type.
 ///
-/// With `key_from = "body"`, a `key` expression sees the new image, the old one if the item was removed, and the item's key
-/// if the stream has no images: as plain JSON with all digits of each number, also of those that the type does not keep. All changes of an item have the same `order_id`: a key of it alone makes the second change
-/// a duplicate of the first. Without a `key`, each change is a call of its own.
+/// With `key_from = "body"`, a `key` expression sees the new image; the old one if the item was removed; the item's key if the stream has
+/// no images. It sees plain JSON with all digits of each number, also those that the type does not keep. If all changes of an item have the
+/// same `order_id`, a key of it alone makes the second change a duplicate of the first. Without a `key`, each change is a call of its own.
 ///
 /// # Examples
 ///
@@ -155,8 +155,8 @@ struct Images<'a> {
     sequence_number: Option<&'a str>,
 }
 
-/// Reads an image. An empty one is one that the stream does not have.
-fn image<T: DeserializeOwned>(name: &str, item: &Item) -> Result<Option<T>, Undecodable> {
+/// Reads an image as a type. Returns `None` for an empty image, which the stream does not have.
+fn read_image<T: DeserializeOwned>(name: &str, item: &Item) -> Result<Option<T>, Undecodable> {
     if item.is_empty() {
         return Ok(None);
     }
@@ -170,8 +170,8 @@ fn image<T: DeserializeOwned>(name: &str, item: &Item) -> Result<Option<T>, Unde
 impl<T: DeserializeOwned> FromRecord<Event> for ItemChange<T> {
     fn from_record(record: EventRecord) -> Result<Self, Undecodable> {
         Ok(Self {
-            new: image("new", &record.change.new_image)?,
-            old: image("old", &record.change.old_image)?,
+            new: read_image("new", &record.change.new_image)?,
+            old: read_image("old", &record.change.old_image)?,
             record,
         })
     }
@@ -189,7 +189,8 @@ impl<T: DeserializeOwned> FromRecord<Event> for ItemChange<T> {
     }
 }
 
-/// An item that is written without the names of DynamoDB's types. Its attributes are sorted, so that one item has one text.
+/// An item that is written without the names of DynamoDB's types. Its attributes are sorted. The members of a set stay in the order of
+/// the event.
 ///
 /// Numbers keep all their digits, and binary values are base64.
 struct Plain<'a>(&'a HashMap<String, AttributeValue>);

@@ -69,9 +69,9 @@ impl PreparedHttp {
     }
 }
 
-/// How responses of one type are HTTP responses. Only an [`HttpResponse`] has a form.
+/// How a response type of handlers is converted to an HTTP response and back. Only an [`HttpResponse`] has a form.
 ///
-/// It takes the place of trait bounds, so that a wrong type is one error, at the type.
+/// It is a value and not a trait bound, so that a wrong type is one error of the compiler, at the type.
 pub struct HttpForm<R> {
     to_http: fn(&R) -> Result<Response<Vec<u8>>, ViewError>,
     from_http: fn(Response<Vec<u8>>) -> R,
@@ -92,7 +92,7 @@ impl<R> HttpForm<R> {
         match sent {
             ClientReply::Own(response) => response,
             ClientReply::Made(mut response) => {
-                // The platform writes it, for the body that it sends.
+                // The platform writes the length of the body that it sends.
                 response.headers_mut().remove(CONTENT_LENGTH);
                 (self.from_http)(response.map(Vec::from))
             }
@@ -136,7 +136,7 @@ pub async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     };
     let view = |response: &R| Ok((form.to_http)(response)?.map(Bytes::from));
     let call = http.call(place, &prepared.request());
-    // A future of 4 KB. On the heap it does not make that of each handler larger, which is moved several times.
+    // This future takes 4 KB. It is on the heap, so that the future of the handler stays small: that one is moved several times.
     let response = Box::pin(call.run(handler, view)).await?;
     Ok(form.of(response))
 }

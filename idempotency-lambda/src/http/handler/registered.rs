@@ -48,7 +48,7 @@ impl RegisteredHttp {
         }
     }
 
-    /// Returns the user's function to the headers of responses that the handler does not make.
+    /// Returns the user's function that makes headers for the responses that the handler does not make.
     pub(crate) fn add_headers(&self) -> Option<fn(&HeaderMap) -> HeaderMap> {
         self.settings.add_headers
     }
@@ -96,7 +96,7 @@ impl RegisteredHttp {
             rules = rules.shared_by_all_callers();
         }
         let (http, operation) = compile(rules, claimant, settings)?;
-        // A second call cannot win: the operation is compiled once.
+        // The operation is compiled once, so the rules are not set yet.
         self.compiled.get_or_init(|| http);
         Ok(operation)
     }

@@ -136,7 +136,7 @@ fn encoded(text: &str) -> String {
     text.replace('=', "%3D").replace('+', "%2B")
 }
 
-/// Returns the parameters of a `QueryMap`, which has no other way to its names that cannot panic.
+/// Returns the parameters of a `QueryMap`. They are read through JSON, because each other way to the names can panic.
 fn parameters(of: &impl Serialize) -> BTreeMap<String, Vec<String>> {
     let value = serde_json::to_value(of).unwrap_or_default();
     serde_json::from_value(value).unwrap_or_default()
@@ -155,7 +155,7 @@ fn uri(path: &str, query: &str) -> Uri {
         text.push('?');
         push(&mut text, query, b"#");
     }
-    // A URI is too long from 65,535 bytes on. An event cannot have such a path: API Gateway and ALB refuse it.
+    // A URI of 65,535 bytes or more is too long. No event has such a path: API Gateway and ALB refuse it.
     text.parse().unwrap_or_default()
 }
 

@@ -114,7 +114,7 @@ fn make(status: i64, headers: HeaderMap, body: Vec<u8>) -> Result<Response<Vec<u
 fn bytes(body: Option<&Body>, is_base64: bool) -> Result<Vec<u8>, ViewError> {
     match body {
         Some(Body::Text(text)) => decoded(text, is_base64),
-        // It is sent as base64. Without the mark, the client gets the base64 text.
+        // It is sent as base64. Without `is_base64_encoded`, the client gets the base64 text.
         Some(Body::Binary(binary)) if is_base64 => Ok(binary.clone()),
         Some(Body::Binary(binary)) => Ok(STANDARD.encode(binary).into_bytes()),
         _ => Ok(Vec::new()),

@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the pieces that are reserved, of all orders.
+    /// Returns how many pieces are reserved for all orders together.
     fn pieces(warehouse: &Warehouse) -> u32 {
         warehouse.0.lock().unwrap().values().sum()
     }
