@@ -2,8 +2,8 @@
 //!
 //! It is made of AWS's own parts: the SDK prepares configuration, credentials and endpoint, `aws-sigv4` signs, and the SDK's
 //! HTTP client sends. What it leaves out is the orchestration of a general client for each call. The caller writes the body of a
-//! request as JSON, and hears of each send ([`SendNotes`]), so that a lost reply to a write can be told from a write that was not
-//! applied.
+//! request as JSON, and gets a note of each send ([`SendNotes`]), so that it can distinguish a write whose reply was lost from a write
+//! that was not applied.
 //!
 //! | module | what it does |
 //! |---|---|

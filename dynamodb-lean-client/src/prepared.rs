@@ -63,13 +63,13 @@ impl PreparedClient {
         user_agent: &str,
     ) -> Result<Self, SdkError<GetItemError>> {
         let taken = Arc::new(Mutex::new(None));
-        let take = Take {
+        let interceptor = PartsInterceptor {
             user_agent: user_agent.to_owned(),
             corrects_clock: client.config().disable_clock_skew_correction() != Some(true),
             taken: Arc::clone(&taken),
         };
         let call = client.get_item().table_name(table).customize();
-        let stopped = call.interceptor(take).send().await;
+        let stopped = call.interceptor(interceptor).send().await;
         let taken = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (taken, stopped) {
             (Some(prepared), _) => Ok(prepared),
@@ -78,12 +78,12 @@ impl PreparedClient {
         }
     }
 
-    /// Returns how long things wait here. `None` if the client has no timer: then it has neither timeouts nor pauses.
+    /// Returns the timer of the client. `None` if it has none: then there are neither timeouts nor pauses.
     pub(crate) fn sleep(&self) -> Option<SharedAsyncSleep> {
         self.components.sleep_impl()
     }
 
-    /// Returns the present time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> std::time::SystemTime {
         self.components.time_source().unwrap_or_default().now()
     }
@@ -101,7 +101,7 @@ impl PreparedClient {
             .await?;
         let kept = || self.route.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(route) = kept().as_ref()
-            // The same allocation, unless the cache has loaded them again.
+            // Cheap: both are the same allocation, unless the cache has loaded the credentials again.
             && credentials(&route.signer.identity)? == credentials(&identity)?
         {
             return Ok(Arc::clone(route));
@@ -117,13 +117,13 @@ impl PreparedClient {
 }
 
 /// Takes the parts of a call, and stops it.
-struct Take {
+struct PartsInterceptor {
     user_agent: String,
     corrects_clock: bool,
     taken: Arc<Mutex<Option<PreparedClient>>>,
 }
 
-impl Take {
+impl PartsInterceptor {
     fn take(
         &self,
         components: &RuntimeComponents,
@@ -166,7 +166,7 @@ impl Take {
     }
 }
 
-impl Intercept for Take {
+impl Intercept for PartsInterceptor {
     fn name(&self) -> &'static str {
         "dynamodb-lean-client"
     }
@@ -183,8 +183,8 @@ impl Intercept for Take {
     }
 }
 
-impl fmt::Debug for Take {
+impl fmt::Debug for PartsInterceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Take").finish_non_exhaustive()
+        f.debug_struct("PartsInterceptor").finish_non_exhaustive()
     }
 }

@@ -25,7 +25,7 @@ const THROTTLED: &[&str] = &[
     "TransactionInProgressException",
 ];
 
-/// The error codes of a fault that passes.
+/// The error codes of a temporary fault.
 const TRANSIENT: &[&str] = &["RequestTimeout", "RequestTimeoutException"];
 
 /// The error code of a write that met a write from another region.
@@ -72,7 +72,7 @@ pub(crate) fn is_v2_1(retries: &RetryConfig) -> bool {
     spec.is_some_and(|spec| spec.is_at_least(aws_smithy_types::retry::RetrySpecVersion::V2_1))
 }
 
-/// The number of tokens of a client whose requests succeed.
+/// The number of tokens of a full quota. A quota is full at first.
 const CAPACITY: u32 = 500;
 
 /// A retry quota: a token bucket that stops the repetitions if requests keep failing. Clones are the same quota.
@@ -124,7 +124,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Returns the pause before another send, or `None` if there is none. `retry_after` is the pause that DynamoDB asks for.
+    /// Returns the pause before another send, or `None` if there must be no other. `retry_after` is the pause that DynamoDB asks for.
     pub(crate) fn next(
         &mut self,
         kind: Option<ErrorKind>,
@@ -144,7 +144,7 @@ impl<'a> Attempts<'a> {
         Some(pause)
     }
 
-    /// Notes that the last send succeeded: it gives back what its repetition took.
+    /// Notes that the last send succeeded: the quota gets back what this repetition took, or one token if it was the first send.
     pub(crate) fn succeeded(&self) {
         self.quota.give(self.taken.unwrap_or(1));
     }
@@ -315,7 +315,7 @@ mod tests {
             attempts.succeeded();
             assert_eq!(*quota.tokens(), CAPACITY);
         }
-        // Without a repetition there is one more token, up to the capacity.
+        // A success of the first send gives one token, up to the capacity.
         *quota.tokens() = CAPACITY - 2;
         for left in [1, 0, 0] {
             Attempts::new(&standard(), &quota).succeeded();

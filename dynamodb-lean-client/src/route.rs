@@ -1,4 +1,4 @@
-//! Where requests go, and whose they are: an endpoint, and the credentials that sign.
+//! A route: an endpoint, and the credentials that sign the requests to it.
 
 use aws_sdk_dynamodb::config::endpoint::Endpoint;
 use aws_sdk_dynamodb::config::http::HttpRequest;
@@ -64,7 +64,7 @@ impl Route {
         if let Some(token) = token {
             headers.try_insert("x-amz-security-token", token.to_owned())?;
         }
-        // A copy has space for what each request sets.
+        // Empty values reserve the space, so that a copy need not grow when a request sets them.
         for name in OF_EACH_REQUEST {
             headers.try_insert(name, "")?;
         }

@@ -138,7 +138,7 @@ pub(crate) async fn within<F: Future>(
     let Some((limit, timer)) = timer else {
         return Ok(future.await);
     };
-    // `Timeout` polls the future first, so a result that is there counts even after the limit.
+    // `Timeout` polls the future first, so a result that is ready counts even after the limit.
     let ended = Timeout::new(future, timer.sleep(limit)).await;
     ended.map_err(|_| SendError::Timeout(limit))
 }

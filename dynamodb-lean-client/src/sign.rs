@@ -1,7 +1,7 @@
 //! Signs requests with Signature Version 4.
 //!
-//! The headers that are signed are always the same five, so the canonical request is a fixed text with gaps. The signing key
-//! depends on the day alone, once credentials, region and service are known, and is kept for that day. Key and signature are
+//! The signed headers are always the same four, or five with a session token, so the canonical request is a fixed text with gaps. The
+//! signing key depends on the day alone, once credentials, region and service are known, and is kept for that day. Key and signature are
 //! computed by `aws-sigv4`; a test compares the whole with its signatures.
 
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ pub(crate) struct Signer {
     service: String,
     /// The URI of the endpoint.
     uri: String,
-    /// The canonical request before the time of the request, and between the time and the target. `None` if the endpoint has a
+    /// Two parts of the canonical request: before the time, and between the time and the target. `None` if the endpoint has a
     /// path: then `aws-sigv4` signs the whole request, because it must normalise the path.
     canonical: Option<(String, String)>,
     /// The names of the signed headers.
@@ -96,7 +96,7 @@ impl Signer {
         })
     }
 
-    /// Signs a request with this target, and a body with this digest, sent at `now`.
+    /// Signs a request with this target that is sent at `now`. `body` is the digest of its body.
     pub(crate) fn sign(
         &self,
         target: &'static str,

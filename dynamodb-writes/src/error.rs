@@ -86,7 +86,7 @@ impl RequestError {
         self.code.as_deref()
     }
 
-    /// Returns the error of a write that an earlier request may have applied already.
+    /// Returns this error for a write of several requests. `maybe_applied` is true if an earlier one may have applied the write.
     pub(crate) fn after_earlier(mut self, maybe_applied: bool) -> Self {
         self.maybe_applied |= maybe_applied;
         self

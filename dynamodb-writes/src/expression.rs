@@ -28,7 +28,7 @@ pub(crate) struct UserExpressions {
 
 /// Expressions that were checked, to which ours can be added.
 #[derive(Clone)]
-pub(crate) struct Checked {
+pub(crate) struct Expressions {
     pub(crate) clauses: Clauses,
     /// In parentheses, so that `AND` can be added.
     pub(crate) condition: Option<String>,
@@ -42,8 +42,8 @@ impl UserExpressions {
     pub(crate) fn check(
         self,
         is_ours: impl Fn(&str) -> bool,
-    ) -> Result<Checked, InvalidExpression> {
-        let mut used = UsedNames::default();
+    ) -> Result<Expressions, InvalidExpression> {
+        let mut used = UsedPlaceholders::default();
         let mut clauses = Clauses::default();
         if let Some(text) = &self.update {
             let tokens = tokens("update expression", text)?;
@@ -72,7 +72,7 @@ impl UserExpressions {
         };
         used.agree("#", &used.names, self.names.keys())?;
         used.agree(":", &used.values, self.values.keys())?;
-        Ok(Checked {
+        Ok(Expressions {
             clauses,
             condition,
             names: self.names,
@@ -81,7 +81,7 @@ impl UserExpressions {
     }
 }
 
-impl Checked {
+impl Expressions {
     /// Defines one of our names, and returns its placeholder.
     pub(crate) fn name(&mut self, short: &str, attribute: &str) -> String {
         let placeholder = format!("#{OURS}{short}");
@@ -107,7 +107,7 @@ pub(crate) fn key<N: Into<String>>(
         .collect()
 }
 
-/// Checks that no attribute of the key is one that only this library may write: a write would change the key, and so another item.
+/// Checks that no attribute of the key is one that only this library may write: writing it would change the key, and so write another item.
 pub(crate) fn check_key(
     key: &Item,
     is_ours: impl Fn(&str) -> bool,
@@ -120,7 +120,7 @@ pub(crate) fn check_key(
     }
 }
 
-/// Returns the error of a write that the SDK's builder does not make.
+/// Returns the error of a write that the SDK's builder refuses.
 pub(crate) fn not_built(error: aws_sdk_dynamodb::error::BuildError) -> InvalidExpression {
     InvalidExpression::new(format!("the write could not be built: {error}"))
 }
@@ -137,12 +137,12 @@ pub(crate) fn check_length(what: &str, bytes: usize) -> Result<(), InvalidExpres
 
 /// The placeholders that texts use.
 #[derive(Default)]
-struct UsedNames {
+struct UsedPlaceholders {
     names: BTreeSet<String>,
     values: BTreeSet<String>,
 }
 
-impl UsedNames {
+impl UsedPlaceholders {
     fn note(&mut self, tokens: &[(usize, Token<'_>)]) {
         for (_, token) in tokens {
             match token {
@@ -243,8 +243,8 @@ fn tokens<'a>(what: &str, text: &'a str) -> Result<Vec<(usize, Token<'a>)>, Inva
             return Ok(tokens);
         };
         let length = match first {
-            '#' | ':' => 1 + word(&rest[1..]),
-            _ if is_word(first) => word(rest),
+            '#' | ':' => 1 + word_length(&rest[1..]),
+            _ if is_word(first) => word_length(rest),
             '(' | ')' | '[' | ']' | ',' | '.' | '=' | '<' | '>' | '+' | '-' => 1,
             _ => {
                 let text =
@@ -277,10 +277,10 @@ fn unmatched(what: &str) -> InvalidExpression {
 
 /// Returns true if placeholders can have this name after their `#` or `:`.
 fn is_placeholder(name: &str) -> bool {
-    !name.is_empty() && word(name) == name.len()
+    !name.is_empty() && word_length(name) == name.len()
 }
 
-fn word(text: &str) -> usize {
+fn word_length(text: &str) -> usize {
     text.find(|character| !is_word(character))
         .unwrap_or(text.len())
 }
@@ -382,9 +382,9 @@ impl fmt::Display for Clauses {
     }
 }
 
-/// Returns where each clause starts, as the index of its keyword's token. The keywords are reserved words: no attribute name
-/// without a placeholder is equal, except as a part of a path behind a dot. A keyword in parentheses, or behind an operator or a
-/// comma, starts no clause and is refused, as DynamoDB would refuse it.
+/// Returns where each clause starts, as the index of its keyword's token. The keywords are reserved words: an attribute
+/// name without a placeholder cannot be one of them, except as a part of a path behind a dot. A keyword in parentheses, or behind an
+/// operator or a comma, starts no clause and is refused, as DynamoDB would refuse it.
 fn starts(tokens: &[(usize, Token<'_>)]) -> Result<Vec<(usize, Clause)>, InvalidExpression> {
     let mut starts = Vec::new();
     let mut depth = 0_usize;
@@ -422,10 +422,10 @@ fn starts(tokens: &[(usize, Token<'_>)]) -> Result<Vec<(usize, Clause)>, Invalid
     }
 }
 
-/// Returns true if this token is a part of a path behind a dot.
+/// Returns true if this token is a part of a path behind a dot, or an index of a list.
 fn is_nested(tokens: &[(usize, Token<'_>)], index: usize) -> bool {
     let before = index.checked_sub(1).and_then(|before| tokens.get(before));
-    before.is_some_and(|(_, token)| *token == Token::Mark('.'))
+    before.is_some_and(|(_, token)| matches!(token, Token::Mark('.' | '[')))
 }
 
 /// Iterates over the first parts of all paths of an update expression: top-level attributes, as words or as placeholders.
@@ -452,7 +452,7 @@ mod tests {
         update: impl Into<Option<&'a str>>,
         condition: impl Into<Option<&'a str>>,
         defined: &str,
-    ) -> Result<Checked, InvalidExpression> {
+    ) -> Result<Expressions, InvalidExpression> {
         let mut user = UserExpressions {
             update: update.into().map(str::to_owned),
             condition: condition.into().map(str::to_owned),

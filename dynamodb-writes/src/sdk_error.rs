@@ -82,7 +82,7 @@ pub(crate) fn end<'a>(
     }
 }
 
-/// The error code of a transaction whose token another send has, which may still be applied.
+/// The error code of a transaction while another send with its token is in progress. That send may still be applied.
 pub const TRANSACTION_IN_PROGRESS: &str = "TransactionInProgressException";
 
 /// The error code of a write whose condition failed.
@@ -117,7 +117,7 @@ pub fn without_values(message: &str) -> Option<String> {
     known.map(|known| (*known).to_owned())
 }
 
-/// What messages of DynamoDB say without the values that can follow.
+/// The phrases of DynamoDB's messages that quote no value. A value can follow them in the message.
 const KNOWN: [&str; 26] = [
     "An operand in the update expression has an incorrect data type",
     "The provided expression refers to an attribute that does not exist in the item",

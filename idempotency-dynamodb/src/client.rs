@@ -66,12 +66,12 @@ fn behavior() -> BehaviorVersion {
 pub async fn default_client() -> Result<Client, ConfigurationError> {
     // Not the SDK's default chain: it ends with EC2's metadata service, which does not exist in Lambda.
     let region =
-        RegionProviderChain::first_try(present(&EnvironmentVariableRegionProvider::new()).await)
+        RegionProviderChain::first_try(region_of(&EnvironmentVariableRegionProvider::new()).await)
             .or_else(
                 std::env::var("AWS_DEFAULT_REGION")
                     .ok()
                     .map(Region::new)
-                    .filter(is_present),
+                    .filter(is_set),
             )
             .or_else(ProfileFileRegionProvider::new())
             .region()
@@ -80,11 +80,11 @@ pub async fn default_client() -> Result<Client, ConfigurationError> {
 }
 
 /// Returns the region of `provider`. An empty one counts as not set.
-async fn present(provider: &impl ProvideRegion) -> Option<Region> {
-    provider.region().await.filter(is_present)
+async fn region_of(provider: &impl ProvideRegion) -> Option<Region> {
+    provider.region().await.filter(is_set)
 }
 
-pub(crate) fn is_present(region: &Region) -> bool {
+pub(crate) fn is_set(region: &Region) -> bool {
     !region.as_ref().trim().is_empty()
 }
 
@@ -93,7 +93,7 @@ async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError>
 }
 
 async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, ConfigurationError> {
-    let region = region.filter(is_present).ok_or_else(no_region)?;
+    let region = region.filter(is_set).ok_or_else(no_region)?;
     let mut config = aws_config::defaults(behavior())
         .region(region)
         .retry_config(retries(None))
@@ -225,12 +225,12 @@ mod tests {
     async fn an_empty_region_counts_as_not_set() {
         for empty in ["", " "] {
             let empty = Region::from_static(empty);
-            assert_eq!(present(&empty).await, None);
+            assert_eq!(region_of(&empty).await, None);
             let error = client_in(Some(empty)).await.unwrap_err();
             assert!(error.to_string().contains("AWS_REGION"), "{error}");
         }
         let region = Region::from_static("eu-west-1");
-        assert_eq!(present(&region).await, Some(region.clone()));
+        assert_eq!(region_of(&region).await, Some(region.clone()));
         assert!(no_region_text(true).starts_with("AWS_REGION is empty"));
     }
 

@@ -91,7 +91,7 @@ impl TableRef {
         )
     }
 
-    /// Returns the error of a read that was answered with a failed condition, which no read has.
+    /// Returns the error of a read whose reply is a failed condition. A read has no condition.
     pub(crate) fn read_refused(&self) -> StoreError {
         let text = format!(
             "{self} gave a reply to a read that only a write can have: check the endpoint and the proxies before it"
@@ -279,7 +279,7 @@ impl TableRef {
         StoreError::new(StoreErrorKind::Unreachable, message)
     }
 
-    /// Returns the error of a request that was not sent, because it could not be built or signed.
+    /// Returns the error of a request that was not sent, because it could not be built or signed. A timeout is one of loading credentials.
     fn unsent<E: StdError + 'static>(&self, target: &str, error: &SdkError<E>) -> StoreError {
         let texts: Vec<_> = chain(error)
             .map(|error| error.to_string().to_lowercase())
@@ -332,8 +332,6 @@ fn is_about_keys(message: &str) -> bool {
     .iter()
     .any(|part| message.contains(part))
 }
-
-// The table of a store, as its errors name it.
 
 /// The table of a store, for error texts.
 #[derive(Clone, Debug)]

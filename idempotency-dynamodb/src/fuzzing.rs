@@ -63,8 +63,8 @@ pub fn stored(
     };
     let data = (Attribute::Data, Value::Text(response.as_str()));
     let mut item = Item::from([(names.data.clone(), to_value(form.apply(data).1))]);
-    if let Some((further, value)) = form.further() {
-        item.insert(names.further(further).to_owned(), to_value(value));
+    if let Some((attribute, value)) = form.extra() {
+        item.insert(names.extra(attribute).to_owned(), to_value(value));
     }
     Some(Stored { item, pieces })
 }

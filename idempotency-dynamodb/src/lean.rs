@@ -49,7 +49,7 @@ impl LeanClient {
     ///
     /// # Errors
     ///
-    /// If no region is configured.
+    /// If no region is configured, or if the program has no TLS provider.
     pub async fn from_env() -> Result<Self, ConfigurationError> {
         Ok(Self::new(client::default_client().await?))
     }
@@ -89,7 +89,7 @@ impl LeanClient {
         TableClient::new(self.client, table, self.quota, PRODUCT)
     }
 
-    /// Returns true if this client can do what the SDK's client is configured for.
+    /// Returns true if a lean client can do what this client of the SDK is configured for.
     pub(crate) fn can_replace(client: &Client) -> bool {
         let retries = client.config().retry_config();
         retries.is_none_or(|retries| retries.mode() != RetryMode::Adaptive)

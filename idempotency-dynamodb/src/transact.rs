@@ -206,8 +206,8 @@ impl Transactional for Call {
 
 /// The writes that a handler stages. Nothing is sent before the handler has returned its response.
 ///
-/// - All of them are applied and the response is stored, or nothing is. A handler that returns an error, panics, or returns a response
-///   that by policy is not stored, has staged them for nothing.
+/// - All of them are applied and the response is stored, or nothing is. If the handler returns an error, panics, or returns a
+///   response that by policy is not stored, none of them is applied.
 /// - A condition that does not hold ends the call in `TransactionRejected`, with the position of the write and, if the write asks for
 ///   it (`return_values_on_condition_check_failure`), the current item. The key is free again.
 /// - A handler cannot read what it has staged.
@@ -718,7 +718,7 @@ mod tests {
             ("None Failed TransactionConflict", "staged 1 true"),
             ("None Failed ValidationError", "staged 2 false"),
             ("None Failed Other", "staged 2 false"),
-            // Conflicts and throttling of staged items pass by themselves.
+            // Conflicts and throttling of staged items are temporary.
             ("None TransactionConflict None", "conflict"),
             ("None TransactionConflict ThrottlingError", "conflict"),
             ("None None ProvisionedThroughputExceeded", "throttled"),
@@ -738,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_too_large_and_a_staged_item_that_is_differ() {
+    fn a_too_large_record_and_a_too_large_staged_item_have_different_meanings() {
         let writes = writes_of([update("accounts", "1")]).unwrap();
         let size = || {
             CancellationReason::builder()

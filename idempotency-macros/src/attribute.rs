@@ -23,8 +23,8 @@ fn protect(arguments: TokenStream, item: &TokenStream) -> syn::Result<TokenStrea
     bounds::signature(item)?;
     let function: Function = syn::parse2(item.clone())?;
     let parsed = Arguments::parse(arguments.clone());
-    if let Some(shaped) = &parsed.shape
-        && matches!(shaped.shape, Shape::Batch(_))
+    if let Some(written) = &parsed.shape
+        && matches!(written.shape, Shape::Batch(_))
         && function.attributes.iter().any(is_expanded)
     {
         let runtime = Runtime::find(parsed.runtime);
@@ -49,7 +49,7 @@ fn after_the_others(function: Function, arguments: &TokenStream, runtime: &Runti
     }
 }
 
-/// <https://doc.rust-lang.org/reference/attributes.html#built-in-attributes-index>, those of functions.
+/// The built-in attributes of functions: <https://doc.rust-lang.org/reference/attributes.html#built-in-attributes-index>.
 const BUILT_IN: &str = "allow automatically_derived cfg cfg_attr cold coverage deny deprecated doc expect export_name forbid inline \
     link_section must_use no_mangle target_feature track_caller unsafe warn";
 /// The tools whose attributes no macro expands.

@@ -36,7 +36,7 @@ pub(crate) fn cases(text: &str) -> Vec<Case<'_>> {
     cases
 }
 
-/// Returns what is validated, or the errors.
+/// Returns the function and the result of its validation, or the texts of the errors.
 pub(crate) fn validated(
     arguments: &str,
     item: &str,

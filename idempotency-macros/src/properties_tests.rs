@@ -41,7 +41,7 @@ fn expansion(arguments: &str, item: &str) -> (Vec<String>, Vec<Item>) {
     (errors, items)
 }
 
-/// Settings of a function that is right, with a place for a mistake before, between and after them.
+/// Correct settings, with a place for a mistake before, between and after them.
 const AROUND: [(&str, &str); 3] = [
     ("", ", lease = \"1m\", expires_after = WINDOW"),
     ("lease = \"1m\", ", ", expires_after = WINDOW"),
@@ -97,7 +97,7 @@ fn an_item_that_cannot_be_protected_is_an_error_and_stays() {
     }
 }
 
-/// Returns a name with one letter left out, changed, added, or swapped with the next one.
+/// Returns all forms of a name with one letter left out, changed, added, or swapped with the next one.
 fn misspellings(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut all = Vec::new();
@@ -133,7 +133,7 @@ fn a_name_with_one_spelling_mistake_leads_to_the_right_name() {
     }
 }
 
-/// Expands in a thread with rustc's stack size. Returns whether there is an error, and whether the item can be there.
+/// Expands in a thread with rustc's stack size. Returns whether there is an error, and whether the item can be in the result.
 ///
 /// Only the tokens of the outermost level are counted: a full comparison would recurse.
 fn on_rustcs_stack(arguments: String, item: String) -> (bool, bool) {

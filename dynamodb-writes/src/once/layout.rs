@@ -4,7 +4,7 @@
 //! the bucket that wrote it last. A write in bucket `b` looks at `b - 6` to `b + 1` (the last is for writers whose clocks are
 //! ahead), adds to `b` and removes the ninth slot, which is that of `b - 7` and of `b + 2`.
 //!
-//! A digest depends on the bucket. So a key of long ago that is still in a slot is not taken for one of now.
+//! A digest depends on the bucket. So an old key that is still in a slot is not mistaken for a current one.
 //!
 //! Why a late request cannot count twice: `docs/design/0037-keys-in-the-item.md`.
 
@@ -33,7 +33,7 @@ pub(super) const FEW: usize = 4;
 /// The most old keys that stay in an item: fewer than [`FEW`] in each slot that can be in use after a write.
 pub(super) const MOST_OLD: u64 = (FEW as u64 - 1) * (SLOTS as u64 - 1);
 
-/// The attributes of one way to keep keys.
+/// How an item keeps its keys: the names of their attributes, the length of a bucket and that of a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) prefix: String,
@@ -108,7 +108,7 @@ impl Layout {
         digest
     }
 
-    /// Returns what the attributes take of the item with this number of keys, in bytes.
+    /// Returns the bytes of the item that these attributes take if there are so many keys.
     ///
     /// DynamoDB does not document what a set takes besides its elements. As for a list, three bytes and one for each element are
     /// counted. After a write all slots but one can be in use.
@@ -127,7 +127,7 @@ impl Layout {
     }
 }
 
-/// The bytes of a bucket's number: at most ten digits.
+/// The stored bytes of a bucket's number, which has at most ten digits.
 const NUMBER: usize = 6;
 
 // What the attributes of an item say, when a condition failed.

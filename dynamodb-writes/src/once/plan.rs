@@ -12,7 +12,7 @@ const WRITE_UNIT: u64 = 1024;
 /// The write units that one partition takes in a second. All writes of one item go to one partition.
 const PARTITION: f64 = 1_000.0;
 
-/// The longest lifetime of a key.
+/// The longest lifetime of a key, and the largest clock skew.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The longest name that the attributes begin with, in bytes.
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_marker_is_cheaper_for_many_keys_and_dearer_for_few() {
+    fn the_marker_is_cheaper_for_many_keys_and_not_for_few() {
         let few = estimate(plan(0.01, HOUR));
         assert_eq!(
             (few.average_write_units(), few.marker_write_units()),
@@ -426,7 +426,7 @@ mod tests {
                 "{plan:?}"
             );
         }
-        // As many as an integer has: a refusal, and no overflow.
+        // The number of keys exceeds an integer: the plan does not hold, and nothing overflows.
         assert!(!estimate(plan(f64::MAX, LONGEST).own_bytes(1)).holds());
     }
 

@@ -13,13 +13,13 @@ use super::AlreadyApplied;
 use super::layout::{self, FEW, Layout};
 use super::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
 use crate::error::InvalidExpression;
-use crate::expression::{Checked, Clause, check_length, not_built};
+use crate::expression::{Clause, Expressions, check_length, not_built};
 use crate::send::{ALL_OLD, Hidden, Item, SdkWrite};
 
 /// An update that counts once, ready to be sent or to be part of a transaction.
 ///
-/// It belongs to the moment at which it was built: send it soon. Late, it is refused as [`OnceError::ClockBehind`] if another
-/// writer is two buckets ahead by then, and never counts twice. `Debug` shows the table alone.
+/// It belongs to the moment at which it was built: send it soon. If it is sent when another writer is two buckets
+/// ahead, it is refused as [`OnceError::ClockBehind`]. It never counts twice. `Debug` shows the table alone.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ impl PreparedUpdate {
     pub(super) fn for_item(self, item: &Item) -> Result<Self, OnceError> {
         match self.explain(item, false) {
             Ok(Explanation::Stale(stale)) => Ok(self.replacing(stale)?),
-            // What else the item says, the transaction finds out.
+            // The transaction itself shows the other cases.
             _ => Ok(self),
         }
     }
@@ -89,7 +89,7 @@ impl PreparedUpdate {
                 Ok(instead) => OnceRefusal::SendInstead(Box::new(instead)),
                 Err(error) => OnceRefusal::Error(error.into()),
             },
-            Ok(Explanation::Ours) => self.condition_failed(
+            Ok(Explanation::UserCondition) => self.condition_failed(
                 Some(layout::without_keys(&self.parts.layout, item)),
                 maybe_applied,
             ),
@@ -164,7 +164,7 @@ impl PreparedUpdate {
             let attribute = layout.set(parts.bucket);
             return Err(OnceError::Foreign { attribute });
         }
-        Ok(Explanation::Ours)
+        Ok(Explanation::UserCondition)
     }
 
     /// Returns how far the clock is behind at least, if another writer was in the bucket `latest`.
@@ -188,8 +188,8 @@ enum Explanation {
     HasKey,
     /// These slots, which the update did not replace, have many old keys; or those that it replaced have changed.
     Stale(BTreeMap<i64, i64>),
-    /// Our part of the condition holds.
-    Ours,
+    /// Our part of the condition holds, so the condition of the caller does not.
+    UserCondition,
 }
 
 impl fmt::Debug for PreparedUpdate {
@@ -206,10 +206,10 @@ pub(super) struct Parts {
     pub(super) layout: Layout,
     pub(super) table: String,
     pub(super) key: Item,
-    pub(super) user: Checked,
+    pub(super) user: Expressions,
     pub(super) idempotency_key: Vec<u8>,
     pub(super) bucket: i64,
-    /// The buckets whose slots have many old keys, with the number that each slot has now.
+    /// The buckets whose slots have many old keys, with the current number of each slot.
     pub(super) stale: BTreeMap<i64, i64>,
 }
 
@@ -228,7 +228,7 @@ impl Parts {
             .clauses
             .add(Clause::Set, format!("{plan} = {plan_text}"));
 
-        // The update of another send can also remove the old keys of these slots. It must not be too long then.
+        // A later update, sent instead of this one, can also remove the old keys of these slots. It must not be too long either.
         let mut removed_later = 0;
         for bucket in layout.seen_from(self.bucket) {
             let slot = self.names(&mut checked, bucket);
@@ -275,7 +275,7 @@ impl Parts {
     /// attribute that is absent is false.
     fn refused(
         &self,
-        checked: &mut Checked,
+        checked: &mut Expressions,
         bucket: i64,
         (set, number): (String, String),
     ) -> String {
@@ -293,7 +293,7 @@ impl Parts {
     /// bucket is overwritten by [`add_key`](Self::add_key) instead.
     fn replaced(
         &self,
-        checked: &mut Checked,
+        checked: &mut Expressions,
         bucket: i64,
         (set, number): (String, String),
         stale: i64,
@@ -308,7 +308,7 @@ impl Parts {
     }
 
     /// Adds the key to the set of the current bucket, or makes it the only one there.
-    fn add_key(&self, checked: &mut Checked) {
+    fn add_key(&self, checked: &mut Expressions) {
         let (set, number) = self.names(checked, self.bucket);
         let own = self.number(checked, "b", self.bucket, self.bucket);
         checked
@@ -324,7 +324,7 @@ impl Parts {
     }
 
     /// Returns the placeholders of the names of a slot: its set and its number.
-    fn names(&self, checked: &mut Checked, bucket: i64) -> (String, String) {
+    fn names(&self, checked: &mut Expressions, bucket: i64) -> (String, String) {
         let (layout, slot) = (&self.layout, self.layout.slot(bucket));
         let set = checked.name(&format!("s{slot}"), &layout.set(bucket));
         let number = checked.name(&format!("b{slot}"), &layout.number(bucket));
@@ -332,7 +332,7 @@ impl Parts {
     }
 
     /// Returns the placeholder of a number for the slot of a bucket.
-    fn number(&self, checked: &mut Checked, short: &str, bucket: i64, number: i64) -> String {
+    fn number(&self, checked: &mut Expressions, short: &str, bucket: i64, number: i64) -> String {
         let short = format!("{short}{}", self.layout.slot(bucket));
         checked.value(&short, AttributeValue::N(number.to_string()))
     }
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn a_condition_of_the_caller_counts_only_if_the_key_is_not_known() {
         let prepared = update().condition("units < :n").build().unwrap();
-        // Few old keys need no other update, and neither do many of now.
+        // Few old keys need no other update, and neither do many current ones.
         for (stored, keys) in [(BUCKET, 1), (BUCKET - 9, 3), (BUCKET, 5_000)] {
             let item = item(BUCKET, stored, keys);
             assert_eq!(meaning(&prepared, item), "condition");

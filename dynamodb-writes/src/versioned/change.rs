@@ -7,11 +7,11 @@ use super::prepared::{PreparedWrite, WrittenItem};
 use super::version::{Layout, Version, number_value, token_value};
 use super::{VersionedError, new_token};
 use crate::error::InvalidExpression;
-use crate::expression::{Checked, Clause, UserExpressions, check_key, check_length, not_built};
+use crate::expression::{Clause, Expressions, UserExpressions, check_key, check_length, not_built};
 use crate::send::{ALL_OLD, Hidden, Item, SdkWrite};
 
 /// Returns the placeholder of an attribute of the key.
-fn key_name(key: &Item, checked: &mut Checked) -> Result<String, InvalidExpression> {
+fn key_name(key: &Item, checked: &mut Expressions) -> Result<String, InvalidExpression> {
     let key = key.keys().next();
     let key = key.ok_or_else(|| InvalidExpression::new("the key has no attribute"))?;
     Ok(checked.name("key", key))
@@ -30,7 +30,7 @@ pub(super) struct Change {
 
 impl Change {
     /// Returns the checked expressions, and the condition that the item has the expected version.
-    fn check(&self) -> Result<(Checked, String), InvalidExpression> {
+    fn check(&self) -> Result<(Expressions, String), InvalidExpression> {
         check_key(&self.key, |name| self.layout.is_ours(name))?;
         let user = self.user.0.clone();
         let mut checked = user.check(|name| self.layout.is_ours(name))?;

@@ -171,7 +171,7 @@ pub fn delete<N: Into<String>>(
     Versioned::default().delete(table, key, expected)
 }
 
-/// Returns the token of a new write. From the operating system, so that processes that were restored from one snapshot differ.
+/// Returns the token of a new write. It is from the operating system: processes that were restored from one snapshot get different ones.
 fn new_token() -> Result<Token, VersionedError> {
     SystemRandom.bytes().map_err(VersionedError::Random)
 }
@@ -242,7 +242,7 @@ impl VersionedConditionFailed {
         &self.current
     }
 
-    /// Returns true if an earlier send of this write got no reply. It was not applied until now. If it arrives later, and version
+    /// Returns true if an earlier send of this write got no reply. It is not applied yet. If it arrives later, and version
     /// and condition hold then, it will be.
     pub fn may_still_arrive(&self) -> bool {
         self.may_still_arrive

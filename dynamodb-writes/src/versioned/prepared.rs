@@ -126,10 +126,10 @@ impl PreparedWrite {
                 }))
             }
             expected => {
-                let excluded = expected
+                let not_applied = expected
                     .as_ref()
-                    .is_some_and(|expected| self.excluded(&item, &version, expected));
-                conflict(Some(item), Some(version), maybe_applied && !excluded)
+                    .is_some_and(|expected| self.proves_not_applied(&item, &version, expected));
+                conflict(Some(item), Some(version), maybe_applied && !not_applied)
             }
         }
     }
@@ -144,9 +144,9 @@ impl PreparedWrite {
         is_condition.then(|| self.refusal(write.item::<Item>().cloned(), false))
     }
 
-    /// Returns true if the tokens of the item prove that this write was not applied: the item is the one that was read, and the
-    /// token of the version that this write would have made is there and another one.
-    fn excluded(&self, item: &Item, current: &Version, expected: &Version) -> bool {
+    /// Returns true if the tokens of the item prove that this write was not applied: the item was not created again since it was read,
+    /// and its token for the version that this write would have made is that of another write.
+    fn proves_not_applied(&self, item: &Item, current: &Version, expected: &Version) -> bool {
         let is_update = matches!(*self.write, SdkWrite::Update(_));
         let token = expected.token();
         is_update
@@ -209,14 +209,16 @@ mod tests {
         item
     }
 
-    /// Returns what a refusal says, with `maybe_applied` for a conflict.
+    /// Returns what a refusal says, and whether the write may have been applied or may still arrive.
     fn meaning(refusal: VersionedRefusal) -> (&'static str, bool) {
         match refusal {
             VersionedRefusal::Applied(written) => ("applied", written.by_earlier_send()),
             VersionedRefusal::Error(VersionedError::Conflict(conflict)) => {
                 ("conflict", conflict.maybe_applied())
             }
-            VersionedRefusal::Error(VersionedError::ConditionFailed(_)) => ("condition", false),
+            VersionedRefusal::Error(VersionedError::ConditionFailed(failed)) => {
+                ("condition", failed.may_still_arrive())
+            }
             VersionedRefusal::Error(_) => ("other", false),
         }
     }
@@ -267,7 +269,7 @@ mod tests {
         for expected in [Version::new(5, Some(READ)), Version::from_number(5)] {
             let (update, _) = update(&expected);
             let current = Some(item(5, &[READ]));
-            means(&update, current, true, ("condition", false));
+            means(&update, current, true, ("condition", true));
         }
     }
 

@@ -1,4 +1,4 @@
-//! One story on two databases that were written by different people: on the embedded one, and on AWS's DynamoDB Local if its URL is in
+//! The same writes on two implementations of DynamoDB: on the embedded one, and on AWS's DynamoDB Local if its URL is in
 //! `CONFORMANCE_DYNAMODB_LOCAL`.
 
 use std::sync::Arc;
@@ -102,7 +102,7 @@ async fn once_on(client: &Client) {
     let error = late.send(client).await.unwrap_err();
     assert!(matches!(error, once::OnceError::ClockBehind(_)), "{error}");
 
-    // An idle item whose old keys are in the slot of now, and in another one.
+    // An idle item whose old keys are in the current slot, and in another one.
     clock.advance(bucket * 4);
     for event in 1..6 {
         assert_eq!(count(&format!("evt-{event}")).await, (true, 41 + event));
@@ -137,8 +137,8 @@ async fn versioned_on(client: &Client) {
     let create = || versioned::create(TABLE, key("a")).attribute("balance", number(100));
     let first = create().send(client).await.unwrap().version().clone();
     assert_eq!(first.number(), 1);
-    let present = conflict(create().send(client).await.unwrap_err());
-    assert_eq!(present.version(), Some(&first));
+    let existing = conflict(create().send(client).await.unwrap_err());
+    assert_eq!(existing.version(), Some(&first));
     let debit = |expected: &Version, amount| {
         versioned::update(TABLE, key("a"), expected)
             .expression("SET balance = balance - :n")
@@ -181,7 +181,7 @@ async fn versioned_on(client: &Client) {
     assert_eq!(number_in(deleted.item().unwrap(), "balance"), 70);
     assert_eq!(deleted.version(), &Version::NONE);
     delete(second.version()).send(client).await.unwrap();
-    // Created again: the version of before does not delete it.
+    // The item was created again: a deletion with the earlier version does not delete it.
     create().send(client).await.unwrap();
     conflict(delete(&first).send(client).await.unwrap_err());
 }

@@ -30,7 +30,7 @@ fn client(db: &EmbeddedDynamoDb, sends: u32) -> Client {
     let retries = RetryConfig::standard()
         .with_max_attempts(sends)
         .with_initial_backoff(Duration::from_millis(1));
-    // By default the SDK stops to send again after some hundred failures in the process.
+    // By default the SDK stops sending again after some hundred failures in the process.
     let tokens = TokenBucket::builder().capacity(1_000_000).build();
     let partition = RetryPartition::custom("tests").token_bucket(tokens).build();
     let config = Builder::from(&db.sdk_config())
@@ -39,7 +39,7 @@ fn client(db: &EmbeddedDynamoDb, sends: u32) -> Client {
     Client::from_conf(config.build())
 }
 
-/// Starts a database, with a client that sends at most so often.
+/// Starts a database, with a client that sends each request at most `sends` times.
 async fn started(sends: u32) -> (EmbeddedDynamoDb, Client) {
     let db = database().await;
     let client = client(&db, sends);
@@ -58,7 +58,7 @@ fn number(number: i64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// Returns the item that is stored now.
+/// Returns the current item.
 async fn stored(db: &EmbeddedDynamoDb, id: &str) -> Option<Item> {
     let read = db
         .client()
@@ -72,8 +72,8 @@ fn number_in(item: &Item, attribute: &str) -> i64 {
     item[attribute].as_n().unwrap().parse().unwrap()
 }
 
-/// Chooses a fault for each write by its number, counted from 1. The third send of a call is spared, so that no call runs out of
-/// sends.
+/// Chooses a fault for each write by its number, counted from 1. From its third send on, a call meets no fault, so that
+/// no call runs out of sends.
 fn disturb(db: &EmbeddedDynamoDb, mut choose: impl FnMut(u64) -> Option<Fault> + Send + 'static) {
     let mut count = 0;
     db.inject_chosen(move |request| {

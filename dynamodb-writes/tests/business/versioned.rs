@@ -130,10 +130,7 @@ async fn a_lost_request_that_meets_another_write_was_not_applied() {
         debit(&first, 1).send(&client).await.unwrap();
     });
     let conflict = conflict(result.await);
-    assert!(
-        !conflict.maybe_applied(),
-        "the token of version 2 is there, and another one"
-    );
+    assert!(!conflict.maybe_applied(), "another write made version 2");
     assert_eq!(balance(&db).await, 99);
 }
 
@@ -218,7 +215,7 @@ async fn a_prepared_write_is_part_of_a_transaction() {
     transaction().await.unwrap();
     assert_eq!(balance(&db).await, 70);
 
-    // The same transaction again, as after a lost reply: both writes are recognised.
+    // The same transaction again, as after a lost reply: the update is recognised by its token.
     let cancelled = transaction().await.unwrap_err().into_service_error();
     assert_eq!(cancelled.code(), Some("TransactionCanceledException"));
     let current = stored(&db, "a").await;
@@ -226,6 +223,8 @@ async fn a_prepared_write_is_part_of_a_transaction() {
         panic!("the write was applied");
     };
     assert_eq!(written.version().number(), 2);
+    let created = other.refusal(stored(&db, "b").await, true);
+    assert!(matches!(created, VersionedRefusal::Applied(_)));
     assert_eq!(balance(&db).await, 70);
 }
 

@@ -1,6 +1,6 @@
 //! The HTTP client of the SDK clients that this crate makes.
 //!
-//! It differs from the SDK's default HTTP client in two ways, both for the start of a process:
+//! It differs from the SDK's default HTTP client in two ways, which both shorten the start of a process:
 //!
 //! - Its TLS provider is that of this crate's features: `ring` by default. AWS-LC, which the SDK uses, seeds its random generator
 //!   for tens of milliseconds.

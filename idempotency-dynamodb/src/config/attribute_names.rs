@@ -53,7 +53,7 @@ pub struct AttributeNames {
 
 /// An attribute of a record that only this store knows: the protocol sees the response alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Further {
+pub(crate) enum ExtraAttribute {
     /// A compressed response.
     Compressed,
     /// The description of a split response.
@@ -102,10 +102,10 @@ impl AttributeNames {
     }
 
     /// Returns the name of an attribute that only this store knows.
-    pub(crate) fn further(&self, further: Further) -> &str {
-        match further {
-            Further::Compressed => &self.data_zstd,
-            Further::Pieces => &self.data_pieces,
+    pub(crate) fn extra(&self, extra: ExtraAttribute) -> &str {
+        match extra {
+            ExtraAttribute::Compressed => &self.data_zstd,
+            ExtraAttribute::Pieces => &self.data_pieces,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::transport::Transport;
 mod attribute_names;
 
 pub use attribute_names::AttributeNames;
-pub(crate) use attribute_names::{Composite, Further, MAX_PARTITION_BYTES, MAX_SORT_BYTES};
+pub(crate) use attribute_names::{Composite, ExtraAttribute, MAX_PARTITION_BYTES, MAX_SORT_BYTES};
 
 // The table configuration from environment variables.
 
@@ -90,7 +90,7 @@ impl TableConfig {
     ///
     /// # Errors
     ///
-    /// If no table is set, or if a variable for large responses has another value than those that it can have.
+    /// If no table is set, or if a variable for large responses, events or the client has a value that it cannot have.
     ///
     /// # Examples
     ///
@@ -130,7 +130,7 @@ impl TableConfig {
     /// # Errors
     ///
     /// If an attribute name is not valid in DynamoDB or is used twice, if the value of the partition key is too long, or if a
-    /// variable for large responses has another value than those that it can have.
+    /// variable for large responses, events or the client has a value that it cannot have.
     pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
         names(variables).check(variables.value(SORT_KEY))?;
         large(variables)?.check()?;
@@ -143,7 +143,7 @@ impl TableConfig {
     ///
     /// # Errors
     ///
-    /// If no region is configured, or if an attribute name is not valid in DynamoDB or is used twice.
+    /// If no region is configured, if the program has no TLS provider, or if an attribute name is not valid in DynamoDB or is used twice.
     ///
     /// # Examples
     ///
@@ -219,12 +219,12 @@ fn large(variables: &Variables) -> Result<Settings, ConfigurationError> {
         };
     }
     let remedy = "write `split` or `off`";
-    settings.split = !chosen(variables, LARGE_RESPONSES, ["split", "off"], remedy)?;
+    settings.split = !is_second_value(variables, LARGE_RESPONSES, ["split", "off"], remedy)?;
     Ok(settings)
 }
 
 /// Returns true if a variable has the second of two values, and false if it has the first one, which is the default.
-fn chosen(
+fn is_second_value(
     variables: &Variables,
     name: &str,
     values: [&str; 2],
@@ -241,13 +241,13 @@ fn chosen(
 /// Returns true if events may be kept in a table that is not encrypted with a key of KMS.
 fn unencrypted_events(variables: &Variables) -> Result<bool, ConfigurationError> {
     let remedy = "write `true` or `false`";
-    chosen(variables, UNENCRYPTED_EVENTS, ["false", "true"], remedy)
+    is_second_value(variables, UNENCRYPTED_EVENTS, ["false", "true"], remedy)
 }
 
 /// Returns true if the client of the SDK is named, and false for the lean one, which is the default.
 fn names_sdk_client(variables: &Variables) -> Result<bool, ConfigurationError> {
     let remedy = "write one of `lean`, `sdk`";
-    chosen(variables, CLIENT, ["lean", "sdk"], remedy)
+    is_second_value(variables, CLIENT, ["lean", "sdk"], remedy)
 }
 
 /// Returns the value of the partition key for a table with a sort key.
@@ -441,7 +441,7 @@ impl DynamoDbStoreBuilder {
         let region = sdk
             .config()
             .region()
-            .filter(|region| client::is_present(region))
+            .filter(|region| client::is_set(region))
             .ok_or_else(client::no_region)?
             .to_string();
         self.names.check(

@@ -6,8 +6,8 @@ use idempotency_core::record::Attribute;
 use crate::config::AttributeNames;
 use crate::request::{NamedValue, Value};
 
-/// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set
-/// itself. A recorded failure is not counted, because a claim replaces it.
+/// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set itself.
+/// Not counted: a recorded failure, which a claim replaces, and steps and events, which a completion removes if it needs their room.
 pub(crate) fn kept(names: &AttributeNames, set: &[(Attribute, Value<'_>)]) -> usize {
     let largest = [
         // Ten digits, thirteen digits.

@@ -67,7 +67,7 @@ impl Manifest {
         self.bytes
     }
 
-    /// Returns the length of a piece. Zero behind the last one.
+    /// Returns the length of a piece, in bytes. It is zero after the last one.
     pub(crate) fn length(&self, index: usize) -> usize {
         let before = index.saturating_mul(PIECE_BYTES);
         self.bytes.saturating_sub(before).min(PIECE_BYTES)
@@ -137,7 +137,7 @@ impl fmt::Display for PieceName<'_> {
 }
 
 impl PieceName<'_> {
-    /// Returns the bytes that the ids of pieces have more than the id of their record.
+    /// The number of bytes by which the id of a piece is longer than the id of its record.
     pub(crate) const MORE_BYTES: usize = "#".len() + 64 + ".0000".len();
 }
 

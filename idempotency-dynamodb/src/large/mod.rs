@@ -2,7 +2,7 @@
 //!
 //! The engine and the protocol see a plain [`Data`]. This module decides how its text is stored:
 //!
-//! | form | `data` | further attributes |
+//! | form | `data` | extra attributes |
 //! |---|---|---|
 //! | plain: at most the threshold | the text itself | none |
 //! | compressed | [`COMPRESSED`] | `data_zstd`: the text, compressed with zstd |
@@ -19,7 +19,7 @@ use idempotency_core::config::ConfigurationError;
 use idempotency_core::record::{Attribute, Data};
 
 use self::manifest::{Encoding, PIECE_BYTES};
-use crate::config::{AttributeNames, Further};
+use crate::config::{AttributeNames, ExtraAttribute};
 use crate::item::{self, Item};
 use crate::request::Value;
 
@@ -167,18 +167,18 @@ pub(crate) enum Form<'a> {
     /// Compressed, in `data_zstd`.
     Compressed(Vec<u8>),
     /// In pieces, which are written before the record.
-    Split(Stored<'a>),
+    Split(Pieces<'a>),
 }
 
 /// The bytes of a split response, and their description.
-pub(crate) struct Stored<'a> {
+pub(crate) struct Pieces<'a> {
     bytes: Cow<'a, [u8]>,
     pub(crate) manifest: Manifest,
     /// The text of `data_pieces`.
     json: String,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> Pieces<'a> {
     fn of(bytes: Cow<'a, [u8]>, encoding: Encoding, text: usize) -> Self {
         let manifest = Manifest::of(&bytes, encoding, text);
         Self {
@@ -197,7 +197,7 @@ impl<'a> Stored<'a> {
 impl<'a> Form<'a> {
     /// Chooses the form of a response. `None` if its text is longer than any response that Lambda returns.
     ///
-    /// `room` is what one item has left for `data` and the names and values of the further attributes, in bytes. `can_split` is
+    /// `room` is what one item has left for `data` and the names and values of the extra attributes, in bytes. `can_split` is
     /// false if the ids of pieces would be too long.
     pub(crate) fn of(
         data: &'a Data,
@@ -230,10 +230,10 @@ impl<'a> Form<'a> {
         Some(match compressed {
             Some(bytes) if fits => Self::Compressed(bytes),
             None if fits => Self::Plain,
-            Some(bytes) => Self::Split(Stored::of(Cow::Owned(bytes), Encoding::Zstd, text.len())),
+            Some(bytes) => Self::Split(Pieces::of(Cow::Owned(bytes), Encoding::Zstd, text.len())),
             None => {
                 let bytes = Cow::Borrowed(text.as_bytes());
-                Self::Split(Stored::of(bytes, Encoding::Text, text.len()))
+                Self::Split(Pieces::of(bytes, Encoding::Text, text.len()))
             }
         })
     }
@@ -274,11 +274,11 @@ impl Form<'_> {
     }
 
     /// Returns the attribute beside `data`.
-    pub(crate) fn further(&self) -> Option<(Further, Value<'_>)> {
+    pub(crate) fn extra(&self) -> Option<(ExtraAttribute, Value<'_>)> {
         match self {
             Self::Plain => None,
-            Self::Compressed(bytes) => Some((Further::Compressed, Value::Bytes(bytes))),
-            Self::Split(stored) => Some((Further::Pieces, Value::Text(&stored.json))),
+            Self::Compressed(bytes) => Some((ExtraAttribute::Compressed, Value::Bytes(bytes))),
+            Self::Split(stored) => Some((ExtraAttribute::Pieces, Value::Text(&stored.json))),
         }
     }
 }
@@ -296,7 +296,7 @@ pub(crate) enum ItemForm {
 }
 
 impl ItemForm {
-    /// Takes a response that is not in `data` itself out of the item, with the text in `data`.
+    /// Takes the response out of the item, together with the text in `data`, if `data` is not the response itself.
     pub(crate) fn of(item: &mut Item, names: &AttributeNames) -> Self {
         let Some(AttributeValue::S(data)) = item.get(&names.data) else {
             return Self::Plain;
@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Returns a text that no compression makes smaller, of ASCII letters and more: each byte is a random one of 64, or of 2^15.
+    /// Returns a text of random characters of four bytes each. Compression makes it only a little smaller.
     fn random(bytes: usize) -> Data {
         let mut random = fastrand::Rng::with_seed(7);
         let mut text = String::with_capacity(bytes);
@@ -391,7 +391,7 @@ mod tests {
         Form::of(data, settings, &AttributeNames::default(), room, true).unwrap()
     }
 
-    fn split<'a>(form: &'a Form<'a>) -> &'a Stored<'a> {
+    fn split<'a>(form: &'a Form<'a>) -> &'a Pieces<'a> {
         match form {
             Form::Split(stored) => stored,
             _ => panic!("it is not split"),
@@ -409,12 +409,12 @@ mod tests {
         }
     }
 
-    fn text_of(form: &Form<'_>, further: &str) -> Item {
-        let (_, value) = form.further().unwrap();
+    fn text_of(form: &Form<'_>, extra: &str) -> Item {
+        let (_, value) = form.extra().unwrap();
         let data = form.apply((Attribute::Data, Value::Text("the response"))).1;
         HashMap::from([
             ("data".to_owned(), crate::transport::to_value(data)),
-            (further.to_owned(), crate::transport::to_value(value)),
+            (extra.to_owned(), crate::transport::to_value(value)),
         ])
     }
 
@@ -437,7 +437,7 @@ mod tests {
             (&largest, None, true, ROOM, "split"),
             (&longer, None, true, ROOM, "too long"),
             (&longer, Some(16_384), true, ROOM, "too long"),
-            // As before: the item is too large, which the store finds out.
+            // Without splitting: the item is too large, and the store refuses it.
             (&longer, None, false, ROOM, "plain"),
         ] {
             let form = kind(data, compress_above, split, room);
@@ -485,7 +485,7 @@ mod tests {
         let form = form(&data, settings(None, true), 1_000);
         let stored = split(&form);
         assert_eq!(
-            form.further().unwrap().1,
+            form.extra().unwrap().1,
             Value::Text(
                 r#"{"bytes":405505,"encoding":"text","pieces":2,"sha256":"5832ab9a87012c77cb69d925b75357e2fb136128f3b91cdabd17dd3a59fa6c59","text":405505}"#
             )

@@ -14,7 +14,7 @@ use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::Attribute;
 
 use super::Value;
-use crate::config::{AttributeNames, Further};
+use crate::config::{AttributeNames, ExtraAttribute};
 
 /// The number of shapes that a store keeps. The requests of the protocol have fewer; other shapes are rendered each time.
 const MAX_SHAPES: usize = 24;
@@ -67,7 +67,7 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    /// Returns no shapes yet. Their texts name the attributes as the table does.
+    /// Returns an empty cache of shapes. The texts of the shapes use these names of attributes.
     pub(crate) fn new(attributes: AttributeNames) -> Self {
         Self {
             attributes,
@@ -84,12 +84,12 @@ impl Shapes {
     pub(crate) fn update<'a>(
         &self,
         set: &[(Attribute, Value<'a>)],
-        further: Option<(Further, Value<'a>)>,
+        extra: Option<(ExtraAttribute, Value<'a>)>,
         remove: &[Attribute],
         condition: &'a Condition,
     ) -> Expressions<'a> {
         let mut draft = Draft::new();
-        draft.update(set, further, remove);
+        draft.update(set, extra, remove);
         self.expressions(draft, condition, "")
     }
 
@@ -160,7 +160,7 @@ enum Token {
     /// The placeholder of an attribute.
     Name(Attribute),
     /// The placeholder of an attribute that only the store knows.
-    Further(Further),
+    Extra(ExtraAttribute),
     /// The placeholder of a member of the attribute before it: the step whose result is set.
     Step,
     /// The placeholder of the value with this index.
@@ -205,7 +205,7 @@ impl RenderedShape {
         let names = names.into_iter().enumerate().map(|(index, token)| {
             let name = match token {
                 Token::Name(attribute) => Some(attributes.of(attribute)),
-                Token::Further(further) => Some(attributes.further(further)),
+                Token::Extra(attribute) => Some(attributes.extra(attribute)),
                 Token::Step => None,
                 _ => Some(attributes.key.as_str()),
             };
@@ -226,7 +226,7 @@ fn text(tokens: &[Token], names: &mut Vec<Token>) -> String {
     let mut text = String::new();
     for token in tokens {
         match token {
-            Token::Key | Token::Name(_) | Token::Further(_) | Token::Step => {
+            Token::Key | Token::Name(_) | Token::Extra(_) | Token::Step => {
                 if *token == Token::Step {
                     text.push('.');
                 }
@@ -298,7 +298,7 @@ impl<'a> Draft<'a> {
     fn update(
         &mut self,
         set: &[(Attribute, Value<'a>)],
-        further: Option<(Further, Value<'a>)>,
+        extra: Option<(ExtraAttribute, Value<'a>)>,
         remove: &[Attribute],
     ) {
         let mut first = Token::Set;
@@ -310,9 +310,9 @@ impl<'a> Draft<'a> {
                 first = Token::Comma;
             }
         }
-        if let Some((further, value)) = further {
+        if let Some((extra, value)) = extra {
             let value = self.value(value);
-            self.push(&[first, Token::Further(further), Token::Equals, value]);
+            self.push(&[first, Token::Extra(extra), Token::Equals, value]);
         }
         let mut first = Token::Remove;
         for (index, attribute) in remove.iter().enumerate() {

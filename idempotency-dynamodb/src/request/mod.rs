@@ -56,7 +56,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the attributes that the request contains: of an update without the item's other attributes.
+    /// Returns the attributes that the request contains, without those that an update keeps. A value of a placeholder has an empty name.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = NamedValue<'a>> + '_ {
         let (item, expressions) = match self {
             Self::Put {
@@ -103,8 +103,8 @@ pub(crate) enum Value<'a> {
     Text(&'a str),
     /// A whole number: type `N`.
     Number(i64),
-    /// Bytes: type `B`, a part of a large response, or a compressed result of a step. In DynamoDB's JSON they are base64; an
-    /// item's size counts them as they are.
+    /// Bytes: type `B`. They are a piece of a response, or a compressed response, event or result of a step. In DynamoDB's JSON they are
+    /// base64; an item's size counts them as they are.
     Bytes(&'a [u8]),
     /// The results of steps: type `M`, with a text for each.
     Steps(&'a RecordedSteps),

@@ -86,7 +86,7 @@ fn has_kms_key(table: &TableDescription) -> bool {
     table.sse_description.as_ref().is_some_and(encrypts)
 }
 
-/// The event that a write stores.
+/// The compressed form of the event that a write stores. `None` if the event is stored as it is, or if there is none.
 pub(crate) struct EventForm(Option<Vec<u8>>);
 
 impl EventForm {

@@ -266,7 +266,7 @@ impl DynamoDbStore {
     ///
     /// # Errors
     ///
-    /// If a piece of its response could not be asked for. The present record is not known, so neither is what the refusal means.
+    /// If the request for a piece of its response failed. Then the current record is not known, nor the meaning of the refusal.
     async fn refused(
         &self,
         id: &RecordId,
@@ -337,8 +337,8 @@ impl DynamoDbStore {
             condition,
         } = record;
         let key = |more| self.key(id.as_str(), more);
-        let further = response.further();
-        let named = further.map(|(further, value)| (self.names.further(further), value));
+        let extra = response.extra();
+        let named = extra.map(|(attribute, value)| (self.names.extra(attribute), value));
         Ok(match write {
             Write::Put(record) => {
                 let mut item = key(item::MOST_ATTRIBUTES);
@@ -368,7 +368,7 @@ impl DynamoDbStore {
                 let remove = &change.remove;
                 Request::Update {
                     key,
-                    expressions: self.shapes.update(&set, further, remove, condition),
+                    expressions: self.shapes.update(&set, extra, remove, condition),
                 }
             }
             Write::Delete => Request::Delete {
@@ -500,6 +500,7 @@ impl DynamoDbStore {
         Err(match Cancellation::of(reasons, record.is_some(), writes) {
             Cancellation::Record(existing) => match record {
                 Some(record) => return self.refused(record.id, existing, log).await,
+                // Unreachable: only a transaction with a record has this reason.
                 None => self
                     .table_ref
                     .cancelled(StoreErrorKind::Rejected, "no reason"),

@@ -17,7 +17,7 @@ use idempotency_core::time::EpochSeconds;
 
 use super::DynamoDbStore;
 use crate::item::{self, Item};
-use crate::large::{ItemForm, LARGEST_TEXT, Manifest, Stored, decompressed, record_of_piece};
+use crate::large::{ItemForm, LARGEST_TEXT, Manifest, Pieces, decompressed, record_of_piece};
 use crate::request::{GET, Request, Value};
 use crate::sends::{PIECES_AT_A_TIME, Sends};
 
@@ -36,7 +36,7 @@ const REMEMBERED: usize = 256;
 pub(super) struct WrittenPieces(Mutex<VecDeque<(String, Option<EpochSeconds>)>>);
 
 impl WrittenPieces {
-    /// Returns true if the piece is known to live as long as this.
+    /// Returns true if the piece is known to be written with this expiration.
     fn contains(&self, piece: &str, expiration: Option<EpochSeconds>) -> bool {
         let known = (piece, expiration);
         let pieces = self.pieces();
@@ -78,12 +78,12 @@ impl DynamoDbStore {
     ///
     /// # Errors
     ///
-    /// If a piece could not be written, also not later. The handler has run, so the error is that of a response that is too large
+    /// If a piece could not be written, even after further sends. The handler has run, so the error is that of a response that is too large
     /// unless the record cannot be written either: the key can then be completed without its response, and the handler does not run again.
     pub(super) async fn write_pieces(
         &self,
         id: &RecordId,
-        stored: &Stored<'_>,
+        stored: &Pieces<'_>,
         expiration: Option<EpochSeconds>,
         log: &SendLog,
     ) -> Result<(), StoreError> {
@@ -169,7 +169,7 @@ impl DynamoDbStore {
     ///
     /// # Errors
     ///
-    /// If a piece could not be asked for.
+    /// If the request for a piece failed.
     pub(super) async fn record(
         &self,
         id: &RecordId,

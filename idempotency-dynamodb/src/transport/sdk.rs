@@ -117,7 +117,7 @@ pub(crate) fn sdk_write(table: &str, request: Request<'_>) -> Result<SdkWrite, B
             Update::builder()
                 .table_name(table)
                 .set_key(Some(to_item(key)))
-                // The type demands a text, also for no change.
+                // The builder demands a text, even for no change.
                 .update_expression(expressions.update().unwrap_or_default())
                 .condition_expression(expressions.condition())
                 .set_expression_attribute_names(names(&expressions))
@@ -140,7 +140,7 @@ pub(crate) fn sdk_write(table: &str, request: Request<'_>) -> Result<SdkWrite, B
 }
 
 impl Transport {
-    /// Describes the table of `sends`. It is asked at most once in a process.
+    /// Describes the table of `sends`. A store asks for this until a reply shows that the table may hold events.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ fn unused() -> Credentials {
     Credentials::new("unused", "s3cr3t", None, None, "test")
 }
 
-/// Returns a configuration whose credentials are named by their number, and the count of them.
+/// Returns a configuration that numbers the credentials that it loads (`key0`, `key1`), and the number of loads.
 fn numbered(wire: &Wire, valid_for: Duration) -> (SdkConfig, Arc<AtomicUsize>) {
     let loads = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&loads);
@@ -81,7 +81,7 @@ async fn requests_that_begin_together_load_credentials_once() {
 }
 
 #[tokio::test]
-async fn a_cache_of_the_user_counts() {
+async fn the_credentials_cache_of_the_user_is_used() {
     let wire = Wire::default();
     let (config, _) = numbered(&wire, Duration::from_secs(3_600));
     let config = config

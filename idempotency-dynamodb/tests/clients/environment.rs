@@ -18,7 +18,7 @@ use super::{read_request, rows, said_in_full};
 /// The variable that names the client of a process: `sdk` or `lean`.
 const CLIENT: &str = "CLIENT_OF_THE_TEST";
 
-/// What a process prints before the end of its claim.
+/// What a process prints before the result of its claim.
 const END: &str = "the end: ";
 
 /// Claims a key in a process that a test started. In the test run it does nothing.
@@ -165,7 +165,7 @@ fn run(server: &Server, folder: &Path, client: &str, variables: &[(&str, &str)])
 const SETS: [(&str, &str); 5] = [
     ("PLACE", "AWS_REGION=eu-west-1 AWS_ENDPOINT_URL=URL"),
     ("KEYS", "AWS_ACCESS_KEY_ID=access AWS_SECRET_ACCESS_KEY=s"),
-    // The proxy shows the host of each request over HTTPS, and lets none out.
+    // The proxy notes the host of each request over HTTPS, and refuses the request.
     (
         "PROXIED",
         "AWS_REGION=eu-west-1 HTTPS_PROXY=URL AWS_MAX_ATTEMPTS=1",

@@ -40,7 +40,7 @@ enum Act {
     /// Writes this, and nothing more until the client gives the send up.
     Stalls(Vec<u8>),
     /// Closes the connection before it has read the request to its end.
-    Hangs,
+    HangsUp,
 }
 
 /// Returns a whole response with a content length.
@@ -104,7 +104,7 @@ impl Server {
             self.requests.fetch_add(1, Ordering::SeqCst);
             let act = self.script.lock().unwrap().next();
             let act = act.unwrap_or_else(|| Act::Responds(success()));
-            if let Act::Hangs = act {
+            if let Act::HangsUp = act {
                 return Ok(());
             }
             read_request(&mut connection).await?;
@@ -117,7 +117,7 @@ impl Server {
                     // The client closes the connection when it gives up.
                     let _ = connection.read_u8().await?;
                 }
-                Act::Hangs => {}
+                Act::HangsUp => {}
             }
         }
     }
@@ -199,7 +199,7 @@ async fn same(name: &str, script: &[Act], warm: bool) -> End {
 }
 
 /// Asserts that a claim whose three sends all meet this act may have been applied.
-async fn is_lost(name: &str, act: &Act) {
+async fn assert_maybe_applied(name: &str, act: &Act) {
     let end = same(name, &vec![act.clone(); 3], false).await;
     assert!(end.claim.contains(", maybe applied: "), "{name}: {end:?}");
     assert_eq!(end.sends, 3, "{name}");
@@ -215,7 +215,7 @@ async fn a_response_that_is_cut_at_any_byte_ends_alike() {
             assert!(once.claim.starts_with("Applied "), "{name}: {once:?}");
             assert!(once.claim.contains("maybe_again: true"), "{name}: {once:?}");
             assert_eq!(once.sends, 2, "{name}");
-            is_lost(&name, &cut).await;
+            assert_maybe_applied(&name, &cut).await;
         }
     }
 }
@@ -225,7 +225,7 @@ async fn a_response_that_stalls_at_any_byte_ends_alike() {
     let whole = condition_failed();
     for length in 0..whole.len() {
         let stalls = Act::Stalls(whole[..length].to_vec());
-        is_lost(&format!("stalls after {length} bytes"), &stalls).await;
+        assert_maybe_applied(&format!("stalls after {length} bytes"), &stalls).await;
     }
 }
 
@@ -268,7 +268,7 @@ async fn a_wrong_response_ends_alike() {
         ("two responses", Act::Responds(two)),
         ("a last response", ok("connection: close\r\n", "{}")),
         ("a refusal, and no more", Act::Closes(condition_failed())),
-        ("the connection closes within the request", Act::Hangs),
+        ("the connection closes within the request", Act::HangsUp),
     ];
     for (name, act) in closes.chain(others) {
         for warm in [false, true] {
@@ -284,11 +284,11 @@ async fn a_wrong_response_ends_alike() {
 #[tokio::test]
 async fn a_connection_that_was_closed_while_it_was_idle_is_replaced() {
     // As after a freeze of the function: the server closed the connection, and the next call finds it in the pool.
-    let script = [Act::Responds(success()), Act::Hangs];
+    let script = [Act::Responds(success()), Act::HangsUp];
     let end = same("closed when the next request comes", &script, true).await;
     assert!(end.claim.starts_with("Applied "), "{end:?}");
     assert!(end.claim.contains("maybe_again: true"), "{end:?}");
-    is_lost("closed within the request", &Act::Hangs).await;
+    assert_maybe_applied("closed within the request", &Act::HangsUp).await;
     // Here the client may see it before or after it sends.
     for kind in Kind::ALL {
         let end = self::end(kind, vec![Act::Closes(success())], true).await;

@@ -17,7 +17,7 @@ use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use serde_json::json;
 
-use super::script::{Reply, Sent, Wire};
+use super::script::{Reply, SentRequest, Wire};
 use super::{Kind, columns, rows, said_in_full};
 
 const ARN: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/payments";
@@ -43,7 +43,7 @@ async fn sent(
     configure: &dyn Fn(Builder) -> Builder,
     credentials: Credentials,
     table: &str,
-) -> Result<Vec<Sent>, String> {
+) -> Result<Vec<SentRequest>, String> {
     let wire = Wire::default();
     let store = kind.with_config(&configure(wire.config(credentials)).build());
     let store = store.table(table).build().unwrap();
@@ -110,7 +110,7 @@ async fn compare(
         ] {
             assert_eq!(lean.header(name), sdk.header(name), "{name}");
         }
-        let date = |sent: &Sent| sent.header("x-amz-date").len();
+        let date = |sent: &SentRequest| sent.header("x-amz-date").len();
         assert_eq!(date(lean), date(sdk));
     }
     Ok(lean[0].uri.clone())
@@ -136,11 +136,11 @@ async fn an_endpoint_follows_region_partition_and_settings() {
 #[tokio::test]
 async fn an_endpoint_follows_the_account_of_the_credentials_and_of_the_table() {
     use aws_types::endpoint_config::AccountIdEndpointMode::{Disabled, Preferred};
-    let (own, session): (fn() -> _, fn() -> _) = (of_account, credentials);
+    let (own, plain): (fn() -> _, fn() -> _) = (of_account, credentials);
     for (credentials, table, mode, host) in [
         (own, "payments", Preferred, "444455556666.ddb"),
         (own, ARN, Preferred, "111122223333.ddb"),
-        (session, ARN, Preferred, "111122223333.ddb"),
+        (plain, ARN, Preferred, "111122223333.ddb"),
         (own, ARN, Disabled, "dynamodb"),
     ] {
         let mode = |it: Builder| it.account_id_endpoint_mode(mode.clone());
@@ -200,7 +200,7 @@ async fn a_request_names_this_crate_and_the_application() {
 
 // Both clients repeat the same sends, and end with the same errors.
 
-/// Returns how a claim with these replies ends, and the dates of its sends.
+/// Returns how a claim ends whose first send gets this reply, and the dates of its sends.
 async fn claimed(kind: Kind, reply: Reply) -> (String, Vec<String>) {
     ended(kind, RequestKind::Put, vec![reply]).await
 }
@@ -294,7 +294,7 @@ async fn every_error_code_is_repeated_as_often_and_ends_alike_for_each_request()
     use RequestKind::{Delete, Get, Put, Update};
     for request in [Put, Update, Delete, Get] {
         for code in rows(include_str!("codes.txt")) {
-            // The lean client knows them for each request, the SDK's for writes alone.
+            // The lean client knows these codes for each request, the SDK's client only for writes.
             let of_writes = [
                 "ConditionalCheckFailedException",
                 "ReplicatedWriteConflictException",
@@ -324,7 +324,7 @@ async fn a_claim_after_a_failed_send_or_with_a_refused_signature_ends_as_its_row
         // It is repeated with the clock of DynamoDB.
         (expired, "Applied ", once, &[false, true][..]),
         (internal, "Applied ", again, &[false; 2]),
-        // The clock is right.
+        // The clock is right, so it is not repeated.
         (refused, "Credentials: ", "", &[false]),
     ] {
         for kind in Kind::ALL {

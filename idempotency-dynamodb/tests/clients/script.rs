@@ -72,19 +72,19 @@ impl Reply {
 
 /// A request as it was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentRequest {
     pub(crate) method: String,
     pub(crate) uri: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Value,
 }
 
-impl Sent {
+impl SentRequest {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Returns whose request it is, and the day, region and service that it is signed for.
+    /// Returns the credential that signed it: the access key, the day, the region and the service.
     pub(crate) fn credential(&self) -> &str {
         let authorization = self.header("authorization");
         let (_, rest) = authorization.split_once("Credential=").unwrap();
@@ -96,9 +96,9 @@ impl Sent {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wire {
     replies: Arc<Mutex<VecDeque<Reply>>>,
-    /// True if no more requests may be sent than there are replies. Otherwise these succeed.
+    /// True if no more requests may be sent than there are replies. Otherwise further requests succeed.
     is_complete: bool,
-    sent: Arc<Mutex<Vec<Sent>>>,
+    sent: Arc<Mutex<Vec<SentRequest>>>,
     sleeps: Sleeps,
 }
 
@@ -161,7 +161,7 @@ impl Wire {
     }
 
     /// Returns what was sent since the last call of this function.
-    pub(crate) fn take(&self) -> Vec<Sent> {
+    pub(crate) fn take(&self) -> Vec<SentRequest> {
         std::mem::take(&mut self.sent.lock().unwrap())
     }
 
@@ -169,7 +169,7 @@ impl Wire {
     pub(crate) fn requests(&self) -> Vec<(String, Value)> {
         let left = self.replies.lock().unwrap().len();
         assert_eq!(left, 0, "some replies were not used");
-        let request = |sent: &Sent| {
+        let request = |sent: &SentRequest| {
             let target = sent.header("x-amz-target");
             let action = target.rsplit('.').next().unwrap_or_default();
             (action.to_owned(), sent.body.clone())
@@ -182,7 +182,7 @@ impl Wire {
         self.sent.lock().unwrap().len()
     }
 
-    /// Returns a client of the SDK with its three sends and these credentials.
+    /// Returns a client of the SDK with these credentials and a timeout, which sends at most three times.
     pub(crate) fn client_of(&self, credentials: Option<Credentials>, timeout: Timeout) -> Client {
         let seconds = Duration::from_secs(3);
         let timeouts = match timeout {
@@ -226,7 +226,7 @@ impl HttpConnector for Wire {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let headers = request.headers().iter();
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        self.sent.lock().unwrap().push(Sent {
+        self.sent.lock().unwrap().push(SentRequest {
             method: request.method().to_owned(),
             uri: request.uri().to_owned(),
             headers: headers.collect(),

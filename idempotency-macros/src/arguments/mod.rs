@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     pub(crate) all: Vec<Setting>,
     pub(crate) errors: Vec<Error>,
     /// The shape of the function, such as `http`. Without one it is a plain function.
-    pub(crate) shape: Option<Shaped>,
+    pub(crate) shape: Option<WrittenShape>,
     /// The path in `crate = path`.
     pub(crate) runtime: Option<syn::Path>,
     seen: Vec<String>,
@@ -66,7 +66,7 @@ impl Arguments {
         self.all.iter().find(|setting| setting.name == name)
     }
 
-    /// Returns the errors of the settings among these. `message` is made of the name of each.
+    /// Returns an error for each of these settings that was written. `message` returns its text, from the name of the setting.
     pub(crate) fn refused<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -106,7 +106,7 @@ impl Arguments {
         if let Some(shape) = Shape::of(&text)
             && !input.peek(Token![=])
         {
-            return self.shaped(shape, name).map(|()| None);
+            return self.keep_shape(shape, name).map(|()| None);
         }
         let Some(SettingRow { example, .. }) = SettingRow::named(&text) else {
             return Err(Error::new(name.span(), suggest::unknown_setting(&text)));
@@ -132,11 +132,11 @@ impl Arguments {
     }
 
     /// Keeps the shape of the function.
-    fn shaped(&mut self, shape: Shape, word: Ident) -> syn::Result<()> {
+    fn keep_shape(&mut self, shape: Shape, word: Ident) -> syn::Result<()> {
         match &self.shape {
-            Some(first) => Err(second(first, &word)),
+            Some(first) => Err(second_shape(first, &word)),
             None => {
-                self.shape = Some(Shaped { shape, word });
+                self.shape = Some(WrittenShape { shape, word });
                 Ok(())
             }
         }
@@ -190,13 +190,13 @@ impl Shape {
 }
 
 /// A shape and its place in the attribute.
-pub(crate) struct Shaped {
+pub(crate) struct WrittenShape {
     pub(crate) shape: Shape,
     pub(crate) word: Ident,
 }
 
 /// Returns the error of a shape that is written after another.
-fn second(first: &Shaped, second: &Ident) -> Error {
+fn second_shape(first: &WrittenShape, second: &Ident) -> Error {
     if *second == first.word {
         return twice(second);
     }

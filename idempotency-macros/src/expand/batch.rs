@@ -14,7 +14,7 @@ use crate::parse::Function;
 use crate::validate::{PayloadSource, ValidatedFn};
 use crate::values;
 
-/// Returns the handler of the batch, or `None` if the function is no function of one record.
+/// Returns the handler of the batch, or `None` if the function does not handle one record of a batch.
 pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<TokenStream> {
     let (Some(Shape::Batch(source)), PayloadSource::Record { pattern, of }) =
         (validated.shape, &validated.payload)

@@ -104,7 +104,7 @@ fn found(parameters: &Parameters, runtime: &Runtime) -> TokenStream {
     }
 }
 
-/// Returns an expression that finds the first context among these names, unless `first` is one.
+/// Returns an expression that is `first` if that is a context, and otherwise the first context among these names.
 fn among<'a>(
     names: impl IntoIterator<Item = &'a syn::Ident>,
     first: &TokenStream,

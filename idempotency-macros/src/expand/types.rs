@@ -28,7 +28,7 @@ impl SpanRange {
         }
     }
 
-    /// Returns the path of an item of the runtime's hidden module, at the start of the range.
+    /// Returns the path of an item of the runtime's hidden module, with the span of the first token.
     pub(super) fn head(&self, runtime: &Runtime, item: &str) -> TokenStream {
         let item = syn::Ident::new(item, self.start);
         let private = runtime.private(self.start);
@@ -40,7 +40,7 @@ impl SpanRange {
 pub(super) struct Witnesses {
     /// How the response is written and read.
     pub(super) codec: TokenStream,
-    /// How an error of the framework becomes the function's. `None` if it never does.
+    /// How an error of the framework becomes an error of the function. `None` if it never does.
     pub(super) convert: Option<TokenStream>,
     /// A value of the return type, in code that never runs.
     pub(super) never: TokenStream,
@@ -114,7 +114,7 @@ fn never(runtime: &Runtime, returned: &Returned) -> TokenStream {
 pub(super) struct CallCode {
     /// The statement that compiles only if the type of the parameter is the framework's.
     pub(super) before: TokenStream,
-    /// The name that the closure's parameter binds: `_` for a function that does not ask.
+    /// The name that the closure's parameter binds: `_` for a function that does not ask for its call.
     pub(super) name: TokenStream,
     /// The statement at the start of the body that binds the parameter's pattern.
     pub(super) binding: TokenStream,

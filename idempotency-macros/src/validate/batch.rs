@@ -8,7 +8,7 @@ use crate::arguments::{Arguments, Shape, Source, names};
 
 /// Returns the errors of settings that do not fit a batch, and of a batch's settings on another function.
 pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
-    let shape = arguments.shape.as_ref().map(|shaped| shaped.shape);
+    let shape = arguments.shape.as_ref().map(|written| written.shape);
     let Some(shape @ Shape::Batch(source)) = shape else {
         return arguments.refused(names(Scope::Batch), |name| {
             format!("`{name}` is a setting of batches: write `#[idempotent(sqs, {name} = ..)]`, `kinesis` or `dynamodb_stream`")

@@ -16,12 +16,12 @@ pub(crate) struct CallParameter {
     pub(crate) of: Box<Type>,
 }
 
-/// Takes the parameter of type `Call` out of a function whose payload is this expression, or its event if there is none.
+/// Takes the parameter of type `Call` out of a signature. `payload` is the expression of that setting; without it the payload is the event.
 ///
-/// A function whose only parameter has the name is one of an event or a record with such a type, and a parameter that the payload
-/// names is a part of it: the call of the framework does not exist yet when the payload is read.
+/// A parameter with a type of this name stays if it is the event or the record itself, or if the payload uses it. Then the type is one of
+/// the program: the framework's call does not exist yet when the payload is read.
 ///
-/// A parameter in a wrong place is taken out too, so that it is one error.
+/// A parameter in a wrong place is taken out too, so that it causes one error only.
 pub(super) fn take(
     signature: &mut Signature,
     payload: Option<&Expr>,
@@ -87,7 +87,7 @@ fn by_value(input: &FnArg) -> bool {
     matches!(input, FnArg::Typed(parameter) if !matches!(*parameter.ty, Type::Reference(_)))
 }
 
-/// Returns whether a type is `Call`, and then whether it is a reference to one.
+/// Returns `None` if a type is not `Call`, and otherwise whether it is a reference to one.
 fn is_call(of: &Type) -> Option<bool> {
     match of {
         Type::Reference(reference) => is_call(&reference.elem).map(|_| true),

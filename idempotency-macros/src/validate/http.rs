@@ -8,7 +8,7 @@ use crate::arguments::{Arguments, Shape, names};
 /// Returns the errors of settings that do not fit the function's shape, and of a missing or doubtful caller.
 pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
     let http = arguments.shape.as_ref();
-    let Some(http) = http.filter(|shaped| shaped.shape == Shape::Http) else {
+    let Some(http) = http.filter(|written| written.shape == Shape::Http) else {
         return arguments.refused(names(Scope::Http), |name| {
             format!("`{name}` is a setting of handlers of HTTP events: write `#[idempotent(http, {name} = ..)]`")
         });

@@ -58,11 +58,11 @@ pub(crate) enum PayloadSource {
 pub(crate) enum ContextSource {
     /// The expression in `context = ..`, which returns a reference.
     Named(Box<Expr>),
-    /// The parameter that has a context.
+    /// The parameters, one of which may have the context.
     Parameters(Parameters),
 }
 
-/// A return type. `response` and `failure` are the types to point at, or the whole type if it shows no arguments.
+/// A return type. `response` and `failure` are the types that an error points at, or the whole type if it shows no arguments.
 pub(crate) struct Returned {
     pub(crate) whole: Type,
     pub(crate) response: TokenStream,
@@ -87,12 +87,12 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     let returned = kept(payload::returned(&signature), &mut errors);
     errors.extend(http::wrong_settings(&arguments));
     errors.extend(batch::wrong_settings(&arguments));
-    let shape = arguments.shape.as_ref().map(|shaped| shaped.shape);
+    let shape = arguments.shape.as_ref().map(|written| written.shape);
     let from_event = shape.is_some() || !arguments.names("payload");
     let whole_payload = !arguments.names("key");
     let steps = function::steps_setting(&arguments);
     errors.extend(arguments.errors);
-    let mut checked = Checked::new(arguments.all, from_event && shape.is_none(), &mut errors);
+    let mut checked = SettingValues::new(arguments.all, from_event && shape.is_none(), &mut errors);
     let payload = checked.payload.as_ref().filter(|_| !from_event);
     // Where the value of `payload` is wrong, nothing is known about the parameters.
     let call = if from_event || payload.is_some() {
@@ -154,7 +154,7 @@ fn kept<T>(part: syn::Result<T>, errors: &mut Vec<Error>) -> Option<T> {
 
 /// The values of the settings, after the checks.
 #[derive(Default)]
-struct Checked {
+struct SettingValues {
     constants: Vec<(Ident, Constant)>,
     paths: Vec<(Ident, Expr)>,
     payload: Option<Expr>,
@@ -163,7 +163,7 @@ struct Checked {
     on_replay: Option<Expr>,
 }
 
-impl Checked {
+impl SettingValues {
     /// Checks each setting, and adds what is wrong to the errors.
     fn new(settings: Vec<Setting>, from_event: bool, errors: &mut Vec<Error>) -> Self {
         let mut checked = Self::default();

@@ -1,4 +1,4 @@
-//! The event among the parameters, and the types in what the function returns.
+//! The event among the parameters, and the types in the return type of the function.
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;

@@ -1,4 +1,4 @@
-//! Lost replies, parallel writers, requests that arrive late, conditions.
+//! Lost replies, failed and late requests, merged expressions, several plans, transactions, and texts without values.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::Fault;
@@ -7,14 +7,14 @@ use super::super::text;
 use super::*;
 
 #[tokio::test]
-async fn the_present_values_are_returned_without_the_keys() {
+async fn the_current_values_are_returned_without_the_keys() {
     let (_db, client, once, _) = counting(1).await;
     let silent = send(&client, count(&once, "evt-1")).await;
     assert!(silent.is_applied() && silent.item().is_none());
     let new = send(&client, count(&once, "evt-2").return_item()).await;
-    let present = send(&client, count(&once, "evt-1")).await;
-    assert!(new.is_applied() && !present.is_applied());
-    for outcome in [new, present] {
+    let duplicate = send(&client, count(&once, "evt-1")).await;
+    assert!(new.is_applied() && !duplicate.is_applied());
+    for outcome in [new, duplicate] {
         let item = outcome.into_item().unwrap();
         assert_eq!(item.len(), 2, "the key and the units");
         assert_eq!(number_in(&item, "units"), 2);
@@ -53,7 +53,7 @@ async fn a_failed_request_can_be_sent_again_with_its_key() {
         let OnceError::Request(request) = &error else {
             panic!("a failed request is expected: {error}");
         };
-        // After the first fault the key is known, so the second send was refused; its 500 says nothing about that.
+        // After the first fault the key is known, so the second call was refused; its 500 says nothing about that.
         assert_eq!(request.maybe_applied(), maybe, "{error}");
     }
     assert!(!counted(&client, &once, "evt-1").await);

@@ -7,7 +7,7 @@ use idempotency_testkit::dynamodb::Fault;
 use super::super::{disturb, lose_replies, text};
 use super::*;
 
-/// Returns the digest that an update of this event stores now, and the name of its set.
+/// Returns the name of the current set, and the digest that an update of this event adds to it.
 async fn digest(client: &Client, once: &Once, event: &str) -> (String, Blob) {
     let prepared = count(once, event).prepare(client).await.unwrap();
     let prepared = prepared.transact_item();
@@ -52,7 +52,7 @@ async fn an_idle_item_with_few_old_keys_takes_one_request() {
     db.clear_requests();
     assert!(
         counted(&client, &once, "old-0").await,
-        "a key of long ago is another one now"
+        "the old key is forgotten"
     );
     assert!(!counted(&client, &once, "old-0").await);
     assert_eq!(updates(&db), 2);
@@ -121,8 +121,8 @@ async fn thirty_thousand_keys_are_known_by_one_item() {
     let once = Once::new(most).unwrap().clock(Arc::new(clock.clone()));
     let (db, client) = started(1).await;
 
-    // The first update of each bucket writes its number; the other keys are put beside its own. Those that are sent later have their
-    // digest, and the rest has other bytes of its length.
+    // The first update of each bucket writes its number; the other keys are put beside its own. Keys that are sent below
+    // have their own digest, and the other ones have made-up bytes of the same length.
     for index in 0..7_u8 {
         clock.advance(bucket);
         assert!(counted(&client, &once, &format!("first-{index}")).await);
@@ -231,7 +231,7 @@ async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
                     // This process dies early or late in its call.
                     tokio::select! {
                         _ = update.send(&client) => {}
-                        () = steps(event) => {}
+                        () = yield_often(event) => {}
                     }
                     return None;
                 }
@@ -267,7 +267,7 @@ async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
 }
 
 /// Lets other tasks run for a while.
-async fn steps(count: u32) {
+async fn yield_often(count: u32) {
     for _ in 0..count * 4 {
         tokio::task::yield_now().await;
     }

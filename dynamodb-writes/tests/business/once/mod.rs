@@ -1,4 +1,4 @@
-//! Updates that count once: a counter, and a balance with a condition.
+//! Updates of a counter that count once.
 
 mod faults;
 mod keys;
@@ -55,7 +55,7 @@ async fn send(client: &Client, update: OnceUpdate) -> OnceOutcome {
     update.send(client).await.unwrap()
 }
 
-/// Counts the event, and returns true if it was applied now.
+/// Counts the event, and returns true if this call applied the update.
 async fn counted(client: &Client, once: &Once, event: &str) -> bool {
     send(client, count(once, event)).await.is_applied()
 }

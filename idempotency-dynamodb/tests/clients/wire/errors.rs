@@ -29,7 +29,7 @@ async fn missing_credentials_are_an_error_before_any_request() {
 
 #[tokio::test]
 async fn a_missing_http_client_is_an_error_before_any_request() {
-    // As one has it without a TLS provider.
+    // As in a program without a TLS provider.
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("eu-west-1"))

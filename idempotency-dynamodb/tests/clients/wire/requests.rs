@@ -1,4 +1,4 @@
-//! The requests: one for each operation, in this form.
+//! The requests on the wire: one for each operation, in the form of `requests.json`.
 
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::{Condition, replaceable, takeover};
