@@ -1,4 +1,4 @@
-//! The table and the client that the environment variables describe, as in the functions; where DynamoDB and Lambda are.
+//! The connection to AWS, from the environment variables that a function reads too: the table, its client, and the endpoints.
 
 use std::error::Error as StdError;
 
@@ -71,13 +71,13 @@ impl Connection {
             .unwrap_or_else(|| TableDescription::builder().build()))
     }
 
-    /// Returns table, region, account and endpoint in one line, for a person who decides. What cannot be found is said.
+    /// Returns table, region, account and endpoint in one line, for the operator who confirms. A part that cannot be found says so.
     pub(crate) async fn place(&self) -> String {
         let config = self.sdk_config().await;
         let region = config.region().map_or("unknown", |region| region.as_ref());
         let endpoint = Service::DynamoDb.endpoint(&config).await;
         let endpoint = endpoint.unwrap_or_else(|error| chain(&*error));
-        // The ARN of the table: credentials need not be of its account.
+        // From the ARN of the table, because the credentials can belong to another account.
         let account = match self.describe().await {
             Ok(table) => {
                 let account = table.table_arn().and_then(|arn| arn.split(':').nth(4));
@@ -119,7 +119,7 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     texts.join(": ")
 }
 
-/// A service of AWS.
+/// A service of AWS that the command calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Service {
     DynamoDb,
@@ -127,7 +127,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// Returns the variable of its endpoint.
+    /// Returns the name of the variable that sets the endpoint.
     pub(crate) fn variable(self) -> &'static str {
         match self {
             Self::DynamoDb => "AWS_ENDPOINT_URL_DYNAMODB",
@@ -135,7 +135,7 @@ impl Service {
         }
     }
 
-    /// Returns the endpoint that is set: its variable, `AWS_ENDPOINT_URL`, or the same of the profile.
+    /// Returns the endpoint that its variable, `AWS_ENDPOINT_URL` or the profile sets; `None` if none of them does.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// If the region has none.
+    /// If no region is set, or the region has no endpoint.
     pub(crate) async fn endpoint(self, config: &SdkConfig) -> Result<String, BoxError> {
         if let Some(endpoint) = self.set_endpoint(config)? {
             return Ok(endpoint);
@@ -172,8 +172,7 @@ impl Service {
 
     /// Returns the endpoint in a region.
     ///
-    /// That of Lambda is that of DynamoDB with the name of the other service: the rules of DynamoDB's SDK know the domain of each
-    /// partition.
+    /// DynamoDB's SDK has rules for the domain of each partition. The endpoint of Lambda is DynamoDB's with the other service name.
     async fn of_region(
         self,
         region: &str,

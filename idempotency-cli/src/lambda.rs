@@ -28,10 +28,10 @@ use crate::connection::{Service, causes, chain};
 use crate::exit::{Exit, Failure};
 
 /// The timeout to open a connection.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The timeout of the response: a little more than a function may run.
-const READ: Duration = Duration::from_secs(16 * 60);
+const READ_TIMEOUT: Duration = Duration::from_secs(16 * 60);
 
 /// The headers of every invocation: the caller waits for the response.
 const HEADERS: [(&str, &str); 2] = [
@@ -45,13 +45,13 @@ pub(crate) struct InvokeReply {
     pub(crate) status: u16,
     /// The version of the function that ran.
     pub(crate) version: Option<String>,
-    /// Whether the function returned an error: `Handled` or `Unhandled`.
+    /// `Handled` or `Unhandled` if the function returned an error; otherwise `None`.
     pub(crate) function_error: Option<String>,
     /// The response, or the error as a JSON object.
     pub(crate) payload: String,
 }
 
-/// A member of the error that a function returned.
+/// Returns the text of a member of a JSON object; `None` if it is missing or not a string.
 pub(crate) fn member(payload: &str, name: &str) -> Option<String> {
     let Ok(Json::Object(members)) = Json::parse(payload) else {
         return None;
@@ -76,8 +76,8 @@ pub(crate) async fn invoke(
     let request = request(config, function, event).await;
     let request = request.map_err(|error| failed(chain(&*error)))?;
     let mut settings = HttpConnectorSettings::builder();
-    settings.set_connect_timeout(Some(CONNECT));
-    settings.set_read_timeout(Some(READ));
+    settings.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    settings.set_read_timeout(Some(READ_TIMEOUT));
     let connector = Connector::builder()
         .connector_settings(settings.build())
         .proxy_config(ProxyConfig::from_env())
@@ -128,7 +128,7 @@ fn never_connected(error: &ConnectorError) -> bool {
 /// Explains a response of Lambda without a result of the function.
 fn refusal(status: u16, error_type: Option<String>, payload: &str) -> String {
     let code = error_type.unwrap_or_default();
-    // A URL can follow.
+    // A colon and a URL can follow the code.
     let code = code.split(':').next().unwrap_or_default();
     let message = member(payload, "Message").or_else(|| member(payload, "message"));
     let message = message.unwrap_or_else(|| "no message".to_owned());

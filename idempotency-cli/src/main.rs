@@ -14,7 +14,7 @@
 //! | `template` | `idempotency table template` |
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |
-//! | `connection` | the table and the client that the environment variables describe; where DynamoDB and Lambda are |
+//! | `connection` | the table, its client and the endpoints, from the environment variables |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
@@ -42,9 +42,11 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
-    // `std::env::vars` panics on names and values that are not Unicode. Ours are Unicode.
+    // `std::env::vars` panics on names and values that are not Unicode. Those of the framework are Unicode.
     let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into()))
+        })
         .collect();
     perform(&Arguments::parse(), variables).into()
 }

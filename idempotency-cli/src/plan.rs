@@ -109,7 +109,7 @@ fn significant(rate: f64) -> String {
     }
     let digits = rate.log10().floor() as i32 - 1;
     let unit = 10_f64.powi(digits);
-    // A little more, because 0.1 / 0.01 is below 10.
+    // A little more, because 0.29 / 0.01 is below 29.
     let rounded = (rate / unit + 1e-9).floor() * unit;
     let decimals = usize::try_from(-digits).unwrap_or_default();
     let text = format!("{rounded:.decimals$}");
@@ -162,6 +162,7 @@ mod tests {
     fn rates_are_rounded_down_to_two_digits() {
         for (rate, text) in [
             (0.1, "0.1"),
+            (0.29, "0.29"),
             (4.199, "4.1"),
             (500.0, "500"),
             (0.034_9, "0.034"),

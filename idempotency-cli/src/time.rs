@@ -5,7 +5,7 @@ use std::time::Duration;
 use idempotency_core::system::SystemClock;
 use idempotency_core::time::{Clock, EpochMillis};
 
-/// Returns the present time of this machine.
+/// Returns the current time of this machine.
 pub(crate) fn now() -> EpochMillis {
     SystemClock.now()
 }

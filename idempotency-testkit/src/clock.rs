@@ -72,8 +72,8 @@ impl ManualClock {
         clock
     }
 
-    /// Moves the clock forward. As in a sleep, a part of a millisecond counts as a whole one: a sleep of `duration` that began
-    /// now has ended then.
+    /// Moves the clock forward. As in a sleep, a part of a millisecond counts as a whole one. So a sleep of `duration` that began
+    /// just before the call has ended after it.
     pub fn advance(&self, duration: Duration) {
         let mut inner = self.inner();
         inner.now = inner.now.plus(duration.saturating_add(ROUND_UP));
@@ -92,8 +92,8 @@ impl ManualClock {
     }
 }
 
-/// How many times a sleep on an auto-advancing clock yields before it ends. `select!` polls its branches in any order: with
-/// two, every other branch is polled once after the first of them.
+/// How many times a sleep on an auto-advancing clock yields before it ends. With two yields each other branch is polled at
+/// least twice before the sleep ends, in any order in which `select!` polls its branches.
 const YIELDS: u8 = 2;
 
 impl Clock for ManualClock {

@@ -1,4 +1,4 @@
-//! Locks what a panic of a test may have left locked.
+//! Locks a mutex, also if a panic of a test has poisoned it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

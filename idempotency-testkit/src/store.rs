@@ -330,7 +330,7 @@ impl<S: Store> FaultyStore<S> {
         self.hang().await
     }
 
-    async fn faulty(&self, request: StoreRequest<'_>, log: &SendLog) -> StoreReply {
+    async fn send_with_fault(&self, request: StoreRequest<'_>, log: &SendLog) -> StoreReply {
         let forward = || self.forward(request, log);
         let lost = |kind| StoreReply::failed(injected(kind)).or_earlier();
         let is_read = matches!(request, StoreRequest::Read(..));
@@ -398,7 +398,7 @@ impl<S: Store> Store for FaultyStore<S> {
         request: StoreRequest<'a>,
         log: &'a SendLog,
     ) -> BoxFuture<'a, StoreReply> {
-        Box::pin(self.faulty(request, log))
+        Box::pin(self.send_with_fault(request, log))
     }
 
     fn name(&self) -> String {
@@ -414,7 +414,7 @@ struct History {
 }
 
 impl History {
-    /// Returns a history that keeps as many states of each record. With 0 it keeps none.
+    /// Returns a history that keeps this many states of each record. With 0 it keeps none.
     fn of_the_last(writes: usize) -> Self {
         Self {
             writes,

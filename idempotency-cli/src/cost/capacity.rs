@@ -110,16 +110,16 @@ impl Path {
     ];
 
     /// Returns the requests of the path in their order, each with what it consumes. `!` marks a write whose condition fails.
-    fn steps(self, lookup: Lookup, size: RecordSize) -> Vec<(&'static str, Capacity)> {
+    fn request_costs(self, lookup: Lookup, size: RecordSize) -> Vec<(&'static str, Capacity)> {
         let RecordSize { claim, completed } = size;
         let write = |action, bytes| (action, Capacity::of_write(bytes));
         let read = |bytes, consistency| ("GetItem", Capacity::of_read(bytes, consistency));
-        let claims = write("PutItem", claim);
-        // What the read before the claim finds, and the requests after it.
-        let (found, then) = match self {
-            Self::FirstRun => (0, vec![claims, write("UpdateItem", completed)]),
-            Self::Recorded => (0, vec![claims, write("UpdateItem", claim)]),
-            Self::Released => (0, vec![claims, write("DeleteItem", claim)]),
+        let put = write("PutItem", claim);
+        // The bytes that the read before the claim finds, and the requests after that read.
+        let (found, after) = match self {
+            Self::FirstRun => (0, vec![put, write("UpdateItem", completed)]),
+            Self::Recorded => (0, vec![put, write("UpdateItem", claim)]),
+            Self::Released => (0, vec![put, write("DeleteItem", claim)]),
             Self::Duplicate if lookup == Lookup::ReadFirst => (completed, vec![]),
             Self::Duplicate => (completed, vec![write("PutItem!", completed)]),
             Self::InProgress => (claim, vec![write("PutItem!", claim)]),
@@ -131,23 +131,23 @@ impl Path {
         };
         let first = lookup == Lookup::ReadFirst;
         let first = first.then(|| read(found, Consistency::Eventual));
-        first.into_iter().chain(then).collect()
+        first.into_iter().chain(after).collect()
     }
 
     /// Returns the requests of the path, in their order. `!` marks a write whose condition fails.
     pub(super) fn requests(self, lookup: Lookup) -> impl Iterator<Item = &'static str> {
-        let steps = self.steps(lookup, RecordSize::of_response(0));
-        steps.into_iter().map(|(request, _)| request)
+        let requests = self.request_costs(lookup, RecordSize::of_response(0));
+        requests.into_iter().map(|(request, _)| request)
     }
 
     /// Returns what the path consumes.
     pub(super) fn capacity(self, lookup: Lookup, size: RecordSize) -> Capacity {
-        let steps = self.steps(lookup, size).into_iter();
-        steps.fold(Capacity::default(), |sum, (_, capacity)| sum + capacity)
+        let requests = self.request_costs(lookup, size).into_iter();
+        requests.fold(Capacity::default(), |sum, (_, capacity)| sum + capacity)
     }
 }
 
-/// What one unit costs, in any currency. A unit of the same kind costs the same on demand and, at full use, provisioned.
+/// What one unit costs, in any currency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Prices {
     /// One write unit.
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_is_rounded_up_and_never_none() {
+    fn units_are_rounded_up_and_an_empty_item_costs_as_much_as_one_byte() {
         for (bytes, write, strong, eventual) in [
             (0, 1.0, 1.0, 0.5),
             (1, 1.0, 1.0, 0.5),

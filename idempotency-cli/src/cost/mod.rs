@@ -81,7 +81,7 @@ fn tables(arguments: &CostArguments, responses: &[usize]) -> String {
     text
 }
 
-/// Returns the price of one unit of each kind. The arguments are for a million units.
+/// Returns the price of one unit of each kind; `None` if a price is not given. The arguments are for a million units.
 fn prices(arguments: &CostArguments) -> Option<Prices> {
     Some(Prices {
         write: arguments.write_price? / 1e6,
@@ -127,7 +127,7 @@ fn requests(path: Path, lookup: Lookup) -> String {
     shown.collect::<Vec<_>>().join("; ")
 }
 
-/// Returns write units as `W` and read units as `R`; those that are none are left out.
+/// Returns write units as `W` and read units as `R`. A number that is 0 is left out.
 fn shown(capacity: Capacity) -> String {
     let parts = [(capacity.write, "W"), (capacity.read, "R")];
     let parts = parts.into_iter().filter(|(units, _)| *units > 0.0);
@@ -146,7 +146,7 @@ fn amount(money: f64) -> String {
     format!("{money:.digits$}")
 }
 
-/// Returns the figures of these sizes of responses. `duplicates` are shares in percent.
+/// Returns the figures for responses of these sizes, in bytes. `duplicates` are shares in percent.
 fn figures(
     responses: &[usize],
     lookup: Lookup,
@@ -218,7 +218,7 @@ fn of_share(percent: f64, lookup: Lookup, size: RecordSize, prices: Prices) -> J
 struct Table(Vec<Vec<String>>);
 
 impl Table {
-    /// Returns a table without rows. `first` are the headers of the first columns, `others` those of the others.
+    /// Returns a table without rows. `first` are the headers of the first columns, `others` those of the columns after them.
     fn new(first: impl Iterator<Item = String>, others: &[String]) -> Self {
         Self(vec![first.chain(others.iter().cloned()).collect()])
     }

@@ -30,7 +30,7 @@ use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::{Value, json};
 
 use super::capacity::{Capacity, Path, RecordSize};
-use super::{amount, kilobytes};
+use super::{RESPONSES, amount, kilobytes};
 
 /// The time at which tests start, in milliseconds since the epoch.
 const START: i64 = 1_700_000_000_500;
@@ -44,15 +44,12 @@ fn operation() -> OperationBuilder {
         .shared_key_prefix(true)
 }
 
-/// The responses, as bytes of JSON text.
-const RESPONSES: [usize; 5] = [500, 1_000, 4_000, 40_000, 400_000];
-
 type Item = HashMap<String, AttributeValue>;
 
 /// A request that the database served: its operation, with `!` if it was refused, and the units that it reported.
 type Served = (String, Option<f64>);
 
-/// Asks for the units of each request, and notes them.
+/// An interceptor that asks DynamoDB for the units of each request, and notes them.
 #[derive(Clone, Debug, Default)]
 struct Units(Arc<Mutex<Vec<Served>>>);
 
@@ -214,20 +211,20 @@ fn response(bytes: usize) -> String {
     "r".repeat(bytes - 2)
 }
 
-/// A clock that stands still. In the pause of a wait the other call completes.
-struct CompletesInThePause {
+/// A clock that stands still. The other call completes in the pause that a waiting call makes.
+struct ClockWithCompletion {
     database: Arc<EmbeddedDynamoDb>,
     completed: Item,
 }
 
-impl Clock for CompletesInThePause {
+impl Clock for ClockWithCompletion {
     fn now(&self) -> EpochMillis {
         EpochMillis::new(START)
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         if duration > Duration::from_millis(25) {
-            // The time limit of a request.
+            // Too long for a pause: it is the time limit of a request, which never ends here.
             return Box::pin(std::future::pending());
         }
         let (database, completed) = (self.database.clone(), self.completed.clone());
@@ -277,7 +274,7 @@ async fn requests_of(
             database.put("idempotency", claim).await?;
             measured.take();
             let size = measured.item_size().await?;
-            let clock = Arc::new(CompletesInThePause {
+            let clock = Arc::new(ClockWithCompletion {
                 database,
                 completed,
             });
@@ -326,7 +323,7 @@ fn with_results(size: RecordSize, results: usize) -> usize {
             .sum::<usize>()
 }
 
-/// Returns what a run consumes that finds a record with the first `recorded` results, or none, runs the other steps and completes.
+/// Returns the capacity of a run that finds the first `recorded` results (0: no record), runs the other steps and completes.
 fn of_steps(size: RecordSize, recorded: usize) -> Capacity {
     let found = with_results(size, recorded);
     let claim = match recorded {
@@ -347,7 +344,7 @@ fn of_steps(size: RecordSize, recorded: usize) -> Capacity {
 /// The names of steps, and the bytes of their results.
 const STEPS: [(&str, usize); 3] = [("reserve", 300), ("charge", 2_400), ("ship", 700)];
 
-/// Runs the handler with its first `steps` steps, and then ends in this response, or in an error.
+/// Runs a handler that has the first `steps` of [`STEPS`] and returns this response, or an error if there is none.
 async fn run_steps(
     measured: &Measured,
     steps: usize,

@@ -29,7 +29,7 @@ const MAX_BYTES: usize = 16 << 20;
 pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Result<Exit, Failure> {
     let result = if arguments.http {
         let settings = HttpKeySettings::new(arguments, variables)?;
-        settings.key_of(&event(arguments.file.as_deref())?)
+        settings.key_of(&read_event(arguments.file.as_deref())?)
     } else {
         let settings = KeySettings::new(arguments, variables)?;
         if arguments.jsonl {
@@ -37,7 +37,7 @@ pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Resu
             print_keys(io::stdin().lock(), &mut output, &settings, MAX_BYTES)?;
             return Ok(Exit::Done);
         }
-        settings.key_of(&event(arguments.file.as_deref())?.into())
+        settings.key_of(&read_event(arguments.file.as_deref())?.into())
     };
     let mut output = io::stdout().lock();
     if arguments.json {
@@ -74,7 +74,7 @@ pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Resu
 }
 
 /// Reads the text of the event.
-fn event(file: Option<&Path>) -> Result<String, Failure> {
+fn read_event(file: Option<&Path>) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     // One byte more than the limit shows that the event is too long.
     let limit = MAX_BYTES as u64 + 1;
@@ -106,8 +106,8 @@ fn event(file: Option<&Path>) -> Result<String, Failure> {
 /// The longest expression, in bytes. The same limit holds for the other settings, because errors quote them.
 const MAX_SETTING_BYTES: usize = 4096;
 
-/// Prints the result of each line before it reads the next one. A bad line gets an error. A line of more than `longest` bytes
-/// is one of them; it is skipped, so that memory is bounded.
+/// Prints the result of each line before it reads the next one. The result of a bad line is an error. A line of more than `longest`
+/// bytes is bad too: the rest of it is skipped, so that memory is bounded.
 fn print_keys(
     mut input: impl BufRead,
     output: &mut impl Write,
@@ -128,7 +128,7 @@ fn print_keys(
             KeyResult::Error(format!("the line has more than {longest} bytes"))
         } else {
             // A panic on one line must not stop the other lines.
-            let result = catch_unwind(AssertUnwindSafe(|| one(&line, defaults)));
+            let result = catch_unwind(AssertUnwindSafe(|| key_of_line(&line, defaults)));
             result.unwrap_or_else(|_| {
                 KeyResult::Error("internal error on this line: please report it".to_owned())
             })
@@ -138,14 +138,14 @@ fn print_keys(
 }
 
 /// Computes the result of one line.
-fn one(line: &[u8], defaults: &KeySettings) -> KeyResult {
-    parse(line, defaults).map_or_else(KeyResult::Error, |(event, settings)| {
+fn key_of_line(line: &[u8], defaults: &KeySettings) -> KeyResult {
+    parse_line(line, defaults).map_or_else(KeyResult::Error, |(event, settings)| {
         settings.key_of(&event)
     })
 }
 
-/// Parses a line: the event, and the settings with those of the line. Other members are ignored.
-fn parse(line: &[u8], defaults: &KeySettings) -> Result<(Text, KeySettings), String> {
+/// Parses a line: its event, and its settings, which replace the defaults. Other members are ignored.
+fn parse_line(line: &[u8], defaults: &KeySettings) -> Result<(Text, KeySettings), String> {
     let line = str::from_utf8(line)
         .map_err(|error| format!("the line is not UTF-8 at byte {}", error.valid_up_to()))?;
     if line.trim().is_empty() {
@@ -199,7 +199,7 @@ fn parse(line: &[u8], defaults: &KeySettings) -> Result<(Text, KeySettings), Str
     Ok((event, settings))
 }
 
-/// The rules of an HTTP operation.
+/// The settings with which the key of an HTTP request is made.
 struct HttpKeySettings {
     operation: HttpOperation,
     tenant: Option<String>,
@@ -319,7 +319,7 @@ fn request(event: &str) -> Result<EventRequest, String> {
     let of_all = |values: &Value| values.as_array().cloned().unwrap_or_default();
     let all = headers(&event, "multiValueHeaders", of_all);
     let single = headers(&event, "headers", |value| vec![value.clone()]);
-    // A header that is in both has the values of the field with all values.
+    // For a header that is in both members, only the values in `multiValueHeaders` count.
     let is_in_all = |name: &str| {
         all.iter()
             .any(|(other, _)| other.eq_ignore_ascii_case(name))
@@ -340,7 +340,7 @@ fn request(event: &str) -> Result<EventRequest, String> {
     })
 }
 
-/// Returns the headers in a member of the event, each with its text.
+/// Returns the headers in a member of the event as pairs of name and text. `values` returns the values of one header.
 fn headers(
     event: &Value,
     member: &str,

@@ -23,7 +23,7 @@ pub(super) struct KeySettings {
     pub(super) python_numbers: bool,
 }
 
-/// What is known of the key of an event.
+/// What the command finds for one event: its key, or why it has none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyResult {
     Key {

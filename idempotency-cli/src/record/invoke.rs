@@ -45,7 +45,7 @@ pub(super) async fn invoke(
             after.map(|after| State::of(&after, time::now())),
         )
     });
-    let result = Replayed {
+    let result = ReplayResult {
         id,
         function,
         invoked,
@@ -64,7 +64,7 @@ pub(super) async fn invoke(
 ///
 /// # Errors
 ///
-/// If only the endpoint of DynamoDB is set, as for a local database: the function of the account would have the effect.
+/// If only the endpoint of DynamoDB is set, as for a local database: the function in the AWS account would run.
 async fn endpoint(config: &SdkConfig) -> Result<String, Failure> {
     let failed = |error: BoxError| Failure::new(Exit::Usage, chain(&*error));
     let of_lambda = Service::Lambda.endpoint(config).await.map_err(failed)?;
@@ -83,7 +83,7 @@ async fn endpoint(config: &SdkConfig) -> Result<String, Failure> {
     ))
 }
 
-/// Returns why no function is invoked with this event, or `None` if one is.
+/// Returns why the function is not invoked with this event; `None` if it is invoked.
 fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'static str> {
     match state {
         State::Live => Some("is a live claim: its call still runs; wait until its lease ends"),
@@ -102,8 +102,8 @@ fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'stati
     }
 }
 
-/// The result of an invocation.
-struct Replayed<'a> {
+/// The result of a replay: of its invocation, and of its second read of the record.
+struct ReplayResult<'a> {
     id: &'a RecordId,
     function: &'a str,
     invoked: InvokeReply,
@@ -113,8 +113,8 @@ struct Replayed<'a> {
     with_data: bool,
 }
 
-impl Replayed<'_> {
-    /// Warns of a function that responded without a trace in the record.
+impl ReplayResult<'_> {
+    /// Warns if the function responded but the record did not change, or if the record could not be read again.
     fn warn(&self) {
         let responded = self.invoked.function_error.is_none();
         if responded && matches!(self.after, Ok((true, _))) {

@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, text};
 use crate::time;
 
-/// How many bytes of a table one read unit reads, where a read may be out of date.
+/// How many bytes one read unit reads, with eventual consistency.
 const BYTES_OF_A_UNIT: i64 = 8 * 1024;
 
 type Item = HashMap<String, AttributeValue>;
@@ -67,6 +67,7 @@ pub(crate) async fn list(
         items, read_units, ..
     } = listed;
     let rest = match &listed.after {
+        None if failure.is_some() => "nothing was read".to_owned(),
         None => "the end of the table".to_owned(),
         Some(after) => format!("not the whole table: go on with `--after '{after}'`"),
     };
@@ -74,7 +75,7 @@ pub(crate) async fn list(
     failure.map_or(Ok(Exit::Done), Err)
 }
 
-/// Returns what the command will read, in lines.
+/// Returns two lines: how large the table is, and where the command stops.
 async fn cost(most: u32, connection: &Connection) -> String {
     let size = match connection.describe().await {
         Ok(table) => {
@@ -192,7 +193,7 @@ impl Listing {
             format!("{id}  {state}  lease ended {ended}  {operation}\n")
         };
         let text: String = self.claims.iter().map(line).collect();
-        // Another program can have written it.
+        // Another program can have written the ids and the operations.
         text.replace(|char: char| char.is_control() && char != '\n', " ")
     }
 

@@ -50,7 +50,7 @@ pub(crate) async fn get(
     Ok(Exit::Done)
 }
 
-/// A record, and why its response cannot be read.
+/// A record. `unreadable` says why its response cannot be read, if it cannot.
 struct StoredRecord {
     record: Record,
     unreadable: Option<String>,
@@ -81,7 +81,7 @@ fn failed(reply: StoreReply, doubt: &str) -> Failure {
     Failure::new(Exit::Failed, message)
 }
 
-/// Reads the record. That there is none is a failure.
+/// Reads the record. Fails if there is none.
 async fn existing(id: &RecordId, connection: &Connection) -> Result<StoredRecord, Failure> {
     let found = read(id, connection).await?;
     found.ok_or_else(|| missing(id, connection))
@@ -127,7 +127,7 @@ async fn stored_event(
     event.map_err(|error| Failure::new(Exit::Failed, chain(&error)))
 }
 
-/// Asks the question below `shown` and the table that it is about, unless `yes` is set.
+/// Prints `shown` and the place of the table, and then asks the question. Does nothing if `yes` is set.
 ///
 /// # Errors
 ///

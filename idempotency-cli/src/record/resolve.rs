@@ -55,7 +55,7 @@ pub(crate) async fn resolve(
     Ok(Exit::Done)
 }
 
-/// Returns how the run counts, by the arguments. The command line has one of the two.
+/// Returns the ending that the arguments choose: the response of `--completed`, otherwise `--rerun`. Clap requires one of them.
 fn ending(arguments: &ResolveArguments, now: EpochMillis) -> Result<Ending, Failure> {
     let Some(response) = &arguments.completed else {
         return Ok(Ending::Rerun);

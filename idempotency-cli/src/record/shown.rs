@@ -107,11 +107,11 @@ impl State {
 
 impl RecordView<'_> {
     fn window_end(&self) -> Field<i64> {
-        of(&self.record.expiration, |end| end.get())
+        map_field(&self.record.expiration, |end| end.get())
     }
 
     fn lease_end(&self) -> Field<i64> {
-        of(&self.record.in_progress_expiration, |end| end.get())
+        map_field(&self.record.in_progress_expiration, |end| end.get())
     }
 
     /// Returns the JSON form. Absent attributes are left out; unreadable ones are null.
@@ -221,7 +221,7 @@ impl fmt::Display for RecordView<'_> {
     }
 }
 
-fn of<T>(field: &Field<T>, value: impl FnOnce(&T) -> i64) -> Field<i64> {
+fn map_field<T>(field: &Field<T>, value: impl FnOnce(&T) -> i64) -> Field<i64> {
     match field {
         Field::Absent => Field::Absent,
         Field::Unreadable => Field::Unreadable,

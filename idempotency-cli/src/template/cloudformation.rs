@@ -221,7 +221,7 @@ fn add_alarms(template: &mut Value, namespace: &str) {
 fn scalar(text: &str) -> String {
     let plain = text.starts_with(|first: char| first.is_ascii_alphabetic())
         && !matches!(
-            text,
+            text.to_ascii_lowercase().as_str(),
             "true" | "false" | "yes" | "no" | "on" | "off" | "null" | "y" | "n"
         )
         && !text.ends_with([' ', ':'])

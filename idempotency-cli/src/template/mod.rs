@@ -165,7 +165,7 @@ struct Description {
 }
 
 impl Description {
-    /// Checks what the arguments and variables are together. `partition_known` is true if a variable sets the value of the partition
+    /// Checks that the arguments and the variables fit together. `partition_known` is true if a variable sets the value of the partition
     /// key.
     fn check(&self, partition_known: bool) -> Result<(), String> {
         let named = |name: &&String| !is_literal(name) || name.contains([':', '/']);
@@ -226,8 +226,8 @@ pub(crate) fn print_template(
     mut variables: Vec<(String, String)>,
 ) -> Result<Exit, Failure> {
     let set = variables.iter().rfind(|(name, _)| name == TABLE);
-    let set = set.map(|(_, name)| name.clone());
-    // The other settings of a table can be read only if there is one. The last value of a variable counts.
+    let set = set.map(|(_, table)| table.clone());
+    // The other settings are read only if a table is set, so any name will do. The last value of a variable counts.
     variables.push((TABLE.to_owned(), "idempotency".to_owned()));
     let variables: Variables = variables.into_iter().collect();
     TableConfig::check(&variables)?;

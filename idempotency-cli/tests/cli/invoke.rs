@@ -12,7 +12,7 @@ use crate::{EARLY, LATE, Ran, Table, finish, number, text};
 
 /// The variable with the path of the mark that the function leaves in its first run.
 const MARK: &str = "TESTS_MARK";
-/// A record of another operation.
+/// The id of a record of another operation.
 const OTHER: &str = "shop.other#42b7b4f2921788ea14dac5566e6f06d0";
 const ORDER: &str = r#"{"order_id":7,"card":"4242"}"#;
 
@@ -139,7 +139,7 @@ async fn the_error_of_a_function_has_an_exit_code_and_its_text_is_shown_only_on_
 async fn a_held_key_stays_held_until_it_is_resolved_and_then_its_event_runs() {
     let shop = Shop::start("held").await;
     std::fs::write(&shop.mark, "").unwrap();
-    // The claim of a run that was killed.
+    // Turns the completed record into the claim of a run that was killed.
     shop.lambda.invoke(ORDER).await.unwrap();
     let ended = number(EARLY * 1_000);
     shop.table.set("in_progress_expiration", ended).await;

@@ -49,7 +49,7 @@ fn an_event_without_a_key_has_its_own_exit_code() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_an_error() {
+fn an_invalid_event_expression_or_hash_is_an_error() {
     key("", "{").fails(1, "invalid JSON");
     finish(command("key"), vec![0xff]).complains("not UTF-8 at byte 0");
     finish(command("key --expression a.[b --json"), "{}").exits(2);
@@ -58,7 +58,7 @@ fn what_cannot_be_understood_is_an_error() {
     finish(of_variable, "").exits(2);
 }
 
-/// Returns what the command prints for the request of this event, by the HTTP layer: the id, and the validation digest.
+/// Returns the record id and the validation digest that the HTTP layer computes for the request of this event.
 fn of_the_layer(
     rules: impl FnOnce(HttpOperationBuilder) -> HttpOperationBuilder,
     event: &Value,
@@ -124,7 +124,7 @@ fn a_request_has_the_key_that_the_http_layer_computes() {
 }
 
 #[test]
-fn the_key_of_a_request_needs_no_more_of_the_event_than_the_layer_looks_at() {
+fn the_key_of_a_request_needs_only_the_parts_of_the_event_that_the_layer_reads() {
     let key = |more: &str, event: Value| {
         let caller = "--caller requestContext.authorizer.claims.sub";
         let line = format!("key --http {caller} {more}");

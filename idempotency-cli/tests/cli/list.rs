@@ -85,7 +85,7 @@ async fn held_keys_are_found_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_scan_ends_at_its_bound_and_goes_on_where_it_ended() {
+async fn a_listing_stops_at_its_read_units_and_goes_on_after_the_last_item() {
     for is_composite in [false, true] {
         // 53 items of 40 KB: a page of DynamoDB has at most 1 MB.
         let table = with_held(50, is_composite).await;

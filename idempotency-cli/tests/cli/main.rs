@@ -199,12 +199,12 @@ impl Table {
         self.put("idempotency", item).await.unwrap();
     }
 
-    async fn records(&self) -> usize {
+    async fn record_count(&self) -> usize {
         self.items("idempotency").await.unwrap().len()
     }
 
     /// Writes a live claim of another call.
-    async fn is_taken_over(&self) {
+    async fn take_over(&self) {
         self.write("INPROGRESS", LATE, LATE, "0808").await;
     }
 
@@ -232,7 +232,7 @@ impl Deref for Table {
 
 #[test]
 fn help_lists_the_exit_codes() {
-    run("--help").exits(0).prints("4  not evicted");
+    run("--help").exits(0).prints("4  not read");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `idempotency get`, with `--event` too, `replay` and `evict`.
+//! `idempotency get`, `get --event`, `replay` and `evict`.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::{Fault, TableSpec};
@@ -56,14 +56,14 @@ async fn a_missing_record_has_its_own_exit_code() {
 }
 
 #[tokio::test]
-async fn evict_deletes_a_response_or_an_orphan_only_after_confirmation() {
+async fn evict_deletes_a_completed_record_or_an_expired_claim_only_after_confirmation() {
     for status in ["COMPLETED", "INPROGRESS"] {
         let table = Table::with(status, LATE, EARLY).await;
         table.run("evict $KEY").fails(4, "add `--yes`");
-        assert_eq!(table.records().await, 1);
+        assert_eq!(table.record_count().await, 1);
         let evicted = table.run("evict $KEY --yes --json").json(0);
         assert_eq!(evicted, json!({ "evicted": true, "key": KEY }));
-        assert_eq!(table.records().await, 0);
+        assert_eq!(table.record_count().await, 0);
     }
 }
 
@@ -71,9 +71,9 @@ async fn evict_deletes_a_response_or_an_orphan_only_after_confirmation() {
 async fn evict_rejects_a_live_claim_without_force() {
     let table = Table::with("INPROGRESS", LATE, LATE).await;
     table.run("evict $KEY --yes").fails(4, "is a live claim");
-    assert_eq!(table.records().await, 1);
+    assert_eq!(table.record_count().await, 1);
     table.run("evict $KEY --yes --force").exits(0);
-    assert_eq!(table.records().await, 0);
+    assert_eq!(table.record_count().await, 0);
 }
 
 #[tokio::test]
@@ -82,10 +82,10 @@ async fn a_record_that_changed_after_it_was_shown_is_not_evicted() {
     let held = table.inject(Fault::on("DeleteItem").hold());
     let child = start(table.command("evict $KEY --yes"));
     held.reached().await;
-    table.is_taken_over().await;
+    table.take_over().await;
     held.release().await;
     Ran::from(child.wait_with_output().unwrap()).fails(4, "changed after it was shown");
-    assert_eq!(table.records().await, 1);
+    assert_eq!(table.record_count().await, 1);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn an_eviction_whose_reply_was_lost_succeeds() {
     let table = Table::with("COMPLETED", LATE, EARLY).await;
     table.inject(Fault::on("DeleteItem").drop_reply());
     table.run("evict $KEY --yes").exits(0);
-    assert_eq!(table.records().await, 0);
+    assert_eq!(table.record_count().await, 0);
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_composite_key_needs_the_value_of_its_partition_key() {
 }
 
 #[tokio::test]
-async fn a_text_that_can_be_no_key_is_refused_and_not_called_a_missing_record() {
+async fn a_text_that_cannot_be_a_key_is_refused_and_not_reported_as_a_missing_record() {
     let table = Table::with("COMPLETED", LATE, EARLY).await;
     let (_, digest) = KEY.split_once('#').unwrap();
     let piece = format!("{KEY}#{}.0003", "0".repeat(64));
@@ -148,10 +148,10 @@ async fn a_text_that_can_be_no_key_is_refused_and_not_called_a_missing_record() 
     }
     // A table can have records of Powertools for TypeScript, whose digests are base64.
     table.run("get shop#hWAM/qKPJg9u2jTBUH5bRA==").exits(3);
-    assert_eq!(table.records().await, 1);
+    assert_eq!(table.record_count().await, 1);
 }
 
-/// Ten years and a minute, in seconds: longer than a claim under `hold` is kept after its lease.
+/// Ten years and a minute, in seconds: a claim under `hold` is kept for at least ten years after its lease.
 const HELD: i64 = 315_360_060;
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn the_state_says_whether_a_claim_is_held_failed_or_freed() {
 }
 
 #[tokio::test]
-async fn what_is_asked_shows_table_region_account_and_endpoint() {
+async fn a_question_shows_table_region_account_and_endpoint() {
     let table = Table::held().await;
     table.set("event", text("{\"all\":{}}")).await;
     let endpoint = table.endpoint();
@@ -196,7 +196,7 @@ async fn what_is_asked_shows_table_region_account_and_endpoint() {
 
 const EVENT: &str = r#"{"order_id": 7, "card": "4242"}"#;
 
-async fn keeping(event: &str) -> Table {
+async fn with_event(event: &str) -> Table {
     let table = Table::held().await;
     table.set("event", text(event)).await;
     table
@@ -204,7 +204,7 @@ async fn keeping(event: &str) -> Table {
 
 #[tokio::test]
 async fn the_event_is_shown_only_on_request() {
-    let table = keeping(&format!("{{\"all\":{EVENT}}}")).await;
+    let table = with_event(&format!("{{\"all\":{EVENT}}}")).await;
     for line in ["get $KEY", "get $KEY --json"] {
         table.run(line).exits(0).hides("4242");
     }
@@ -221,7 +221,7 @@ async fn the_event_is_shown_only_on_request() {
 
 #[tokio::test]
 async fn a_part_of_an_event_is_marked_as_such() {
-    let table = keeping("{\"selected\":[7,\"\u{9b}2J\"]}").await;
+    let table = with_event("{\"selected\":[7,\"\u{9b}2J\"]}").await;
     // A character that controls the terminal is not shown.
     let shown = table.run("get $KEY --event");
     shown.prints("event part   [7,\" 2J\"]\n");

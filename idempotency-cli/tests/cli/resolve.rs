@@ -152,7 +152,7 @@ async fn a_live_claim_is_resolved_only_with_force() {
 }
 
 #[tokio::test]
-async fn another_owner_than_the_one_that_was_looked_at_is_refused() {
+async fn a_record_with_another_owner_than_the_option_names_is_refused() {
     let table = Table::held().await;
     let other = table.run(&decide("--rerun --yes --owner 0808"));
     other.fails(4, "has another owner");
@@ -160,7 +160,7 @@ async fn another_owner_than_the_one_that_was_looked_at_is_refused() {
 }
 
 #[tokio::test]
-async fn a_window_is_set_and_one_that_has_expired_must_be() {
+async fn a_window_can_be_set_and_must_be_set_if_it_has_expired() {
     let table = Table::with("INPROGRESS", EARLY, EARLY).await;
     let without = table.run(&decide("--completed 1 --yes"));
     without.fails(2, "--expires-after");
@@ -179,7 +179,7 @@ async fn a_record_that_changed_after_it_was_shown_is_not_resolved() {
         let held = table.inject(Fault::on("UpdateItem").hold());
         let child = start(table.command(&decide(ending)));
         held.reached().await;
-        table.is_taken_over().await;
+        table.take_over().await;
         let before = stored(&table).await;
         held.release().await;
         let ran = Ran::from(child.wait_with_output().unwrap());
@@ -203,7 +203,7 @@ async fn a_key_without_a_record_cannot_be_resolved_and_gets_none() {
     let table = Table::held().await;
     let line = decide("--rerun --yes").replace("$KEY", NO_RECORD);
     table.run(&line).exits(3);
-    assert_eq!(table.records().await, 1);
+    assert_eq!(table.record_count().await, 1);
 }
 
 #[tokio::test]

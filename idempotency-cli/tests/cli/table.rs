@@ -34,7 +34,7 @@ async fn a_table_that_was_created_passes_the_check_and_is_not_created_twice() {
     ] {
         finds(&ran, check, "ok", "");
     }
-    assert_eq!(table.records().await, 0, "the check wrote something");
+    assert_eq!(table.record_count().await, 0, "the check wrote something");
     let again = table.run("table create --json").exits(1);
     again.prints("the table `idempotency` exists already");
 }

@@ -114,7 +114,7 @@ fn without_functions_one_policy_allows_all_records_and_without_a_namespace_no_al
 }
 
 #[test]
-fn variables_that_no_template_can_hold_say_what_to_write() {
+fn settings_that_no_template_can_hold_say_what_to_write() {
     let arn = "arn:aws:dynamodb:eu-west-1:1:table/t";
     let unset = "set IDEMPOTENCY_STATIC_PK_VALUE as the functions have it";
     let twice = "--function Pay=a --function Pay=b";

@@ -70,7 +70,7 @@ pub trait StoreFactory: Send + Sync {
         false
     }
 
-    /// Returns the size limit of a record, in bytes, if the store has one. It must be at least 301 KB.
+    /// Returns the size limit of a record, in bytes, if the store has one. It must be at least 308,224 (301 KB).
     fn largest_record(&self) -> Option<usize> {
         None
     }
@@ -82,7 +82,7 @@ pub trait StoreFactory: Send + Sync {
     }
 
     /// Returns writes for a transaction of this store: they take one from what is left under `name`, on the condition that one is
-    /// left. Of a name that was never used, `limit` are left. [`staged`] makes the value. Returns `None` if the store performs no
+    /// left. An unused name has `limit` left. [`staged`] makes the value. Returns `None` if the store performs no
     /// transactions.
     fn take_one(&self, name: &str, limit: u32) -> Option<Staged> {
         let _ = (name, limit);
@@ -109,12 +109,12 @@ pub fn staged(writes: impl StagedWrites) -> Staged {
 
 /// Returns a factory of this one store. Cases that need more than the [`Store`] trait are skipped.
 pub fn sharing(store: Arc<impl Store + 'static>) -> impl StoreFactory {
-    Shared(store)
+    SharedStore(store)
 }
 
-struct Shared(Arc<dyn Store>);
+struct SharedStore(Arc<dyn Store>);
 
-impl StoreFactory for Shared {
+impl StoreFactory for SharedStore {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Box<dyn Error + Send + Sync>>> {
         Box::pin(async { Ok(Arc::clone(&self.0)) })
     }

@@ -1,5 +1,5 @@
-//! Starts and stops the database, makes clients for it, shows its requests and injects faults. Tables and items: what a test creates,
-//! writes and reads directly, so that it is not counted and no fault applies.
+//! The embedded database on its port: its clients, its requests and its faults. A test creates, writes and reads tables and items
+//! directly, so these requests are not counted and no fault applies to them.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -448,7 +448,7 @@ impl TableSpec {
         self
     }
 
-    /// Encrypts the table with a key of KMS, as its description says it. The embedded database encrypts nothing.
+    /// Creates the table with encryption by a key of KMS. Its description says so, but the embedded database encrypts nothing.
     pub fn encrypted(mut self) -> Self {
         self.encrypted = true;
         self

@@ -1,5 +1,5 @@
-//! Faults: which requests they apply to, and what happens to those. The proxy between the port and the database notes each request
-//! and applies the faults.
+//! The proxy between the port and the database: it notes each request, and applies each fault to the requests that the fault
+//! selects.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -277,15 +277,15 @@ impl Injected {
     }
 
     /// Counts the request as processed when the guard is dropped, however the processing ends.
-    pub(super) fn processing(&self) -> Processing {
+    pub(super) fn processing(&self) -> ProcessingGuard {
         self.state.applied.send_modify(|applied| *applied += 1);
-        Processing(self.clone())
+        ProcessingGuard(self.clone())
     }
 }
 
-pub(super) struct Processing(Injected);
+pub(super) struct ProcessingGuard(Injected);
 
-impl Drop for Processing {
+impl Drop for ProcessingGuard {
     fn drop(&mut self) {
         self.0.state.done.send_modify(|done| *done += 1);
     }
@@ -293,10 +293,10 @@ impl Drop for Processing {
 
 /// All active faults, in the order of their injection.
 #[derive(Default)]
-pub(super) struct Faults(Mutex<Table>);
+pub(super) struct Faults(Mutex<FaultList>);
 
 #[derive(Default)]
-struct Table {
+struct FaultList {
     armed: Vec<ArmedFault>,
     choose: Option<Choose>,
 }
@@ -314,7 +314,7 @@ struct ArmedFault {
 impl Faults {
     pub(super) fn inject(&self, fault: Fault) -> Injected {
         let injected = Injected::new(fault.target.release_after);
-        self.table().armed.push(ArmedFault {
+        self.list().armed.push(ArmedFault {
             fault,
             seen: 0,
             injected: injected.clone(),
@@ -323,19 +323,19 @@ impl Faults {
     }
 
     pub(super) fn choose(&self, choose: Choose) {
-        self.table().choose = Some(choose);
+        self.list().choose = Some(choose);
     }
 
     pub(super) fn clear(&self) {
-        *self.table() = Table::default();
+        *self.list() = FaultList::default();
     }
 
     /// Returns the fault that applies to this request: the first injected one, otherwise the chosen one. Every injected
     /// fault that matches counts the request.
     pub(super) fn apply_to(&self, request: &Request) -> Option<(Kind, Injected)> {
         let mut found = None;
-        let mut table = self.table();
-        for armed in &mut table.armed {
+        let mut list = self.list();
+        for armed in &mut list.armed {
             let target = &armed.fault.target;
             if !target.matches(request) {
                 continue;
@@ -347,12 +347,12 @@ impl Faults {
             }
         }
         found.or_else(|| {
-            let fault = table.choose.as_mut()?(request)?;
+            let fault = list.choose.as_mut()?(request)?;
             Some((fault.kind, Injected::new(fault.target.release_after)))
         })
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn list(&self) -> MutexGuard<'_, FaultList> {
         lock(&self.0)
     }
 }
@@ -421,7 +421,7 @@ impl Proxy {
         kind: Kind,
         injected: Injected,
     ) -> Result<wire::Response, HangUp> {
-        // Counted when the fault begins. If the request is applied first, that is after the application.
+        // `processing` counts the request when its fault begins. A fault of the reply begins after the request was applied.
         match kind {
             Kind::DropRequest => {
                 let _processing = injected.processing();
@@ -540,7 +540,7 @@ pub struct Request {
     pub table: Option<String>,
     /// The body; `Null` if it is not JSON.
     pub body: Value,
-    /// The number of this attempt of the SDK, counted from 1; `None` if the client did not send it.
+    /// The number of this attempt of the SDK, counted from 1; `None` if the client did not send the number.
     pub attempt: Option<u32>,
     /// When it arrived.
     pub at: SystemTime,

@@ -159,8 +159,8 @@ impl AwsBatch {
 
     /// Sets the position of the first record in its shard, counted from 1: the sequence numbers follow from it.
     ///
-    /// By default every batch begins at 1. So two batches with other data need other positions, or their records have the same
-    /// sequence numbers.
+    /// By default every batch begins at 1. Give two batches with different data different positions. Otherwise their records have the
+    /// same sequence numbers.
     pub fn starting_at(mut self, position: u64) -> Self {
         self.position = position;
         self

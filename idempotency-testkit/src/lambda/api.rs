@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use super::function::VERSION;
 use super::invocation::InvokeError;
 use super::local::Function;
-use super::state::{Rejected, State, TakenEvent};
+use super::state::{Rejection, State, TakenEvent};
 use crate::wire::{self, HangUp, json};
 
 const JSON: &str = "application/json";
@@ -42,12 +42,12 @@ impl Api {
                 self.response(request_id, &parts.headers, &body)
             }
             (&Method::POST, ["invocation", request_id, "error"]) => {
-                let (error_type, message) = error(&parts.headers, &body);
+                let (error_type, message) = sent_error(&parts.headers, &body);
                 let error = InvokeError::of_function(&error_type, message);
                 acknowledge(self.state.finish(request_id, Err(error)))
             }
             (&Method::POST, ["init", "error"]) => {
-                let (error_type, message) = error(&parts.headers, &body);
+                let (error_type, message) = sent_error(&parts.headers, &body);
                 let error = InvokeError::of_init(&error_type, message);
                 self.state.init_error(error);
                 acknowledge(Ok(()))
@@ -110,7 +110,7 @@ impl Api {
 }
 
 /// Returns the type and message of an error that the process sent.
-fn error(headers: &HeaderMap, body: &Bytes) -> (String, String) {
+fn sent_error(headers: &HeaderMap, body: &Bytes) -> (String, String) {
     let sent: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let header = || {
         headers
@@ -126,11 +126,11 @@ fn error(headers: &HeaderMap, body: &Bytes) -> (String, String) {
     )
 }
 
-fn acknowledge(result: Result<(), Rejected>) -> wire::Response {
+fn acknowledge(result: Result<(), Rejection>) -> wire::Response {
     match result {
         Ok(()) => json(202, JSON, r#"{"status":"OK"}"#.to_owned()),
-        Err(Rejected::Unknown) => error_response(400, "InvalidRequestID", "Invalid request ID"),
-        Err(Rejected::Second) => error_response(
+        Err(Rejection::Unknown) => error_response(400, "InvalidRequestID", "Invalid request ID"),
+        Err(Rejection::Second) => error_response(
             403,
             "InvalidStateTransition",
             "State transition from InvocationResponse to InvocationResponse failed for runtime",

@@ -16,7 +16,7 @@ use super::local::Function;
 use super::log::LogLine;
 use super::state::{Deadline, Event, Outcome};
 
-static NUMBER: AtomicU64 = AtomicU64::new(1);
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 const REQUEST_ID: &str = "lambda-runtime-aws-request-id";
 const TENANT: &str = "lambda-runtime-aws-tenant-id";
@@ -57,7 +57,7 @@ pub(super) enum Target<'a> {
 impl<'a> Invocation<'a> {
     pub(super) fn new(target: Target<'a>, payload: String, timeout: Duration) -> Self {
         // Unique among all local Lambdas, since several can share one table.
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let request_id = format!("{:08x}-0000-4000-8000-{number:012x}", std::process::id());
         Self {
             target,
@@ -262,16 +262,16 @@ impl InvokeError {
         Self::new(what, error_type, message)
     }
 
-    /// Returns the error of a process that sent it, or ended, before it asked for its first event.
+    /// Returns the error of a process that reported an error, or ended, before it asked for its first event.
     pub(super) fn of_init(error_type: &str, message: String) -> Self {
         let what = "the function did not start, see the log of this error:";
         Self::new(what, error_type, message)
     }
 
-    /// Returns the error of a process that has ended so; `None` if its local Lambda was dropped.
+    /// Returns the error of a process that ended with this status; `None` if its local Lambda was dropped.
     pub(super) fn exited(status: Option<ExitStatus>) -> Self {
         let what = "the function's process ended before it responded, see the log of this error:";
-        Self::new(what, EXIT, ended(status))
+        Self::new(what, EXIT, end_text(status))
     }
 
     pub(super) fn timed_out() -> Self {
@@ -302,7 +302,7 @@ impl InvokeError {
 pub(super) const EXIT: &str = "Runtime.ExitError";
 
 /// Describes the end of a process.
-pub(super) fn ended(status: Option<ExitStatus>) -> String {
+pub(super) fn end_text(status: Option<ExitStatus>) -> String {
     match status {
         Some(status) => status.to_string(),
         None => "its local Lambda was dropped".to_owned(),

@@ -20,7 +20,7 @@ use crate::wire::Background;
 /// It runs on its own thread, so a paused tokio clock does not affect its deadlines. Dropping it kills all its processes.
 pub struct LocalLambda {
     function: Arc<Function>,
-    /// Its endpoint, once that was asked for.
+    /// The endpoint of the Invoke API, after the first call of [`endpoint`](Self::endpoint).
     endpoint: Mutex<Option<String>>,
     background: Background,
 }

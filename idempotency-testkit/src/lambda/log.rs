@@ -53,7 +53,7 @@ struct Lines {
     complete: Vec<LogLine>,
     stdout: Input,
     stderr: Input,
-    /// `wait_for` has returned a line before this one.
+    /// The index after the last line that [`Log::wait_for`] returned.
     cursor: usize,
     closed: bool,
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hyper::HeaderMap;
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::invocation::{EXIT, InvokeError, Reply, ended};
+use super::invocation::{EXIT, InvokeError, Reply, end_text};
 use super::log::Log;
 use crate::lock::lock;
 
@@ -43,7 +43,7 @@ pub(super) struct TakenEvent {
     pub(super) enforce_in: Option<Duration>,
 }
 
-struct Running {
+struct ActiveRun {
     /// Distinguishes this run from an earlier one with the same request id, whose timer may still run.
     run: u64,
     reply: oneshot::Sender<Outcome>,
@@ -53,7 +53,7 @@ struct Running {
 
 /// Why a response of the process is rejected.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Rejected {
+pub(super) enum Rejection {
     Unknown,
     Second,
 }
@@ -79,7 +79,7 @@ pub(super) struct State {
 #[derive(Default)]
 struct Tables {
     queue: VecDeque<Event>,
-    running: HashMap<String, Running>,
+    running: HashMap<String, ActiveRun>,
     finished: HashSet<String>,
     runs: u64,
     /// The error that the process sent before its first event.
@@ -179,7 +179,7 @@ impl State {
         let run = tables.runs;
         tables.running.insert(
             event.request_id.clone(),
-            Running {
+            ActiveRun {
                 run,
                 reply: event.reply,
                 log_from: self.log.len(),
@@ -201,15 +201,15 @@ impl State {
         &self,
         request_id: &str,
         sent: Result<String, InvokeError>,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), Rejection> {
         self.log.drain();
         let mut tables = self.tables();
         let Some(running) = tables.running.remove(request_id) else {
             let second = tables.finished.contains(request_id);
             return Err(if second {
-                Rejected::Second
+                Rejection::Second
             } else {
-                Rejected::Unknown
+                Rejection::Unknown
             });
         };
         tables.finished.insert(request_id.to_owned());
@@ -264,7 +264,7 @@ impl State {
                 && !tables.killed
                 && status.is_some() =>
             {
-                let how = ended(status);
+                let how = end_text(status);
                 let message = format!("the process ended before it asked for an event ({how})");
                 InvokeError::of_init(EXIT, message)
             }

@@ -1,4 +1,4 @@
-//! The builder of a check, what it plays without the types of its user, and the run: the faultless runs, then each fault at each point.
+//! A check: its builder, its plan without the types of its user, and its run (the faultless runs, then each fault at each point).
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
 
     /// Adds an effect: how often it has happened in this world, or the sum of what was booked.
     ///
-    /// The items of the function's own tables and the requests that a provider applied are compared without it.
+    /// The items of the function's own tables and the requests that a provider applied need no effect: they are compared anyway.
     ///
     /// # Examples
     ///
@@ -252,7 +252,7 @@ pub(super) type Prepare = Arc<dyn Fn(World) -> Local<()> + Send + Sync>;
 /// The number of the event whose effect is checked.
 pub(super) const EVENT: usize = 0;
 
-/// A check.
+/// What a check plays, without the types of its user.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) counts: Arc<Vec<(String, Count)>>,
@@ -305,16 +305,16 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How much later than the first the second faultless run starts, so that times differ.
+/// How much later the second faultless run starts than the first, so that their times differ.
 const ANOTHER_TIME: Duration = Duration::from_secs(133_333);
 
-/// How many ways through the function a check plays.
+/// How many ways through the function a check plays at most.
 const MAX_COURSES: usize = 5;
 
-/// How often a scenario is played until its point is reached.
+/// How often a scenario is played at most, until its point is reached.
 const TRIES: usize = 2;
 
-/// How often, if the point is a wait for a socket: the machine decides whether a run has it.
+/// The same for a point that is a wait for a socket: the machine decides whether a run has this wait.
 const TRIES_FOR_SOCKET: usize = 6;
 
 /// The points of a faultless run.
@@ -500,8 +500,8 @@ fn other_events(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failur
     Ok(())
 }
 
-/// Finds the effects that happen where no fault can fall: a run in another world, which has each locked fake aside, still changes
-/// them.
+/// Finds the effects that happen where no fault can fall. A second world shares the fakes of the first, but what it does under a
+/// lock of a fake is kept aside. A count of the first world that the second one changes is such an effect.
 fn beyond_reach(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failure> {
     if theatre.plan.counts.is_empty() || theatre.plan.own_server {
         return Ok(());
@@ -572,7 +572,7 @@ fn courses(
     }
 }
 
-/// Delivers an event once in an empty world, and once more in another one. Returns what it changes, and the first world.
+/// Delivers an event once in an empty world, and once in another one. Returns what it changes, and the first world with its process.
 fn effect_of<'a>(
     theatre: &'a Theatre<'_>,
     event: usize,

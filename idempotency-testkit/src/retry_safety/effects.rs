@@ -1,7 +1,7 @@
 //! The effects that can be seen in the world, and how those of a scenario differ from those of a faultless run.
 //!
-//! A value that differs between two faultless runs, and is in the response and in an item of each, belongs together, such as the
-//! number of a receipt. If they differ after a fault, the response is that of one run and the item that of another.
+//! A value such as the number of a receipt differs between two faultless runs, and each run has it in its response and in an item.
+//! If the response and the item have different values after a fault, they are of different runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -170,7 +170,7 @@ fn counts(
     differences.collect()
 }
 
-/// As [`number`], without rounding.
+/// Compares the change of a count as [`number`] does, without rounding.
 fn count(before: i64, expected: i64, actual: i64) -> Option<Kind> {
     let (before, expected, actual) = (i128::from(before), i128::from(expected), i128::from(actual));
     let (should, did) = (expected - before, actual - before);
@@ -223,7 +223,7 @@ impl Expectation {
         })
     }
 
-    /// Returns what the response and the items share in both faultless runs, and what differs between these.
+    /// Returns the values that the response and the items share in each faultless run, and that differ between the two runs.
     fn shared(&self) -> Vec<InBoth> {
         let mut found = Vec::new();
         let (Some(first), Some(second)) = &self.responses else {

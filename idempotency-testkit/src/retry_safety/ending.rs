@@ -1,5 +1,5 @@
-//! How a delivery ends for the sender of the event, whether the sender delivers it again, and how two responses differ. The verdict on
-//! a scenario.
+//! The verdict on a scenario: how its deliveries ended for the sender of the event, whether the sender delivers the event again, and
+//! how two responses differ.
 
 use std::error::Error;
 
@@ -166,11 +166,13 @@ pub(super) fn first_difference(a: &Value, b: &Value) -> Option<String> {
             let names = a
                 .keys()
                 .chain(b.keys().filter(|name| !a.contains_key(*name)));
-            let null = Value::Null;
             names.into_iter().find_map(|name| {
-                let of =
-                    |map: &serde_json::Map<String, Value>| map.get(name).unwrap_or(&null).clone();
-                let below = first_difference(&of(a), &of(b))?;
+                let below = match (a.get(name), b.get(name)) {
+                    (Some(a), Some(b)) => first_difference(a, b)?,
+                    _ => String::new(),
+                };
+                // As RFC 6901 writes a name in a pointer.
+                let name = name.replace('~', "~0").replace('/', "~1");
                 Some(format!("/{name}{below}"))
             })
         }
@@ -191,7 +193,7 @@ fn remove(value: &mut Value, pointer: &str) {
     };
     match value.pointer_mut(parent) {
         Some(Value::Object(members)) => {
-            members.remove(name);
+            members.remove(&name.replace("~1", "/").replace("~0", "~"));
         }
         Some(Value::Array(elements)) => {
             let index = name.parse().ok().filter(|index| *index < elements.len());
@@ -282,7 +284,7 @@ pub(super) fn judge_other(
     }
     if alone.sees_an_effect() && before == after {
         let finding = "the event of another operation had no effect: it got the response of this one, so both have one key. Add to \
-                       the key what tells them apart, such as the user";
+                       the key what distinguishes them, such as the user";
         return Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]));
     }
     Ok(SAFE)
@@ -347,8 +349,8 @@ fn responses(stage: &Stage<'_>, ignored: &[String]) -> Option<String> {
     })
 }
 
-/// Compares the responses that the runs made. If a later run changed nothing, the effect is that of the earlier run, and so must
-/// be the response.
+/// Compares the responses that the runs made. If a later run changed nothing, the effect is that of the earlier run. Then the later
+/// response must be equal to the earlier one.
 fn runs(stage: &Stage<'_>, ignored: &[String]) -> Option<String> {
     let repeating = stage.deliveries.iter().filter(|run| run.repeats);
     repeating.into_iter().find_map(|later| {

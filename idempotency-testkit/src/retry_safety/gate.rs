@@ -104,7 +104,7 @@ impl Point {
     }
 }
 
-/// Returns what requests have in common that differ in their ids: `POST /charges/*` for `POST /charges/pay-1`.
+/// Returns the label without ids, so that it is the same in each run: `POST /charges/*` for `POST /charges/pay-1`.
 fn kind_of(label: &str) -> String {
     let mut segments = label.split('/');
     let first = segments.next().unwrap_or_default().to_owned();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_points_than_are_noted_says_so() {
+    fn a_run_with_more_points_than_are_noted_says_so() {
         for pass in [
             |gate: &Gate| gate.wait(),
             |gate: &Gate| gate.request(Service::Fake, "fake at bank.rs:1".to_owned()),

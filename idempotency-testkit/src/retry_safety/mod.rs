@@ -89,7 +89,7 @@ const RECORDS: &str = "idempotency";
 /// Starts a check of a function: does each of its effects happen once, and does each sender get the same response, wherever it
 /// fails?
 ///
-/// `handler` gets the world of the delivery and the event, and makes what the function has: it is a new process each time. It
+/// `handler` gets the world of the delivery and the event, and makes the state of the function: each delivery is a new process. It
 /// calls the annotated function, or the [`Operation`](idempotency_lambda::Operation), as it is: every operation inside uses the
 /// scenario's table `idempotency`, in place of its own store. The event can be any type that can be cloned.
 ///

@@ -20,13 +20,13 @@ use tokio::runtime::Builder;
 
 use super::gate::{FaultKind, Gate, Message, Point, Service};
 use super::provider;
-use super::stage::Shared;
+use super::stage::ScenarioWorld;
 use crate::lock::lock;
 
 /// How long one invocation can take, in virtual time. Leases end then too.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long it waits before it looks at its sockets again.
+/// How long a process waits, in real time, before it looks at its sockets again.
 const LOOK: Duration = Duration::from_micros(200);
 
 thread_local! {
@@ -35,7 +35,7 @@ thread_local! {
 
 /// A process that has one invocation.
 pub(super) struct Process {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ScenarioWorld>,
     pub(super) gate: Gate,
     /// The number of the delivery that the process gets, from 1; 0 for the check itself.
     pub(super) delivery: u32,
@@ -71,7 +71,7 @@ pub(super) type Local<T> = Pin<Box<dyn Future<Output = T>>>;
 impl Process {
     /// Returns a process that has not started, and its messages.
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<ScenarioWorld>,
         delivery: u32,
         plan: Option<(Point, FaultKind)>,
     ) -> (Arc<Self>, Receiver<Message>) {
@@ -296,7 +296,7 @@ impl Process {
         *lock(&self.active) = Instant::now();
     }
 
-    /// Called before the runtime waits. Keeps it from moving virtual time while something can be on its way to a socket.
+    /// Keeps the runtime from moving virtual time while something can be on its way to a socket. Called before the runtime waits.
     fn settle(&self) {
         if self.shared.settle.is_zero() {
             return;
@@ -342,7 +342,7 @@ impl Clock for ProcessClock {
     }
 }
 
-/// Says that the work of a process can be polled, apart from the other reasons to poll its supervisor.
+/// Notes that the work of a process was woken. Its supervisor is woken for other reasons too, and must not poll the work then.
 struct WakeFlag {
     work: AtomicBool,
     supervisor: Mutex<Option<Waker>>,

@@ -72,7 +72,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the name of the case, such as `POST /charges, crash after`.
+    /// Returns the name of the case, such as `1 POST /charges, crash after`.
     pub(super) fn case(&self) -> String {
         match self.fault {
             Some(fault) => format!("{} {}, {fault}", self.number, self.point),
@@ -222,7 +222,7 @@ fn write(report: &SafetyReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Returns the cases to explain: each without a fault, and for the others the first of each verdict and finding.
+/// Returns the cases to explain: each without a fault, and for the others the first of each verdict.
 fn causes<'a>(bad: &[&'a Row]) -> Vec<&'a Row> {
     let mut causes: Vec<&Row> = Vec::new();
     for row in bad {
@@ -274,7 +274,7 @@ fn advice(verdict: SafetyVerdict) -> &'static str {
     }
 }
 
-/// The places of a table: the number, the point, one for each fault.
+/// Writes the table of the points: the number, the point, and the verdict of each fault.
 fn table(rows: &[Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut points: Vec<(usize, &str)> = Vec::new();
     for row in rows.iter().filter(|row| row.fault.is_some()) {

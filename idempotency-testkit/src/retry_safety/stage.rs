@@ -47,7 +47,7 @@ pub(super) struct Theatre<'a> {
 /// A scenario.
 pub(super) struct Stage<'a> {
     theatre: &'a Theatre<'a>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ScenarioWorld>,
     /// The deliveries that have ended, in the order of their ends.
     pub(super) deliveries: Vec<Delivery>,
     started: u32,
@@ -78,15 +78,15 @@ impl Theatre<'_> {
         self.stage_with(later, salt, Arc::default(), false)
     }
 
-    /// Sets the stage of a scenario that the event was delivered before, in another world, after `prepare` had run. So the caches
-    /// of the program (its statics) are warm.
+    /// Sets the stage of a scenario, and then delivers the event once in another world. So the caches of the program (its statics)
+    /// are warm, also those that `prepare` empties.
     pub(super) fn warm_stage(&self) -> Result<Stage<'_>, Failure> {
         let stage = self.stage()?;
         self.stage()?.deliver(EVENT, None)?;
         Ok(stage)
     }
 
-    /// Sets a stage with the fakes of another one. What its processes do under the locks of these cannot be seen there.
+    /// Sets a stage that shares the fakes of `seen`. What its processes do under a lock of a fake cannot be seen in `seen`.
     pub(super) fn stage_aside(&self, seen: &Stage<'_>) -> Result<Stage<'_>, Failure> {
         let fakes = Arc::clone(&seen.shared.fakes);
         self.stage_with(Duration::ZERO, "request", fakes, true)
@@ -108,7 +108,7 @@ impl Theatre<'_> {
         };
         let stage = Stage {
             theatre: self,
-            shared: Arc::new(Shared {
+            shared: Arc::new(ScenarioWorld {
                 database,
                 http,
                 fakes,
@@ -291,7 +291,7 @@ fn wait_for_the_next_second() {
 }
 
 /// The world of one scenario.
-pub(super) struct Shared {
+pub(super) struct ScenarioWorld {
     pub(super) database: Database,
     /// The provider, if the check has one.
     pub(super) http: Option<Http>,
@@ -310,8 +310,8 @@ pub(super) struct Shared {
 /// The fakes of a scenario, by their types.
 type Fakes = Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 
-impl Shared {
-    /// Returns the part of the world of this type. The first call makes it.
+impl ScenarioWorld {
+    /// Returns the fake of this type. The first call makes it.
     pub(super) fn fake<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut fakes = lock(&self.fakes);
         let fake = fakes
@@ -335,7 +335,7 @@ impl Shared {
         self.set_now(self.now().plus(duration));
     }
 
-    /// Starts or ends the notes of the items in the course of a run.
+    /// Starts or ends noting the items after each request. Returns what was noted until now.
     pub(super) fn watch(&self, watch: bool) -> Vec<Items> {
         let next = watch.then(Vec::new);
         let mut watched = lock(&self.watched);
@@ -352,7 +352,7 @@ impl Shared {
         }
     }
 
-    /// Returns the place where the provider listens.
+    /// Returns the listener of the provider.
     pub(super) fn listener(&self) -> Option<&Listener> {
         self.http.as_ref().map(|http| &*http.listener)
     }
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_process_that_has_ended_is_dropped_with_its_runtime() {
         let server = Server::start().unwrap();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ScenarioWorld {
             database: server.database(&[]).unwrap(),
             http: None,
             fakes: Arc::default(),

@@ -1,5 +1,5 @@
-//! What the function under test gets of its world. What a fake holds: a mutex whose locks are points, so that a fault falls between two
-//! uses of a fake that never waits.
+//! The world that the function under test gets, and the mutex for what its fakes hold. Each lock of the mutex is a point, so that a
+//! fault can fall between two uses of a fake that never waits.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -99,7 +99,7 @@ impl World {
         self.process.delivery
     }
 
-    /// Returns the context of the invocation: a request id that each delivery has for itself, and a deadline.
+    /// Returns the context of the invocation: a request id, which differs in each delivery, and a deadline.
     ///
     /// A handler that gets an empty context, such as `Context::default()`, has this deadline too.
     pub fn context(&self) -> Context {
@@ -163,7 +163,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub struct Mutex<T> {
     seen: sync::Mutex<T>,
-    /// What a process has whose effects must not be seen.
+    /// The value for a process whose effects must not be seen.
     aside: sync::Mutex<T>,
 }
 
@@ -171,11 +171,11 @@ pub struct Mutex<T> {
 struct FakeGuard<'a, T> {
     // Fields are dropped in this order: unlocked first, then killed.
     value: sync::MutexGuard<'a, T>,
-    _killed_after: KilledAfter,
+    _kill: KillOnDrop,
 }
 
-/// The process that is killed after this use.
-struct KilledAfter(Option<Arc<Process>>);
+/// Kills this process, if there is one, when it is dropped.
+struct KillOnDrop(Option<Arc<Process>>);
 
 impl<T: Default> Mutex<T> {
     /// Returns a mutex with this value.
@@ -199,7 +199,7 @@ impl<T> Mutex<T> {
     /// If a process that stands still for a fault has it locked, and so would never unlock it.
     #[track_caller]
     pub fn lock(&self) -> LockResult<impl DerefMut<Target = T>> {
-        // The caller of `lock`: inside of a closure it would be the closure.
+        // Read before the closure, because inside of it the caller would be the closure.
         let caller = Location::caller();
         let process = Process::current();
         let killed_after = process.as_ref().is_some_and(|process| {
@@ -210,7 +210,7 @@ impl<T> Mutex<T> {
         let is_aside = process.as_ref().is_some_and(|process| process.is_aside());
         Ok(FakeGuard {
             value: wait_for(if is_aside { &self.aside } else { &self.seen }),
-            _killed_after: KilledAfter(process.filter(|_| killed_after)),
+            _kill: KillOnDrop(process.filter(|_| killed_after)),
         })
     }
 }
@@ -248,7 +248,7 @@ impl<T> DerefMut for FakeGuard<'_, T> {
     }
 }
 
-impl Drop for KilledAfter {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let Some(process) = &self.0 {
             process.kill_here();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::local_lambda::function;
 
-/// Finds the table only by its environment variables, as a deployed function does.
+/// Puts an order into the table. Like a deployed function, it finds the table only by its environment variables.
 pub(crate) async fn handler(event: LambdaEvent<Value>) -> Result<(), Error> {
     let config = aws_config::load_defaults(BehaviorVersion::latest()).await;
     let id = event.payload["id"].as_str().unwrap_or_default();

@@ -124,13 +124,13 @@ async fn a_status_that_this_version_does_not_know_reads_back(trial: &Trial) -> C
     Ok(())
 }
 
-/// Refuses a case about events if the store may not keep any.
+/// Ends a case about events as skipped if the store keeps no events.
 async fn keeps_events(trial: &Trial) -> Check {
     let kept = trial.store.check_events().await;
     kept.map_err(|_| Flaw::NotOffered("the store keeps no events (`Store::check_events`)"))
 }
 
-/// Checks that the record is `expected`, with its event or without one: no call reads it, so a store may leave it out.
+/// Checks that the record is `expected`, with its event or without one: no call reads an event, so a store may leave it out.
 async fn has_event_or_none(key: &Key<'_>, expected: &Record) -> Check {
     let found = key.read().await?;
     let without = with(expected.clone(), |it| it.event = None);

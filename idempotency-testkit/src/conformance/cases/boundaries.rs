@@ -27,7 +27,7 @@ fn record(status: Option<Status>, expiration: Option<i64>, lease: Option<i64>) -
     }
 }
 
-/// Checks whether a claim made at `now` under `policy` replaces `existing`.
+/// Checks that a claim made at `now` under `policy` replaces `existing` if `applied` is true, and otherwise is refused.
 async fn claimed(
     trial: &Trial,
     existing: &Record,
@@ -51,7 +51,7 @@ async fn claimed(
     key.finds(Some(left)).await
 }
 
-/// Checks whether a claim under `rerun` replaces `existing` now. Under `hold` none does.
+/// Checks that a claim under `rerun` replaces `existing` now if `applied` is true, and that a claim under `hold` is refused.
 async fn only_rerun(trial: &Trial, existing: &Record, applied: bool) -> Check {
     claimed(trial, existing, trial.now, Rerun, applied).await?;
     claimed(trial, existing, trial.now, Hold, false).await

@@ -120,7 +120,7 @@ enum Kind {
     Delete,
 }
 
-/// Sends this write on every condition over every record.
+/// Sends this write with every condition to every record. After a write that changed the record, the record is restored.
 async fn every_condition(trial: &Trial, kind: Kind) -> Check {
     let key = trial.key("1");
     for existing in records(trial) {

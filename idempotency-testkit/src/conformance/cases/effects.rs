@@ -221,20 +221,20 @@ const READS: usize = 8;
 async fn an_eventual_read_returns_a_state_that_the_record_had(trial: &Trial) -> Check {
     let key = trial.key("1");
     let mut states = vec![None];
-    one_of(&key, &states).await?;
+    reads_one_of(&key, &states).await?;
     for round in 1..=4 {
         let claimed = claim(&owner(round), trial.at(i64::from(round)));
         key.place(&claimed).await?;
         states.push(Some(claimed.clone()));
-        one_of(&key, &states).await?;
+        reads_one_of(&key, &states).await?;
         let data = format!("[{round}]");
         let change = completion(&data, trial.second());
         key.update(&change, &always(), Applied).await?;
         states.push(Some(completed(&claimed, &data, trial.second())));
-        one_of(&key, &states).await?;
+        reads_one_of(&key, &states).await?;
         if round.is_multiple_of(2) {
             key.delete(&always(), Applied).await?;
-            one_of(&key, &states).await?;
+            reads_one_of(&key, &states).await?;
         }
     }
     Ok(())
@@ -243,11 +243,11 @@ async fn an_eventual_read_returns_a_state_that_the_record_had(trial: &Trial) -> 
 async fn an_eventual_read_of_an_id_without_a_record_finds_nothing(trial: &Trial) -> Check {
     let (written, unknown) = (trial.key("1"), trial.key("2"));
     written.place(&claim(&owner(1), trial.at(1))).await?;
-    one_of(&unknown, &[None]).await
+    reads_one_of(&unknown, &[None]).await
 }
 
-/// Checks that each of some eventual reads returns one of these states.
-async fn one_of(key: &Key<'_>, states: &[Option<Record>]) -> Check {
+/// Checks that each of [`READS`] eventual reads returns one of these states.
+async fn reads_one_of(key: &Key<'_>, states: &[Option<Record>]) -> Check {
     for _ in 0..READS {
         let found = key.read_eventually().await?;
         if !states.contains(&found) {

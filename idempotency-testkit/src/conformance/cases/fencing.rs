@@ -150,7 +150,7 @@ async fn an_owner_whose_claim_was_taken_over_changes_nothing(trial: &Trial) -> C
 async fn a_late_claim_is_rejected_by_the_time_in_its_condition(trial: &Trial) -> Check {
     for (name, policy) in [("1", Rerun), ("2", Hold)] {
         let key = trial.key(name);
-        // Sent at the present, with the present in its condition. Everything else happens before it arrives.
+        // Sent now, with the current time in its condition. Everything else happens before it arrives.
         let late = claim(&owner(1), trial.at(30_000));
         let at_its_time = claimable(trial.now, policy);
         let winner = claim(&owner(2), trial.at(1));

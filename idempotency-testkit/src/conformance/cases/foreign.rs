@@ -178,7 +178,7 @@ async fn times_with_fractions_are_compared_exactly_and_read_rounded_down(trial: 
     Ok(())
 }
 
-/// Checks whether a claim replaces the foreign record.
+/// Checks that a claim replaces the foreign record if `applied` is true, and otherwise is refused.
 async fn claims(trial: &Trial, foreign: &ForeignRecord, policy: OnTimeout, applied: bool) -> Check {
     let (key, mine) = (trial.key("1"), claim(&owner(1), trial.at(30_000)));
     let existing = &foreign.reads_as;

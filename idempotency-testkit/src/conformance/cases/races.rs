@@ -78,7 +78,7 @@ fn was_applied(write: &StoreReply, unknown: bool) -> Check<bool> {
     }
 }
 
-/// Claims the key concurrently, half of the claims through a second store, as another process would.
+/// Claims the key concurrently, half of the claims through a second store (as another process does), and checks that one claim wins.
 async fn one_wins(trial: &Trial, key: &Key<'_>) -> Check {
     let stores = [Arc::clone(&trial.store), trial.second_store().await?];
     let claims: Vec<_> = (1..=CROWD)

@@ -27,8 +27,8 @@ fn longest(trial: &Trial) -> usize {
         .unwrap_or(LONG)
 }
 
-/// Returns responses of many lengths, around usual limits. They are of varied letters, so that compression does not make them
-/// short; one is of one letter, so that a store that compresses gets that too.
+/// Returns responses of many lengths, around usual limits. Their letters vary, so that compression does not make them short. The
+/// last response repeats one letter, so that a store that compresses makes it short.
 fn responses(trial: &Trial) -> Vec<String> {
     let longest = longest(trial);
     let lengths = [2, 1_023, 16_384, 16_385, 100_000, 409_600, longest];

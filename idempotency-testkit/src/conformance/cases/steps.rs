@@ -161,8 +161,8 @@ async fn a_claim_does_not_replace_steps_within_their_window(trial: &Trial) -> Ch
     Ok(())
 }
 
-/// Returns what a takeover by owner 2 sets and removes.
-fn taking_over(trial: &Trial) -> Change {
+/// Returns the change that a takeover by owner 2 makes.
+fn takeover_change(trial: &Trial) -> Change {
     Change {
         set: Record {
             in_progress_expiration: Field::Value(trial.at(60_000)),
@@ -174,7 +174,7 @@ fn taking_over(trial: &Trial) -> Change {
 }
 
 /// Returns the condition of a takeover of this record.
-fn of(read: &Record) -> Check<Condition> {
+fn takeover_of(read: &Record) -> Check<Condition> {
     let validation = read.validation.value().map(String::as_str);
     match takeover(read, validation, OnTimeout::Rerun) {
         Some(condition) => Ok(condition),
@@ -189,8 +189,8 @@ async fn a_takeover_keeps_a_step_that_was_recorded_after_the_record_was_read(
     key.place(&read).await?;
     let fence = held_by_owner(1);
     key.step("a", "1", &fence, Applied).await?;
-    let change = taking_over(trial);
-    key.update(&change, &of(&read)?, Applied).await?;
+    let change = takeover_change(trial);
+    key.update(&change, &takeover_of(&read)?, Applied).await?;
     let taken_over = Record {
         in_progress_expiration: change.set.in_progress_expiration,
         owner: change.set.owner,
@@ -203,7 +203,7 @@ async fn a_takeover_keeps_a_step_that_was_recorded_after_the_record_was_read(
 
 async fn a_takeover_of_another_claim_than_the_one_that_was_read_is_refused(trial: &Trial) -> Check {
     let (key, read) = (trial.key("1"), mine(trial, &[("a", "1")]));
-    let (change, condition) = (taking_over(trial), of(&read)?);
+    let (change, condition) = (takeover_change(trial), takeover_of(&read)?);
     let with = |differs: fn(&mut Record, &Trial)| with(read.clone(), |it| differs(it, trial));
     for existing in [
         with(|record, _| record.owner = Field::Value(owner(3))),
@@ -217,10 +217,10 @@ async fn a_takeover_of_another_claim_than_the_one_that_was_read_is_refused(trial
         let refused = Refused(Some(&existing));
         key.update(&change, &condition, refused).await?;
     }
-    let released = with(|record, _| record.owner = Field::Absent);
-    key.place(&released).await?;
-    key.update(&change, &of(&released)?, Applied).await?;
+    let freed = with(|record, _| record.owner = Field::Absent);
+    key.place(&freed).await?;
+    key.update(&change, &takeover_of(&freed)?, Applied).await?;
     key.place(&read).await?;
     let refused = Refused(Some(&read));
-    key.update(&change, &of(&released)?, refused).await
+    key.update(&change, &takeover_of(&freed)?, refused).await
 }

@@ -35,7 +35,7 @@ struct Case<'a> {
 impl<'a> Case<'a> {
     async fn new(trial: &'a Trial, name: &str) -> Check<Self> {
         let key = trial.key(name);
-        // Deleted at the end, as the record.
+        // An id of the trial, so that the item is deleted at the end, as the record is.
         let name = trial.id(&format!("{name}-staged")).as_str().to_owned();
         let staged = trial.factory.take_one(&name, LIMIT);
         let staged = staged.ok_or(Flaw::NotOffered("the factory stages no writes"))?;
@@ -111,7 +111,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Sends a transaction, and again for as long as it meets another one.
+/// Sends a transaction, and sends it again for as long as it conflicts with another one.
 async fn transacted(
     store: &Arc<dyn Store>,
     record: Option<RecordWrite<'_>>,

@@ -50,7 +50,7 @@ pub(crate) async fn send(
 }
 
 /// Plays the check of a handler under the operation of this name.
-async fn played(
+async fn play(
     name: &'static str,
     handler: impl AsyncFn(&World, &Value) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> SafetyReport {
@@ -61,7 +61,7 @@ async fn played(
 
 #[tokio::test]
 async fn a_request_without_a_token_is_charged_twice() {
-    let report = played("http.plain", async |world, event| {
+    let report = play("http.plain", async |world, event| {
         send(world, "POST", "/charges", None, &event["amount"]).await
     })
     .await;
@@ -79,7 +79,7 @@ async fn a_request_without_a_token_is_charged_twice() {
 
 #[tokio::test]
 async fn a_request_with_a_token_that_each_run_has_is_safe() {
-    let report = played("http.token", async |world, event| {
+    let report = play("http.token", async |world, event| {
         let token = event["order_id"].as_str();
         send(world, "POST", "/charges", token, &event["amount"]).await
     })
@@ -89,7 +89,7 @@ async fn a_request_with_a_token_that_each_run_has_is_safe() {
 
 #[tokio::test]
 async fn a_token_that_each_run_makes_anew_protects_nothing() {
-    let report = played("http.random", async |world, event| {
+    let report = play("http.random", async |world, event| {
         let token = format!("run {}", world.delivery());
         send(world, "POST", "/charges", Some(&token), &event["amount"]).await
     })
@@ -99,7 +99,7 @@ async fn a_token_that_each_run_makes_anew_protects_nothing() {
 
 #[tokio::test]
 async fn a_put_with_an_id_of_the_event_is_safe_without_a_token() {
-    let report = played("http.put", async |world, event| {
+    let report = play("http.put", async |world, event| {
         send(world, "PUT", "/orders/o-1", None, &event["amount"]).await?;
         Ok(json!({ "ordered": true }))
     })
@@ -109,7 +109,7 @@ async fn a_put_with_an_id_of_the_event_is_safe_without_a_token() {
 
 #[tokio::test]
 async fn a_request_whose_error_is_ignored_is_lost() {
-    let report = played("http.ignored", async |world, event| {
+    let report = play("http.ignored", async |world, event| {
         let _ = send(world, "POST", "/mails", Some("o-1"), &event["amount"]).await;
         Ok(json!({ "mailed": true }))
     })
@@ -119,7 +119,7 @@ async fn a_request_whose_error_is_ignored_is_lost() {
 
 #[tokio::test]
 async fn a_client_that_repeats_a_lost_request_by_itself_charges_twice_in_one_run() {
-    let report = played("http.repeats", async |world, event| {
+    let report = play("http.repeats", async |world, event| {
         for _ in 0..3 {
             let sent = send(world, "POST", "/charges", None, &event["amount"]).await;
             if sent.is_ok() {
@@ -182,7 +182,7 @@ fn numbered() -> Provider {
 }
 
 /// Plays the check of an order: a reservation, then a charge. Each is a step, with or without a token.
-async fn played_in_steps(with_tokens: bool) -> SafetyReport {
+async fn play_in_steps(with_tokens: bool) -> SafetyReport {
     let place = async move |world: &World, _: &Value, call: Call| {
         let mut done = Vec::new();
         for name in ["reserve", "charge"] {
@@ -206,13 +206,13 @@ async fn played_in_steps(with_tokens: bool) -> SafetyReport {
 
 #[tokio::test]
 async fn steps_with_tokens_are_safe_at_every_point() {
-    let report = played_in_steps(true).await;
+    let report = play_in_steps(true).await;
     report.assert_safe();
 }
 
 #[tokio::test]
 async fn without_a_token_a_step_repeats_only_what_was_not_recorded() {
-    let report = played_in_steps(false).await;
+    let report = play_in_steps(false).await;
     for name in ["POST /reserve", "POST /charge"] {
         assert_found(&report, name, CrashAfter, EffectTwice);
     }

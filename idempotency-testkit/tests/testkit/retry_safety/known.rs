@@ -47,7 +47,7 @@ fn within(
 }
 
 /// Checks what a handler does in an operation of this name.
-fn sold(
+fn named(
     name: &'static str,
     handler: impl AsyncFn(&World, &Value) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
@@ -131,7 +131,7 @@ impl Drop for MailAtEnd<'_> {
     }
 }
 
-/// A function with a bug: where it stands in this file, and where and as what it is found.
+/// A function with a bug: its place in this file, the fault and the verdict of the case that finds it, and its check.
 type Bug = (
     &'static Location<'static>,
     Option<FaultKind>,
@@ -209,14 +209,14 @@ async fn each_bug_beside_the_call_is_found() {
 #[tokio::test]
 async fn each_bug_of_effects_is_found() {
     assert_all_found(vec![
-        sold("mark, then charge", async |world, _| {
+        named("mark, then charge", async |world, _| {
             if world.fake::<Marks>().mark("o-1") {
                 world.fake::<Bank>().charge(None);
             }
             done()
         })
         .finds(CrashAfter, EffectLost),
-        sold("charge, then mark", async |world, _| {
+        named("charge, then mark", async |world, _| {
             let marks = world.fake::<Marks>();
             if !marks.has("o-1") {
                 world.fake::<Bank>().charge(None);
@@ -225,36 +225,36 @@ async fn each_bug_of_effects_is_found() {
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold("charge without a token", async |world, _| {
+        named("charge without a token", async |world, _| {
             world.fake::<Bank>().charge(None);
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold("slow charge without a token", async |world, _| {
+        named("slow charge without a token", async |world, _| {
             world.fake::<Bank>().charge_slowly(None).await;
             done()
         })
         .finds(Takeover, EffectTwice),
-        sold("token of the delivery", async |world, _| {
+        named("token of the delivery", async |world, _| {
             let delivery = world.context().request_id;
             world.fake::<Bank>().charge(Some(&delivery));
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold("of two effects one without a token", async |world, _| {
+        named("of two effects one without a token", async |world, _| {
             world.fake::<Bank>().charge(Some("o-1"));
             world.fake::<Outbox>().send();
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold("two effects at once", async |world, _| {
+        named("two effects at once", async |world, _| {
             let bank = world.fake::<Bank>();
             let charge = async { Ok::<_, BoxError>(bank.charge_slowly(None).await) };
             tokio::try_join!(charge, put(world, "note", "at", N("1".into())))?;
             done()
         })
         .finds(Refused, EffectTwice),
-        sold("charge again after a timeout", async |world, _| {
+        named("charge again after a timeout", async |world, _| {
             let bank = world.fake::<Bank>();
             let charge = tokio::time::timeout(Duration::from_millis(30), bank.charge_slowly(None));
             if charge.await.is_err() {
@@ -263,14 +263,12 @@ async fn each_bug_of_effects_is_found() {
             done()
         })
         .finds(Takeover, EffectTwice),
-        sold("task that is not awaited", async |world, _| {
-            let (bank, outbox) = (world.fake::<Bank>(), world.fake::<Outbox>());
+        named("task that is not awaited", async |world, _| {
+            let bank = world.fake::<Bank>();
             tokio::spawn(async move {
-                // A rerun mails too: with a token it would be safe, if it were awaited.
+                // With its token the charge would be safe, if it were awaited.
                 tokio::time::sleep(Duration::from_millis(5)).await;
-                if bank.charge(Some("mail")) == 1 {
-                    drop(outbox);
-                }
+                bank.charge(Some("mail"));
             });
             done()
         })
@@ -286,7 +284,7 @@ async fn each_bug_of_effects_is_found() {
             },
         )
         .finds(CrashAfter, EffectLost),
-        sold("refusal of its own reruns", async |world, _| {
+        named("refusal of its own reruns", async |world, _| {
             if !world.fake::<Marks>().mark("started") {
                 return Err("the order is being processed".into());
             }
@@ -303,7 +301,7 @@ async fn each_bug_of_effects_is_found() {
             },
         )
         .finds(Outage, EffectTwice),
-        sold("receipt of the run", async |world, _| {
+        named("receipt of the run", async |world, _| {
             world.fake::<Bank>().charge(Some("o-1"));
             Ok(json!({ "receipt": random() }))
         })
@@ -317,7 +315,7 @@ async fn each_bug_of_effects_is_found() {
             },
         )
         .finds(None, EffectTwice),
-        sold("error after the effect", async |world, _| {
+        named("error after the effect", async |world, _| {
             world.fake::<Bank>().charge(None);
             Err("the receipt could not be written".into())
         })
@@ -330,12 +328,12 @@ async fn each_bug_of_effects_is_found() {
 #[tokio::test]
 async fn each_bug_in_tables_is_found() {
     assert_all_found(vec![
-        sold("update that adds", async |world, _| {
+        named("update that adds", async |world, _| {
             add(world, "balance", 100).await?;
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold("balance that is read and put back", async |world, _| {
+        named("balance that is read and put back", async |world, _| {
             let balance = attribute(world, "a-1", "balance").await?;
             let balance = balance.ok_or("no balance")?;
             let balance: i64 = balance.as_n().map_err(|_| "no number")?.parse()?;
@@ -343,14 +341,14 @@ async fn each_bug_in_tables_is_found() {
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold("item with a random id", async |world, _| {
+        named("item with a random id", async |world, _| {
             let booking = format!("booking {}", random());
             put(world, &booking, "amount", N("1".into())).await?;
             world.fake::<Bank>().charge(Some("o-1"));
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold("order that stays pending", async |world, _| {
+        named("order that stays pending", async |world, _| {
             if attribute(world, "o-1", "status").await?.is_none() {
                 put(world, "o-1", "status", S("pending".into())).await?;
                 put(world, "o-1", "status", S("paid".into())).await?;
@@ -358,17 +356,17 @@ async fn each_bug_in_tables_is_found() {
             done()
         })
         .finds(CrashAfter, EffectLost),
-        sold("error that is ignored", async |world, _| {
+        named("error that is ignored", async |world, _| {
             let _ = put(world, "o-1", "status", S("paid".into())).await;
             done()
         })
         .finds(Refused, EffectLost),
-        sold("items that were not processed", async |world, _| {
+        named("items that were not processed", async |world, _| {
             put_lines(world, 0).await?;
             done()
         })
         .finds(Partial, EffectLost),
-        sold("receipt of a late owner", async |world, _| {
+        named("receipt of a late owner", async |world, _| {
             let receipt = format!("receipt {}", world.context().request_id);
             put(world, "o-1", "receipt", S(receipt.clone())).await?;
             Ok(json!({ "receipt": receipt }))
@@ -382,7 +380,7 @@ async fn each_bug_in_tables_is_found() {
 
 /// Counts its runs, and charges with a token.
 fn with_attempts(name: &'static str) -> RetrySafety<Value> {
-    sold(name, async |world, _| {
+    named(name, async |world, _| {
         add(world, "attempts", 1).await?;
         world.fake::<Bank>().charge(Some("o-1"));
         done()
@@ -444,7 +442,7 @@ async fn each_bug_of_keys_and_windows_is_found() {
     .await;
 }
 
-/// Reads a price list when it is cold.
+/// Reads the price list if it is not cached. Returns true if it was not cached.
 async fn price(world: &World, prices: &StdMutex<Option<u64>>) -> Result<bool, BoxError> {
     let was_cold = prices.lock().unwrap().is_none();
     if was_cold {
@@ -454,17 +452,17 @@ async fn price(world: &World, prices: &StdMutex<Option<u64>>) -> Result<bool, Bo
     Ok(was_cold)
 }
 
-/// A cache that each scenario empties, and a charge with a token if `charge` says so of a cold and of a warm run.
-fn emptied(
+/// Checks a function with a cache that each scenario empties. `has_token` says whether a cold (true) or warm run charges with a token.
+fn with_emptied_cache(
     name: &'static str,
     prices: &'static StdMutex<Option<u64>>,
-    charge: fn(bool) -> bool,
+    has_token: fn(bool) -> bool,
 ) -> RetrySafety<Value> {
-    let check = sold(name, async move |world, _| {
+    let check = named(name, async move |world, _| {
         let is_cold = price(world, prices).await?;
         world
             .fake::<Bank>()
-            .charge(charge(is_cold).then_some("o-1"));
+            .charge(has_token(is_cold).then_some("o-1"));
         done()
     });
     check.prepare(async |_| *prices.lock().unwrap() = None)
@@ -478,14 +476,14 @@ async fn each_bug_of_caches_is_found() {
     static COLD: StdMutex<Option<u64>> = StdMutex::new(None);
     static WARM: StdMutex<Option<u64>> = StdMutex::new(None);
     assert_all_found(vec![
-        sold("order that a static knows", async |world, _| {
+        named("order that a static knows", async |world, _| {
             if !KNOWN.swap(true, Ordering::AcqRel) {
                 world.fake::<Bank>().charge(None);
             }
             done()
         })
         .finds(CrashBefore, EffectLost),
-        sold("charge behind a cached price", async |world, _| {
+        named("charge behind a cached price", async |world, _| {
             if FOREVER.get().is_none() {
                 attribute(world, "a-1", "balance").await?;
                 let _ = FOREVER.set(1);
@@ -494,7 +492,7 @@ async fn each_bug_of_caches_is_found() {
             done()
         })
         .finds(CrashAfter, EffectTwice),
-        sold("token behind a cache that stays", async |world, _| {
+        named("token behind a cache that stays", async |world, _| {
             if ONCE.get().is_none() {
                 attribute(world, "a-1", "balance").await?;
                 let _ = ONCE.set(1);
@@ -504,9 +502,9 @@ async fn each_bug_of_caches_is_found() {
         })
         .finds(CrashBefore, NotReached),
         // Charge without a token in a cold run.
-        emptied("cold", &COLD, |is_cold| !is_cold).finds(CrashAfter, EffectTwice),
+        with_emptied_cache("cold", &COLD, |is_cold| !is_cold).finds(CrashAfter, EffectTwice),
         // Charge without a token in a warm run.
-        emptied("warm", &WARM, |is_cold| is_cold).finds(CrashAfter, EffectTwice),
+        with_emptied_cache("warm", &WARM, |is_cold| is_cold).finds(CrashAfter, EffectTwice),
         // Fake with another mutex.
         retry_safety(order(), async |world: World, event: Value| {
             super::protected("other-mutex", &event, async || {
@@ -564,7 +562,7 @@ async fn no_safe_function_is_accused() {
     };
     let long = || operation("long").expires_after(Duration::from_secs(90_000));
     let safe = [
-        ("charge with a token", sold("token", async |world, _| {
+        ("charge with a token", named("token", async |world, _| {
             Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }))
         })),
         ("slow charge that a duplicate waits for", within(
@@ -574,12 +572,12 @@ async fn no_safe_function_is_accused() {
                 Ok(json!({ "charge": world.fake::<Bank>().charge_slowly(Some(token.as_str())).await }))
             },
         )),
-        ("task that is awaited", sold("awaited", async |world, _| {
+        ("task that is awaited", named("awaited", async |world, _| {
             let bank = world.fake::<Bank>();
             let charge = tokio::spawn(async move { bank.charge_slowly(Some("o-1")).await });
             Ok(json!({ "charge": charge.await? }))
         })),
-        ("timers of half a minute", sold("timers", async |world, _| {
+        ("timers in virtual time", named("timers", async |world, _| {
             let slow = tokio::time::sleep(Duration::from_secs(20));
             assert!(tokio::time::timeout(Duration::from_secs(10), slow).await.is_err());
             let before = world.now();
@@ -587,31 +585,31 @@ async fn no_safe_function_is_accused() {
             assert!(world.now() >= before.plus(Duration::from_secs(5)));
             Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }))
         })),
-        ("put of the same item", sold("put", async |world, event| {
+        ("put of the same item", named("put", async |world, event| {
             put(world, "booking o-1", "amount", N(event["amount"].to_string())).await?;
             // It differs between runs, and does no harm.
             put(world, "last run", "by", S(world.context().request_id)).await?;
             done()
         })),
-        ("transaction with a condition", sold("condition", async |world, _| {
+        ("transaction with a condition", named("condition", async |world, _| {
             book_in_one_transaction(world).await?;
             done()
         })),
-        ("order that a rerun takes further", sold("further", async |world, _| {
+        ("order that a rerun takes further", named("further", async |world, _| {
             if attribute(world, "o-1", "status").await?.is_none() {
                 put(world, "o-1", "status", S("pending".into())).await?;
             }
             put(world, "o-1", "status", S("paid".into())).await?;
             done()
         })),
-        ("items that are sent again", sold("again", async |world, _| {
+        ("items that are sent again", named("again", async |world, _| {
             match put_lines(world, 3).await? {
                 0 => done(),
                 left => Err(format!("{left} lines were not processed").into()),
             }
         })),
         ("count of attempts that the check ignores", with_attempts("ignored-attempts").ignore_effect("accounts.attempts")),
-        ("receipt that the check ignores", sold("ignored-receipt", async |world, _| {
+        ("receipt that the check ignores", named("ignored-receipt", async |world, _| {
             Ok(json!({ "receipt": random(), "charge": world.fake::<Bank>().charge(Some("o-1")) }))
         }).ignore("/receipt")),
         ("key of user and order", of_user(whole)),
@@ -619,7 +617,7 @@ async fn no_safe_function_is_accused() {
             world.fake::<Bank>().charge(Some("o-1"));
             done()
         }).retried_for(Duration::from_secs(86_400))),
-        ("charge with a token, cold and warm", emptied("cold-and-warm", &EMPTIED, |_| true)),
+        ("charge with a token, cold and warm", with_emptied_cache("cold-and-warm", &EMPTIED, |_| true)),
         ("charge under hold", charged_within(|| operation("hold").on_timeout(OnTimeout::Hold))),
     ];
     for (name, check) in safe {
