@@ -53,7 +53,7 @@ pub fn http(size: usize) -> String {
         if text.len() >= size {
             return text;
         }
-        // One item takes about 80 bytes in the event.
+        // An item takes less than 80 bytes in the event, so this never adds too many.
         for _ in 0..((size - text.len()) / 80).max(1) {
             items.push(item(items.len()));
         }

@@ -12,7 +12,7 @@ enum Mode {
     Records(MemoryStore, Option<Record>),
     /// Each write is applied at once, and nothing is kept.
     Applies,
-    /// Each write finds this record.
+    /// Each write is refused with this record.
     Finds(Record),
 }
 
@@ -32,7 +32,7 @@ impl NoStore {
         *self.mode() = Mode::Applies;
     }
 
-    /// Keeps the records of the calls of `run`, and finds the last one at each write from then on.
+    /// Keeps the records of the calls of `run`, and from then on refuses each write with the last one.
     pub fn find_record_of(&self, run: impl FnOnce()) {
         *self.mode() = Mode::Records(MemoryStore::new(), None);
         run();
@@ -64,7 +64,7 @@ impl Store for NoStore {
                     *last = records.record(id);
                     written
                 }
-                // As a store that takes no notes: it may have sent more than once.
+                // As a store that does not note its sends: an earlier one may have been applied.
                 Mode::Applies => StoreReply::applied().or_earlier(),
                 Mode::Finds(record) => StoreReply::condition_failed(Some(record.clone())),
             }

@@ -1,5 +1,5 @@
 //! Canonical text is ASCII, reads back as itself, and equals that of a slow reference that reads with `serde_json`. The digest
-//! that is made without a tree is its digest.
+//! that is made without a tree equals the digest of that text.
 #![no_main]
 
 use std::collections::HashMap;
@@ -24,12 +24,12 @@ fuzz_target!(|text: &str| {
         }
         Err(error) => {
             assert_eq!(HashAlgorithm::Md5.hex_of_json(text, usize::MAX), None);
-            let beyond = matches!(
+            let is_beyond_limits = matches!(
                 error.kind(),
                 JsonErrorKind::TooDeep | JsonErrorKind::NumberTooLong
             );
-            let refused = serde_json::from_str::<IgnoredAny>(text).is_err();
-            assert!(beyond || refused, "{error}");
+            let is_invalid = serde_json::from_str::<IgnoredAny>(text).is_err();
+            assert!(is_beyond_limits || is_invalid, "{error}");
         }
     }
 });
@@ -105,7 +105,7 @@ fn number_text(text: &str) -> Option<String> {
     let point = mantissa.find('.').unwrap_or(mantissa.len());
     let all = mantissa.replace('.', "");
     let digits = all.trim_start_matches('0');
-    // Of the first digit.
+    // The power of ten of the first digit, then of the first digit that is not 0.
     let exponent = i64::from(exponent.parse::<i32>().ok()?) + i64::try_from(point).ok()? - 1;
     let exponent = exponent - i64::try_from(all.len() - digits.len()).ok()?;
     let digits = digits.trim_end_matches('0');
@@ -129,11 +129,11 @@ fn number_text(text: &str) -> Option<String> {
         };
         return Some(format!("{sign}{}.{}", or_zero(whole), or_zero(fraction)));
     }
-    let (first, others) = digits.split_at(1);
-    let point = if others.is_empty() { "" } else { "." };
+    let (first, rest) = digits.split_at(1);
+    let point = if rest.is_empty() { "" } else { "." };
     let direction = if exponent < 0 { '-' } else { '+' };
     Some(format!(
-        "{sign}{first}{point}{others}e{direction}{:02}",
+        "{sign}{first}{point}{rest}e{direction}{:02}",
         exponent.abs()
     ))
 }

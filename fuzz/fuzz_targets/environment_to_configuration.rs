@@ -13,14 +13,14 @@ use idempotency_dynamodb::TableConfig;
 use libfuzzer_sys::fuzz_target;
 
 /// Returns the full name of a variable.
-fn whole(name: &str) -> String {
+fn full_name(name: &str) -> String {
     match name {
         "AWS_LAMBDA_FUNCTION_NAME" | "POWERTOOLS_IDEMPOTENCY_DISABLED" => name.to_owned(),
         _ => format!("IDEMPOTENCY_{name}"),
     }
 }
 
-fn named(error: &ConfigurationError, variables: &[(String, String)]) -> bool {
+fn names_its_cause(error: &ConfigurationError, variables: &[(String, String)]) -> bool {
     let text = error.to_string();
     variables
         .iter()
@@ -33,7 +33,7 @@ fuzz_target!(|text: &str| {
     let given: Vec<_> = text
         .lines()
         .filter_map(|line| line.split_once('='))
-        .map(|(name, value)| (whole(name), value.to_owned()))
+        .map(|(name, value)| (full_name(name), value.to_owned()))
         .collect();
     let variables = Variables::from_iter(given.clone());
     for unknown in variables.unknown(TableConfig::VARIABLES) {
@@ -49,7 +49,7 @@ fuzz_target!(|text: &str| {
     let operation = match CompiledOperation::new("shop::charge", &settings, &variables) {
         Ok(operation) => operation,
         Err(error) => {
-            assert!(named(&error, &given), "{error}");
+            assert!(names_its_cause(&error, &given), "{error}");
             return;
         }
     };

@@ -97,7 +97,7 @@ fn item(bytes: &mut Unstructured<'_>) -> Result<HashMap<String, AttributeValue>>
     Ok(item)
 }
 
-/// Checks that a field fits the type of its attribute.
+/// Checks that a field is absent only without its attribute, and readable only if the attribute has the right type.
 fn check<T>(field: &Field<T>, value: Option<&AttributeValue>, right: fn(&AttributeValue) -> bool) {
     match field {
         Field::Absent => assert!(value.is_none()),

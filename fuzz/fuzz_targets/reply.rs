@@ -1,6 +1,6 @@
-//! Both clients read any response to a read alike: the same item, or the same error code. One of them may refuse an item that the other one
-//! reads, and the lean client may find no code in an error, because it reads all of a body as JSON: the send then counts as maybe
-//! applied. The first byte of the input chooses the status; the rest is the body.
+//! The SDK and the lean client read any response to a GetItem alike: the same item, or the same error code. One of them may refuse an
+//! item that the other one reads, and the lean client may find no code in an error, because it reads all of a body as JSON: the send
+//! then counts as maybe applied. The first byte of the input chooses the status; the rest is the body.
 #![no_main]
 
 use std::sync::{Arc, Mutex};
@@ -22,9 +22,9 @@ use libfuzzer_sys::fuzz_target;
 
 /// Responds to each request with this status and body.
 #[derive(Clone, Debug, Default)]
-struct Responds(Arc<Mutex<(u16, Vec<u8>)>>);
+struct Responder(Arc<Mutex<(u16, Vec<u8>)>>);
 
-impl HttpConnector for Responds {
+impl HttpConnector for Responder {
     fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
         let (status, body) = self.0.lock().expect("no thread panics").clone();
         let status = status.try_into().expect("a status");
@@ -32,7 +32,7 @@ impl HttpConnector for Responds {
     }
 }
 
-impl HttpClient for Responds {
+impl HttpClient for Responder {
     fn http_connector(
         &self,
         _: &HttpConnectorSettings,
@@ -42,7 +42,7 @@ impl HttpClient for Responds {
     }
 }
 
-/// What a client made of a response. `None` if it refused it.
+/// What a client read from a response: the item as text, or the error code. `None` if the client could not read it.
 type Read = Option<Result<Option<String>, Option<String>>>;
 
 /// Returns an item as text. A value of a type that one client does not know is an empty set for the other.
@@ -53,7 +53,7 @@ fn text(item: Option<std::collections::HashMap<String, AttributeValue>>) -> Opti
 }
 
 /// Returns the error code of an error response. A success that cannot be read is an error of the service too, for both clients.
-fn refused<E: ProvideErrorMetadata>(status: u16, error: &SdkError<E>) -> Read {
+fn error_code<E: ProvideErrorMetadata>(status: u16, error: &SdkError<E>) -> Read {
     match error {
         SdkError::ServiceError(_) if status != 200 => Some(Err(error.code().map(str::to_owned))),
         _ => None,
@@ -65,7 +65,7 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     let status = [200, 400, 500][usize::from(*choice) % 3];
-    let http = Responds(Arc::new(Mutex::new((status, body.to_vec()))));
+    let http = Responder(Arc::new(Mutex::new((status, body.to_vec()))));
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("eu-west-1"))
@@ -84,7 +84,7 @@ fuzz_target!(|input: &[u8]| {
             .key("id", AttributeValue::S("a".to_owned()));
         let sdk = match sdk.send().await {
             Ok(output) => Some(Ok(text(output.item))),
-            Err(error) => refused(status, &error),
+            Err(error) => error_code(status, &error),
         };
         let lean = TableClient::new(client, "t", RetryQuota::default(), "fuzz/1");
         let lean = match lean
@@ -95,7 +95,7 @@ fuzz_target!(|input: &[u8]| {
             Ok(ItemReply::ConditionFailed(_)) => {
                 Some(Err(Some("ConditionalCheckFailedException".to_owned())))
             }
-            Err(error) => refused(status, &error),
+            Err(error) => error_code(status, &error),
         };
         (sdk, lean)
     });

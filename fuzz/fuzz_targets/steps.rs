@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use idempotency_core::key::{Expression, Json};
 use libfuzzer_sys::fuzz_target;
 
-/// A float of five bytes rounds to 309 digits, and a sort compares each about twenty times.
+/// The limit. A float of five bytes can round to 309 digits, and a sort compares each value about twenty times: 309 * 20 / 5 steps.
 const STEPS_PER_BYTE: usize = 2_000;
 
 /// Each expression visits the payload once. Expressions that double their value at each step are limited by memory instead.

@@ -1,5 +1,5 @@
-//! A response reads back from every form in which it is stored. One that was damaged, or written by another program, is refused, or
-//! is a text that Lambda could return: it never takes more memory than that.
+//! A response reads back from every form in which it is stored. A damaged one is refused. One that another program wrote is refused,
+//! or is a text that Lambda could return: it never takes more memory than that.
 #![no_main]
 
 use std::collections::HashMap;

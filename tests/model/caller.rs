@@ -51,8 +51,7 @@ impl Scenario {
         };
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let result = match ending {
-            Ending::Responds => HandlerResult::Returned(response_of(number)),
-            Ending::Stages => HandlerResult::Returned(response_of(number)),
+            Ending::Responds | Ending::Stages => HandlerResult::Returned(response_of(number)),
             Ending::RespondsTooLarge | Ending::StagesTooLarge => {
                 HandlerResult::Returned(too_large_response_of(number))
             }
@@ -204,8 +203,8 @@ impl Scenario {
         trace.recognised = ghost.found;
     }
 
-    /// Runs the handler without a confirmed claim. Only a call of that policy may, of which the store failed, and which has met no
-    /// other call.
+    /// Runs the handler without a confirmed claim. Only a call under `run-unprotected` whose store failed, and which met no other
+    /// call, keeps the promise.
     fn run_unprotected(&self, state: &mut State, number: u8) {
         let trace = &mut state.calls[usize::from(number)].trace;
         trace.unprotected = true;
@@ -215,7 +214,7 @@ impl Scenario {
         self.start_run(state, number);
     }
 
-    /// Notes of a call that may run unprotected what it learns of the store and of other calls.
+    /// Notes what a call that may run unprotected learns of the store and of other calls.
     fn note(&self, state: &mut State, number: u8, input: &Input) {
         let delivery = &self.bounds.deliveries[usize::from(number)];
         let trace = &mut state.calls[usize::from(number)].trace;
@@ -402,7 +401,7 @@ fn releases(effect: &Effect) -> bool {
     }
 }
 
-/// Removes the time at which the other's lease ends, so that equivalent states are merged.
+/// Removes the time at which another call's lease or an open circuit ends, so that equivalent states are merged.
 fn without_time(mut refusal: Refusal) -> Refusal {
     if let Some(RefusalDetail::LeaseEnd(_) | RefusalDetail::CircuitOpen(_)) = refusal.detail {
         refusal.detail = None;

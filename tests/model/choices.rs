@@ -89,9 +89,9 @@ impl Scenario {
                 return;
             }
             Effect::AwaitLeader(at_most) => {
-                let over = active.asked.at.plus(at_most) <= self.time(state, active.skew);
+                let timed_out = active.asked.at.plus(at_most) <= self.time(state, active.skew);
                 let known = active.follows.map(|(_, known)| known);
-                if over || leader_progress(state, active) != known {
+                if timed_out || leader_progress(state, active) != known {
                     actions.push(Action::Wake(number));
                 }
                 return;

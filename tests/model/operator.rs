@@ -68,7 +68,7 @@ impl Scenario {
         state.shown = state.record.clone();
     }
 
-    /// Applies a decision about the record that the operator saw, if its condition holds for the present one.
+    /// Applies a decision about the record that the operator saw, if its condition holds for the current record.
     pub(crate) fn decide(&self, state: &mut State, verdict: Verdict) -> Option<()> {
         let shown = state.shown.take()?;
         state.left.decisions -= 1;
@@ -82,10 +82,10 @@ impl Scenario {
         if !matches!(written, WriteResult::Applied { .. }) {
             return Some(());
         }
-        let replaces_a_live_one = before
+        let replaces_no_expired_claim = before
             .as_deref()
             .is_none_or(|record| !in_progress(record) || !self.may_be_decided(state, record));
-        if replaces_a_live_one {
+        if replaces_no_expired_claim {
             self.break_promise(state, Promise::LateOwner);
         }
         state.record = after.map(Shared::new);

@@ -102,12 +102,12 @@ impl Scenario {
         if delivery.in_one_process {
             state.calls[usize::from(number)].phase = Phase::Active(active);
         } else {
-            self.look(state, number, active);
+            self.check_process(state, number, active);
         }
     }
 
-    /// Lets a call check the cache, unless it did, and find no call in flight.
-    pub(crate) fn look(&self, state: &mut State, number: u8, active: Active) {
+    /// Lets a call check the cache, unless it did so before, and find no call in flight.
+    pub(crate) fn check_process(&self, state: &mut State, number: u8, active: Active) {
         let looks = *active.asked.effect == Effect::CheckLocal;
         let cached = state
             .cache
@@ -234,7 +234,7 @@ impl Model for Scenario {
                 let active = active(last, number)?.clone();
                 match other {
                     Some(other) => self.join(state, number, active, other)?,
-                    None => self.look(state, number, active),
+                    None => self.check_process(state, number, active),
                 }
             }
             Action::AskCircuit(number, open) => {

@@ -85,7 +85,7 @@ impl Scenario {
         self.receive(state, number, active, Reply::with(input, ghost));
     }
 
-    /// Starts to follow. It must not last beyond the leader's lease or the follower's deadline.
+    /// Starts to follow. The wait must not last beyond the leader's lease or the follower's deadline.
     pub(crate) fn follow(
         &self,
         state: &mut State,

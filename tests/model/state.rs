@@ -99,7 +99,7 @@ pub(crate) struct Active {
     pub(crate) polled: Option<(u8, u64)>,
     /// The progress that other calls of its process can see.
     pub(crate) flight: Option<InFlight>,
-    /// The leader that it follows, and the progress that it knows of.
+    /// The leader that it follows, and the last progress of it that the call saw.
     pub(crate) follows: Option<(u8, InFlight)>,
     /// The number of claims that it sent, for faulty rules.
     pub(crate) claims: u8,
@@ -125,7 +125,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Returns a reply of which the properties need nothing.
+    /// Returns a reply without ghost data.
     pub(crate) fn of(input: Input) -> Self {
         Self::with(input, Ghost::default())
     }
@@ -138,7 +138,7 @@ impl Reply {
 /// Ghost data of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(crate) struct Ghost {
-    /// The lease of the record, if it was this call's claim.
+    /// The end of the record's lease, if the record was this call's claim.
     pub(crate) own_lease: Option<EpochMillis>,
     /// True if the call found its claim in a record, and not by a confirmation.
     pub(crate) found: bool,
@@ -163,7 +163,7 @@ pub(crate) struct Trace {
     pub(crate) after_failure: bool,
     /// It stored its response after its claim had been evicted.
     pub(crate) restored: bool,
-    /// Its eventual read found a response of which the record was replaced or deleted.
+    /// Its eventual read found a response whose record was replaced or deleted.
     pub(crate) found_stale: bool,
     /// It claimed although its eventual read found an earlier state of the record.
     pub(crate) misled: bool,

@@ -198,7 +198,7 @@ impl Scenario {
         before: Option<&Record>,
     ) {
         let has_steps = self.bounds.deliveries[usize::from(number)].has_steps();
-        // What deleted the record has forgotten its steps.
+        // If there is no record, the deletion of the last one has forgotten the steps.
         let expired = before.is_some_and(|record| {
             let expiration = record.expiration.value();
             expiration.is_some_and(|end| *end < at.floor_to_seconds())

@@ -305,7 +305,7 @@ impl Scenario {
         }
     }
 
-    /// Notes a release. Only the policies of its call may delete steps.
+    /// Notes a release. It forgets the steps, unless its call keeps them.
     fn released(&self, state: &mut State, by: u8) {
         if !self.bounds.deliveries[usize::from(by)].keeps_steps() {
             state.forget_steps();
@@ -386,7 +386,7 @@ impl Scenario {
                 self.claimed_over(state, now, false, before.as_deref());
                 state.record = after.map(Shared::new);
                 state.holder = self.python();
-                // Python knows nothing of them.
+                // Python's claim replaces the whole record.
                 state.unreported = 0;
                 state.forget_steps();
                 Ok(())

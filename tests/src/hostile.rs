@@ -1,4 +1,4 @@
-//! Hostile events: parsing one takes far more memory than its text. Each is as large as Lambda allows.
+//! Hostile events: parsing one takes far more memory than its text. None is larger than Lambda allows.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -12,7 +12,7 @@ pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -27,7 +27,7 @@ use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::Value;
 
-/// Returns the rows of a data file with their cells, which stand between `|`: each line but comments.
+/// Returns the rows of a data file with their cells, which stand between `|`. A line that starts with `#` is no row.
 ///
 /// # Panics
 ///
@@ -59,6 +59,8 @@ pub struct Harness {
     /// The backend of a process.
     pub backend: Backend,
     runs: AtomicUsize,
+    /// The number of further processes.
+    processes: AtomicU64,
 }
 
 impl Default for Harness {
@@ -88,6 +90,7 @@ impl Harness {
             store,
             backend,
             runs: AtomicUsize::new(0),
+            processes: AtomicU64::new(0),
         }
     }
 
@@ -98,8 +101,8 @@ impl Harness {
 
     /// Returns the backend of another process over the same store, with its own cache and its own owner tokens.
     pub fn another_process(&self) -> Backend {
-        let seed = 1_000 + self.runs() as u64;
-        backend(self.store.clone(), &self.clock, seed)
+        let number = self.processes.fetch_add(1, Ordering::Relaxed);
+        backend(self.store.clone(), &self.clock, 1_000 + number)
     }
 
     /// Returns a deadline at this distance from now.

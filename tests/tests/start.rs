@@ -1,5 +1,5 @@
-//! Key prefixes that two operations of one program share, by mistake or intentionally. A mistake stops the start: no other test can
-//! start in a program with one.
+//! Key prefixes that two operations of one program share, by mistake or intentionally. A mistake makes `init` fail, and
+//! with it every other test of the program that calls `init`.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -120,13 +120,13 @@ fn built_operations_with_one_prefix_are_refused_unless_both_set_shared_key_prefi
 
 #[test]
 fn an_equal_path_with_other_key_settings_is_another_operation() {
-    let place = |path: &str| Operation::builder(path).key("order_id");
-    assert!(place("twins::charge").build().is_ok());
+    let by_order_id = |path: &str| Operation::builder(path).key("order_id");
+    assert!(by_order_id("twins::charge").build().is_ok());
     for other in [
         Operation::builder("twins::charge"),
         Operation::builder("twins::charge").key("shipment_id"),
-        place("twins::charge").validate("amount"),
-        place("twins::charge").hash(HashAlgorithm::Sha256),
+        by_order_id("twins::charge").validate("amount"),
+        by_order_id("twins::charge").hash(HashAlgorithm::Sha256),
     ] {
         let error = other.build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
@@ -135,9 +135,9 @@ fn an_equal_path_with_other_key_settings_is_another_operation() {
             assert!(error.contains(said), "{error}");
         }
     }
-    let again = place("twins::charge").expires_after(Duration::from_secs(1));
-    assert!(again.build().is_ok(), "it is known by the same");
-    assert!(place("twins::ship").build().is_ok(), "another path");
+    let again = by_order_id("twins::charge").expires_after(Duration::from_secs(1));
+    assert!(again.build().is_ok(), "the key settings are equal");
+    assert!(by_order_id("twins::ship").build().is_ok(), "another path");
 }
 
 #[test]
@@ -206,10 +206,10 @@ fn a_shared_prefix_must_be_set_explicitly() {
     );
 }
 
-mod one {
+mod same_name {
     use super::*;
 
-    pub(super) async fn call() -> Result<u32, BoxError> {
+    pub(super) async fn first() -> Result<u32, BoxError> {
         #[idempotent(payload = order)]
         async fn pay(order: u32) -> Result<u32, BoxError> {
             Ok(order)
@@ -217,7 +217,7 @@ mod one {
         pay(1).await
     }
 
-    pub(super) async fn another() -> Result<u32, BoxError> {
+    pub(super) async fn second() -> Result<u32, BoxError> {
         #[idempotent(payload = order)]
         async fn pay(order: u32) -> Result<u32, BoxError> {
             Ok(order + 1)
@@ -235,7 +235,7 @@ async fn two_functions_with_one_default_prefix_fail_init_and_every_call_and_the_
     assert!(text.matches("tests/start.rs").count() >= 2, "{text}");
     assert!(text.contains("key_prefix"), "{text}");
     for _ in 0..2 {
-        for call in [one::call().await, one::another().await] {
+        for call in [same_name::first().await, same_name::second().await] {
             let error = call.unwrap_err();
             assert!(
                 error.to_string().contains("share the key prefix"),

@@ -23,7 +23,7 @@ pub async fn handle(
     let user = authorizer
         .and_then(|authorizer| authorizer.jwt.as_ref()?.claims.get("sub"))
         .ok_or("no authenticated user")?;
-    let id = format!("refund#{user}#{}", key.to_str()?);
+    let id = format!("charge#{user}#{}", key.to_str()?);
     let body = request.body.as_deref().unwrap_or_default();
     let claim = match table
         .claim(id, fingerprint(&request, body), event.context.deadline)
@@ -49,7 +49,7 @@ fn receipt(body: &str) -> Result<Box<RawValue>, Error> {
     run(order.charge()?)
 }
 
-/// Charges the order in a body, without idempotency.
+/// Charges the order in a body without idempotency, and returns the receipt as an HTTP response.
 pub fn response_to(body: &str) -> Result<ApiGatewayV2httpResponse, Error> {
     Ok(response(Box::<str>::from(receipt(body)?).into_string()))
 }

@@ -1,7 +1,7 @@
 //! An idempotent function as an engineer who knows DynamoDB well writes it by hand.
 //!
 //! One client, made at start. A conditional PutItem claims the key until the invocation's deadline, under a random owner token, and
-//! brings back the present record if it is refused. A conditional UpdateItem stores the response, if the claim is still the
+//! returns the stored record if it is refused. A conditional UpdateItem stores the response, if the claim is still the
 //! function's own. A duplicate gets the stored text as it is. The table has the layout of the framework.
 
 pub mod http;

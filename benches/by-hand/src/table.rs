@@ -1,4 +1,4 @@
-//! The three conditional writes.
+//! The three conditional writes: the claim, its completion and its release.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ pub struct Claim {
     owner: String,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 pub enum Claimed {
     /// The key is claimed: run, then complete or release.
     Own(Claim),

@@ -1,4 +1,4 @@
-//! A claim and its completion, as the best engineer would write them with the SDK.
+//! A claim and its completion, as the best engineer would write them with the SDK, without a validated part.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;

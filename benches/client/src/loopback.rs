@@ -1,5 +1,5 @@
-//! The server of the phases: this program, started again, so that its CPU time is not counted. It replies `{}` to every request,
-//! without TLS.
+//! The server for `client phases`: a second process of this program, which shares nothing with the measured one. It replies `{}` to
+//! every request, without TLS.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -40,7 +40,7 @@ fn serve() {
     }
 }
 
-/// Prints the phases, or serves them.
+/// Serves requests for the argument `serve`. Otherwise starts such a server and prints the phases.
 pub(crate) fn run(arguments: &[String]) {
     if arguments[0] == "serve" {
         return serve();

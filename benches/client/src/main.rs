@@ -65,11 +65,11 @@ fn counted_calls(run: &mut dyn FnMut()) {
     std::hint::black_box(());
 }
 
-/// A call of a contestant. The number makes it another call.
+/// Makes one call of a contestant. The number chooses the key.
 type Run<'a> = Box<dyn FnMut(i64) + 'a>;
 
-/// Returns a call of a case. `response` is what a fresh call stores, and what a duplicate finds.
-fn run<'a>(
+/// Returns the closure that makes the calls of a case. `response` is what a fresh call stores, and what a duplicate finds.
+fn prepare<'a>(
     is_fresh: bool,
     name: &str,
     response: String,
@@ -120,7 +120,7 @@ pub(crate) fn runtime() -> Runtime {
     builder.enable_all().build().unwrap()
 }
 
-/// Returns credentials with a session token of so many bytes.
+/// Returns credentials with a session token of `token` bytes.
 pub(crate) fn credentials(token: usize) -> SharedCredentialsProvider {
     let token = Some("token".repeat(token / 5));
     let credentials = Credentials::new("AKIDEXAMPLE", "secret", token, None, "bench");
@@ -150,11 +150,11 @@ fn main() {
         "duplicate" | "replayed" => false,
         other => panic!("there is no case {other}"),
     };
-    // What a duplicate finds is what a call has stored.
+    // Makes one fresh call, whose record every duplicate then finds.
     if !is_fresh {
         stub.keep();
         if name.starts_with("engine") {
-            // Its record has the validation digest of its event.
+            // The engine compares the validation digest, so an operation must write the record.
             runtime.block_on(Operation::over(stores.named("engine")).call(0));
         } else {
             runtime.block_on(ours::call(&stores.named("store"), 0, response.clone()));
@@ -162,7 +162,7 @@ fn main() {
         let written = stub.kept();
         stub.refuse(&written);
     }
-    let mut run = run(is_fresh, name, response, &config, &stores, &runtime);
+    let mut run = prepare(is_fresh, name, response, &config, &stores, &runtime);
     // The first calls fill what is initialised once.
     for number in 0..3 {
         run(number);

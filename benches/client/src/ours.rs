@@ -1,4 +1,4 @@
-//! Calls through our store: with the requests of the protocol alone, and of whole operations.
+//! Calls through our store: with the requests of the protocol alone, or as whole operations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_dynamodb::{DynamoDbStore, sdk_client};
 use serde_json::Value;
 
-/// Now, and the end of the invocation.
+/// The time of each call. [`DEADLINE`] is the end of its invocation.
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_999);
 pub(crate) const DEADLINE: EpochMillis = EpochMillis::new(1_700_000_010_500);
 
@@ -70,7 +70,7 @@ fn terms(number: i64) -> CallTerms {
 }
 
 /// Performs a write that the protocol asks for.
-async fn written(store: &dyn Store, id: &RecordId, effect: Effect) -> WriteResult {
+async fn write(store: &dyn Store, id: &RecordId, effect: Effect) -> WriteResult {
     let Effect::Write(write, condition) = effect else {
         panic!("a write comes next: {effect:?}")
     };
@@ -92,21 +92,21 @@ async fn written(store: &dyn Store, id: &RecordId, effect: Effect) -> WriteResul
     }
 }
 
-/// Claims a key: the attempt and its next effect.
-async fn claimed(store: &DynamoDbStore, number: i64) -> (Attempt, Effect) {
+/// Claims a key. Returns the attempt and its next effect.
+async fn claim(store: &DynamoDbStore, number: i64) -> (Attempt, Effect) {
     let attempt = Attempt::begin(terms(number)).0;
     let (attempt, effect) = attempt.step(NOW, Input::Local(None));
-    let claim = written(store, &attempt.call().id, effect).await;
+    let claim = write(store, &attempt.call().id, effect).await;
     attempt.step(NOW, Input::Written(claim))
 }
 
-/// One call that is not a duplicate: a claim, and its completion with this response.
+/// Makes a call that is not a duplicate: claims a key, and completes the claim with this response.
 pub(crate) async fn call(store: &DynamoDbStore, number: i64, response: String) {
-    let (attempt, effect) = claimed(store, number).await;
+    let (attempt, effect) = claim(store, number).await;
     assert_eq!(effect, Effect::Run);
     let response = HandlerResult::Returned(Data::new(response));
     let (attempt, effect) = attempt.step(NOW, Input::HandlerEnded(response.into()));
-    let completed = written(store, &attempt.call().id, effect).await;
+    let completed = write(store, &attempt.call().id, effect).await;
     let (_, effect) = attempt.step(NOW, Input::Written(completed));
     assert!(
         matches!(&effect, Effect::Finish(end) if end.claim == Some(ClaimEnd::Completed)),
@@ -114,9 +114,9 @@ pub(crate) async fn call(store: &DynamoDbStore, number: i64, response: String) {
     );
 }
 
-/// One duplicate of a completed call. Returns the stored response.
+/// Makes a duplicate of a completed call. Returns the stored response.
 pub(crate) async fn duplicate(store: &DynamoDbStore, number: i64) -> String {
-    match claimed(store, number).await.1 {
+    match claim(store, number).await.1 {
         Effect::Finish(CallEnd {
             resolution: Resolution::Replay { record, .. },
             ..
@@ -125,7 +125,7 @@ pub(crate) async fn duplicate(store: &DynamoDbStore, number: i64) -> String {
     }
 }
 
-/// A clock that stands still, with tokio's timers, and a random source.
+/// A clock that always returns [`NOW`], with tokio's timers, and a random source that always returns the same bytes.
 pub(crate) struct Bench;
 
 impl Clock for Bench {
@@ -222,7 +222,7 @@ pub(crate) fn orders(size: &str) -> String {
         text.push_str(&order);
     }
     text.push(']');
-    // Spaces are JSON too.
+    // Spaces at the end are JSON too: they make the size exact.
     let missing = bytes - text.len();
     text.push_str(&" ".repeat(missing));
     text

@@ -1,4 +1,4 @@
-//! Where the CPU time of a fresh call goes, over a loopback connection: each phase between two marks, in the thread of the call.
+//! Where the CPU time of a fresh call goes, over a loopback connection. A phase is the time between two marks, in the thread of the call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -32,12 +32,12 @@ impl Marks {
 }
 
 /// A store that marks when a request begins and ends.
-struct Marked {
+struct MarkingStore {
     store: Arc<DynamoDbStore>,
     marks: Marks,
 }
 
-impl Store for Marked {
+impl Store for MarkingStore {
     fn send<'a>(
         &'a self,
         request: StoreRequest<'a>,
@@ -107,7 +107,7 @@ pub(crate) async fn print(store: Arc<DynamoDbStore>, calls: usize) {
     let operation = CompiledOperation::new("shop::charge", &settings, &Variables::default());
     let operation = operation.unwrap();
     let marks = Marks::default();
-    let marked = Marked {
+    let marked = MarkingStore {
         store,
         marks: marks.clone(),
     };

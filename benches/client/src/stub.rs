@@ -29,7 +29,7 @@ enum Replies {
     /// Refuses each claim with a record, and has the pieces of its response.
     Refused {
         refusal: String,
-        /// Each with its id.
+        /// The id of each piece, and the reply that has it.
         pieces: Vec<(String, String)>,
     },
 }
@@ -101,7 +101,7 @@ impl Stub {
     }
 }
 
-/// Applies `SET #a = :a, #b = :b` of an UpdateItem.
+/// Applies the `SET` clause of an UpdateItem to a record, such as `SET #a = :a, #b = :b`.
 fn update(record: &mut serde_json::Map<String, Value>, body: &Value) {
     let expression = body["UpdateExpression"].as_str().unwrap();
     let set = expression.strip_prefix("SET ").unwrap();

@@ -12,7 +12,7 @@ pub struct Order {
     pub order_id: String,
     pub amount: u64,
     pub currency: String,
-    /// How long the text of the receipt is.
+    /// The length of the receipt's text, in bytes.
     pub receipt_bytes: usize,
     pub items: Vec<Item>,
 }
@@ -29,14 +29,14 @@ pub struct Item {
 /// The response.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Receipt {
-    /// Has the number of the charge in its process, so that a second charge can be told from a replay.
+    /// Has the number of the charge in its process, so that a second charge and a replay differ.
     pub payment_id: String,
     pub amount: u64,
     pub currency: String,
     pub text: String,
 }
 
-/// What a function asks of its event.
+/// The members of an event that a function uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<'a> {
     pub user_id: &'a str,
@@ -46,7 +46,7 @@ pub struct Charge<'a> {
     pub receipt_bytes: usize,
 }
 
-/// An event that is an order. The name of a missing member is the error.
+/// An event that is an order. The error names a member that is missing.
 pub trait AsCharge {
     fn charge(&self) -> Result<Charge<'_>, &'static str>;
 }
@@ -93,7 +93,7 @@ pub fn charge(order: Charge<'_>) -> Result<Receipt, &'static str> {
     })
 }
 
-/// Returns words of this length in all. Such text compresses as text does.
+/// Returns `bytes` bytes of English words, which compress as other texts do.
 fn text(bytes: usize) -> String {
     const WORDS: [&str; 8] = [
         "paid", "order", "receipt", "amount", "total", "thank", "you", "delivery",

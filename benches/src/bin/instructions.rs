@@ -5,14 +5,14 @@
 //! | `run [case]` | runs each case, as often as `names` says |
 //! | `names [case]` | prints the name of each case in the same order, how often it is run, and the bytes of its event |
 //!
-//! `case` chooses the cases whose name has it; `up-to-256KB` before it leaves out the events of 6 MB.
+//! `case` chooses the cases whose name contains it; `up-to-256KB` before it leaves out the events of 6 MB.
 
 use std::hint::black_box;
 
 use idempotency_benches::cases::{self, Case};
 
-/// How many bytes an event may have that is counted several times. Hash maps and the allocator's lists differ from run to run, and
-/// the lowest count is compared.
+/// The largest event, in bytes, of a case that is counted [`RUNS`] times. Hash maps and the allocator's lists differ from run to run,
+/// so the lowest count is compared.
 const SMALL: usize = 80 * 1024;
 const RUNS: usize = 5;
 

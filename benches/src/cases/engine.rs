@@ -98,7 +98,7 @@ where
     }
 }
 
-/// Hits in a cache of few and of many records, and inserts into one that is full.
+/// Adds hits in a cache of few and of many records, and inserts into a cache that is full.
 fn cache_hits<F: FnOnce() -> String>(cases: &mut Cases<'_>, text: &Event<F>) {
     for records in [10, 100_000] {
         cases.add(format!("part/cache_hit/{records}"), text, |text| {

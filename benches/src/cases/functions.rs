@@ -24,30 +24,30 @@ use crate::store::NoStore;
 
 /// The response of a function.
 #[derive(Deserialize, Serialize)]
-struct Placed {
+struct PlacedOrder {
     order_id: String,
     status: String,
     amount: u64,
 }
 
-fn placed(id: &str) -> Placed {
-    Placed {
+fn placed(id: &str) -> PlacedOrder {
+    PlacedOrder {
         order_id: id.to_owned(),
         status: "placed".to_owned(),
         amount: 4_200,
     }
 }
 
-/// Writes a function for each kind of cache: without one, and with one.
+/// Writes two functions for each type of payload: one without a local cache, and one with it.
 macro_rules! functions {
     ($($payload:ty, $plain:ident, $cached:ident, |$event:ident| $id:expr;)+) => {$(
         #[idempotent(key = "requestContext.requestId")]
-        async fn $plain($event: LambdaEvent<$payload>) -> Result<Placed, BoxError> {
+        async fn $plain($event: LambdaEvent<$payload>) -> Result<PlacedOrder, BoxError> {
             Ok(placed($id))
         }
 
         #[idempotent(key = "requestContext.requestId", local_cache = 100)]
-        async fn $cached($event: LambdaEvent<$payload>) -> Result<Placed, BoxError> {
+        async fn $cached($event: LambdaEvent<$payload>) -> Result<PlacedOrder, BoxError> {
             Ok(placed($id))
         }
     )+};
@@ -95,7 +95,7 @@ async fn http_service(_request: Request) -> Result<Response<String>, BoxError> {
     ))?))
 }
 
-/// Adds the cases of a function and its twin with a cache, each of which has a future of its own type.
+/// Adds the cases of a function and its twin with a cache. It is a macro because each function has a future of its own type.
 macro_rules! function {
     ($cases:ident, $name:literal, $size:ident, $event:expr, $plain:ident, $cached:ident) => {
         calls($cases, $name, $size, $event, |cache, event| {
@@ -165,7 +165,7 @@ fn operation(name: &str, cache: bool) -> idempotency_lambda::OperationBuilder {
 fn layered<T>(
     name: &str,
     cache: bool,
-) -> impl Service<LambdaEvent<T>, Response = Placed, Error: std::fmt::Debug, Future: 'static>
+) -> impl Service<LambdaEvent<T>, Response = PlacedOrder, Error: std::fmt::Debug, Future: 'static>
 + Clone
 + use<T>
 where
@@ -179,7 +179,7 @@ where
     }))
 }
 
-/// The store of all functions.
+/// Returns the store of all functions. The first call makes it the store of the process.
 fn store() -> &'static NoStore {
     static STORE: OnceLock<NoStore> = OnceLock::new();
     STORE.get_or_init(|| {

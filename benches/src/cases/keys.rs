@@ -1,4 +1,4 @@
-//! From an event to its key, its parts, and what they are compared with.
+//! The way from an event to its key, the parts of that way, and the work of `serde_json` that both are compared with.
 
 use std::hint::black_box;
 use std::io;
@@ -40,7 +40,7 @@ pub(super) fn add<F: FnOnce() -> String>(cases: &mut Cases<'_>, size: &str, even
 fn operation(key: Option<&str>) -> CompiledOperation {
     let settings = Settings {
         key: key.map(|key| key.to_owned().into()),
-        // The smallest events lack a part of the largest key.
+        // The smallest events lack a part of the key `complex`.
         key_required: Some(KeyRequired::No),
         ..Settings::default()
     };
@@ -50,7 +50,7 @@ fn operation(key: Option<&str>) -> CompiledOperation {
     CompiledOperation::new("benches::place", &settings, &variables).expect("the settings are right")
 }
 
-/// From an event to its key: from text, from a `Value` and from a type.
+/// Adds the way from an event to its key: from text, from a `Value` and from a type.
 fn keys<F: FnOnce() -> String>(
     cases: &mut Cases<'_>,
     name: &str,
@@ -83,7 +83,7 @@ where
     });
 }
 
-/// What the keys are compared with.
+/// Adds the work of `serde_json` that the keys are compared with.
 fn references<F: FnOnce() -> String>(cases: &mut Cases<'_>, size: &str, event: &Event<F>) {
     cases.add(format!("reference/ignored_any/{size}"), event, |text| {
         let text = text.to_owned();
@@ -99,7 +99,7 @@ fn references<F: FnOnce() -> String>(cases: &mut Cases<'_>, size: &str, event: &
     });
 }
 
-/// The parts of the way: reading, writing canonically, hashing, evaluating.
+/// Adds the parts of the way: reading, writing canonically, hashing, evaluating.
 fn parts<F: FnOnce() -> String>(cases: &mut Cases<'_>, size: &str, event: &Event<F>) {
     let parsed = |text: &str| Json::parse(text).expect("the event is JSON");
     cases.add(format!("part/parse/{size}"), event, |text| {

@@ -16,7 +16,7 @@ use crate::events::{CALL_SIZES, SIZES, http};
 pub struct Case {
     /// `what/how/size`, such as `key/path/raw/4KB`.
     pub name: String,
-    /// How many bytes of event it takes.
+    /// The length of its event, in bytes.
     pub bytes: usize,
     /// Prepares what is not measured. The result does the work once.
     pub prepare: Box<dyn Fn() -> Run>,
@@ -25,7 +25,7 @@ pub struct Case {
 /// Does the work of a case once.
 pub type Run = Box<dyn FnMut()>;
 
-/// Returns the cases whose name has `filter`, in an order that does not change. Only their events are made.
+/// Returns the cases whose name contains `filter`, always in the same order. Makes the events of these cases only.
 pub fn all(filter: &str) -> Vec<Case> {
     let mut cases = Cases {
         filter,
@@ -47,7 +47,7 @@ struct Cases<'f> {
     list: Vec<Case>,
 }
 
-/// The text of an event, made for the first case that is measured.
+/// The text of an event, made when the first chosen case needs it.
 type Event<F> = LazyCell<String, F>;
 
 impl Cases<'_> {

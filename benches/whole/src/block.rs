@@ -15,11 +15,11 @@ use crate::server::{Requests, Server};
 pub enum Calls {
     /// Of events that were not sent before.
     Fresh,
-    /// Of events that were.
+    /// Of events that were sent before.
     Duplicate,
 }
 
-/// What a block took.
+/// What a block took. `wall` has the time of each call, in the order in which the calls ended.
 pub struct Block {
     pub wall: Vec<Duration>,
     /// From the first event to the last response.

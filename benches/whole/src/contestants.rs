@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::Share;
 
-/// What stands at the start of a path in the file, for the directories of this checkout.
+/// The placeholders of the files, and the directories that replace them, relative to `benches`.
 const PLACES: [(&str, &str); 2] = [("{benches}", ""), ("{target}", "../target/benches")];
 
 /// A command that serves events of Lambda, and what is known of it.
@@ -96,10 +96,10 @@ pub enum Part {
 
 /// Reads the files. The second one is there if `benches/peers/setup.sh` has installed the other languages.
 pub fn read(benches: &Path) -> anyhow::Result<Vec<Contestant>> {
-    let mut all = file(benches, &benches.join("contestants.json"))?;
+    let mut all = read_file(benches, &benches.join("contestants.json"))?;
     let peers = benches.join("../.tools/peers/contestants.json");
     if peers.exists() {
-        all.extend(file(benches, &peers)?);
+        all.extend(read_file(benches, &peers)?);
     }
     let mut names: Vec<_> = all.iter().map(|contestant| &contestant.name).collect();
     names.sort_unstable();
@@ -110,7 +110,7 @@ pub fn read(benches: &Path) -> anyhow::Result<Vec<Contestant>> {
 }
 
 /// Reads a file, and puts the checkout's directories into its paths.
-fn file(benches: &Path, file: &Path) -> anyhow::Result<Vec<Contestant>> {
+fn read_file(benches: &Path, file: &Path) -> anyhow::Result<Vec<Contestant>> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let mut all: Vec<Contestant> =
         serde_json::from_str(&text).with_context(|| file.display().to_string())?;
@@ -141,7 +141,7 @@ impl Contestant {
         (program.components().count() > 1).then_some(program)
     }
 
-    /// Returns the function that the local Lambda starts; in a group that has the CPU of its memory, if there is one.
+    /// Returns the function that the local Lambda starts. With a `share` it has 128 MB and that share of a core, else 1,024 MB.
     pub fn function(
         &self,
         environment: &[(String, String)],

@@ -30,7 +30,7 @@ impl Shape {
     }
 }
 
-/// An event that was not sent before.
+/// An event, and what the receipt in its response must have.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub text: String,
@@ -45,7 +45,7 @@ pub struct Event {
 pub struct Events {
     shape: Shape,
     items: Vec<Value>,
-    /// Tells the events of one process from those of another one.
+    /// Distinguishes the events of one process from those of another one.
     series: u32,
     next: u32,
 }
@@ -59,8 +59,8 @@ impl Events {
             next: 0,
         };
         loop {
-            let missing = shape.event_bytes.saturating_sub(events.sent(0).text.len());
-            // An item takes about 70 bytes in an order.
+            let missing = shape.event_bytes.saturating_sub(events.make(0).text.len());
+            // An item takes about 70 bytes in an order, and less than 90 in an HTTP event.
             let items = events.items.len();
             if missing < 35 {
                 return events;
@@ -73,15 +73,15 @@ impl Events {
     /// Returns the next event.
     pub fn next(&mut self) -> Event {
         self.next += 1;
-        self.sent(self.next)
+        self.make(self.next)
     }
 
     pub fn take(&mut self, count: usize) -> Vec<Event> {
         (0..count).map(|_| self.next()).collect()
     }
 
-    /// Returns the event with this number again.
-    pub fn sent(&self, number: u32) -> Event {
+    /// Makes the event with this number: the same one each time.
+    pub fn make(&self, number: u32) -> Event {
         let order_id = format!("o-{:06}-{number:09}", self.series);
         let order = json!({
             "user_id": "u-1",
@@ -182,7 +182,7 @@ mod tests {
         let (one, two) = (events.next(), events.next());
         assert_ne!(one.text, two.text);
         assert_eq!(one.text.replace("000000001", "000000002"), two.text);
-        assert_eq!(events.sent(1).text, one.text);
+        assert_eq!(events.make(1).text, one.text);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub struct Machine {
     cores: usize,
     memory_mib: u64,
     system: String,
-    /// The mean number of running processes in the last minute, before and after. Above the number of cores, times mean little.
+    /// The load average of the last minute, before and after the run. If it is above the number of cores, times mean little.
     load_before: String,
     load_after: String,
 }
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    pub fn measured(&mut self) {
+    pub fn read_load_after(&mut self) {
         self.load_after = load();
     }
 }

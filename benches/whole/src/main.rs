@@ -54,7 +54,7 @@ async fn run() -> anyhow::Result<()> {
     let mut machine = Machine::new();
     let date = machine::now();
     let samples = measure::all(&options, &contestants).await?;
-    machine.measured();
+    machine.read_load_after();
     let results = Results {
         schema: 3,
         date,

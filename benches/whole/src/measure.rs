@@ -24,7 +24,10 @@ pub async fn all(options: &Options, contestants: &[Contestant]) -> anyhow::Resul
         samples: Samples::default(),
         series: 0,
     };
-    for setting in settings(options) {
+    let settings = settings(options);
+    let nothing = "no setting matches --parts, --servers and --sizes";
+    anyhow::ensure!(!settings.is_empty(), nothing);
+    for setting in settings {
         let chosen: Vec<_> = contestants
             .iter()
             .filter(|contestant| contestant.takes_part(setting.part))
@@ -149,7 +152,7 @@ struct Cost {
 }
 
 /// Measures calls of processes that have started: in each round every contestant makes a block of fresh calls and one of their
-/// duplicates, there and back in a random order.
+/// duplicates, in a random order and then in the reverse order.
 async fn calls(
     run: &mut Run<'_>,
     setting: Setting,
@@ -169,7 +172,7 @@ async fn calls(
         for _ in 0..run.options.rounds {
             let order = run.order(all.len());
             let mut rounds: Vec<_> = all.iter().map(|_| Round::default()).collect();
-            // There and back: a drift of the machine's speed then adds the same to all.
+            // Because of the reverse order, a drift of the machine's speed adds the same to all.
             for index in order.iter().chain(order.iter().rev()).copied() {
                 let count = run.options.calls.max(setting.in_flight);
                 blocks(&mut all[index], count, &mut rounds[index]).await?;
@@ -271,7 +274,7 @@ fn add(run: &mut Run<'_>, setting: Setting, contestant: &Contestant, round: Roun
         if setting.in_flight == 1 {
             run.samples.add_calls(setting, wall, name, calls);
         } else {
-            // Of several in flight each waits for the others: what counts first is how many end in a time.
+            // Calls in flight wait for each other. So `wall` is the elapsed time for each call: the inverse of the throughput.
             run.samples.add(setting, wall, name, each);
             run.samples.add_calls(setting, latency, name, calls);
         }
@@ -301,7 +304,7 @@ async fn cache(
             let filled = block::run(&ready, Calls::Fresh, &batch).await?;
             sent.extend(batch.iter().map(|event| event.number).zip(filled.payments));
         }
-        // The records are asked for in an order that no processor's cache can follow.
+        // In a random order, so that the processor cannot predict which record comes next.
         let order = run.order(sent.len());
         let mut next = order.iter().cycle();
         for round in 0..=run.options.rounds {
@@ -310,12 +313,12 @@ async fn cache(
                 .take(run.options.calls)
                 .map(|index| &sent[*index])
                 .collect();
-            let again = chosen.iter().map(|(number, _)| ready.events.sent(*number));
+            let again = chosen.iter().map(|(number, _)| ready.events.make(*number));
             let again: Vec<Event> = again.collect();
             let duplicates = block::run(&ready, Calls::Duplicate, &again).await?;
             let first = chosen.iter().map(|(_, payment)| payment);
             same_payments(contestant, first, &duplicates)?;
-            // The first one is for warming up.
+            // The first round warms the process up, and is not counted.
             if round > 0 {
                 let mut taken = Round::default();
                 taken.duplicates.add(duplicates);
@@ -334,10 +337,10 @@ async fn start(
     contestants: &[&Contestant],
 ) -> anyhow::Result<()> {
     let server = Server::start(&setting).await?;
-    // The first round reads the programs from the disk.
+    // The first round is not counted: it reads the programs from the disk.
     for round in 0..=run.options.starts(&setting) {
         for index in run.order(contestants.len()) {
-            let samples = started(run, setting, &server, contestants[index]).await?;
+            let samples = start_once(run, setting, &server, contestants[index]).await?;
             if round > 0 {
                 for (measure, value) in samples {
                     run.samples
@@ -349,8 +352,8 @@ async fn start(
     Ok(())
 }
 
-/// Starts a process, sends it one event, and ends it.
-async fn started(
+/// Starts a process, sends it one event, and ends it. Returns the measures of this start.
+async fn start_once(
     run: &mut Run<'_>,
     setting: Setting,
     server: &Server,

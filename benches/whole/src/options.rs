@@ -94,7 +94,7 @@ impl Options {
 
     /// Returns how many processes of each contestant are measured, one after the other.
     pub fn generations(&self, setting: &Setting) -> usize {
-        if is_slow(setting) {
+        if has_slow_calls(setting) {
             1
         } else {
             self.generations
@@ -103,7 +103,7 @@ impl Options {
 
     /// Returns the number of calls before the first round.
     pub fn warm_up(&self, setting: &Setting) -> usize {
-        if is_slow(setting) {
+        if has_slow_calls(setting) {
             self.warm_up / 3
         } else {
             self.warm_up
@@ -112,7 +112,7 @@ impl Options {
 
     /// Returns the number of starts of each contestant.
     pub fn starts(&self, setting: &Setting) -> usize {
-        if is_slow(setting) {
+        if has_slow_calls(setting) {
             self.starts.div_ceil(3)
         } else {
             self.starts
@@ -131,7 +131,7 @@ impl Options {
     }
 }
 
-/// Returns true if a call takes tens of milliseconds, so that fewer of them must do.
-fn is_slow(setting: &Setting) -> bool {
+/// Returns true if a call takes tens of milliseconds. The runner then makes fewer calls.
+fn has_slow_calls(setting: &Setting) -> bool {
     matches!(setting.part, Part::Small | Part::Large)
 }

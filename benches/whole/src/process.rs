@@ -1,4 +1,4 @@
-//! The process of a contestant, and what the operating system knows of it.
+//! The process of a contestant, and what the operating system measures of it.
 //!
 //! A process can have the share of a core that Lambda gives a function with 128 MB.
 
@@ -16,10 +16,10 @@ use crate::contestants::Contestant;
 use crate::samples::Setting;
 use crate::server::Server;
 
-/// How long a process may take to become idle.
+/// The longest wait for a process to become idle. Then the measurement goes on.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// How long a process that has its CPU must be idle.
+/// How long a process must use no CPU time, so that it counts as idle.
 const PAUSE: Duration = Duration::from_millis(1);
 
 pub struct Process {
@@ -35,7 +35,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a process that takes this many events at a time. Returns at once; it is not ready then.
+    /// Starts a process that takes `setting.in_flight` events at a time. Returns at once: [`ready`](Self::ready) waits for it.
     pub async fn start(
         contestant: &Contestant,
         server: &Server,
@@ -95,8 +95,8 @@ impl Process {
         Ok(Duration::from(self.clock.now()?))
     }
 
-    /// Waits until the process uses no CPU time for a millisecond: until it has finished what it does after a response. A process
-    /// with a share of a core can have to wait for a period before it continues.
+    /// Waits until the process has finished what it does after a response: it then uses no CPU time for a millisecond. A process
+    /// with a share of a core may have to wait one period before it continues, so the wait is a period longer.
     pub async fn settle(&self) -> anyhow::Result<()> {
         let pause = self.share.as_ref().map_or(PAUSE, |_| PERIOD + PAUSE);
         let began = Instant::now();
@@ -128,7 +128,7 @@ impl Process {
 /// How long the operating system waits before it gives a group its time again.
 pub const PERIOD: Duration = Duration::from_millis(20);
 
-/// The time of a period: a function has a whole core at 1,769 MB.
+/// The CPU time that a group gets in each period: on Lambda a function has a whole core at 1,769 MB.
 const QUOTA: Duration = Duration::from_micros(20_000 * 128 / 1769);
 
 /// A control group whose processes share a fourteenth of one core. It ends with this value, after its processes.
@@ -144,9 +144,9 @@ impl Share {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("idempotency-{}-{number}", std::process::id());
         let (quota, period) = (QUOTA.as_micros(), PERIOD.as_micros());
-        // Version 1 has a folder for each controller, version 2 one for all.
-        let first = PathBuf::from("/sys/fs/cgroup/cpu");
-        let settings = if first.exists() {
+        // Control groups of version 1 have a folder for each controller, those of version 2 one folder for all.
+        let version_1 = PathBuf::from("/sys/fs/cgroup/cpu");
+        let settings = if version_1.exists() {
             vec![
                 ("cpu.cfs_period_us", period.to_string()),
                 ("cpu.cfs_quota_us", quota.to_string()),
@@ -154,8 +154,8 @@ impl Share {
         } else {
             vec![("cpu.max", format!("{quota} {period}"))]
         };
-        let parent = if first.exists() {
-            first
+        let parent = if version_1.exists() {
+            version_1
         } else {
             PathBuf::from("/sys/fs/cgroup")
         };

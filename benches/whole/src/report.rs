@@ -29,7 +29,7 @@ pub struct Results {
 pub struct Entry {
     #[serde(flatten)]
     pub contestant: Contestant,
-    /// Of programs of Rust.
+    /// `None` if the contestant is not a program of Rust, or has no file.
     pub binary: Option<Binary>,
 }
 

@@ -1,11 +1,11 @@
-//! What was measured: for each setting and measure, one sample of each contestant for each round.
+//! What was measured: for each setting, measure and contestant, one sample for each round, and those of its calls.
 
 use serde::Serialize;
 
 use crate::contestants::{Contestant, Kind, Part};
 use crate::server::ServerKind;
 
-/// What a number was measured under.
+/// The conditions under which a number was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Setting {
     pub part: Part,
@@ -20,13 +20,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns true if a process has a share of a core alone.
+    /// Returns true if each process has only a share of a core.
     pub fn is_small(&self) -> bool {
         self.part == Part::Small
     }
 }
 
-/// What a number is.
+/// What a number measures.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -39,7 +39,7 @@ pub enum Measure {
     DuplicateLatency,
     /// From the start of the process to its first poll for an event.
     FirstPoll,
-    /// From the start of the process to the response to its first event, which waited for it.
+    /// From the start of the process to the response to its first event. The event is sent before the process is ready.
     FirstResponse,
     /// From the first poll to the response to the first event.
     FirstCall,
@@ -58,7 +58,7 @@ impl Measure {
     }
 }
 
-/// The samples of one contestant.
+/// The samples of one contestant for one setting and measure.
 struct Series {
     setting: Setting,
     measure: Measure,
@@ -187,7 +187,7 @@ impl Samples {
     }
 }
 
-/// Some samples in short.
+/// The median and the percentiles of some samples.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Summary {
     pub median: f64,
@@ -212,7 +212,7 @@ impl Summary {
     }
 }
 
-/// Returns the percentile of sorted samples, between its two neighbours.
+/// Returns the percentile of sorted samples. Between two samples it is interpolated.
 fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = percent / 100.0 * last as f64;

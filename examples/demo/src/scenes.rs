@@ -1,4 +1,4 @@
-//! The scenes: a shop receives many of its events more than once. `scenes.txt` says what each event does: it is what the demo prints.
+//! The scenes: a shop receives many of its events more than once. `scenes.txt` has what the demo prints of each event.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -42,7 +42,7 @@ pub async fn start() -> Result<(), BoxError> {
 
 /// Returns the API over a client of the bank.
 ///
-/// The layer is beside the route, not around the router: a request for an unknown path then claims no key. The token was
+/// The layer is on the route, not around the router: a request for an unknown path then claims no key. The token was
 /// checked by API Gateway, before the function was called.
 ///
 /// # Errors
@@ -66,9 +66,9 @@ async fn refund(
     State(bank): State<Arc<Bank>>,
     Extension(context): Extension<Context>,
     Json(refund): Json<Refund>,
-) -> Result<(StatusCode, Json<Receipt>), Refused> {
+) -> Result<(StatusCode, Json<Receipt>), RefundError> {
     if refund.amount == 0 {
-        return Err(Refused::NoAmount);
+        return Err(RefundError::NoAmount);
     }
     let refund_id = bank
         .refund(&refund.payment_id, refund.amount, &context.request_id)
@@ -78,20 +78,20 @@ async fn refund(
 }
 
 /// Why there is no refund.
-enum Refused {
+enum RefundError {
     /// A duplicate gets this response again: the request cannot become valid.
     NoAmount,
     /// Not stored, because the status is a 5xx: the client's retry runs the handler again.
     BankUnreachable,
 }
 
-impl From<Unreachable> for Refused {
+impl From<Unreachable> for RefundError {
     fn from(_: Unreachable) -> Self {
         Self::BankUnreachable
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for RefundError {
     fn into_response(self) -> Response {
         match self {
             Self::NoAmount => (StatusCode::BAD_REQUEST, "the amount is 0"),

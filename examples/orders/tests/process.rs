@@ -19,6 +19,9 @@ async fn an_event_that_is_delivered_twice_gets_one_response() -> Result<(), BoxE
     let event = include_str!("../../events/orders.json");
     let first = lambda.invoke(event).await?;
     assert_eq!(lambda.invoke(event).await?.payload, first.payload);
+    let log = lambda.processes().into_iter().flat_map(|it| it.log());
+    let runs = log.filter(|line| line.text.contains("reserving stock"));
+    assert_eq!(runs.count(), 2); // one for each order of the event
     Ok(())
 }
 

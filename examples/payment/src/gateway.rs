@@ -48,7 +48,7 @@ pub enum NotCharged {
 ///
 /// # Errors
 ///
-/// If the card is declined, or if the provider cannot be reached.
+/// If the card is declined, or if the request to the provider fails.
 pub async fn charge(order: &Order, request_id: &str, token: &Token) -> Result<String, NotCharged> {
     tracing::info!(request_id, order_id = order.order_id, %token, "charging the card");
     match address() {
@@ -95,7 +95,7 @@ struct ChargeReply {
 ///
 /// # Errors
 ///
-/// If the provider declines the card, or sends no response. It may then have charged.
+/// If the provider declines the card, or if the request fails. The provider may have charged although the request failed.
 async fn charge_at(address: &str, order: &Order, token: &Token) -> Result<String, NotCharged> {
     let (status, body) = send(address, order, token)
         .await

@@ -48,13 +48,13 @@ pub async fn start() -> Result<(), BoxError> {
 /// authenticated, and a user never gets the receipt of another user. A request without a user or an order is refused, and so is
 /// a retry with another amount. Only a receipt is stored: after a declined card the customer can try another one.
 ///
-/// A process that is killed between the charge and its response charges again in the next run. That run sends the token of the
-/// first one, so the provider returns the first payment.
+/// If a process is killed between the charge and the stored response, the next run sends the charge again. Both runs send the same
+/// token, so the provider returns the first payment.
 ///
 /// # Errors
 ///
-/// If the provider cannot be reached, or if the response cannot be written. API Gateway then responds with the status 500. A retry sends the
-/// charge again under the same token, so the provider charges once.
+/// If the provider cannot be reached, or if the response cannot be written. API Gateway then responds with the status 500. A retry sends
+/// the charge again under the same token, so the provider charges once.
 #[idempotent(
     http,
     key_prefix = "payment",

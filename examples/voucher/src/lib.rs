@@ -1,7 +1,7 @@
 //! Sells vouchers: takes the price from an account, and writes the voucher.
 //!
 //! [`careless`] is not safe to retry, on purpose: `docs/guide/retry-safety.md` has the report of its test. [`careful`] does the
-//! same and is safe. [`staged`] is safe with the code of the careless one: it stages its writes.
+//! same and is safe. [`staged`] makes voucher codes as the careless one does, and is safe because it stages its writes.
 
 pub mod careful;
 pub mod careless;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize, Serialize)]
 struct Event {
     key: String,
-    /// How long the handler takes. Longer than the function's timeout, Lambda kills it.
+    /// How long the handler takes, in milliseconds. If that is longer than the function's timeout, Lambda kills the process.
     #[serde(default)]
     work_ms: u64,
     #[serde(default)]
@@ -32,7 +32,7 @@ enum End {
 #[derive(Deserialize, Serialize)]
 struct Response {
     key: String,
-    /// The invocation that ran the handler, so that callers can compare which run they heard of.
+    /// The invocation that ran the handler, so that callers can compare which run made their response.
     run: String,
 }
 

@@ -5,7 +5,7 @@
 //! CONFORMANCE_DYNAMODB_ENDPOINT=http://127.0.0.1:8000 cargo run -p idempotency-tests --example conformance differences
 //! ```
 //!
-//! It is no test: without an endpoint it fails, so that nothing passes that was not run. `differences` compares the embedded
+//! It is no test: without an endpoint it fails, so that a success always means a run. `differences` compares the embedded
 //! database with AWS's DynamoDB Local at the endpoint instead.
 //!
 //! | variable | meaning |
@@ -122,7 +122,7 @@ async fn suite(endpoint: &str) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Checks that no case failed, and that those alone were skipped that need lost replies or a limit on a record: an external
+/// Checks that no case failed, and that each skipped case needs lost replies or a limit on a record's size: an external
 /// database loses no replies on request, and a store that splits large responses has no limit.
 fn passed(report: &Report) -> Result<(), BoxError> {
     let expected = [

@@ -1,4 +1,4 @@
-//! Calls one after the other, and both at once.
+//! Calls of Python and Rust with one key: one after the other, and both at once.
 
 use idempotency_lambda::{
     BoxError, Context, ErrorKind, LambdaEvent, OnInProgress, idempotent, with_backend,
@@ -7,7 +7,7 @@ use idempotency_testkit::dynamodb::Fault;
 use idempotency_tests::End;
 use serde_json::{Value, json};
 
-use crate::python::{Call, IN_PROGRESS, Python, Said};
+use crate::python::{Call, IN_PROGRESS, Python, Report};
 use crate::rust::{Rust, charge};
 use crate::{Harness, declined};
 
@@ -63,11 +63,11 @@ pub(crate) async fn annotated(harness: &mut Harness) {
 }
 
 /// Makes a call in Python whose handler returns this if it runs. Returns the result and whether the handler ran.
-async fn call(python: &mut Python, order: &Value, response: &Value) -> (Said, bool) {
+async fn call(python: &mut Python, order: &Value, response: &Value) -> (Report, bool) {
     match python.begin(order).await {
-        Said::Running => {
+        Report::Running => {
             python.finishes(response).await;
-            (Said::Returned(response.clone()), true)
+            (Report::Returned(response.clone()), true)
         }
         ended => (ended, false),
     }
@@ -99,14 +99,14 @@ pub(crate) async fn both_at_once(harness: &mut Harness) {
         harness.database.clear_faults();
         // The slower one gets "in progress", or the response if it was stored by then.
         let (winner, agreed) = if python_wins {
-            assert_eq!(said, (Said::Returned(by_python.clone()), true));
+            assert_eq!(said, (Report::Returned(by_python.clone()), true));
             let refused = End::Refused(ErrorKind::AlreadyInProgress);
             let given = End::Replayed(by_python.clone());
             (by_python, ended == refused || ended == given)
         } else {
             assert_eq!(ended, End::Ran(by_rust.clone()));
-            let refused = (Said::Raised(IN_PROGRESS.to_owned()), false);
-            let given = (Said::Returned(by_rust.clone()), false);
+            let refused = (Report::Raised(IN_PROGRESS.to_owned()), false);
+            let given = (Report::Returned(by_rust.clone()), false);
             (by_rust, said == refused || said == given)
         };
         assert!(agreed, "{said:?}, {ended:?}");

@@ -31,7 +31,7 @@ pub(crate) struct Call {
 
 /// What the process reported.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum Report {
     /// The handler runs and waits for an instruction.
     Running,
     /// The call ended with this response.
@@ -119,7 +119,7 @@ impl Python {
     }
 
     /// Starts a call. Returns `Running`, or the result if the handler does not run.
-    pub(crate) async fn begin(&mut self, call: impl Into<Call>) -> Said {
+    pub(crate) async fn begin(&mut self, call: impl Into<Call>) -> Report {
         let call = call.into();
         self.instruct(&json!({
             "event": call.event,
@@ -133,19 +133,19 @@ impl Python {
 
     /// Starts a call and checks that its handler runs.
     pub(crate) async fn begins(&mut self, call: impl Into<Call>) {
-        assert_eq!(self.begin(call).await, Said::Running);
+        assert_eq!(self.begin(call).await, Report::Running);
     }
 
     /// Makes the running handler return this, and checks that it is the result of the call.
     pub(crate) async fn finishes(&mut self, response: &Value) {
         let said = self.instruct(&json!({ "return": response })).await;
-        assert_eq!(said, Said::Returned(response.clone()));
+        assert_eq!(said, Report::Returned(response.clone()));
     }
 
     /// Makes the running handler fail.
     pub(crate) async fn fails(&mut self) {
         let said = self.instruct(&json!({ "raise": "declined" })).await;
-        assert_eq!(said, Said::Raised("Declined".to_owned()));
+        assert_eq!(said, Report::Raised("Declined".to_owned()));
     }
 
     /// Makes a call and checks that it runs and returns this.
@@ -156,24 +156,24 @@ impl Python {
 
     /// Makes a call and checks that it replays this.
     pub(crate) async fn replays(&mut self, call: impl Into<Call>, response: &Value) {
-        assert_eq!(self.begin(call).await, Said::Returned(response.clone()));
+        assert_eq!(self.begin(call).await, Report::Returned(response.clone()));
     }
 
     /// Makes a call and checks that it raises an exception of this class without a run.
     pub(crate) async fn refuses(&mut self, call: impl Into<Call>, class: &str) {
-        assert_eq!(self.begin(call).await, Said::Raised(class.to_owned()));
+        assert_eq!(self.begin(call).await, Report::Raised(class.to_owned()));
     }
 
     /// Sends an instruction to the process. Returns what it reports next.
-    pub(crate) async fn instruct(&mut self, line: &Value) -> Said {
+    pub(crate) async fn instruct(&mut self, line: &Value) -> Report {
         writeln!(self.input, "{line}").unwrap();
         self.input.flush().unwrap();
         let line = self.lines.recv().await.expect("the Python process ended");
         let mut said: Value = serde_json::from_str(&line).unwrap();
         match said["raised"].as_str() {
-            Some(class) => Said::Raised(class.to_owned()),
-            None if said["running"] == true => Said::Running,
-            None => Said::Returned(said["returned"].take()),
+            Some(class) => Report::Raised(class.to_owned()),
+            None if said["running"] == true => Report::Running,
+            None => Report::Returned(said["returned"].take()),
         }
     }
 }

@@ -6,7 +6,7 @@ use idempotency_testkit::dynamodb::Request;
 use serde_json::Value;
 
 use super::client::{Delivery, DeliveryResult};
-use super::function::{Began, KEY_PREFIX, micros};
+use super::function::{KEY_PREFIX, RunStart, micros};
 use super::run::History;
 
 /// A promise that did not hold for a key.
@@ -148,7 +148,7 @@ fn runs_without_claims(history: &History) -> Vec<(&str, usize)> {
             owners.entry(owner).or_default().push(claim);
         }
     }
-    let mut runs: BTreeMap<&str, Vec<&Began>> = BTreeMap::new();
+    let mut runs: BTreeMap<&str, Vec<&RunStart>> = BTreeMap::new();
     for run in &history.runs {
         runs.entry(&run.key).or_default().push(run);
     }
@@ -157,9 +157,7 @@ fn runs_without_claims(history: &History) -> Vec<(&str, usize)> {
         let owners = claims.get(id(key).as_str()).into_iter();
         let owners: Vec<_> = owners.flat_map(BTreeMap::values).collect();
         let fitting = runs.iter().map(|run| {
-            // A client that ended with an error does not record its last delivery.
-            let delivery = delivered.get(run.request_id.as_str());
-            let from = delivery.map_or(0, |delivery| delivery.began_us);
+            let from = delivered[run.request_id.as_str()].began_us;
             let fits = |claim: &Claim| {
                 (from..=run.at_us).contains(&claim.at_us) && claim.lease_end_us > run.at_us
             };

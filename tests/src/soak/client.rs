@@ -44,16 +44,16 @@ pub(super) struct Delivery {
     pub(super) ended: DeliveryResult,
 }
 
-/// Makes deliveries and records them.
+/// Makes the deliveries of the clients, and records them.
 #[derive(Clone)]
-pub(super) struct Counter {
+pub(super) struct Invoker {
     pub(super) processes: Arc<Processes>,
     pub(super) deliveries: Arc<Mutex<Vec<Delivery>>>,
     pub(super) deadlines: Vec<Duration>,
     pub(super) overruns: u64,
 }
 
-impl Counter {
+impl Invoker {
     /// Delivers one key as clients do: again after an error, sometimes several times at once, sometimes once more later.
     pub(super) async fn serve(&self, seed: u64, key: u64) -> Result<(), BoxError> {
         let mut chance = Chance::of(seed, ("key", key));
@@ -62,9 +62,9 @@ impl Counter {
         let duplicates = chance.below(3);
         let mut clients = tokio::task::JoinSet::new();
         for number in 0..=duplicates {
-            let (counter, event) = (self.clone(), event.clone());
+            let (invoker, event) = (self.clone(), event.clone());
             let chance = Chance::of(seed, ("client", key, number));
-            clients.spawn(async move { counter.client(event, deadline, chance).await });
+            clients.spawn(async move { invoker.client(event, deadline, chance).await });
         }
         while let Some(client) = clients.join_next().await {
             client??;

@@ -12,14 +12,14 @@ use super::lock;
 
 /// A fault that was injected into a request, for reports.
 #[derive(Clone, Debug)]
-pub(super) struct Struck {
+pub(super) struct InjectedFault {
     pub(super) at_us: u64,
     pub(super) name: &'static str,
 }
 
 /// All injected faults, in the order in which their requests arrived.
 #[derive(Clone, Default)]
-pub(super) struct Faults(Arc<Mutex<Vec<Struck>>>);
+pub(super) struct Faults(Arc<Mutex<Vec<InjectedFault>>>);
 
 impl Faults {
     /// Starts to inject faults into `per_mille` of 1,000 requests. The choice depends on the seed, the key, the operation and
@@ -35,7 +35,7 @@ impl Faults {
             *number += 1;
             let mut chance = Chance::of(seed, (id, &request.operation, *number));
             let (name, fault) = chance.per_mille(per_mille).then(|| choose(&mut chance))?;
-            lock(&struck).push(Struck {
+            lock(&struck).push(InjectedFault {
                 at_us: micros(request.at),
                 name,
             });
@@ -43,7 +43,7 @@ impl Faults {
         });
     }
 
-    pub(super) fn all(&self) -> Vec<Struck> {
+    pub(super) fn all(&self) -> Vec<InjectedFault> {
         lock(&self.0).clone()
     }
 }

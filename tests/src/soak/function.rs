@@ -48,7 +48,7 @@ struct Response {
 
 /// A line that a process writes when a run starts.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Began {
+pub(super) struct RunStart {
     pub(super) key: String,
     pub(super) run: String,
     pub(super) request_id: String,
@@ -86,7 +86,7 @@ async fn handler(event: LambdaEvent<Event>) -> Result<Response, BoxError> {
     } = event.payload;
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let run = format!("{}-{number}", std::process::id());
-    note(&Began {
+    note(&RunStart {
         key: key.clone(),
         run: run.clone(),
         request_id: event.context.request_id,
@@ -101,7 +101,7 @@ async fn handler(event: LambdaEvent<Event>) -> Result<Response, BoxError> {
 }
 
 /// Appends a line in one write, so that a killed process leaves no partial line.
-fn note(began: &Began) -> Result<(), BoxError> {
+fn note(began: &RunStart) -> Result<(), BoxError> {
     let folder = std::env::var(FOLDER)?;
     let file = format!("{folder}/{}.jsonl", std::process::id());
     let mut file = OpenOptions::new().create(true).append(true).open(file)?;

@@ -97,12 +97,14 @@ impl Processes {
     /// Waits for an idle process.
     pub(super) async fn take(self: &Arc<Self>) -> Process {
         loop {
-            let returned = self.returned.notified();
+            let mut returned = std::pin::pin!(self.returned.notified());
+            // Before the look: a process that is given back in between wakes this wait.
+            returned.as_mut().enable();
             let process = lock(&self.idle).pop_front();
             match process {
                 Some(process) if process.environment.is_alive() => return process,
                 Some(process) => self.replace(process),
-                None => returned.await,
+                None => returned.as_mut().await,
             }
         }
     }

@@ -9,9 +9,9 @@ use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
 use tokio::task::JoinSet;
 
-use super::client::{Counter, Delivery, DeliveryResult};
-use super::faults::{Faults, Struck};
-use super::function::{Began, micros};
+use super::client::{Delivery, DeliveryResult, Invoker};
+use super::faults::{Faults, InjectedFault};
+use super::function::{RunStart, micros};
 use super::processes::{Processes, Side};
 use super::{Plan, lock};
 
@@ -29,9 +29,9 @@ pub struct History {
     pub(super) swept: Vec<Delivery>,
     /// The keys that got no response in the sweep.
     pub(super) stuck: Vec<String>,
-    pub(super) runs: Vec<Began>,
+    pub(super) runs: Vec<RunStart>,
     pub(super) requests: Vec<Request>,
-    pub(super) struck: Vec<Struck>,
+    pub(super) struck: Vec<InjectedFault>,
 }
 
 /// Plays the plan on one side.
@@ -45,7 +45,7 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
     let processes = Processes::start(side, plan, &database).await?;
     let faults = Faults::default();
     faults.strike(&database, plan.seed, plan.faults);
-    let counter = Counter {
+    let invoker = Invoker {
         processes: Arc::clone(&processes),
         deliveries: Arc::default(),
         deadlines: plan.deadlines.clone(),
@@ -65,14 +65,14 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
     let next = Arc::new(AtomicU64::new(0));
     let mut clients = JoinSet::new();
     for _ in 0..plan.clients {
-        let (counter, next, plan) = (counter.clone(), Arc::clone(&next), plan.clone());
+        let (invoker, next, plan) = (invoker.clone(), Arc::clone(&next), plan.clone());
         clients.spawn(async move {
             while began.elapsed() < plan.time {
                 let key = next.fetch_add(1, Ordering::Relaxed);
                 if key >= plan.keys {
                     break;
                 }
-                counter.serve(plan.seed, key).await?;
+                invoker.serve(plan.seed, key).await?;
             }
             Ok::<_, BoxError>(())
         });
@@ -83,14 +83,14 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
     let time = began.elapsed();
     trouble.shutdown().await;
     database.clear_faults();
-    let deliveries = std::mem::take(&mut *lock(&counter.deliveries));
+    let deliveries = std::mem::take(&mut *lock(&invoker.deliveries));
 
-    let stuck = sweep(&counter, &deliveries).await?;
+    let stuck = sweep(&invoker, &deliveries).await?;
     Ok(History {
         began_us,
         time,
         stuck,
-        swept: std::mem::take(&mut *lock(&counter.deliveries)),
+        swept: std::mem::take(&mut *lock(&invoker.deliveries)),
         deliveries,
         runs: runs(plan)?,
         requests: database.requests(),
@@ -99,20 +99,20 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
 }
 
 /// Delivers every key once more, and returns the keys that get no response.
-async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>, BoxError> {
+async fn sweep(invoker: &Invoker, deliveries: &[Delivery]) -> Result<Vec<String>, BoxError> {
     let keys = deliveries.iter().map(|delivery| delivery.key.clone());
     let keys = Arc::new(Mutex::new(keys.collect::<BTreeSet<_>>()));
     let until = Instant::now() + CALM;
     let mut sweepers = JoinSet::new();
     for _ in 0..4 {
-        let (counter, keys) = (counter.clone(), Arc::clone(&keys));
+        let (invoker, keys) = (invoker.clone(), Arc::clone(&keys));
         sweepers.spawn(async move {
             let mut stuck = Vec::new();
             loop {
                 let Some(key) = lock(&keys).pop_first() else {
                     return Ok::<_, BoxError>(stuck);
                 };
-                let ended = counter.sweep(&key, until).await?;
+                let ended = invoker.sweep(&key, until).await?;
                 if !matches!(ended, DeliveryResult::Response(_)) {
                     stuck.push(key);
                 }
@@ -127,7 +127,7 @@ async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>
 }
 
 /// Returns the runs that the processes recorded.
-fn runs(plan: &Plan) -> Result<Vec<Began>, BoxError> {
+fn runs(plan: &Plan) -> Result<Vec<RunStart>, BoxError> {
     let mut runs = Vec::new();
     for file in std::fs::read_dir(&plan.folder)? {
         for line in std::fs::read_to_string(file?.path())?.lines() {

@@ -1,5 +1,5 @@
 //! A crash at every step. For each request of each path the process dies just before or just after the request is applied.
-//! Then the call is retried before and after the lease has expired. On the embedded DynamoDB, through the AWS SDK.
+//! Then the call is retried before and after the lease has expired. On the embedded DynamoDB.
 //!
 //! The rows are published in `docs/evidence/reliability.md`; the test compares them.
 //!
@@ -100,7 +100,7 @@ impl Harness {
         self.call(charge, async |run| Ok(run)).await
     }
 
-    /// Runs a call whose request of this kind and number hangs: the process dies there.
+    /// Runs a call whose next request of this kind hangs: the process dies there.
     async fn kill(&self, charge: &Operation, kind: StoreOperation, fault: StoreFault) {
         self.processes.store.inject(kind, 1, fault);
         kill(&self.processes.store, self.run(charge), "the request").await;
@@ -147,15 +147,15 @@ async fn row(
     let table = format!("step-{step}-{when}");
     let harness = Harness::new(database, &table).await;
     let store = &harness.processes.store;
-    let reject = || operation().key("order_id");
-    let charge = reject().build().unwrap();
+    let builder = || operation().key("order_id");
+    let charge = builder().build().unwrap();
     let own = match path {
-        Path::Waiting => reject().on_in_progress(OnInProgress::Wait),
-        Path::ReadFirst | Path::ReadFirstDuplicate => reject().lookup(Lookup::ReadFirst),
+        Path::Waiting => builder().on_in_progress(OnInProgress::Wait),
+        Path::ReadFirst | Path::ReadFirstDuplicate => builder().lookup(Lookup::ReadFirst),
         Path::Unprotected | Path::UnprotectedWithoutClaim => {
-            reject().on_store_error(OnStoreError::RunUnprotected)
+            builder().on_store_error(OnStoreError::RunUnprotected)
         }
-        _ => reject(),
+        _ => builder(),
     };
     let own = own.build().unwrap();
     if matches!(path, Path::Duplicate | Path::ReadFirstDuplicate) {
@@ -330,8 +330,8 @@ async fn a_staged_versioned_write_is_rejected_with_the_conflict() {
     else {
         panic!("a conflict");
     };
-    let present = conflict.version().map(Version::number);
-    assert_eq!(present, Some(read.number() + 1));
+    let current = conflict.version().map(Version::number);
+    assert_eq!(current, Some(read.number() + 1));
     assert!(!conflict.maybe_applied());
     let items = database.items("items").await.unwrap();
     assert_eq!(items[0]["shipped"], AttributeValue::Bool(true));

@@ -26,7 +26,7 @@ fn order() -> Value {
     json!({ "order_id": 7, "card": "4242" })
 }
 
-async fn unchecked() -> Result<Table, BoxError> {
+async fn without_encryption_check() -> Result<Table, BoxError> {
     Table::start_with(|store| store.unencrypted_events(true)).await
 }
 
@@ -39,7 +39,7 @@ async fn stored(table: &Table) -> Result<AttributeValue, BoxError> {
 #[tokio::test]
 async fn the_selected_part_of_an_event_is_stored_with_the_claim_and_kept_by_the_completion()
 -> Result<(), BoxError> {
-    let table = unchecked().await?;
+    let table = without_encryption_check().await?;
     let charge = keeping("{order_id: order_id}");
     let expected = AttributeValue::S(r#"{"selected":{"order_id": 7}}"#.to_owned());
     let handler = async || {
@@ -58,7 +58,7 @@ async fn the_selected_part_of_an_event_is_stored_with_the_claim_and_kept_by_the_
 #[tokio::test]
 async fn an_event_is_compressed_where_that_makes_it_smaller_and_reads_back() -> Result<(), BoxError>
 {
-    let table = unchecked().await?;
+    let table = without_encryption_check().await?;
     let order = json!({ "order_id": 7, "text": "a word and a word ".repeat(1_000) });
     table.call(&keeping("all"), &order, async || Ok(1)).await?;
     let AttributeValue::B(bytes) = stored(&table).await? else {
@@ -77,7 +77,7 @@ async fn an_event_is_compressed_where_that_makes_it_smaller_and_reads_back() -> 
 
 #[tokio::test]
 async fn a_response_that_needs_the_place_of_the_event_replaces_it() -> Result<(), BoxError> {
-    let table = unchecked().await?;
+    let table = without_encryption_check().await?;
     for (order_id, length, is_kept) in [(1, 256 * 1024 - 2, true), (2, 256 * 1024 - 1, false)] {
         let order = json!({ "order_id": order_id });
         let response = "x".repeat(length);
@@ -96,7 +96,7 @@ async fn a_response_that_needs_the_place_of_the_event_replaces_it() -> Result<()
 #[tokio::test]
 async fn a_completion_after_an_eviction_stores_the_event_again_if_there_is_room()
 -> Result<(), BoxError> {
-    let table = unchecked().await?;
+    let table = without_encryption_check().await?;
     for (order_id, length, is_kept) in [(1, 10, true), (2, 256 * 1024, false)] {
         let order = json!({ "order_id": order_id });
         let evicting = async || {

@@ -1,8 +1,8 @@
-//! Whole calls on the embedded DynamoDB, through the AWS SDK, with faults on the wire.
+//! Whole calls on the embedded DynamoDB, with faults on the wire.
 //!
 //! The requests of each path: the table in `docs/reference/cost.md`.
 //!
-//! A takeover is known: DynamoDB brings back the claim that a claim replaced.
+//! Which claims are takeovers: DynamoDB brings back the claim that they replaced.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -88,7 +88,7 @@ async fn a_caller_does_not_notice_a_lost_reply_or_short_throttling() -> Result<(
     Ok(())
 }
 
-/// Asserts that a call completes during whose handler this happens: its duplicate is replayed.
+/// Asserts that a call completes although this happens while its handler runs, and that a duplicate gets its response.
 async fn assert_completes(
     table: &Table,
     meanwhile: impl AsyncFnOnce() -> Result<(), BoxError>,
@@ -128,7 +128,7 @@ async fn a_call_whose_claim_was_evicted_still_completes() -> Result<(), BoxError
 }
 
 #[tokio::test]
-async fn of_six_duplicates_in_six_processes_one_runs_and_all_get_its_response()
+async fn of_six_duplicates_in_six_processes_one_runs_and_each_gets_its_response_or_is_refused()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let charge = operation().key("order_id").build()?;
@@ -195,7 +195,7 @@ async fn errors_of_permissions_and_missing_tables_name_the_table_and_the_remedy(
     Ok(())
 }
 
-/// Makes the calls of a row one after another: each with the operation, its end, and what it costs.
+/// Makes calls one after another. Asserts the end of each, and the requests that it costs.
 async fn assert_costs<const N: usize>(
     calls: [(&Operation, End<u8>, &str); N],
 ) -> Result<(), BoxError> {
@@ -268,7 +268,7 @@ async fn a_claim_on_the_record_of_a_dropped_run_is_a_takeover_after_the_lease()
         }
     });
     let order = json!({ "order_id": 7 });
-    // As a timeout does it. Its claim stays.
+    // The claim of a dropped run stays, as after a timeout.
     drop_in_handler(&table, &charge, &order).await;
     table.clock.advance(Duration::from_secs(31));
     assert_eq!(returning(&table, &charge, &order, 1).await, End::Ran(1));

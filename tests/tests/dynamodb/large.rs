@@ -1,6 +1,6 @@
-//! Large responses on the embedded DynamoDB: compressed, split, and every fault of a piece.
+//! Large responses on the embedded DynamoDB: how they are compressed and split, and every fault of a piece.
 //!
-//! The outcome of one write whose response is in pieces: a fenced one, and one whose pieces may have been applied.
+//! The tests with `Claimed` send each write to the store themselves, without the engine.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn response(length: usize, seed: u64) -> String {
     (0..length - 2).map(|_| random.alphanumeric()).collect()
 }
 
-/// A response of three pieces.
+/// Returns a response of three pieces.
 fn of_three_pieces(seed: u64) -> String {
     response(1_300_000, seed)
 }
@@ -382,7 +382,7 @@ impl Claimed {
         self.store.update(&self.id, &change, &held).await
     }
 
-    /// As [`complete`](Self::complete). Asserts that this succeeds.
+    /// Completes the key as this owner, and asserts that the completion is applied.
     async fn completes(&self, number: u8, response: &str) {
         let written = self.complete(number, response).await;
         assert!(matches!(written, StoreReply::Applied { .. }), "{written:?}");
@@ -469,14 +469,14 @@ fn on_each_piece(database: &EmbeddedDynamoDb, fault: impl Fn() -> Fault + Send +
 #[tokio::test]
 async fn a_table_that_refuses_or_throttles_pieces_completes_the_key_without_the_response()
 -> Result<(), BoxError> {
-    // As an IAM condition that admits record ids alone.
+    // As under an IAM condition that allows only the ids of records.
     let refused = || Fault::on("PutItem").respond_with(400, "AccessDeniedException");
     let throttled = || Fault::on("PutItem").throttle();
     for fault in [refused as fn() -> Fault, throttled] {
         let table = Table::start().await?;
         on_each_piece(&table.database, fault);
         assert_runs(&table, &of_three_pieces(16)).await;
-        // The lease would have ended.
+        // A key that was still in progress would be claimed and run now.
         table.clock.advance(Duration::from_secs(31));
         let (kind, _) = duplicate_fails(&table).await;
         assert_eq!(kind, ErrorKind::ResponseUnavailable);

@@ -167,7 +167,7 @@ async fn drop_in_handler(table: &Table, operation: &Operation, payload: &Value) 
 }
 
 /// The tests of this program run again with the other client, except the transfers, the stores that send no request, and large
-/// responses without a composite key: another test has both.
+/// responses without a composite key, because a test with a composite key has large responses too.
 #[test]
 fn each_test_passes_with_the_sdk_client() {
     idempotency_tests::with_the_sdk_client(&[

@@ -71,7 +71,7 @@ async fn decide(table: &Table, ending: Ending) -> Result<(), BoxError> {
     }
 }
 
-/// Begins a run that is dropped in its handler, as a kill does it, and lets its lease expire.
+/// Begins a run that is dropped in its handler, as in a kill, and lets its lease expire.
 async fn leave_held(table: &Table, charge: &Operation) {
     drop_in_handler(table, charge, &order()).await;
     table.clock.advance(Duration::from_secs(31));

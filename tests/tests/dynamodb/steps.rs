@@ -1,5 +1,5 @@
 //! An order of three steps: reserve, charge, ship. The process dies at each request, before or after it is applied, and the order is
-//! retried. On the embedded DynamoDB, through the AWS SDK.
+//! retried. On the embedded DynamoDB.
 //!
 //! The rows are published in `docs/evidence/reliability.md`; the test compares them.
 //!
@@ -308,7 +308,7 @@ async fn a_takeover_survives_each_fault_of_its_requests() {
         shop.finish().await;
         assert_eq!(shop.world.counts(), [1, 1, 1], "{fault:?}");
     }
-    // Not even a read: the call ends, and releases what it may have taken over. The steps stay.
+    // If the read is lost too, the call ends, and releases what it may have taken over. The steps stay.
     for fault in [LoseReply, LoseRequest] {
         let shop = killed_after_charge(&database, &format!("read-{fault:?}")).await;
         shop.inject(StoreOperation::Update, 1, fault);
@@ -334,13 +334,13 @@ async fn steps_of_another_payload_are_not_used() {
                 place = place.validate(validate);
             }
             shop.place = place.build().unwrap();
-            buys_another(&shop, steps).await;
+            keeps_another_payload_out(&shop, steps).await;
         }
     }
 }
 
 /// Checks that a run which is killed after its first step, and under `keep` one that fails there, keeps another payload out.
-async fn buys_another(shop: &Shop, steps: Steps) {
+async fn keeps_another_payload_out(shop: &Shop, steps: Steps) {
     let place = async |amount: u32| {
         let steps = async |call: Call| {
             let reserved = call.step("reserve", || shop.world.effect("reserve", "t".to_owned()));

@@ -23,6 +23,8 @@ fn again_with<N: AsRef<OsStr>, V: AsRef<OsStr>>(
         .unwrap();
     let written = String::from_utf8_lossy(&child.stderr).into_owned();
     assert!(child.status.success(), "{written}");
+    let report = String::from_utf8_lossy(&child.stdout);
+    assert!(report.contains("1 passed"), "{report}");
     written
 }
 

@@ -63,7 +63,7 @@ async fn the_largest_response_is_replayed_byte_for_byte_by_another_process() -> 
 
 #[tokio::test]
 async fn a_process_that_is_killed_between_pieces_loses_nothing() -> Result<(), BoxError> {
-    // The claim, three pieces.
+    // The first put is the claim. The next three are the pieces.
     for nth in 2..=4 {
         for after in [false, true] {
             let (database, lambda) = start("large_responses/report").await?;

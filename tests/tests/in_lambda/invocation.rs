@@ -267,7 +267,7 @@ async fn a_function_that_is_switched_off_needs_no_invocation() {
     let call = off.identify(&1, Deadline::Inherited).unwrap();
     assert!(call.bypass().is_some());
     assert_eq!(call.key(), None);
-    // The deadline of a context that is passed counts all the same.
+    // The deadline of a context that is passed still counts.
     let harness = harness();
     let own = context("blue", 20);
     let call = off.run(&1, &own, async |call: Call| {

@@ -88,7 +88,7 @@ fn handler(runs: &Runs, first: First) -> Boxed<LambdaEvent<Value>, usize, BoxErr
     }))
 }
 
-/// The status of the order's record, or `None` if there is no record.
+/// Returns the status of the order's record, or `None` if there is no record.
 fn status(harness: &Harness) -> Option<Field<Status>> {
     let id = id(&charge(), &json!(7));
     let record = harness.store.inner().record(&id);
@@ -312,7 +312,7 @@ async fn nested(order_id: Value) -> Result<Option<i64>, BoxError> {
     Ok(Deadline::Inherited.end().map(EpochMillis::get))
 }
 
-/// A nesting that is not annotated, with a call inside that must know its invocation.
+/// A handler that is not annotated, and calls a function that must know its invocation.
 async fn nesting(event: LambdaEvent<Value>) -> Result<Option<i64>, BoxError> {
     nested(event.payload["order_id"].clone()).await
 }
@@ -331,11 +331,11 @@ async fn the_layer_makes_the_invocation_known_also_when_protection_is_disabled()
         let service = IdempotencyLayer::new(operation).layer(service_fn(nesting));
         let call = harness.within(service.oneshot(order));
         assert_eq!(call.await.unwrap(), Some(START + 30_000));
-        let ids = harness.store.calls();
+        let sent = harness.store.calls();
         assert!(
-            ids.iter()
+            sent.iter()
                 .all(|call| format!("{call:?}").contains("#tenant=blue#")),
-            "{ids:?}"
+            "{sent:?}"
         );
     }
 }
@@ -478,8 +478,8 @@ async fn the_attribute_and_the_layer_take_the_key_from_the_value() {
 async fn the_layer_hands_on_a_stored_text_as_it_is() {
     const SENT: &str = r#"{"b" : 1.50,  "a":[ ],"a":"\u00e9"}"#;
     let harness = harness();
-    let place = operation().key("@").build().unwrap();
-    let service = IdempotencyLayer::new(place).layer(service_fn(async |_: LambdaEvent<u8>| {
+    let whole = operation().key("@").build().unwrap();
+    let service = IdempotencyLayer::new(whole).layer(service_fn(async |_: LambdaEvent<u8>| {
         Ok::<_, BoxError>(RawValue::from_string(SENT.to_owned())?)
     }));
     for _ in 0..2 {

@@ -165,7 +165,7 @@ fn an_empty_expression_does_not_switch_protection_off() {
     }
 }
 
-/// Returns a request with these values of a header from each source. A load balancer has all values, or without lists the last one.
+/// Returns a request with these values of a header from each source. A load balancer sends all values, or only the last one.
 fn requests(name: &str, values: &[&str]) -> [AwsEvent; 5] {
     let path = "/payments";
     let sources = [

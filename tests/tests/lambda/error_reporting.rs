@@ -42,12 +42,12 @@ async fn error_of(faults: &[(StoreOperation, usize, StoreFault)]) -> (Harness, B
 /// Returns the kind of our error, true if the handler ran, and the kind of the store's error that caused ours.
 fn facts(error: &BoxError) -> (ErrorKind, bool, StoreErrorKind) {
     let mut source = ours(error).source();
-    while let Some(error_of_store) = source {
-        if let Some(of_store) = error_of_store.downcast_ref::<StoreError>() {
+    while let Some(cause) = source {
+        if let Some(of_store) = cause.downcast_ref::<StoreError>() {
             let error = ours(error);
             return (error.kind(), error.handler_ran(), of_store.kind());
         }
-        source = error_of_store.source();
+        source = cause.source();
     }
     panic!("no error of the store caused {error:?}");
 }
@@ -64,7 +64,7 @@ async fn the_error_names_the_first_failure_and_not_failures_of_the_clean_up() {
     assert!(error.to_string().contains("(Unreachable)"), "{error}");
 }
 
-/// Makes a call that waits for a claim of another process that never ends.
+/// Makes a call that waits for a claim of another process, whose lease ends long after the call's deadline.
 async fn wait_beside_a_dead_process(harness: &Harness) -> BoxError {
     let charge = keyed(|of| of.on_in_progress(OnInProgress::Wait));
     harness.insert(&charge, &json!(7), claim_of_another(3_600_000));

@@ -233,7 +233,7 @@ fn in_progress_needs_an_equal_payload(history: &[Entry]) -> Result<(), String> {
     )
 }
 
-/// Checks that the last call of a history gets a response or `PayloadMismatch`: it comes long after every lease.
+/// Checks that no claim refuses the last call of a history: the call comes long after every lease.
 fn never_stuck(history: &[Entry]) -> Result<(), String> {
     let Some(last) = history.last() else {
         return Ok(());

@@ -29,11 +29,11 @@ pub(crate) struct Ends {
     pub(crate) applied: bool,
 }
 
-/// Plays one schedule, and checks its books.
+/// Plays one schedule, and compares the ledger with the record and with what the callers got.
 ///
 /// # Errors
 ///
-/// If the books do not agree.
+/// If they do not agree.
 pub(crate) fn play(seed: u64, faults: &Faults) -> Result<Ends, String> {
     let world = World::new(seed, faults);
     let (network, dice) = (&world.network, &world.dice);

@@ -113,8 +113,8 @@ impl World {
         }
     }
 
-    /// Plays three rounds of at most `most` deliveries, each to a random process: `deliver` makes the one of this number. `between` runs after
-    /// each poll, and `died` after the death of a delivery. Returns the first process, and the number of deliveries.
+    /// Plays three rounds of at most `most` deliveries, each to a random process: `deliver` makes the delivery of a number. `between`
+    /// runs after each poll, and `died` after the death of a delivery. Returns the first process, and the number of deliveries.
     pub(crate) fn play(
         &self,
         faults: &Faults,

@@ -1,4 +1,4 @@
-//! The same work for an HTTP event without idempotency.
+//! The same work on an HTTP event without idempotency: what the runtime itself and the reading of the event cost.
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use lambda_runtime::{Error, LambdaEvent, service_fn};

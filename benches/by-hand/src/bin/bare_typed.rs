@@ -1,4 +1,4 @@
-//! The same work without idempotency: what the runtime itself and the reading of the event cost.
+//! The same work on a typed event without idempotency: what the runtime itself and the reading of the event cost.
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use orders::{AsCharge, Order, Receipt};

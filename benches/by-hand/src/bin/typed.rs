@@ -1,4 +1,4 @@
-//! The hand-written function on a current-thread runtime.
+//! The hand-written function for a typed event, on a current-thread runtime.
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 

@@ -1,4 +1,4 @@
-//! The hand-written function on a multi-thread runtime, which takes several events at a time where Lambda sends them.
+//! The hand-written function for a typed event, on a multi-thread runtime. It takes several events at a time if Lambda sends them.
 
 use std::sync::Arc;
 

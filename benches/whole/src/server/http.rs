@@ -14,7 +14,7 @@ pub struct Request {
     pub body: Range<usize>,
 }
 
-/// Reads the next request behind what was received already; `None` if the client has closed the connection.
+/// Reads until `received` starts with a whole request, and returns it. Returns `None` if the client has closed the connection.
 pub fn read(stream: &mut impl Read, received: &mut Vec<u8>) -> io::Result<Option<Request>> {
     let mut chunk = [0; 16 * 1024];
     loop {

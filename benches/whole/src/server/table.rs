@@ -1,7 +1,7 @@
 //! The records of the stand-in.
 //!
-//! It does what the benchmark needs and no more. A PutItem with a condition is refused if the item is there, and brings it back.
-//! An UpdateItem sets the attributes of its `SET` clause. Conditions are not evaluated: within a run no record expires, and no
+//! It does what the benchmark needs and no more. A PutItem with a condition is refused if the item exists, and returns it.
+//! An UpdateItem applies its `SET` and `REMOVE` clauses. Conditions are not evaluated: within a run no record expires, and no
 //! two calls of one key overlap.
 
 use std::borrow::Cow;
@@ -58,9 +58,9 @@ impl Table {
         match operation {
             "PutItem" => {
                 if request.condition_expression.is_some()
-                    && let Some(present) = items.get(key.get())
+                    && let Some(current) = items.get(key.get())
                 {
-                    return Ok((400, refused(present)));
+                    return Ok((400, refused(current)));
                 }
                 let key = key.get().to_owned();
                 items.insert(key, request.item.unwrap_or_default());
@@ -83,11 +83,11 @@ impl Table {
 }
 
 /// Returns the body of a failed condition, with the current item.
-fn refused(present: &Item) -> Vec<u8> {
+fn refused(current: &Item) -> Vec<u8> {
     let mut body =
         br#"{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":"#
             .to_vec();
-    body.extend(serde_json::to_vec(present).unwrap_or_default());
+    body.extend(serde_json::to_vec(current).unwrap_or_default());
     body.push(b'}');
     body
 }
@@ -154,7 +154,9 @@ mod tests {
 
     #[test]
     fn an_update_without_an_item_is_an_error() {
-        let update = r#"{"Key":{"id":{"S":"a"}},"UpdateExpression":"SET a = :a"}"#;
-        assert_eq!(body(&Table::default(), "UpdateItem", update).0, 400);
+        let update = r#"{"Key":{"id":{"S":"a"}},"UpdateExpression":"SET a = :a","ExpressionAttributeValues":{":a":{"S":"1"}}}"#;
+        let (status, error) = body(&Table::default(), "UpdateItem", update);
+        assert_eq!(status, 400);
+        assert!(error.contains("there is no such item"), "{error}");
     }
 }

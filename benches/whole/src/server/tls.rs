@@ -10,7 +10,7 @@ use rcgen::{
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
-/// The roots of the machine. A contestant gets them with the run's own: a function in Lambda reads such a file too.
+/// The roots of the machine. A contestant gets them together with the root of this run: a function in Lambda reads such a file too.
 const ROOTS: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

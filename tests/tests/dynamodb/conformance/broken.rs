@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 /// The mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(crate) enum Broken {
+pub(crate) enum Mistake {
     UnfencedUpdate,
     UnfencedDelete,
     OwnerIgnored,
@@ -52,7 +52,7 @@ pub(crate) enum Broken {
 }
 
 pub(crate) struct BrokenStore {
-    broken: Broken,
+    mistake: Mistake,
     inner: MemoryStore,
     /// The earlier records, which a stale read returns.
     earlier: Mutex<HashMap<RecordId, Record>>,
@@ -85,7 +85,7 @@ impl StoreFactory for Factory {
     }
 
     fn largest_record(&self) -> Option<usize> {
-        (self.0.broken == Broken::TooLargeIsRejected).then_some(LARGEST)
+        (self.0.mistake == Mistake::TooLargeIsRejected).then_some(LARGEST)
     }
 }
 
@@ -93,9 +93,9 @@ impl StoreFactory for Factory {
 const LARGEST: usize = 350 * 1024;
 
 impl BrokenStore {
-    pub(crate) fn new(broken: Broken) -> Self {
+    pub(crate) fn new(mistake: Mistake) -> Self {
         Self {
-            broken,
+            mistake,
             inner: MemoryStore::new(),
             earlier: Mutex::default(),
             loses: Mutex::default(),
@@ -103,8 +103,8 @@ impl BrokenStore {
     }
 
     fn id(&self, id: &RecordId) -> RecordId {
-        match self.broken {
-            Broken::FoldsIds => RecordId::new(id.as_str().to_lowercase()),
+        match self.mistake {
+            Mistake::FoldsIds => RecordId::new(id.as_str().to_lowercase()),
             _ => id.clone(),
         }
     }
@@ -112,8 +112,8 @@ impl BrokenStore {
     /// Returns a record as this store keeps it.
     fn stored(&self, record: &Record) -> Record {
         let mut record = record.clone();
-        match self.broken {
-            Broken::DropsEmptyTexts => {
+        match self.mistake {
+            Mistake::DropsEmptyTexts => {
                 let empty = |text: &Field<String>| text.value().is_some_and(String::is_empty);
                 if empty(&record.failure) {
                     record.failure = Field::Absent;
@@ -122,11 +122,11 @@ impl BrokenStore {
                     record.validation = Field::Absent;
                 }
             }
-            Broken::MarksEventsAsWhole => {
+            Mistake::MarksEventsAsWhole => {
                 let event = record.event.take();
                 record.event = event.and_then(|event| StoredEvent::all(event.as_str()));
             }
-            Broken::TimesAsDoubles => {
+            Mistake::TimesAsDoubles => {
                 let double = |time: i64| time as f64 as i64;
                 if let Field::Value(at) = &mut record.expiration {
                     *at = EpochSeconds::new(double(at.get()));
@@ -135,13 +135,13 @@ impl BrokenStore {
                     *at = EpochMillis::new(double(at.get()));
                 }
             }
-            Broken::CutsData => {
+            Mistake::CutsData => {
                 let data = record.data.value();
                 let cut: Option<String> =
                     data.map(|data| data.as_str().chars().take(65_535).collect());
                 record.data = cut.map(Data::new).into();
             }
-            Broken::UnreadableIsMissing => {
+            Mistake::UnreadableIsMissing => {
                 fn forget<T>(field: &mut Field<T>) {
                     if field.value().is_none() {
                         *field = Field::Absent;
@@ -167,15 +167,15 @@ impl BrokenStore {
                 .map(|condition| self.evaluated(operation, condition))
                 .collect()
         };
-        match (self.broken, condition) {
-            (Broken::UnfencedUpdate, _) if operation == StoreOperation::Update => always(),
-            (Broken::UnfencedDelete, _) if operation == StoreOperation::Delete => always(),
-            (Broken::OwnerIgnored, Condition::Equals(Attribute::Owner, _)) => always(),
-            (Broken::BelowOrEqual, Condition::Below(attribute, operand)) => Condition::Any(vec![
+        match (self.mistake, condition) {
+            (Mistake::UnfencedUpdate, _) if operation == StoreOperation::Update => always(),
+            (Mistake::UnfencedDelete, _) if operation == StoreOperation::Delete => always(),
+            (Mistake::OwnerIgnored, Condition::Equals(Attribute::Owner, _)) => always(),
+            (Mistake::BelowOrEqual, Condition::Below(attribute, operand)) => Condition::Any(vec![
                 condition.clone(),
                 Condition::Equals(*attribute, operand.clone()),
             ]),
-            (Broken::DiffersNeedsAttribute, Condition::Differs(attribute, _)) => {
+            (Mistake::DiffersNeedsAttribute, Condition::Differs(attribute, _)) => {
                 Condition::All(vec![Condition::Exists(*attribute), condition.clone()])
             }
             (_, Condition::All(conditions)) => Condition::All(all(conditions)),
@@ -189,23 +189,23 @@ impl BrokenStore {
         let mut loses = self.loses.lock().unwrap();
         if *loses == Some(operation) {
             *loses = None;
-            if self.broken == Broken::ForgetsLostSends {
+            if self.mistake == Mistake::ForgetsLostSends {
                 return StoreReply::applied();
             }
             let error = StoreError::new(StoreErrorKind::Unreachable, "lost: try again");
             return StoreReply::Failed {
                 error,
-                maybe_applied: self.broken != Broken::HidesLostSends,
+                maybe_applied: self.mistake != Mistake::HidesLostSends,
             };
         }
         match write {
-            StoreReply::ConditionFailed { .. } if self.broken == Broken::ReturnsNoRecord => {
+            StoreReply::ConditionFailed { .. } if self.mistake == Mistake::ReturnsNoRecord => {
                 StoreReply::condition_failed(None)
             }
-            StoreReply::ConditionFailed { .. } if self.broken == Broken::ReturnsAnotherRecord => {
+            StoreReply::ConditionFailed { .. } if self.mistake == Mistake::ReturnsAnotherRecord => {
                 StoreReply::condition_failed(Some(Record::default()))
             }
-            StoreReply::Applied { .. } if self.broken == Broken::ReplacesNothing => {
+            StoreReply::Applied { .. } if self.mistake == Mistake::ReplacesNothing => {
                 StoreReply::replaced(None)
             }
             other => other,
@@ -239,7 +239,7 @@ impl BrokenStore {
         };
         let (id, mut condition) = (self.id(id), self.evaluated(kind, condition));
         if let Write::Put(record) = &write
-            && self.broken == Broken::TooLargeIsRejected
+            && self.mistake == Mistake::TooLargeIsRejected
             && record
                 .data
                 .value()
@@ -248,41 +248,41 @@ impl BrokenStore {
             let error = StoreError::new(StoreErrorKind::Rejected, "no: send less");
             return StoreReply::failed(error);
         }
-        let present = self.inner.record(&id);
-        if let (Write::Put(_) | Write::Update(_), Some(record)) = (&write, &present) {
+        let current = self.inner.record(&id);
+        if let (Write::Put(_) | Write::Update(_), Some(record)) = (&write, &current) {
             self.earlier
                 .lock()
                 .unwrap()
                 .insert(id.clone(), record.clone());
         }
-        write = match (self.broken, write) {
-            (Broken::PutMerges, Write::Put(record)) => setting(record),
-            (Broken::UpdateReplaces, Write::Update(change)) => Write::Put(change.set),
-            (Broken::RemovesNothing, Write::Update(change)) => setting(change.set),
-            (Broken::PanicsOnEmptyChange, Write::Update(change)) => {
+        write = match (self.mistake, write) {
+            (Mistake::PutMerges, Write::Put(record)) => setting(record),
+            (Mistake::UpdateReplaces, Write::Update(change)) => Write::Put(change.set),
+            (Mistake::RemovesNothing, Write::Update(change)) => setting(change.set),
+            (Mistake::PanicsOnEmptyChange, Write::Update(change)) => {
                 assert!(change != Change::default(), "an empty change");
                 Write::Update(change)
             }
-            (Broken::StepReplacesOthers, Write::Step { name, result }) => setting(Record {
+            (Mistake::StepReplacesOthers, Write::Step { name, result }) => setting(Record {
                 steps: Field::Value([(name, result)].into_iter().collect()),
                 ..Record::default()
             }),
             (_, write) => write,
         };
         let two_steps = match kind {
-            StoreOperation::Put => Broken::PutInTwoSteps,
-            _ => Broken::UpdateInTwoSteps,
+            StoreOperation::Put => Mistake::PutInTwoSteps,
+            _ => Mistake::UpdateInTwoSteps,
         };
         // It evaluates the condition in one step and writes in another, so that another write can happen between them.
-        if self.broken == two_steps && matches!(write, Write::Put(_) | Write::Update(_)) {
+        if self.mistake == two_steps && matches!(write, Write::Put(_) | Write::Update(_)) {
             tokio::task::yield_now().await;
-            if !condition.holds(present.as_ref()) {
-                return StoreReply::condition_failed(present);
+            if !condition.holds(current.as_ref()) {
+                return StoreReply::condition_failed(current);
             }
             condition = always();
         }
         let reply = self.inner.write(&id, write.clone(), &condition).await;
-        if let (Broken::WritesWhenRefused, Write::Put(record)) = (self.broken, write) {
+        if let (Mistake::WritesWhenRefused, Write::Put(record)) = (self.mistake, write) {
             self.inner.insert(id, record);
         }
         self.reported(kind, reply)
@@ -293,13 +293,13 @@ impl BrokenStore {
     async fn read(&self, id: &RecordId, consistency: Consistency, log: &SendLog) -> StoreReply {
         let id = self.id(id);
         let earlier = self.earlier.lock().unwrap().remove(&id);
-        match (self.broken, earlier, consistency) {
-            (Broken::StaleReads, Some(earlier), _) => StoreReply::found(Some(earlier)),
-            (Broken::MixesEventualReads, Some(earlier), Consistency::Eventual) => {
+        match (self.mistake, earlier, consistency) {
+            (Mistake::StaleReads, Some(earlier), _) => StoreReply::found(Some(earlier)),
+            (Mistake::MixesEventualReads, Some(earlier), Consistency::Eventual) => {
                 let status = self.inner.record(&id).unwrap_or_default().status;
                 StoreReply::found(Some(Record { status, ..earlier }))
             }
-            (Broken::InventsEventualReads, _, Consistency::Eventual)
+            (Mistake::InventsEventualReads, _, Consistency::Eventual)
                 if self.inner.record(&id).is_none() =>
             {
                 StoreReply::found(Some(Record::default()))
@@ -321,7 +321,7 @@ impl Store for BrokenStore {
         Box::pin(async move {
             match request {
                 StoreRequest::Write(record) => {
-                    if self.broken == Broken::NotesNoSend {
+                    if self.mistake == Mistake::NotesNoSend {
                         log.preparing();
                     }
                     self.write(record.id, record.write, record.condition).await
@@ -335,6 +335,6 @@ impl Store for BrokenStore {
     }
 
     fn name(&self) -> String {
-        format!("a store with the mistake {:?}", self.broken)
+        format!("a store with the mistake {:?}", self.mistake)
     }
 }

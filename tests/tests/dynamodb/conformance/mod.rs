@@ -25,7 +25,7 @@ use idempotency_testkit::store::StoreExt;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_tests::{START, TableFactory};
 
-use broken::{Broken, BrokenStore};
+use broken::{BrokenStore, Mistake};
 
 /// The memory store, with replies that can be lost.
 struct InMemory(Arc<FaultyStore<MemoryStore>>);
@@ -86,7 +86,7 @@ async fn table(has_sort_key: bool) -> Result<(Arc<EmbeddedDynamoDb>, TableFactor
     Ok((database, factory))
 }
 
-/// Asserts that the suite skipped so many cases, because the factory knows no limit on a record's size.
+/// Asserts that the suite skipped `count` cases, because the factory knows no limit on a record's size.
 fn assert_skipped(report: &Report, count: usize) {
     let skipped: Vec<_> = report.skipped().map(|(_, reason)| reason).collect();
     let reason = "the factory knows no limit on a record's size";
@@ -114,12 +114,12 @@ async fn a_store_whose_eventual_reads_are_stale_conforms() {
 
 #[tokio::test]
 async fn a_store_whose_failed_conditions_return_no_record_conforms() {
-    let store = BrokenStore::new(Broken::ReturnsNoRecord);
+    let store = BrokenStore::new(Mistake::ReturnsNoRecord);
     let _ = assert_conformance(broken::Factory(Arc::new(store)), &clock()).await;
 }
 
 #[tokio::test]
-async fn a_store_alone_is_enough_and_so_is_one_thread() {
+async fn a_store_and_one_thread_are_enough() {
     let store = Arc::new(MemoryStore::new());
     assert_conformance(sharing(store), &clock()).await;
 }
@@ -146,7 +146,7 @@ async fn the_dynamodb_store_conforms_with_large_responses() -> Result<(), BoxErr
     assert_skipped(&report, 4);
     let left = database.items("records").await?;
     let are_pieces = left.iter().all(|item| item.contains_key("data_piece"));
-    assert!(are_pieces, "the pieces alone stay until they expire");
+    assert!(are_pieces, "only the pieces stay, until they expire");
     Ok(())
 }
 
@@ -185,15 +185,15 @@ async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> 
 #[tokio::test]
 async fn a_store_that_is_broken_on_purpose_is_caught_by_each_case_of_its_mistake() {
     let caught = include_str!("caught.json");
-    let caught: BTreeMap<Broken, Vec<String>> = serde_json::from_str(caught).unwrap();
+    let caught: BTreeMap<Mistake, Vec<String>> = serde_json::from_str(caught).unwrap();
     assert_eq!(caught.len(), 28);
     // One thread, so that concurrent calls interleave at each `yield_now`, under any load of the machine.
-    for (broken, cases) in caught {
-        let store = Arc::new(BrokenStore::new(broken));
+    for (mistake, cases) in caught {
+        let store = Arc::new(BrokenStore::new(mistake));
         let report = check(broken::Factory(store), &clock()).await;
         for case in cases {
             let fails = report.failures().any(|(name, _)| name == case);
-            assert!(fails, "{broken:?} is not caught by {case}\n{report}");
+            assert!(fails, "{mistake:?} is not caught by {case}\n{report}");
         }
     }
 }

@@ -71,12 +71,12 @@ pub(crate) struct Bank {
     operation: Operation,
     runs: AtomicUsize,
     processes: AtomicUsize,
-    /// Holds the embedded database, if it is not another one.
+    /// The embedded database; `None` if the environment names another one.
     pub(crate) database: Option<EmbeddedDynamoDb>,
 }
 
 impl Bank {
-    /// Opens a bank on the embedded database.
+    /// Opens a bank on the embedded database, with a balance of `each` in each account.
     pub(crate) async fn open(suffix: &str, each: i64) -> Self {
         let database = EmbeddedDynamoDb::start().await.unwrap();
         let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
@@ -294,7 +294,7 @@ impl Dice {
 pub(crate) struct Flaky<S> {
     pub(crate) store: FaultyStore<S>,
     dice: Dice,
-    /// How many requests it takes before the process is killed.
+    /// The number of requests before the one at which the process is killed.
     left: AtomicUsize,
 }
 

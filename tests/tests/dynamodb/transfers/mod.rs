@@ -1,14 +1,14 @@
 //! Transfers of money between two accounts: the handler stages the writes, and they are applied together with its response.
 //!
 //! Kills at every request, lost replies, slow owners, writes that arrive late. At the end the balances are exact, and each response
-//! agrees with the ledger. `TRANSFERS=10000 cargo test -p idempotency-tests --test dynamodb balances_are_exact` makes more of them;
+//! agrees with the ledger. `TRANSFERS=10000 cargo test -p idempotency-tests --test dynamodb balances_are_exact` makes more transfers;
 //! `TRANSFERS_DYNAMODB_ENDPOINT` names a DynamoDB to use instead of the embedded one, such as AWS's DynamoDB Local.
 //!
-//! First one transfer: applied once, rejected, replayed, fenced, with faults on the wire.
+//! One transfer: applied once, rejected, replayed, fenced, with faults on the wire.
 //!
 //! A kill at every request of a transfer, before and after it is applied. The rows are published in `docs/evidence/reliability.md`.
 //!
-//! Many transfers at once, each delivered several times, with faults in one request of three. Then the books are checked.
+//! Many transfers at once, each delivered several times, with faults in one request of three. Then the balances must agree with the ledger.
 
 mod bank;
 
@@ -179,7 +179,7 @@ async fn a_rejection_whose_release_fails_is_unknown_after_a_lost_send_and_certai
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_has_staged_its_writes_for_nothing() {
+async fn the_staged_writes_of_a_handler_that_fails_are_not_applied() {
     let bank = Bank::open("fails", 10).await;
     let process = bank.process(Arc::new(bank.store()));
     let failed = bank.deliver(process, five(), async || Err(BoxError::from("declined")));
@@ -288,7 +288,7 @@ async fn balances_are_exact_and_each_receipt_agrees_with_the_ledger() {
     let bank = Bank::open_anywhere("crowd", each).await;
     let dice = Dice::new(seed);
     let transfer = |number| {
-        let ends = ["alice", "bob"];
+        let accounts = ["alice", "bob"];
         let from = usize::from(!dice.percent(50));
         // One of each 50 transfers is more than both accounts have, so it is rejected in every order.
         let amount = match number % 50 {
@@ -297,14 +297,14 @@ async fn balances_are_exact_and_each_receipt_agrees_with_the_ledger() {
         };
         Transfer {
             number,
-            from: ends[from],
-            to: ends[1 - from],
+            from: accounts[from],
+            to: accounts[1 - from],
             amount,
         }
     };
     let all: Vec<_> = (1..=transfers()).map(transfer).collect();
     let callers = Mutex::new(Callers::default());
-    // Near one another, and in another order: duplicates meet.
+    // The deliveries of a transfer are near one another, in random order, so that duplicates meet.
     let mut deliveries: Vec<_> = all.iter().cycle().take(all.len() * DELIVERIES).collect();
     deliveries.sort_by_cached_key(|transfer| (transfer.number / 8, dice.below(1_000)));
     let late = Mutex::new(Vec::new());

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::shop::{Does, Order, Shop, Source, named, queue};
 
-/// Counts its orders, and fails those of the amount 0.
+/// Adds up the amounts of its orders, and fails an order of the amount 0.
 #[derive(Debug, Default)]
 struct App {
     amount: AtomicU64,
@@ -146,7 +146,7 @@ async fn a_function_can_take_the_whole_message() {
 }
 
 #[tokio::test]
-async fn the_records_of_a_stream_keep_their_order() {
+async fn a_function_of_one_record_of_a_stream_is_the_handler_of_the_event() {
     let shop = Shop::new();
     shop.set("b1", Does::Fail);
     let records = ["a1", "b1", "a2"].map(|id| (id[..1].to_owned(), Ok(id.to_owned())));

@@ -76,7 +76,7 @@ impl Case {
         }
     }
 
-    /// Returns true if a record that comes later must not run before or beside this one.
+    /// Returns true if `other`, which comes later in the batch, must not run before or beside `one`.
     fn are_ordered(&self, one: &Record, other: &Record) -> bool {
         match self.source {
             Source::Standard => false,
@@ -126,7 +126,7 @@ fn check_runs(case: &Case, ran: &[String], most: usize) {
     assert!(most <= case.most_at_once(), "{most} at once");
     let distinct: BTreeSet<_> = ran.iter().collect();
     assert_eq!(distinct.len(), ran.len(), "a key ran twice: {ran:?}");
-    // The order of the first records of two keys, if a group has both in this order and neither is elsewhere.
+    // Compares two keys that have one record each: if the two are ordered, the first one runs first.
     let mut firsts = BTreeMap::new();
     for (at, record) in case.records.iter().enumerate() {
         if let Some(order) = record.order {
@@ -197,7 +197,7 @@ proptest! {
                 if left.saturating_sub(now) <= rest + longest {
                     break;
                 }
-                // The call of a record that starts after the deadline is not possible: `left` is above `rest`.
+                // No record starts after the deadline, because more than `rest` is left.
                 now += time;
                 longest = longest.max(*time);
                 started += 1;

@@ -45,8 +45,7 @@ impl Source {
         Self::Changes,
     ];
 
-    /// Returns the event of these records: the group of each, and its order, or a body that is no order. A message has its place in
-    /// its id.
+    /// Returns the event of these records: the group of each, and its order, or a body that is no order. A message's id holds its place.
     pub(crate) fn event(self, records: &[(String, Result<String, Vec<u8>>)]) -> AwsBatch {
         let with_group = |(group, order): &(String, Result<String, Vec<u8>>)| {
             let record = match order {
@@ -107,6 +106,7 @@ pub(crate) struct Shop {
     pub(crate) harness: Harness,
     script: Mutex<BTreeMap<String, Does>>,
     runs: Mutex<Vec<String>>,
+    /// The number of handlers that run now, and the most that ran at once.
     inside: Mutex<(usize, usize)>,
 }
 

@@ -239,7 +239,7 @@ async fn a_record_is_acknowledged_only_if_its_staged_writes_are_known_to_be_appl
         ("none", "order_id", vec![(Put, Throttle)]),
         ("unknown", "order_id", lost),
     ];
-    // The end of the transaction, the order, and how that many sends fail; if it is applied, and if the record is acknowledged.
+    // The end of the transaction; the order; how many sends fail, and how; if it is applied; if the record is acknowledged.
     // `rejected` stages a write whose condition fails, `fails` returns an error after it, `unstored` is not stored by policy, and
     // the claim of `evicted` is gone.
     let ends = [

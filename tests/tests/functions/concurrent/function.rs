@@ -123,7 +123,7 @@ async fn charge_over_http(Json(order): Json<Value>) -> Result<Json<Receipt>, Sta
     receipt.map(Json).map_err(|_| StatusCode::BAD_GATEWAY)
 }
 
-/// Logs what each record's run returned, because the response of a batch has the failures alone.
+/// Logs what each record's run returned, because the response of a batch names only the failures.
 async fn orders(
     operation: Operation,
     event: LambdaEvent<SqsEvent>,

@@ -19,7 +19,7 @@ fn request(key: &str, body: impl Into<Body>) -> Request {
 }
 
 /// Sends a request, and returns the status and the body of the response, such as `200 1`.
-async fn answer<B>(
+async fn respond<B>(
     app: &(impl Service<Request, Response = Response<B>, Error = BoxError> + Clone),
     request: Request,
 ) -> String
@@ -59,7 +59,7 @@ fn is_about_the_prefix(built: Result<impl Sized, Error>, prefix: &str) {
 }
 
 #[test]
-fn an_operation_may_be_built_again_with_the_same_rules_alone() {
+fn an_operation_may_be_built_again_only_with_the_same_rules() {
     let plain = |prefix: &str| Operation::builder("shop::refund").key_prefix(prefix);
     let pay = |prefix| pay(prefix, &Arc::default());
     for _ in 0..2 {
@@ -78,11 +78,11 @@ async fn a_layer_has_a_store_of_its_own_and_a_test_has_another() {
     let own = Arc::default();
     let app = pay("built.5", &own).build().unwrap().layer(counting());
     for _ in 0..2 {
-        assert_eq!(answer(&app, request("k-1", "")).await, "200 1");
+        assert_eq!(respond(&app, request("k-1", "")).await, "200 1");
     }
     assert_eq!(own.len(), 1);
     let harness = Harness::default();
-    let of_test = harness.within(answer(&app, request("k-1", ""))).await;
+    let of_test = harness.within(respond(&app, request("k-1", ""))).await;
     assert_eq!(of_test, "200 2");
     assert_eq!((own.len(), harness.store.inner().len()), (1, 1));
 }
@@ -99,7 +99,7 @@ async fn a_layer_reads_the_variables_that_it_is_given() {
     assert_eq!(http.key_prefix(), "shop.pay");
     let app = http.layer(counting());
     for expected in ["200 1", "200 2"] {
-        assert_eq!(answer(&app, request("k-1", "")).await, expected);
+        assert_eq!(respond(&app, request("k-1", "")).await, expected);
     }
 }
 
@@ -121,7 +121,7 @@ async fn the_key_may_stand_before_http_and_the_rules_of_http_follow_it() {
         (r#"{"amount":1}"#, "200 3"),
         (r#"{"order":1,"amount":2}"#, "422 "),
     ] {
-        let seen = answer(&app, request("k-1", body)).await;
+        let seen = respond(&app, request("k-1", body)).await;
         assert!(seen.starts_with(expected), "{body}: {seen}");
     }
 }
@@ -141,6 +141,6 @@ async fn a_handler_gets_text_as_text_and_bytes_as_bytes() {
         ("k-2", Body::from(b"{}".to_vec()), "200 binary"),
         ("k-3", Body::from(b"\xff".to_vec()), "200 binary"),
     ] {
-        assert_eq!(answer(&app, request(key, body)).await, expected);
+        assert_eq!(respond(&app, request(key, body)).await, expected);
     }
 }

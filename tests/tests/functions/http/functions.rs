@@ -39,17 +39,17 @@ const CALLER: &str = "requestContext.authorizer.jwt.claims.sub || requestContext
 pub(crate) const SUB: &str = "requestContext.authorizer.jwt.claims.sub";
 
 /// A response of the business function.
-struct Paid {
+struct Payment {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
 /// The business function. The last part of the path says how it ends: `lambda_http` puts the stage before it.
-async fn pay(path: &str, body: &[u8]) -> Result<Paid, BoxError> {
+async fn pay(path: &str, body: &[u8]) -> Result<Payment, BoxError> {
     static RUNS: AtomicU32 = AtomicU32::new(1);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    let mut paid = Paid {
+    let mut paid = Payment {
         status: StatusCode::CREATED,
         headers: HeaderMap::new(),
         body: format!(r#"{{"run":{run}}}"#).into_bytes(),
@@ -79,7 +79,7 @@ async fn pay(path: &str, body: &[u8]) -> Result<Paid, BoxError> {
     Ok(paid)
 }
 
-async fn pay_event(path: Option<String>, body: Option<String>) -> Result<Paid, BoxError> {
+async fn pay_event(path: Option<String>, body: Option<String>) -> Result<Payment, BoxError> {
     pay(
         &path.unwrap_or_default(),
         body.unwrap_or_default().as_bytes(),

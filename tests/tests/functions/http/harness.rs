@@ -114,7 +114,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A request with a key, from the user `u-1`.
+    /// Returns a POST request with a key, from the user `u-1`.
     pub(crate) fn post(path: &'static str, key: &str) -> Self {
         Self {
             method: "POST",

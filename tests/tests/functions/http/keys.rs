@@ -1,4 +1,4 @@
-//! The records of the attribute, of the layer and of a plain function with the same key.
+//! `#[idempotent(http, ..)]`: the record ids of its keys, a handler with state, added headers, and its methods.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -27,7 +27,7 @@ async fn typed(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
     Ok(paid())
 }
 
-/// Its error is of a type that cannot hold ours: with `http` none is needed.
+/// Its error type cannot hold an error of ours. With `http` that is allowed.
 #[idempotent(http, caller = SUB, key_prefix = "keys", shared_key_prefix = true)]
 async fn raw(_event: RawRequest) -> Result<ApiGatewayV2httpResponse, std::fmt::Error> {
     Ok(paid())
@@ -67,7 +67,7 @@ async fn with_state(app: &App, event: Request) -> Result<ApiGatewayV2httpRespons
     Ok(response)
 }
 
-/// Answers CORS for the origin of the request.
+/// Returns the CORS header that allows the origin of the request.
 fn cors(request: &HeaderMap) -> HeaderMap {
     let origin = request.get("origin").cloned();
     let headers = origin.map(|origin| (ACCESS_CONTROL_ALLOW_ORIGIN, origin));
@@ -106,14 +106,14 @@ async fn put(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
 }
 
 /// Returns an event of the program's type for a request with key `k-1`.
-fn of<T: DeserializeOwned>(event: &events::AwsEvent) -> LambdaEvent<T> {
+fn with_key<T: DeserializeOwned>(event: &events::AwsEvent) -> LambdaEvent<T> {
     let event = event.clone().header("Idempotency-Key", "k-1");
     LambdaEvent::new(event.parse().unwrap(), Context::default())
 }
 
-fn of_type<T: DeserializeOwned>() -> LambdaEvent<T> {
+fn payment<T: DeserializeOwned>() -> LambdaEvent<T> {
     let event = events::api_gateway_v2("POST", "/payments");
-    of(&event.header("X-Request-Id", "k-1").claim("sub", "u-1"))
+    with_key(&event.header("X-Request-Id", "k-1").claim("sub", "u-1"))
 }
 
 /// Returns the ids of the records that were claimed while a future ran.
@@ -127,24 +127,24 @@ async fn claimed<T, E: std::fmt::Debug>(
 
 #[tokio::test]
 async fn a_plain_function_with_caller_and_header_as_its_key_has_the_same_record() {
-    let typed = claimed(typed(of_type())).await;
+    let typed = claimed(typed(payment())).await;
     assert_eq!(typed.len(), 1);
-    assert_eq!(typed, claimed(raw(of_type())).await);
-    assert_eq!(typed, claimed(plain(of_type())).await);
+    assert_eq!(typed, claimed(raw(payment())).await);
+    assert_eq!(typed, claimed(plain(payment())).await);
 }
 
 #[tokio::test]
 async fn without_a_caller_the_key_alone_is_hashed() {
     let digest = idempotency_lambda::HashAlgorithm::Md5.hex("\"k-1\"");
     let id = RecordId::new(format!("keys#{digest}"));
-    assert_eq!(claimed(shared(of_type())).await, [id]);
+    assert_eq!(claimed(shared(payment())).await, [id]);
 }
 
 #[tokio::test]
 async fn a_handler_with_state_runs_once_for_a_key() {
     let (harness, app) = (Harness::default(), App::default());
     for _ in 0..2 {
-        let call = with_state(&app, of_type());
+        let call = with_state(&app, payment());
         let response = harness.within(call).await.unwrap();
         assert_eq!(response.body, Some("payment 1 of ".to_owned().into()));
     }
@@ -152,7 +152,7 @@ async fn a_handler_with_state_runs_once_for_a_key() {
 }
 
 #[tokio::test]
-async fn a_function_that_answers_cors_marks_replays_and_refusals_too() {
+async fn headers_that_the_function_adds_are_in_replays_and_refusals_too() {
     let harness = Harness::default();
     for (path, user, account, origin, status) in [
         ("/pay", Some("u-1"), "a", "https://shop.example", 200),
@@ -169,7 +169,7 @@ async fn a_function_that_answers_cors_marks_replays_and_refusals_too() {
             Some(user) => event.claim("sub", user),
             None => event,
         };
-        let call = harness.within(with_cors(of(&event)));
+        let call = harness.within(with_cors(with_key(&event)));
         let response = call.await.unwrap();
         assert_eq!(response.status_code, status, "{path} {user:?} {account}");
         assert_eq!(
@@ -183,7 +183,7 @@ async fn a_function_that_answers_cors_marks_replays_and_refusals_too() {
 #[tokio::test]
 async fn an_attribute_names_the_methods_that_are_protected() {
     for (method, claims) in [("PUT", 1), ("DELETE", 1), ("POST", 0)] {
-        let event = of(&events::api_gateway_v2(method, "/payments"));
+        let event = with_key(&events::api_gateway_v2(method, "/payments"));
         assert_eq!(claimed(put(event)).await.len(), claims, "{method}");
     }
 }

@@ -139,7 +139,7 @@ async fn refusals(harness: &Harness, source: Source) {
     let another = format!("{source:?}-2");
     repeated.headers.push(("Idempotency-Key", another));
     let received = harness.send(source, &repeated).await;
-    // A load balancer sends the last value alone, and the start of `lambda_http` keeps the last value of an event of
+    // A load balancer sends only the last value, and plain `lambda_http` keeps only the last value of an event of payload
     // format 1.
     let is_dropped = source == Source::ApiGatewayV1 && harness.role.starts_with("lambda_http");
     if source == Source::Alb || is_dropped {
@@ -216,8 +216,8 @@ async fn two_tenants(harness: &Harness, source: Source) {
     }
 }
 
-/// An error of the handler keeps its own way to the client, and a server error is sent as it is. Both free the key: the next request
-/// runs, and the record that is left has a mark at most.
+/// An error of the handler reaches the client as without this framework, and a server error is sent as it is. Both free the key: the
+/// next request runs, and the record that is left has a mark at most.
 async fn ends_of_a_run(harness: &Harness, source: Source) {
     let (claims, held) = (harness.claims().len(), harness.held().await);
     let fails = Request::post("/fails", "\"k-6\"");
@@ -248,7 +248,7 @@ async fn ends_of_a_run(harness: &Harness, source: Source) {
     assert_eq!(harness.held().await, held);
 }
 
-/// A store that cannot be asked is 503 with a time to wait and no run. A completion that is not confirmed is 500 with what to do.
+/// A store that cannot be asked leads to 503 with a time to wait, and no run. An unconfirmed completion leads to 500 with what to do.
 async fn faults_of_the_store(harness: &Harness, sources: &[Source]) {
     let refused = |operation: &str| {
         let fault = Fault::on(operation).always();
@@ -274,7 +274,7 @@ async fn faults_of_the_store(harness: &Harness, sources: &[Source]) {
     harness.database.clear_faults();
 }
 
-/// A request in progress is 409 with the rest of the lease. The process is killed.
+/// A duplicate of a request in progress gets 409 with the rest of the lease. At the end the process is killed.
 async fn in_progress(harness: &Harness, source: Source) {
     let event = Request::post("/slow", "\"k-11\"").event(source);
     let first = harness.process.invoke(event.clone());

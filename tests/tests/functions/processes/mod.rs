@@ -103,8 +103,8 @@ async fn a_store_that_hangs_is_reported_before_the_process_is_killed() -> Result
     database.inject(Fault::on("PutItem").always().hold());
     database.inject(Fault::on("GetItem").nth(2).always().hold());
     database.inject(Fault::on("DeleteItem").always().hold());
-    let call = lambda.start_process().await?;
-    let result = call
+    let process = lambda.start_process().await?;
+    let result = process
         .invoke(order("good", 1))
         .deadline_in(Duration::from_secs(2))
         .await;

@@ -98,7 +98,7 @@ async fn an_order_that_is_killed_after_each_step_runs_each_step_once_and_has_one
 }
 
 #[tokio::test]
-async fn a_record_of_a_step_that_arrives_after_its_process_was_killed_counts_until_the_takeover()
+async fn a_record_of_a_step_that_arrives_after_a_kill_counts_only_before_the_takeover()
 -> Result<(), BoxError> {
     for arrives_before_the_takeover in [true, false] {
         let (database, lambda) = start("processes/order").await?;

@@ -306,7 +306,7 @@ async fn client(response: Response<axum::body::Body>) -> Result<Option<Reply>, B
     Reply::read(parts.status, &body).map(Some)
 }
 
-/// A router whose handler takes the call, and whose handler of GET can do without.
+/// Returns a router whose handler takes the call. Without a call, it responds with `no call`.
 fn axum_app(shop: &Shop) -> Result<Router, BoxError> {
     let shop = shop.clone();
     let charge = async move |call: Option<Extension<Call>>| match call {
@@ -327,12 +327,12 @@ fn order(amount: u32) -> Order {
 
 /// A shop, and the store of its processes.
 #[derive(Default)]
-struct Course {
+struct Setup {
     harness: Harness,
     shop: Shop,
 }
 
-impl Course {
+impl Setup {
     /// Runs a future in an invocation that has 30 s left.
     async fn invoked<F: Future>(&self, future: F) -> F::Output {
         let mut context = Context::default();
@@ -354,11 +354,11 @@ impl Course {
 
 #[tokio::test]
 async fn every_shape_gives_its_handler_the_same_call() {
-    let first = Course::default().first_run(Shape::Operation).await;
+    let first = Setup::default().first_run(Shape::Operation).await;
     assert_eq!((first.run, first.left), (Run::First, Some(LEASE)));
     assert!(first.key.as_ref().unwrap().starts_with("shapes.call#"));
     for shape in SHAPES {
-        let seen = Course::default().first_run(shape).await;
+        let seen = Setup::default().first_run(shape).await;
         assert_eq!(seen, first, "{shape:?}");
     }
 }
@@ -366,16 +366,16 @@ async fn every_shape_gives_its_handler_the_same_call() {
 #[tokio::test]
 async fn after_an_expired_lease_every_shape_reruns_with_the_same_token() {
     for shape in SHAPES {
-        let mut course = Course::default();
-        course.shop.hangs = true;
-        let killed = course.call(shape, order(42));
+        let mut setup = Setup::default();
+        setup.shop.hangs = true;
+        let killed = setup.call(shape, order(42));
         assert!(killed.now_or_never().is_none(), "{shape:?}");
-        let first = course.shop.seen();
+        let first = setup.shop.seen();
         assert_eq!(first.run, Run::First, "{shape:?}");
-        course.harness.clock.advance(LEASE + Duration::from_secs(1));
-        course.harness.backend = course.harness.another_process();
-        course.shop.hangs = false;
-        let rerun = course.first_run(shape).await;
+        setup.harness.clock.advance(LEASE + Duration::from_secs(1));
+        setup.harness.backend = setup.harness.another_process();
+        setup.shop.hangs = false;
+        let rerun = setup.first_run(shape).await;
         let Run::Rerun { lease_ended, .. } = rerun.run else {
             panic!("{shape:?}: {rerun:?}");
         };
@@ -388,16 +388,16 @@ async fn after_an_expired_lease_every_shape_reruns_with_the_same_token() {
 #[tokio::test]
 async fn a_run_whose_claim_had_no_reply_is_unknown_unless_the_claim_is_sent_again_and_applied() {
     for shape in SHAPES {
-        let first = Course::default().first_run(shape).await;
+        let first = Setup::default().first_run(shape).await;
         for (fault, run) in [
             (StoreFault::LoseReply, Run::Unknown),
             (StoreFault::Resend, Run::Unknown),
             // The claim that was sent again found no record.
             (StoreFault::LoseRequest, Run::First),
         ] {
-            let course = Course::default();
-            course.harness.inject(StoreOperation::Put, 1, fault);
-            let seen = course.first_run(shape).await;
+            let setup = Setup::default();
+            setup.harness.inject(StoreOperation::Put, 1, fault);
+            let seen = setup.first_run(shape).await;
             assert_eq!(seen.run, run, "{shape:?}, {fault:?}");
             assert_eq!(seen.token, first.token, "{shape:?}, {fault:?}");
         }
@@ -407,23 +407,23 @@ async fn a_run_whose_claim_had_no_reply_is_unknown_unless_the_claim_is_sent_agai
 #[tokio::test]
 async fn without_a_key_every_shape_has_an_unprotected_call_with_a_token_of_this_run() {
     for shape in SHAPES {
-        let course = Course::default();
+        let setup = Setup::default();
         let mut tokens = Vec::new();
         for _ in 0..2 {
             let mut order = order(42);
             order.order_id = None;
-            course.call(shape, order).await.unwrap();
-            let seen = course.shop.seen();
+            setup.call(shape, order).await.unwrap();
+            let seen = setup.shop.seen();
             assert_eq!((seen.key, seen.run), (None, Run::Unprotected), "{shape:?}");
             assert_eq!(seen.left, Some(LEASE), "{shape:?}");
             tokens.push(seen.token);
         }
         assert_ne!(tokens[0], tokens[1], "{shape:?}");
-        assert_eq!(course.harness.requests(), [0; 4], "{shape:?}");
+        assert_eq!(setup.harness.requests(), [0; 4], "{shape:?}");
     }
 }
 
-/// The attributes of the only record that do not depend on the shape: all but the owner's token and the path of the operation.
+/// Returns the id of the only record and its attributes, without those that depend on the shape: the owner's token and the operation.
 fn record(harness: &Harness) -> (String, Record) {
     let (id, _) = harness.puts().swap_remove(0);
     let mut record = harness.store.inner().record(&id).unwrap();
@@ -435,10 +435,10 @@ fn record(harness: &Harness) -> (String, Record) {
 async fn every_shape_makes_the_same_record_and_replays_or_refuses_the_call_of_every_other() {
     let mut records = Vec::new();
     for first in SHAPES {
-        let course = Course::default();
-        let call = |shape, amount| course.call(shape, order(amount));
+        let setup = Setup::default();
+        let call = |shape, amount| setup.call(shape, order(amount));
         call(first, 42).await.unwrap();
-        let stored = record(&course.harness);
+        let stored = record(&setup.harness);
         for second in SHAPES {
             let name = format!("{first:?} then {second:?}");
             if let Some(reply) = call(second, 42).await.unwrap() {
@@ -453,8 +453,8 @@ async fn every_shape_makes_the_same_record_and_replays_or_refuses_the_call_of_ev
             };
             assert!(error.contains(expected), "{name}: {error}");
         }
-        assert_eq!(record(&course.harness), stored, "after {first:?}");
-        assert_eq!(course.shop.seen().run, Run::First, "{first:?}");
+        assert_eq!(record(&setup.harness), stored, "after {first:?}");
+        assert_eq!(setup.shop.seen().run, Run::First, "{first:?}");
         records.push((first, stored));
     }
     for (shape, (id, record)) in &records {
@@ -469,18 +469,18 @@ async fn every_shape_makes_the_same_record_and_replays_or_refuses_the_call_of_ev
 
 #[tokio::test]
 async fn a_request_of_a_method_that_is_not_protected_has_an_unprotected_call_or_none() {
-    let course = Course::default();
-    let response = of_http(&course.shop, api_gateway("GET", &order(42)).unwrap());
-    let response = course.invoked(response).await.unwrap();
+    let setup = Setup::default();
+    let response = of_http(&setup.shop, api_gateway("GET", &order(42)).unwrap());
+    let response = setup.invoked(response).await.unwrap();
     assert_eq!(response.status_code, 201);
-    let seen = course.shop.seen();
+    let seen = setup.shop.seen();
     assert_eq!((seen.key, seen.run), (None, Run::Unprotected));
     assert_eq!(seen.left, Some(LEASE));
     // The layer passes such a request unchanged.
-    let get = axum_app(&course.shop).unwrap();
+    let get = axum_app(&setup.shop).unwrap();
     let get = get.oneshot(request::<axum::body::Body>("GET", &order(42)).unwrap());
-    let response = course.harness.within(get).await.unwrap();
+    let response = setup.harness.within(get).await.unwrap();
     let body = axum::body::to_bytes(response.into_body(), 100).await;
     assert_eq!(body.unwrap(), "no call");
-    assert_eq!(course.harness.requests(), [0; 4]);
+    assert_eq!(setup.harness.requests(), [0; 4]);
 }

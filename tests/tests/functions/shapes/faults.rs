@@ -106,7 +106,7 @@ fn status(reply: &Reply) -> u64 {
     reply.json().unwrap()["statusCode"].as_u64().unwrap()
 }
 
-/// A card whose charge goes on until the listener's connection is dropped.
+/// Returns a listener, and a card whose charge goes on until the listener's connection is dropped.
 async fn slow() -> Result<(TcpListener, Card), BoxError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();

@@ -83,7 +83,7 @@ impl Shape {
         format!("shapes/{self:?}").to_lowercase()
     }
 
-    /// Tells whether a duplicate waits in its delivery for the lease of the call in progress, as records of streams do by default.
+    /// Returns true if a duplicate waits in its delivery for the lease of the call in progress, as records of streams do by default.
     pub(crate) fn waits(self) -> bool {
         self == Self::Kinesis
     }
@@ -103,8 +103,8 @@ impl Shape {
         }
     }
 
-    /// Returns the event of a queue, or of one group or shard. The message ids do not depend on the card, as those of a redelivered
-    /// message.
+    /// Returns the event of a queue, or of one group or shard. The id of a message does not depend on the card, so that
+    /// an order with another card is the same message, delivered again.
     pub(crate) fn batch(self, orders: impl IntoIterator<Item = Order>) -> AwsBatch {
         let record = |order: Order| AwsRecord::json(&order).group("g-1");
         let message =

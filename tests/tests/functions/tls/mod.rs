@@ -1,6 +1,6 @@
 //! Functions in processes of their own that reach the database through TLS, with both clients of the store.
 //!
-//! `server.pem` is a certificate for `localhost` that signed itself; `server.key` is its key. The key protects nothing. `other.pem`
+//! `server.pem` is a self-signed certificate for `localhost`; `server.key` is its key. The key protects nothing. `other.pem`
 //! has another key.
 
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! Compatibility with Powertools for AWS Lambda: keys, requests and records of the libraries for other languages.
 //!
-//! Our keys equal those of Powertools for AWS Lambda (Python), byte for byte.
-//!
-//! Records that the libraries for other languages wrote under one of our keys.
+//! Our keys equal those of the Python library, byte for byte. Records that a library for another language wrote under one of our
+//! keys are read.
 
 mod python_scenarios;
 
@@ -29,7 +28,7 @@ fn text<'a>(vector: &'a Json, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// Checks the key that an operation takes while it reads the event, from the text and, if serde reads the text alike, from a value.
+/// Checks the key that an operation takes while it reads the event's text. A value of `serde_json` and its text must have one key.
 fn check_while_reading(vector: &Json, prefix: &str) {
     let id = text(vector, "id");
     let expression = |name: &str| match text(vector, name) {

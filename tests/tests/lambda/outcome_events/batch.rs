@@ -1,4 +1,4 @@
-//! The events of a batch: each record that needs a look, and the summary.
+//! The events of a batch: each returned record, and the summary.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn lines(name: &str, log_errors: bool) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_batch_logs_its_returned_records_and_a_summary_and_shows_no_text_of_an_error_unasked() {
+async fn a_batch_logs_returned_records_and_a_summary_and_the_text_of_an_error_only_on_request() {
     let name = "shop.events";
     assert_eq!(
         lines(name, false).await,

@@ -34,8 +34,8 @@ async fn all_end(rows: &[&str], calls: impl Future<Output = ()>) {
         let Some((level, fields)) = ENDS.lines().find_map(row) else {
             panic!("{name} has no row: {line}");
         };
-        let of_another = fields.starts_with("operation=");
-        let operation = if of_another {
+        let names_its_operation = fields.starts_with("operation=");
+        let operation = if names_its_operation {
             ""
         } else {
             "operation=local.shop.charge "

@@ -148,7 +148,7 @@ async fn a_nested_call_has_its_span_inside_the_outer_one() {
 }
 
 #[tokio::test]
-async fn a_subscriber_that_does_not_want_the_span_gets_the_event_all_the_same() {
+async fn a_subscriber_that_does_not_want_the_span_still_gets_the_event() {
     use tracing_subscriber::filter::filter_fn;
     let harness = Harness::default();
     let spans = Spans::default();

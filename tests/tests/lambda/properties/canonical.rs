@@ -1,6 +1,6 @@
 //! Canonical JSON: it reads back as itself, ignores order and spaces, keeps every digit, and equals a slow reference.
 //!
-//! Tokens: another id or name has another token, and the same one has the same in every run.
+//! Tokens: another record id or name has another token. The same two have the same token in every run.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) fn check_digests(text: &str) -> Result<(), TestCaseError> {
         HashAlgorithm::Sha256,
         HashAlgorithm::Sha512,
     ] {
-        // With little memory a tree is made, with much none.
+        // With much memory the digest is made without a tree, with little memory from a tree.
         for memory in [MEMORY, 39 * text.len() + 4_096] {
             let found = hash.hex_of_json(text, memory);
             match &json {

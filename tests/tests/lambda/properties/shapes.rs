@@ -30,7 +30,7 @@ pub(crate) enum Shape {
     UnitVariant,
     Newtype(Box<Shape>),
     NewtypeVariant(Box<Shape>),
-    /// True if the length is handed in.
+    /// The elements, and true if the serializer gets their number.
     Seq(Vec<Shape>, bool),
     Tuple(Vec<Shape>),
     TupleStruct(Vec<Shape>),
@@ -71,8 +71,8 @@ impl Serialize for Shape {
             Self::UnitVariant => to.serialize_unit_variant("Enum", 0, "a"),
             Self::Newtype(inner) => to.serialize_newtype_struct("Newtype", inner),
             Self::NewtypeVariant(inner) => to.serialize_newtype_variant("Enum", 1, "b", inner),
-            Self::Seq(elements, told) => {
-                let mut seq = to.serialize_seq(told.then_some(elements.len()))?;
+            Self::Seq(elements, sized) => {
+                let mut seq = to.serialize_seq(sized.then_some(elements.len()))?;
                 elements
                     .iter()
                     .try_for_each(|element| seq.serialize_element(element))?;
@@ -107,18 +107,18 @@ impl Serialize for Shape {
                 map.end()
             }
             Self::Struct(fields) => {
-                let mut fields_of = to.serialize_struct("Struct", fields.len())?;
+                let mut state = to.serialize_struct("Struct", fields.len())?;
                 fields
                     .iter()
-                    .try_for_each(|(name, value)| fields_of.serialize_field(name, value))?;
-                fields_of.end()
+                    .try_for_each(|(name, value)| state.serialize_field(name, value))?;
+                state.end()
             }
             Self::StructVariant(fields) => {
-                let mut fields_of = to.serialize_struct_variant("Enum", 3, "a", fields.len())?;
+                let mut state = to.serialize_struct_variant("Enum", 3, "a", fields.len())?;
                 fields
                     .iter()
-                    .try_for_each(|(name, value)| fields_of.serialize_field(name, value))?;
-                fields_of.end()
+                    .try_for_each(|(name, value)| state.serialize_field(name, value))?;
+                state.end()
             }
             Self::Displayed(number) => to.collect_str(&format_args!("a{number}")),
             Self::Flattened(others) => Flattened {
@@ -186,7 +186,7 @@ pub(crate) fn shape() -> impl Strategy<Value = Shape> {
             1 => one().prop_map(|inner| Shape::Option(Some(inner))),
             1 => one().prop_map(Shape::Newtype),
             1 => one().prop_map(Shape::NewtypeVariant),
-            1 => (many(), any::<bool>()).prop_map(|(elements, told)| Shape::Seq(elements, told)),
+            1 => (many(), any::<bool>()).prop_map(|(elements, sized)| Shape::Seq(elements, sized)),
             1 => many().prop_map(Shape::Tuple),
             1 => many().prop_map(Shape::TupleStruct),
             1 => many().prop_map(Shape::TupleVariant),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{Conditions, LetThrough, Moment, Owner, Standing};
 use super::difference::Difference;
-use super::ours::Played;
+use super::ours::CallResult;
 use super::scenario::{Call, Item, Outcome};
 
 /// The result of a comparison.
@@ -43,7 +43,7 @@ impl Comparison {
 /// Compares one step.
 pub(crate) async fn step(
     theirs: &Outcome,
-    ours: &Played,
+    ours: &CallResult,
     conditions: &Conditions,
 ) -> Result<Comparison, BoxError> {
     let mut found = Comparison::default();
@@ -62,7 +62,7 @@ pub(crate) async fn step(
     Ok(found)
 }
 
-fn responses(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
+fn responses(found: &mut Comparison, theirs: &Outcome, ours: &CallResult) {
     let class = theirs.error.as_ref().map(|error| error.class.as_str());
     match (class, &theirs.returned, &ours.result) {
         (None, Some(Value::Null), Ok(response)) if is_falsy(response) => {
@@ -122,7 +122,7 @@ fn means(class: &str, kind: Option<ErrorKind>, runs: usize) -> bool {
     }
 }
 
-fn operations(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
+fn operations(found: &mut Comparison, theirs: &Outcome, ours: &CallResult) {
     let wanted: Vec<_> = theirs.calls.iter().map(|call| call.op.as_str()).collect();
     let sent = ours.requests.iter();
     let sent: Vec<_> = sent.map(|request| request.operation.as_str()).collect();
@@ -149,7 +149,7 @@ async fn compare_request(
     found: &mut Comparison,
     theirs: &Call,
     ours: &Request,
-    played: &Played,
+    played: &CallResult,
     conditions: &Conditions,
 ) -> Result<(), BoxError> {
     let (wanted, sent) = (&theirs.params, &ours.body);

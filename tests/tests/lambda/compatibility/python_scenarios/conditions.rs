@@ -155,7 +155,7 @@ fn standings() -> Vec<Option<Standing>> {
     for status in [None, Some("INPROGRESS"), Some("COMPLETED"), Some("FOO")] {
         for expiration in [None, Some(-1), Some(0), Some(1)] {
             for lease in [None, Some(-1), Some(0), Some(1)] {
-                // The owner does not depend on the times.
+                // No condition joins owner and times, so one pair of times is enough.
                 let owners: &[_] = match (expiration, lease) {
                     (Some(1), Some(1)) => &[None, Some(Owner::Named), Some(Owner::Another)],
                     _ => &[None],

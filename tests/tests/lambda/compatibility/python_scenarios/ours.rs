@@ -50,7 +50,7 @@ impl Clock for Pauses {
 }
 
 /// The result of a call.
-pub(crate) struct Played {
+pub(crate) struct CallResult {
     /// The response, the framework's error, or `None` for the handler's own.
     pub(crate) result: Result<Value, Option<ErrorKind>>,
     /// True if it ran without a claim.
@@ -101,7 +101,7 @@ impl<'a> Play<'a> {
         })
     }
 
-    pub(crate) async fn step(&self, step: &Step) -> Result<Played, BoxError> {
+    pub(crate) async fn step(&self, step: &Step) -> Result<CallResult, BoxError> {
         self.clock.0.set(step.at_ms);
         self.inject(step);
         self.database.clear_requests();
@@ -133,7 +133,7 @@ impl<'a> Play<'a> {
         let requests = self.database.requests();
         self.database.clear_faults();
         let items = self.database.items(TABLE).await?;
-        Ok(Played {
+        Ok(CallResult {
             result,
             bypassed,
             runs: runs.into_inner(),
