@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 
-/// If the clocks differ by more, a refusal is taken as one of the clock. Well below 15 minutes, so that no such refusal is missed.
+/// If the clocks differ by more, a refused signature is put down to the clock. Well below DynamoDB's limit of 15 minutes, to miss none.
 const SUSPECT: Duration = Duration::from_secs(4 * 60);
 
 /// The longest send that measures the difference.

@@ -42,7 +42,7 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
-    // `std::env::vars` panics on names and values that are not Unicode. Those of the framework are Unicode.
+    // `std::env::vars` panics on names and values that are not Unicode. Our names are Unicode; a value that is not still counts as set.
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into()))

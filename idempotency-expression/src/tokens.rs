@@ -1,4 +1,4 @@
-//! Splits an expression into tokens, and limits its brackets and its steps in a row, because parsers and evaluators recurse.
+//! Splits an expression into tokens, and limits how deep its brackets and its tree are, because parsers and evaluators recurse.
 //! Literals stay as they were written.
 
 use crate::{Literal, Scanner, SyntaxError, Text};

@@ -63,7 +63,7 @@ pub(crate) enum Reply<R> {
 #[derive(Debug)]
 pub(crate) enum Keep {
     Stored(StoredResponse),
-    /// Nothing is stored, because the request was not processed.
+    /// Nothing is stored: the request was not processed, or it is not protected.
     Nothing,
     /// No client can get the response, so the run failed.
     Failed(&'static str),
@@ -71,7 +71,7 @@ pub(crate) enum Keep {
     Unstorable(Unstorable, &'static str),
 }
 
-/// Why the end of a run may come from a layer inside instead of the handler. `None` if the handler itself reported it.
+/// Why the end of a run is no report of the handler. `None` if the handler itself reported it.
 pub(crate) type Doubt = Option<&'static str>;
 
 /// How a handler ends without a reply.

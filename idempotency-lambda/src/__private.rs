@@ -227,7 +227,7 @@ pub fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     convert: fn(Error) -> E,
     handler: impl FnOnce(Call) -> Fut,
 ) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
-    // The future of each async function on the way would have room for the handler. The box is small.
+    // Without the box, the future of each async function on the way would have room for the whole handler.
     let handler = Box::new(handler);
     // On the heap, because the runtime moves the future of each invocation several times.
     Box::pin(async move {

@@ -10,7 +10,7 @@
 //! | [`lambda`] | a local Lambda: starts the real process of a function, sends it events, kills it |
 //! | [`retry_safety`] | a proof that a function of yours is safe to retry, or the point where it is not |
 //!
-//! Each of `dynamodb`, `events`, `lambda` and `retry_safety` needs the cargo feature of its name. All are on by default.
+//! `dynamodb`, `events` and `lambda` need the cargo feature of their name, `retry_safety` needs `retry-safety`. All are on by default.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

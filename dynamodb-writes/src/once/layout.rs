@@ -108,7 +108,7 @@ impl Layout {
         digest
     }
 
-    /// Returns the bytes of the item that these attributes take if there are so many keys.
+    /// Returns the bytes that these attributes take of an item with this number of keys.
     ///
     /// DynamoDB does not document what a set takes besides its elements. As for a list, three bytes and one for each element are
     /// counted. After a write all slots but one can be in use.

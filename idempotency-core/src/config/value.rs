@@ -61,7 +61,7 @@ where
     Ok(setting.or(of_variable).unwrap_or(default))
 }
 
-/// Parses a variable, if it is set, even if a setting overrides it: another operation may use the invalid value.
+/// Parses a variable, if it is set. An invalid value is an error even if a setting overrides it: another operation may use it.
 fn read<T, E: std::fmt::Display>(
     variables: &Variables,
     name: &str,

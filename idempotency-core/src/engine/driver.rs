@@ -94,7 +94,7 @@ impl<R> Driver<'_, R> {
                     let request = StoreRequest::Read(&self.call.id, consistency);
                     let end = send(self.backend, request, limit, report).await;
                     let input = reasons.read(self.backend, end);
-                    // The claim follows in any case. If it fails too, its own error is the cause.
+                    // The claim follows, if there is time. If it fails too, its own error is the cause.
                     if consistency == Consistency::Eventual
                         && let Some(error) = reasons.error.take()
                     {

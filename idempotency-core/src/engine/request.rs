@@ -160,7 +160,7 @@ fn wrong_reply(backend: &Backend) -> StoreError {
 /// Returns what the protocol needs of the error of a write. `is_refused` is true if its condition did not hold.
 fn kind(error: &StoreError, is_transaction: bool, is_refused: bool) -> WriteErrorKind {
     match error.kind() {
-        // The condition on the record failed: another call has the record. That is no rejection of the staged writes.
+        // The condition on the record failed: the claim is gone. That is no rejection of the staged writes.
         _ if is_transaction && is_refused => WriteErrorKind::Refused,
         // Clients do not repeat a transaction that is throttled.
         StoreErrorKind::Throttled if is_transaction => WriteErrorKind::Conflict,

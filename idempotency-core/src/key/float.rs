@@ -82,7 +82,7 @@ const MAX_DIGITS: usize = 4300;
 ///
 /// Returns `None` if the shortest text of the float is used: it has the digits of the number, or no digits are kept.
 fn own_digits(text: &str, float: f64) -> Option<String> {
-    // No two numbers of at most 15 digits have the same float, unless the float is subnormal: it then has fewer bits.
+    // No two numbers of at most 15 digits have the same float, unless it is not normal: subnormal (with fewer bits), zero or infinite.
     const UNIQUE: usize = 15;
     if text.len() <= UNIQUE && float.is_normal() {
         return None;

@@ -1,7 +1,7 @@
 //! The circuit breaker: when a process stops asking a store that fails, and when it tries again.
 //!
 //! It is a pure machine: the engine keeps one for each backend, and hands it the time and the results. It only decides if a call may
-//! ask the store. The [`policy`](super::policy) of the call decides what a call does that may not ask.
+//! ask the store. If it may not, the [`policy`](super::policy) of the call decides what it does.
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ pub enum Run {
     /// No effect of an earlier run can have happened in this window: the claim replaced nothing, a completed record, or the failure
     /// of a run that reported its end and was a first one itself.
     ///
-    /// This does not count runs without a confirmed claim, and runs of a function in another language that shares the key.
+    /// This does not count runs without a confirmed claim, or runs of a function in another language that shares the key.
     First,
     /// The claim replaced one whose lease had expired: the run of that claim ended without a result, or still runs.
     #[non_exhaustive]

@@ -143,7 +143,7 @@ impl TableConfig {
     ///
     /// # Errors
     ///
-    /// If no region is configured, if the program has no TLS provider, or if an attribute name is not valid in DynamoDB or is used twice.
+    /// Without a region or TLS provider, with adaptive retries of the lean client, or with a name or partition key that is not valid.
     ///
     /// # Examples
     ///

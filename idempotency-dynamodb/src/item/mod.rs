@@ -76,7 +76,7 @@ pub(crate) fn bytes(item: &mut Item, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads a time; rounded down.
+/// Reads a time, and rounds it down.
 fn whole<T>(value: Option<AttributeValue>, of: impl Fn(i64) -> T) -> Field<T> {
     match value {
         None => Field::Absent,

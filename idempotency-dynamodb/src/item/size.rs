@@ -7,7 +7,7 @@ use crate::config::AttributeNames;
 use crate::request::{NamedValue, Value};
 
 /// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set itself.
-/// Not counted: a recorded failure, which a claim replaces, and steps and events, which a completion removes if it needs their room.
+/// Not counted: a recorded failure (a claim replaces it), steps (a completion removes them), an event (removed if its room is needed).
 pub(crate) fn kept(names: &AttributeNames, set: &[(Attribute, Value<'_>)]) -> usize {
     let largest = [
         // Ten digits, thirteen digits.

@@ -123,7 +123,7 @@ impl HttpOperation {
             }
             Reply::Own(own, _) => (own, None),
         };
-        // A run without protection stores nothing, so its client gets the response.
+        // Without a key, if disabled, or if the store failed and the user chose to go on: the client gets the response, stored or not.
         let Some(why) = refused.filter(|_| !is_bypassed) else {
             return Ok(ClientReply::Own(own));
         };

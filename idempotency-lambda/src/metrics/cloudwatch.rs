@@ -29,8 +29,8 @@ static FORMAT: OnceLock<Result<Format, ConfigurationError>> = OnceLock::new();
 ///
 /// # Errors
 ///
-/// If CloudWatch does not accept the namespace, or if this was called before. The error is reported to Lambda,
-/// if it is the first of the start. [`init`](crate::init) and [`run`](crate::run) return the first error too.
+/// If CloudWatch does not accept the namespace: this error is reported to Lambda, if it is the first of the start, and
+/// [`init`](crate::init) and [`run`](crate::run) return it too. Also if this was called before: that error is only returned.
 ///
 /// # Examples
 ///

@@ -179,8 +179,8 @@ impl OperationBuilder {
     ///
     /// If a setting cannot be used: the error has its value and what is accepted. Also if another operation of the program
     /// has the key prefix: an operation with another path, or with the same path and another `key`, `validate` or `hash`. Before the
-    /// first invocation the error is also reported to Lambda, which then ends the process. A program that handles the error builds the
-    /// operation in its first invocation.
+    /// first invocation the error is also reported to Lambda, which then ends the process. To handle the error, build the operation in an
+    /// invocation, not before.
     ///
     /// # Examples
     ///

@@ -141,7 +141,7 @@ impl IdentifiedCall {
         E: From<Error>,
         H: Handler<A, Future: Future<Output = Result<R, E>>>,
     {
-        // The future of each async function on the way would have room for the handler. The box is small.
+        // Without the box, the future of each async function on the way would have room for the whole handler.
         let handler = Box::new(handler);
         self.run_with(Codec::json(), Errors::new(E::from), |call| {
             handler.start(call)

@@ -1,9 +1,9 @@
 //! A local Lambda: starts the real process of a function, sends events to it, and kills it.
 //!
 //! [`LocalLambda`] serves the Runtime API on loopback. Each [`FunctionProcess`] is one process of the function, with the
-//! environment variables that Lambda sets. If the deadline of an invocation expires, its process is killed, as on Lambda. A test needs no sleeps:
-//! [`FunctionProcess::wait_for_line`] waits for a point in the handler, and [`FunctionProcess::kill`] returns when the
-//! process has ended.
+//! environment variables that Lambda sets. If the deadline of an invocation expires, its process is killed, as on Lambda.
+//! A test needs no sleeps: [`FunctionProcess::wait_for_line`] waits for a point in the handler, and [`FunctionProcess::kill`] returns
+//! when the process has ended.
 //!
 //! # Examples
 //!

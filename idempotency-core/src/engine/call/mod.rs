@@ -153,8 +153,8 @@ impl Call {
     /// Returns how long the claim of this run still lasts, by the clock of the backend: until the deadline of the invocation, or
     /// where no deadline is known, until the end of the lease. Zero if it has expired.
     ///
-    /// After that another call may run the handler too. An unprotected run has the time of the lease that its claim would have. A run
-    /// without a key, or of a disabled operation, has the time until the invocation's deadline: `None` if none is known.
+    /// After that another call may run the handler too. If the store failed, an unprotected run has the lease that its claim would have.
+    /// A run without a key, or if disabled, has the time until the invocation's deadline. `None` if unknown, or outside of an operation.
     pub fn time_left(&self) -> Option<Duration> {
         let now = self.0.backend.clock().now();
         self.0.ends.map(|end| now.until(end))

@@ -42,8 +42,8 @@ impl Token {
         Self::of([OF_RANDOM.as_bytes(), random, name.as_bytes()])
     }
 
-    /// Returns the first 128 bits of the SHA-256 of these parts as a UUID of version 8, which replaces six of them. The length of each part comes before it, so
-    /// that no two lists of parts have one text.
+    /// Returns a UUID of version 8 of the first 128 bits of the SHA-256 of these parts; version and variant replace six of the bits.
+    /// The length of each part comes before it, so that no two lists of parts have one text.
     fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hash = Sha256::new();
         for part in parts {

@@ -80,7 +80,7 @@ impl Expression {
     /// # Errors
     ///
     /// Returns [`EvaluationError`] if a value does not fit a function or a comparison, if the expression creates values of more than
-    /// 256 MiB, or if it takes more than 268,435,456 steps. The error names the function and the type, never the payload.
+    /// 256 MiB, or if more than 2^28 nodes are visited or bytes handled. The error names the function and the type, never the payload.
     pub fn evaluate(&self, payload: &Json) -> Result<Json, EvaluationError> {
         self.select(payload).map(|selection| selection.value)
     }

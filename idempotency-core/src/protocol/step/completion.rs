@@ -360,7 +360,7 @@ pub(super) fn claim_gone(
     let expired = is_expired(completing.held.lease_end, now);
     match existing {
         Some(existing) => other_record(call, now, completing, existing),
-        // A transaction is not restored: "no record" is no fence, so a send that arrives after the window would be applied again.
+        // A transaction is not restored: nothing of it was applied, and "no record" is no fence: a late send would apply it again.
         None if completing.staged || completing.maybe_applied || expired => {
             not_stored(&completing, ErrorKind::LostOwnership)
         }

@@ -73,8 +73,8 @@ pub(super) fn run_unclaimed(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
         };
         return (State::RunningUnclaimed(until), effect);
     };
-    // The steps of such a run are not recorded, because there may be no record for them. The call took over no claim: a call that
-    // takes one over has met another call, and does not run unprotected.
+    // The steps of such a run are not recorded, because there may be no record for them. The call took over no steps: a call that
+    // takes steps over has met another call, and does not run unprotected.
     let running = Running {
         held: HeldClaim {
             claimed_at: giving_up.claimed_at,
@@ -107,7 +107,7 @@ pub(super) fn other_found(
         Stage::Running | Stage::Storing => Some(other.until),
         Stage::Waiting { until, .. } => until,
     };
-    // The lease of the other call has expired, so it is not known whether that call still runs.
+    // If the lease of the other call has expired, it is not known whether that call still runs.
     let is_late = other.is_expired(now) || lease_end.is_some_and(|end| is_expired(end, now));
     let refusal = if is_late {
         Refusal::from(ErrorKind::StoreFailed)

@@ -270,7 +270,7 @@ fn compiled(setting: &str, text: &str) -> Result<Expression, ConfigurationError>
         .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
 }
 
-/// Returns the environment variables of the process. Those that are not UTF-8 are left out.
+/// Returns the environment variables of the process. A name that is not Unicode is left out; a value that is not is changed, and kept.
 fn process_variables() -> Variables {
     // A value that is not Unicode must not count as not set.
     std::env::vars_os()
