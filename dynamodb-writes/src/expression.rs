@@ -425,7 +425,11 @@ fn starts(tokens: &[(usize, Token<'_>)]) -> Result<Vec<(usize, Clause)>, Invalid
 /// Returns true if this token is a part of a path behind a dot, or an index of a list.
 fn is_nested(tokens: &[(usize, Token<'_>)], index: usize) -> bool {
     let before = index.checked_sub(1).and_then(|before| tokens.get(before));
-    before.is_some_and(|(_, token)| matches!(token, Token::Mark('.' | '[')))
+    match (before, &tokens[index].1) {
+        (Some((_, Token::Mark('.'))), _) => true,
+        (Some((_, Token::Mark('['))), Token::Word(word)) => word.parse::<u64>().is_ok(),
+        _ => false,
+    }
 }
 
 /// Iterates over the first parts of all paths of an update expression: top-level attributes, as words or as placeholders.
@@ -467,7 +471,7 @@ mod tests {
                 }
             }
         }
-        user.check(|name| name == "ours")
+        user.check(|name| name == "ours" || name == "7")
     }
 
     fn merged(text: &str) -> Result<String, InvalidExpression> {
@@ -555,7 +559,11 @@ mod tests {
         is_refused(check("REMOVE #o", None, "#o=ours"), "the attribute `ours`");
         // A member of another attribute may have the name, and a condition may read ours.
         assert!(merged("SET a.ours = :n").is_ok());
-        assert!(check("REMOVE a", "attribute_exists(ours)", "").is_ok());
+        is_refused(
+            check("REMOVE a[#o]", None, "#o=ours"),
+            "the attribute `ours`",
+        );
+        assert!(check("REMOVE a[7]", "attribute_exists(ours)", "").is_ok());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use idempotency_core::config::Variables;
+use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{MemoryStore, Store, Write};
 use idempotency_core::time::{Clock, EpochMillis, EpochSeconds};
@@ -45,6 +46,24 @@ pub fn rows<const N: usize>(
         };
         (row, cells)
     })
+}
+
+/// A clock that stands still, except that pauses of at most 1 s pass at once. Requests take real time, so their time limits must not pass.
+#[derive(Clone)]
+pub struct QuickPauses(pub ManualClock);
+
+impl Clock for QuickPauses {
+    fn now(&self) -> EpochMillis {
+        self.0.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        if duration > Duration::from_secs(1) {
+            return self.0.sleep(duration);
+        }
+        self.0.advance(duration);
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// The time at which tests start, in milliseconds since the epoch.

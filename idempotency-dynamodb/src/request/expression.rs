@@ -373,7 +373,8 @@ impl<'a> Draft<'a> {
         let value = match (attribute, operand) {
             (Attribute::Expiration, Operand::Seconds(at)) => Value::Number(at.get()),
             (Attribute::InProgressExpiration, Operand::Millis(at)) => Value::Number(at.get()),
-            (Attribute::Expiration | Attribute::InProgressExpiration | Attribute::Steps, _)
+            (Attribute::Expiration | Attribute::InProgressExpiration, _)
+            | (Attribute::Steps | Attribute::Event, _)
             | (_, Operand::Seconds(_) | Operand::Millis(_)) => {
                 return self.constant(operator == Token::Differs, inside);
             }

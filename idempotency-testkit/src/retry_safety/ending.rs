@@ -397,6 +397,16 @@ mod tests {
     }
 
     #[test]
+    fn the_place_of_a_difference_is_the_member_that_is_ignored() {
+        for mut more in [json!({ "a/b": 1, "c~d": 2 }), json!({ "a": null })] {
+            while let Some(place) = first_difference(&more, &json!({})) {
+                remove(&mut more, &place);
+            }
+            assert_eq!(more, json!({}));
+        }
+    }
+
+    #[test]
     fn a_problem_of_the_framework_is_recognised_in_an_http_response() {
         let problem = |kind: &str| {
             let body = json!({ "type": kind }).to_string();

@@ -15,35 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use idempotency_core::future::BoxFuture;
 use idempotency_core::store::Store;
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::Clock;
 use idempotency_lambda::{
     Backend, BoxError, Call, Deadline, DynamoDbStore, ErrorKind, Operation, Outcome, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::{FaultyStore, StoreFault};
 use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::{End, START, Table, end, ours, store_on};
+use idempotency_tests::{End, QuickPauses, START, Table, end, ours, store_on};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-
-/// A clock that stands still, except that short pauses pass at once. Requests take real time, so their time limits must not pass.
-struct QuickPauses(ManualClock);
-
-impl Clock for QuickPauses {
-    fn now(&self) -> EpochMillis {
-        self.0.now()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        if duration > Duration::from_secs(1) {
-            return self.0.sleep(duration);
-        }
-        self.0.advance(duration);
-        Box::pin(std::future::ready(()))
-    }
-}
 
 /// Returns the backend of a process that remembers nothing.
 fn process(store: Arc<dyn Store>, clock: &ManualClock, seed: u64) -> Backend {

@@ -9,15 +9,15 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, retry::RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::config::Variables;
-use idempotency_core::future::BoxFuture;
 use idempotency_core::store::Store;
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, Error, ErrorKind, Operation, Outcome, OutcomeKind,
     Replay, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
+use idempotency_tests::QuickPauses;
 use serde_json::{Value, json};
 
 use super::scenario::{Handler, Hook, Item, Mode, Scenario, Step, TABLE};
@@ -26,27 +26,9 @@ use super::scenario::{Handler, Hook, Item, Mode, Scenario, Step, TABLE};
 pub(crate) struct Play<'a> {
     scenario: &'a Scenario,
     database: EmbeddedDynamoDb,
-    clock: Pauses,
+    clock: QuickPauses,
     backend: Backend,
     operation: Result<Operation, ErrorKind>,
-}
-
-/// A clock on which short pauses pass at once and time limits of requests never pass.
-#[derive(Clone)]
-struct Pauses(ManualClock);
-
-impl Clock for Pauses {
-    fn now(&self) -> EpochMillis {
-        self.0.now()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        let slept = self.0.sleep(duration);
-        if duration <= Duration::from_secs(1) {
-            self.0.advance(duration);
-        }
-        slept
-    }
 }
 
 /// The result of a call.
@@ -86,7 +68,7 @@ impl<'a> Play<'a> {
         let store = store.build()?;
         // As at the start of a function, the keys of the table are read before the first claim.
         store.warm_up().await?;
-        let clock = Pauses(ManualClock::at(0));
+        let clock = QuickPauses(ManualClock::at(0));
         let backend = Backend::new(
             Arc::new(store),
             Arc::new(clock.clone()),
