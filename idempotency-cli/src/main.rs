@@ -30,6 +30,7 @@ mod table;
 mod template;
 mod time;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -42,20 +43,14 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
-    // `std::env::vars` panics on names and values that are not Unicode. Our names are Unicode; a value that is not still counts as set.
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.to_string_lossy().into()))
-        })
-        .collect();
-    perform(&Arguments::parse(), variables).into()
+    perform(&Arguments::parse(), std::env::vars_os().collect()).into()
 }
 
 /// A variable that only functions read. It causes no warning if it is set.
 const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
 
 /// Runs the command on the standard streams. `variables` are the environment variables.
-fn perform(arguments: &Arguments, variables: Vec<(String, String)>) -> Exit {
+fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit {
     let (result, as_json) = match &arguments.command {
         Command::Key(it) => (
             key::print_key(it, &variables.into_iter().collect()),
@@ -84,7 +79,7 @@ fn perform(arguments: &Arguments, variables: Vec<(String, String)>) -> Exit {
 fn on_store<A>(
     arguments: &A,
     store: &StoreArguments,
-    variables: Vec<(String, String)>,
+    variables: Vec<(OsString, OsString)>,
     command: impl AsyncFnOnce(&A, &Connection) -> Result<Exit, Failure>,
 ) -> (Result<Exit, Failure>, bool) {
     let connected = connected(store, variables, async |connection| {
@@ -95,12 +90,12 @@ fn on_store<A>(
 
 fn connected(
     arguments: &StoreArguments,
-    mut variables: Vec<(String, String)>,
+    mut variables: Vec<(OsString, OsString)>,
     command: impl AsyncFnOnce(Connection) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     if let Some(table) = &arguments.table {
         // The last value of a variable counts.
-        variables.push(("IDEMPOTENCY_TABLE".to_owned(), table.clone()));
+        variables.push(("IDEMPOTENCY_TABLE".into(), table.into()));
     }
     let variables: Variables = variables.into_iter().collect();
     let others = [&[FUNCTIONS_STORE], TableConfig::VARIABLES].concat();

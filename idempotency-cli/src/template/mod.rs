@@ -5,6 +5,7 @@
 mod cdk_and_terraform;
 mod cloudformation;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::str::FromStr;
 
@@ -223,12 +224,12 @@ impl Description {
 /// Prints the template.
 pub(crate) fn print_template(
     arguments: &TemplateArguments,
-    mut variables: Vec<(String, String)>,
+    mut variables: Vec<(OsString, OsString)>,
 ) -> Result<Exit, Failure> {
     let set = variables.iter().rfind(|(name, _)| name == TABLE);
-    let set = set.map(|(_, table)| table.clone());
+    let set = set.map(|(_, table)| table.to_string_lossy().into_owned());
     // The other settings are read only if a table is set, so any name will do. The last value of a variable counts.
-    variables.push((TABLE.to_owned(), "idempotency".to_owned()));
+    variables.push((TABLE.into(), "idempotency".into()));
     let variables: Variables = variables.into_iter().collect();
     TableConfig::check(&variables)?;
     let config = TableConfig::from_variables(&variables)?;

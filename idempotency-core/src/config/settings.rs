@@ -159,16 +159,15 @@ impl Settings {
             return Ok(prefix.clone().into_owned());
         }
         let path = operation.replace("::", ".");
-        if let Some(application) = application {
-            let prefix = format!("{application}.{path}");
-            if prefix.len() > LONGEST_PREFIX {
-                let remedy = "write a shorter name: with the path of the operation, the key prefix has more than 512 bytes";
-                return Err(ConfigurationError::value(variable, application, remedy));
-            }
-            return check_prefix("the default key prefix", &prefix).map(|()| prefix);
+        let function = || variables.value("AWS_LAMBDA_FUNCTION_NAME");
+        let name = application.or_else(function).unwrap_or("local");
+        let prefix = format!("{name}.{path}");
+        if let Some(application) = application
+            && prefix.len() > LONGEST_PREFIX
+        {
+            let remedy = "write a shorter name: with the path of the operation, the key prefix has more than 512 bytes";
+            return Err(ConfigurationError::value(variable, application, remedy));
         }
-        let function = variables.value("AWS_LAMBDA_FUNCTION_NAME");
-        let prefix = format!("{}.{path}", function.unwrap_or("local"));
         check_prefix("the default key prefix", &prefix).map(|()| prefix)
     }
 

@@ -1,6 +1,7 @@
 //! A snapshot of the environment variables, so that tests of the configuration do not change the process's own.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 
 use idempotency_expression::SETTINGS;
@@ -55,6 +56,18 @@ pub struct UnknownVariable {
 impl FromIterator<(String, String)> for Variables {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
         Self(variables.into_iter().collect())
+    }
+}
+
+/// Takes the variables of a process, as `std::env::vars_os` has them. A name that is not Unicode is left out: ours are. A value that is not
+/// Unicode is changed and kept, because it must not count as not set.
+impl FromIterator<(OsString, OsString)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (OsString, OsString)>>(variables: I) -> Self {
+        let variables = variables.into_iter();
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into()))
+        };
+        variables.filter_map(text).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod default_store;
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use idempotency_core::cache::LocalCache;
@@ -22,24 +22,15 @@ static VARIABLES: OnceLock<Variables> = OnceLock::new();
 
 /// Returns the process's variables, as they were at the first call.
 pub(crate) fn variables() -> &'static Variables {
-    VARIABLES.get_or_init(|| {
-        // `vars` panics on a name or value that is not Unicode. Our names are Unicode.
-        std::env::vars_os()
-            .filter_map(|(name, value)| Some(copied(name.into_string().ok()?, &value)))
-            .collect()
-    })
+    VARIABLES.get_or_init(|| std::env::vars_os().map(copied).collect())
 }
 
 /// Copies a variable. If this framework does not read it, only its name is kept. The name may be a misspelt one of ours, and the value may
 /// be a credential, which does not belong in a static.
-fn copied(name: String, value: &OsStr) -> (String, String) {
-    let value = if Variables::is_known(&name) || default_store::is_known(&name) {
-        // A value that is not Unicode must not count as not set.
-        value.to_string_lossy().into_owned()
-    } else {
-        String::new()
-    };
-    (name, value)
+fn copied((name, value): (OsString, OsString)) -> (OsString, OsString) {
+    let is_read = |name: &str| Variables::is_known(name) || default_store::is_known(name);
+    let is_read = name.to_str().is_some_and(is_read);
+    (name, if is_read { value } else { OsString::new() })
 }
 
 // Checks of the process's variables, each once.
@@ -211,7 +202,7 @@ mod tests {
 
     #[test]
     fn only_the_name_of_another_programs_variable_is_kept() {
-        let copied = |name: &str, value: &str| copied(name.to_owned(), value.as_ref()).1;
+        let copied = |name: &str, value: &str| copied((name.into(), value.into())).1;
         assert_eq!(copied("AWS_SECRET_ACCESS_KEY", "s3cr3t"), "");
         assert_eq!(copied("IDEMPOTENT_TOKEN", "s3cr3t"), "");
         assert_eq!(copied("IDEMPOTENCY_LEASE", "1m"), "1m");
@@ -241,10 +232,9 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_value_that_is_not_unicode_does_not_count_as_not_set() {
-        use idempotency_core::config::Settings;
-        use std::os::unix::ffi::OsStrExt as _;
-        let (name, value) = copied("IDEMPOTENCY_LEASE".to_owned(), OsStr::from_bytes(b"1\xff"));
-        let variables = Variables::from_iter([(name, value)]);
+        use std::os::unix::ffi::OsStringExt as _;
+        let value = OsString::from_vec(b"1\xff".to_vec());
+        let variables = Variables::from_iter([copied(("IDEMPOTENCY_LEASE".into(), value))]);
         assert!(Settings::new().policy(&variables).is_err());
     }
 

@@ -124,7 +124,8 @@ impl HttpOperationBuilder {
         ) -> Result<Arc<CompiledOperation>, ConfigurationError>,
     ) -> Result<HttpOperation, ConfigurationError> {
         let written = self.rules;
-        let variables = written.variables.unwrap_or_else(process_variables);
+        let variables = written.variables;
+        let variables = variables.unwrap_or_else(|| std::env::vars_os().collect());
         let caller = caller_rule(written.caller)?;
         let mut settings = written.settings;
         let key = match settings.key.take() {
@@ -268,14 +269,4 @@ fn compiled(setting: &str, text: &str) -> Result<Expression, ConfigurationError>
     }
     Expression::compile(text)
         .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
-}
-
-/// Returns the environment variables of the process. A name that is not Unicode is left out; a value that is not is changed, and kept.
-fn process_variables() -> Variables {
-    // A value that is not Unicode must not count as not set.
-    std::env::vars_os()
-        .filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.to_string_lossy().into()))
-        })
-        .collect()
 }
