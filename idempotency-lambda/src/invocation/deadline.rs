@@ -8,6 +8,7 @@ use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 
 use super::scope::{Invocation, Scope};
+use crate::process::warn;
 
 /// When a call must have ended: the lease of its claim ends then too. A deadline that is made from a context also has the tenant.
 ///
@@ -45,12 +46,16 @@ pub enum Deadline {
 impl Deadline {
     /// Returns when the call ends, or `None` if that is not known, as under `cargo lambda watch`. Then the configured lease is
     /// used.
+    ///
+    /// The deadline of an invocation is not known either if it is more than an hour away: an invocation takes 15 minutes at most.
     pub fn end(&self) -> Option<EpochMillis> {
-        match self {
-            Self::Inherited => Scope::current().invocation.deadline,
-            Self::At(end) => Some(*end),
+        let scope = Scope::current();
+        let deadline = match self {
+            Self::Inherited => scope.invocation.deadline,
+            Self::At(end) => return Some(*end),
             Self::Invocation { deadline, .. } => *deadline,
-        }
+        };
+        deadline.filter(|end| can_be(*end, scope.now()))
     }
 
     /// Returns how much time is left, or `None` if the deadline is not known. It is zero if the deadline has expired.
@@ -72,24 +77,36 @@ impl Deadline {
         Some(Scope::current().now().until(end))
     }
 
-    /// Returns the invocation of a call of this operation with this deadline.
+    /// Returns the invocation of a call of this operation with this deadline. A deadline that no invocation can have becomes unknown,
+    /// with a warning.
     ///
     /// # Errors
     ///
     /// If this deadline needs the invocation around the call, and it is not known inside Lambda. The handler has not run.
     pub(crate) fn invocation(self, operation: &CompiledOperation) -> Result<Invocation, Error> {
-        match self {
-            Self::Inherited => Scope::invocation_of_call(operation),
-            Self::At(end) => Ok(Invocation {
-                deadline: Some(end),
-                ..Scope::invocation_of_call(operation)?
-            }),
-            Self::Invocation { deadline, tenant } => Ok(Invocation {
+        let mut invocation = match self {
+            Self::Inherited => Scope::invocation_of_call(operation)?,
+            Self::At(end) => {
+                return Ok(Invocation {
+                    deadline: Some(end),
+                    ..Scope::invocation_of_call(operation)?
+                });
+            }
+            Self::Invocation { deadline, tenant } => Invocation {
                 is_known: true,
                 deadline,
                 tenant,
-            }),
+            },
+        };
+        let now = Scope::current().now();
+        if let Some(end) = invocation.deadline.take_if(|end| !can_be(*end, now)) {
+            warn(&format!(
+                "{}: the deadline of the invocation is {end}, more than an hour away, and an invocation takes 15 minutes at most: it \
+                 counts as unknown, so the claim lasts for the configured `lease`; check the emulator that sends it",
+                operation.key_prefix()
+            ));
         }
+        Ok(invocation)
     }
 }
 
@@ -157,6 +174,15 @@ impl Invocation {
 /// that the claim gets the configured lease. An expired deadline still counts.
 const EARLIEST: u64 = 1_000_000_000_000;
 
+/// How far away a deadline can be: the 15 minutes of the longest invocation, and 45 minutes by which the clock of this process may be
+/// behind. Some emulators send a deadline decades away, whose lease would hold the key of a killed run as long.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// Returns true if an invocation that runs now can have this deadline.
+fn can_be(deadline: EpochMillis, now: EpochMillis) -> bool {
+    deadline <= now.plus(LONGEST)
+}
+
 #[cfg(test)]
 mod tests {
     use idempotency_core::config::{Settings, Variables};
@@ -196,6 +222,40 @@ mod tests {
             assert_eq!(invocation.deadline, expected);
             assert_eq!(invocation.tenant.as_deref(), tenant);
         }
+    }
+
+    #[tokio::test]
+    async fn a_deadline_that_is_more_than_an_hour_away_is_not_known() {
+        use idempotency_core::time::Clock as _;
+
+        let (settings, variables) = (Settings::default(), Variables::default());
+        let charge = CompiledOperation::new("charge", &settings, &variables).unwrap();
+        let now = u64::try_from(crate::SystemClock.now().get()).unwrap();
+        let minutes = |count: u64| now + count * 60_000;
+        for (milliseconds, is_known) in [
+            (minutes(1), true),
+            (minutes(59), true),
+            (minutes(61), false),
+            // As emulators send it that add the time to itself.
+            (2 * now, false),
+            (u64::MAX, false),
+        ] {
+            let context = context(milliseconds, Some("blue"));
+            let deadline = Deadline::from(&context);
+            let invocation = deadline.clone().invocation(&charge).unwrap();
+            assert_eq!(invocation.deadline.is_some(), is_known, "{milliseconds}");
+            assert!(invocation.is_known && invocation.tenant.as_deref() == Some("blue"));
+            assert_eq!(deadline.time_left().is_some(), is_known, "{milliseconds}");
+            let (end, left) = with_invocation(&context, async {
+                (Deadline::Inherited.end(), crate::time_left())
+            })
+            .await;
+            assert_eq!((end.is_some(), left.is_some()), (is_known, is_known));
+        }
+        // A deadline that the program chose counts as it is.
+        let at = EpochMillis::new(i64::MAX);
+        let invocation = with_invocation(None, async { Deadline::At(at).invocation(&charge) });
+        assert_eq!(invocation.await.unwrap().deadline, Some(at));
     }
 
     #[test]

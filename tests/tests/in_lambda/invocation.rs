@@ -217,8 +217,12 @@ fn watch() -> Context {
 }
 
 #[tokio::test]
-async fn outside_of_invocations_and_under_cargo_lambda_watch_a_call_has_the_configured_lease() {
-    for around in [None, Some(&watch())] {
+async fn outside_of_invocations_and_under_emulators_with_wrong_deadlines_a_call_has_the_configured_lease()
+ {
+    // Twice the time, in the year 2077.
+    let mut far = watch();
+    far.deadline = 2 * START as u64;
+    for around in [None, Some(&watch()), Some(&far)] {
         let harness = harness();
         let call = harness.within(with_invocation(around, without(1)));
         assert_eq!(call.await.unwrap(), 1);
