@@ -135,6 +135,7 @@ impl Scenario {
         let records = matches!(*active.asked.effect, Effect::Write(Write::Step { .. }, _));
         if state.left.failures > 0 && (completes(&active.asked.effect) || records) && !too_large {
             actions.push(Action::Fail(number, WriteErrorKind::Permanent));
+            actions.push(Action::Fail(number, WriteErrorKind::Credentials));
         }
         if state.left.conflicts > 0 && !is_read && !too_large {
             actions.push(Action::Fail(number, WriteErrorKind::Conflict));

@@ -166,10 +166,16 @@ fn kind(error: &StoreError, is_transaction: bool, is_refused: bool) -> WriteErro
         StoreErrorKind::Throttled if is_transaction => WriteErrorKind::Conflict,
         StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
         StoreErrorKind::Conflict => WriteErrorKind::Conflict,
-        kind if kind.is_transient() && is_refused => WriteErrorKind::Refused,
+        kind if is_refused && may_pass(kind) => WriteErrorKind::Refused,
+        StoreErrorKind::Credentials => WriteErrorKind::Credentials,
         kind if kind.is_transient() => WriteErrorKind::Transient,
         _ => WriteErrorKind::Permanent,
     }
+}
+
+/// Returns true if the same request may succeed later. Credentials are renewed, and a clock is set right, while a call runs.
+fn may_pass(kind: StoreErrorKind) -> bool {
+    kind.is_transient() || kind == StoreErrorKind::Credentials
 }
 
 /// Returns the output of `request`, or `None` if the timer ends first. The timer is made only if the request is not ready at
@@ -240,6 +246,15 @@ mod tests {
                 found, expected,
                 "a throttled transaction is sent again while the lease runs"
             );
+        }
+        let credentials = failure(StoreErrorKind::Credentials);
+        for (is_transaction, is_refused, expected) in [
+            (false, false, WriteErrorKind::Credentials),
+            (true, false, WriteErrorKind::Credentials),
+            (false, true, WriteErrorKind::Refused),
+        ] {
+            let found = kind(&credentials, is_transaction, is_refused);
+            assert_eq!(found, expected, "they can be renewed before the lease ends");
         }
         let denied = failure(StoreErrorKind::AccessDenied);
         for (is_transaction, is_refused) in [(true, false), (false, true)] {

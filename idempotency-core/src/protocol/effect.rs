@@ -191,6 +191,9 @@ pub enum WriteErrorKind {
     /// The same write will succeed when another transaction with one of its items has ended, or when the transaction is not throttled
     /// any more. It was not applied.
     Conflict,
+    /// The credentials or the time of the signature were not accepted, or there were no credentials. The same write will succeed when
+    /// the credentials are renewed or the clock is set right. It was not applied.
+    Credentials,
     /// The record is larger than the store accepts.
     TooLarge,
     /// The condition did not hold, but the record that prevents the write could not be read. The same write may bring it back

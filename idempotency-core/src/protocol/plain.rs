@@ -66,7 +66,7 @@ impl Resend for PlainTransaction {
             WriteErrorKind::Permanent | WriteErrorKind::TooLarge => {
                 return ControlFlow::Break(self.refused(maybe_applied));
             }
-            WriteErrorKind::Conflict => {
+            WriteErrorKind::Conflict | WriteErrorKind::Credentials => {
                 self.conflicts = self.conflicts.saturating_add(1);
                 Some(backoff(self.conflicts))
             }
@@ -80,6 +80,7 @@ impl Resend for PlainTransaction {
             Some(pause) if now.until(self.until) > pause + REPLY_RESERVE => {
                 ControlFlow::Continue(pause)
             }
+            _ if kind == WriteErrorKind::Credentials => ControlFlow::Break(self.refused(false)),
             _ => ControlFlow::Break(StagedEnd::Unknown),
         }
     }

@@ -191,7 +191,9 @@ impl Attempt {
                 WriteErrorKind::Transient => Some(StoreHealth::Failed),
                 WriteErrorKind::Refused | WriteErrorKind::Conflict => Some(StoreHealth::Replied),
                 // An operator must correct it. It does not pass, so it neither opens nor closes a circuit.
-                WriteErrorKind::TooLarge | WriteErrorKind::Permanent => None,
+                WriteErrorKind::TooLarge
+                | WriteErrorKind::Credentials
+                | WriteErrorKind::Permanent => None,
             },
             Input::ReadFailed => Some(StoreHealth::Failed),
             _ => None,

@@ -225,13 +225,18 @@ impl Resend for StepWrite {
             WriteResult::Rejected { .. } => StepEnd::NotRecorded,
             WriteResult::Failed { kind, .. } => match kind {
                 WriteErrorKind::TooLarge => StepEnd::TooLarge,
-                WriteErrorKind::Transient | WriteErrorKind::Conflict if self.has_time(now) => {
+                WriteErrorKind::Transient
+                | WriteErrorKind::Conflict
+                | WriteErrorKind::Credentials
+                    if self.has_time(now) =>
+                {
                     let pause = backoff(self.tries);
                     self.tries += 1;
                     return ControlFlow::Continue(pause);
                 }
                 WriteErrorKind::Transient
                 | WriteErrorKind::Conflict
+                | WriteErrorKind::Credentials
                 | WriteErrorKind::Permanent => StepEnd::NotRecorded,
                 // The condition does not hold, and the record could not be read: it is not this claim any more.
                 WriteErrorKind::Refused => StepEnd::ClaimLost,

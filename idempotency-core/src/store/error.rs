@@ -51,8 +51,8 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// Returns true if the same request may succeed later without a change. The engine sends a completion again only after
-    /// such an error.
+    /// Returns true if the same request may succeed later without a change. The engine sends a completion again only after such an
+    /// error, or after [`Credentials`](Self::Credentials).
     #[doc(hidden)]
     pub fn is_transient(self) -> bool {
         matches!(

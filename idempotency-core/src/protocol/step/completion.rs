@@ -219,7 +219,9 @@ pub(super) fn completion_written(
                     let pause = backoff(completing.tries);
                     (State::RetryingCompletion(completing), Effect::Pause(pause))
                 }
-                WriteErrorKind::Conflict => conflict(call, now, completing),
+                WriteErrorKind::Conflict | WriteErrorKind::Credentials => {
+                    send_later(call, now, completing)
+                }
                 // The store does not accept the transaction.
                 WriteErrorKind::TooLarge | WriteErrorKind::Permanent if completing.staged => {
                     free_rejected(call, now, completing, ErrorKind::TransactionRejected)
@@ -237,9 +239,9 @@ fn has_time_for(pause: Duration, now: EpochMillis, completing: &Completing) -> b
     now.until(completing.held.lease_end) > pause + REPLY_RESERVE
 }
 
-/// Handles a completion that met the transaction of another call, or was throttled. It was not applied, so it is sent again for as long
-/// as the lease runs.
-fn conflict(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
+/// Handles a completion that met the transaction of another call, was throttled, or whose credentials were not accepted. It was not
+/// applied, so it is sent again for as long as the lease runs.
+fn send_later(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
     let conflicts = completing.conflicts.saturating_add(1);
     let pause = backoff(conflicts);
     if !has_time_for(pause, now, &completing) {

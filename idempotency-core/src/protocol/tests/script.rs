@@ -219,6 +219,7 @@ fn failure(name: &str) -> WriteErrorKind {
     match name {
         "transient" => WriteErrorKind::Transient,
         "conflict" => WriteErrorKind::Conflict,
+        "credentials" => WriteErrorKind::Credentials,
         "too-large" => WriteErrorKind::TooLarge,
         "refused" => WriteErrorKind::Refused,
         "permanent" => WriteErrorKind::Permanent,
