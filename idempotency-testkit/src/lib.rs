@@ -11,6 +11,7 @@
 //! | [`retry_safety`] | a proof that a function of yours is safe to retry, or the point where it is not |
 //!
 //! `dynamodb`, `events` and `lambda` need the cargo feature of their name, `retry_safety` needs `retry-safety`. All are on by default.
+//! `dynamodb` links SQLite: a program that links another version of SQLite leaves it out.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -26,13 +27,15 @@ mod lock;
 #[cfg(feature = "retry-safety")]
 pub mod retry_safety;
 pub mod store;
-#[cfg(any(feature = "dynamodb", feature = "lambda"))]
+#[cfg(any(feature = "dynamodb", feature = "lambda", feature = "retry-safety"))]
+// A provider of `retry_safety` needs a part of it.
+#[cfg_attr(not(any(feature = "dynamodb", feature = "lambda")), allow(dead_code))]
 mod wire;
 
 pub use clock::{ManualClock, SeededRandom};
 
 /// The guide's examples, compiled with the tests.
-#[cfg(all(doctest, feature = "retry-safety"))]
+#[cfg(all(doctest, feature = "dynamodb", feature = "retry-safety"))]
 #[doc = include_str!("../../docs/guide/retry-safety.md")]
 #[doc = include_str!("../../docs/guide/stores.md")]
 #[doc = include_str!("../../docs/guide/testing.md")]

@@ -9,8 +9,6 @@ use idempotency_core::time::Clock;
 use idempotency_lambda::{BoxError, SystemClock, with_backend, with_invocation};
 use serde::Serialize;
 
-use super::RECORDS;
-use super::connector::Server;
 use super::effects::Expectation;
 use super::ending::{Ending, comparable};
 use super::ending::{judge, judge_changed, judge_other, row};
@@ -20,6 +18,8 @@ use super::provider::{Listener, Provider};
 use super::report::{Row, SafetyReport, SafetyVerdict};
 use super::stage::{Stage, Theatre};
 use super::world::World;
+use super::{RECORDS, Server};
+#[cfg(feature = "dynamodb")]
 use crate::dynamodb::{DatabaseError, TableSpec};
 
 /// How long a process waits for what is on its way to or from a provider.
@@ -61,10 +61,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
             deliver: None,
             events: vec![event],
             counts: Vec::new(),
-            plan: Plan {
-                tables: vec![TableSpec::new(super::RECORDS)],
-                ..Plan::default()
-            },
+            plan: Plan::default(),
         }
     }
 
@@ -101,6 +98,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// Adds a table of the function's own. Its items are compared after each scenario.
     ///
     /// The table `idempotency`, which the framework uses, is there already.
+    #[cfg(feature = "dynamodb")]
     pub fn table(mut self, table: TableSpec) -> Self {
         self.plan.tables.push(table);
         self
@@ -257,6 +255,7 @@ pub(super) const EVENT: usize = 0;
 pub(super) struct Plan {
     pub(super) counts: Arc<Vec<(String, Count)>>,
     pub(super) prepare: Vec<Prepare>,
+    #[cfg(feature = "dynamodb")]
     pub(super) tables: Vec<TableSpec>,
     pub(super) provider: Option<Provider>,
     /// JSON pointers into responses, to what can differ.
@@ -293,6 +292,7 @@ impl Failure {
     }
 }
 
+#[cfg(feature = "dynamodb")]
 impl From<DatabaseError> for Failure {
     fn from(error: DatabaseError) -> Self {
         Self(error.to_string())

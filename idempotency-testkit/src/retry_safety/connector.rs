@@ -3,28 +3,39 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{
+    BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents, SharedCredentialsProvider,
+};
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
+use aws_types::SdkConfig;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
-use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::Client as Connections;
 use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
 use hyper_util::rt::TokioExecutor;
+use idempotency_core::store::Store;
+use idempotency_lambda::{ConfigurationError, DynamoDbStore};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::RECORDS;
+use super::check::Plan;
+use super::effects::Items;
 use super::gate::{FaultKind, Service};
 use super::process::{Process, RequestFate};
+use super::world::World;
 use crate::dynamodb::{Cause, DatabaseError, TableSpec, serve_database};
 use crate::wire::Background;
 
@@ -46,6 +57,32 @@ impl HttpConnector for Transport {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         // Nothing is sent before the future is polled.
         HttpConnectorFuture::new(send(request))
+    }
+}
+
+impl World {
+    /// Returns the configuration of a client of the scenario's DynamoDB, for the SDK or for a store.
+    ///
+    /// A client works in the threads of its process: in the handler and in the tasks that it spawns.
+    pub fn sdk_config(&self) -> SdkConfig {
+        // The SDK keeps one quota of retries for each region. Each client here gets its own, as in a new process.
+        static CLIENTS: AtomicU32 = AtomicU32::new(1);
+        let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let credentials = Credentials::new("test", "test", None, None, "retry_safety");
+        SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(format!("eu-central-{number}")))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .endpoint_url("http://dynamodb.invalid")
+            .http_client(Transport)
+            .build()
+    }
+
+    /// Returns a client of the scenario's DynamoDB, for tables of the function's own.
+    ///
+    /// [`RetrySafety::table`](super::RetrySafety::table) creates them. What the items hold is compared after each scenario.
+    pub fn dynamodb(&self) -> Client {
+        Client::new(&self.sdk_config())
     }
 }
 
@@ -247,16 +284,22 @@ fn completion(body: &Value) -> Option<(String, String)> {
     Some((body["Key"].to_string(), value.to_owned()))
 }
 
+/// Returns the store of a process, over the table of the framework.
+pub(super) fn store(world: &World) -> Result<Arc<dyn Store>, ConfigurationError> {
+    let store = DynamoDbStore::builder().sdk_config(&world.sdk_config());
+    Ok(Arc::new(store.table(RECORDS).build()?))
+}
+
 /// The thread that runs the databases of a check.
 pub(super) struct Server {
     background: Background,
-    client: Client<TcpConnector, Full<Bytes>>,
+    client: Connections<TcpConnector, Full<Bytes>>,
 }
 
 /// An empty database. It ends when it is dropped.
 pub(super) struct Database {
     address: SocketAddr,
-    client: Client<TcpConnector, Full<Bytes>>,
+    client: Connections<TcpConnector, Full<Bytes>>,
     handle: Handle,
     _running: oneshot::Sender<()>,
 }
@@ -268,20 +311,17 @@ pub(super) struct Reply {
     pub(super) body: Bytes,
 }
 
-/// The items of all tables: table, key, attributes in DynamoDB's JSON.
-pub(super) type Items = BTreeMap<String, BTreeMap<String, Value>>;
-
 impl Server {
     pub(super) fn start() -> Result<Self, DatabaseError> {
         let background = Background::start("retry-safety").map_err(Cause::Start)?;
         Ok(Self {
             background,
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            client: Connections::builder(TokioExecutor::new()).build_http(),
         })
     }
 
-    /// Starts a database with these tables.
-    pub(super) fn database(&self, tables: &[TableSpec]) -> Result<Database, DatabaseError> {
+    /// Starts a database with the table of the framework, and those of the check.
+    pub(super) fn database(&self, plan: &Plan) -> Result<Database, DatabaseError> {
         let (running, ended) = oneshot::channel::<()>();
         let handle = self.background.handle();
         let open = async move { serve_database(async move { drop(ended.await) }) };
@@ -291,7 +331,8 @@ impl Server {
             handle: handle.clone(),
             _running: running,
         };
-        for table in tables {
+        database.create(&TableSpec::new(RECORDS))?;
+        for table in &plan.tables {
             database.create(table)?;
         }
         Ok(database)

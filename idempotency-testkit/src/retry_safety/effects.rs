@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::connector::Items;
 use super::provider::ProviderRequest;
+
+/// The items of all tables: table, key, attributes in DynamoDB's JSON.
+pub(super) type Items = BTreeMap<String, BTreeMap<String, Value>>;
 
 /// What can be seen of the world: counts, requests that a provider applied, and the items of the function's tables.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -59,15 +59,22 @@
 //! | `process` | one process: a thread, a runtime, virtual time |
 //! | `gate` | the faults and points; notes the points of a process, and plays the fault |
 //! | `connector`, `provider` | the requests to DynamoDB and to a provider; the DynamoDB of a scenario |
+//! | `memory` | the records of a scenario without the feature `dynamodb` |
 //! | `world` | what the function gets, and the uses of a fake |
 //! | `effects`, `ending` | what differs from a faultless run: the world, the responses; the verdict |
 //! | `report` | the result, and its text |
 
+// What requests to DynamoDB alone use.
+#![cfg_attr(not(feature = "dynamodb"), allow(dead_code))]
+
 mod check;
+#[cfg(feature = "dynamodb")]
 mod connector;
 mod effects;
 mod ending;
 mod gate;
+#[cfg(not(feature = "dynamodb"))]
+mod memory;
 mod process;
 mod provider;
 mod report;
@@ -79,6 +86,11 @@ pub use gate::FaultKind;
 pub use provider::{Provider, ProviderRequest};
 pub use report::{Row, SafetyReport, SafetyVerdict};
 pub use world::{Mutex, World};
+
+#[cfg(feature = "dynamodb")]
+use connector::{Database, Server, store};
+#[cfg(not(feature = "dynamodb"))]
+use memory::{Database, Server, store};
 
 use idempotency_lambda::BoxError;
 use serde::Serialize;

@@ -12,15 +12,14 @@ use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::SystemClock;
 use serde_json::Value;
 
-use super::RECORDS;
 use super::check::{EVENT, Failure, Handler, Plan};
-use super::connector::{Database, Items, Server};
-use super::effects::Snapshot;
+use super::effects::{Items, Snapshot};
 use super::ending::Ending;
 use super::gate::{Completions, FaultKind, Message, Point};
 use super::process::{End, Local, Process, TIMEOUT};
 use super::provider::{Http, Listener};
 use super::world::World;
+use super::{Database, RECORDS, Server};
 use crate::lock::lock;
 
 /// How often an event is delivered until there is a final response, the first time included.
@@ -99,7 +98,7 @@ impl Theatre<'_> {
         fakes: Arc<Fakes>,
         aside: bool,
     ) -> Result<Stage<'_>, Failure> {
-        let database = self.server.database(&self.plan.tables)?;
+        let database = self.server.database(self.plan)?;
         let http = match (&self.plan.provider, &self.listener) {
             (Some(provider), Some(listener)) => {
                 Some(Http::new(provider.clone(), Arc::clone(listener)))
@@ -366,7 +365,7 @@ mod tests {
     fn a_process_that_has_ended_is_dropped_with_its_runtime() {
         let server = Server::start().unwrap();
         let shared = Arc::new(ScenarioWorld {
-            database: server.database(&[]).unwrap(),
+            database: server.database(&Plan::default()).unwrap(),
             http: None,
             fakes: Arc::default(),
             now: AtomicI64::new(0),

@@ -4,20 +4,15 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{self, Arc, LockResult, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
-use aws_types::SdkConfig;
 use idempotency_core::time::EpochMillis;
-use idempotency_lambda::{Backend, ConfigurationError, Context, DynamoDbStore};
+use idempotency_lambda::{Backend, ConfigurationError, Context};
 
-use super::RECORDS;
-use super::connector::Transport;
 use super::process::{Process, ProcessClock, TIMEOUT};
+use super::store;
 use crate::SeededRandom;
 
 /// The world of one delivery: clients of its database, its provider, its fakes, its time.
@@ -51,28 +46,10 @@ impl World {
         }
     }
 
-    /// Returns the configuration of a client of the scenario's DynamoDB, for the SDK or for a store.
-    ///
-    /// A client works in the threads of its process: in the handler and in the tasks that it spawns.
-    pub fn sdk_config(&self) -> SdkConfig {
-        // The SDK keeps one quota of retries for each region. Each client here gets its own, as in a new process.
-        static CLIENTS: AtomicU32 = AtomicU32::new(1);
-        let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
-        let credentials = Credentials::new("test", "test", None, None, "retry_safety");
-        SdkConfig::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new(format!("eu-central-{number}")))
-            .credentials_provider(SharedCredentialsProvider::new(credentials))
-            .endpoint_url("http://dynamodb.invalid")
-            .http_client(Transport)
-            .build()
-    }
-
-    /// Returns a client of the scenario's DynamoDB, for tables of the function's own.
-    ///
-    /// [`RetrySafety::table`](super::RetrySafety::table) creates them. What the items hold is compared after each scenario.
-    pub fn dynamodb(&self) -> Client {
-        Client::new(&self.sdk_config())
+    /// Returns the process of this delivery.
+    #[cfg(not(feature = "dynamodb"))]
+    pub(super) fn process(&self) -> &Arc<Process> {
+        &self.process
     }
 
     /// Returns the address of the provider, such as `http://127.0.0.1:1234`.
@@ -118,13 +95,11 @@ impl World {
 
     /// Returns the backend of this process, over the table of the framework.
     pub(super) fn backend(&self) -> Result<Backend, ConfigurationError> {
-        let store = DynamoDbStore::builder().sdk_config(&self.sdk_config());
-        let store = store.table(RECORDS).build()?;
         // Each process has owner tokens of its own.
         let random = SeededRandom::new(self.process.delivery.into());
         let clock = ProcessClock(Arc::clone(&self.process));
         Ok(Backend::new(
-            Arc::new(store),
+            store(self)?,
             Arc::new(clock),
             Arc::new(random),
         ))

@@ -1,0 +1,125 @@
+//! The records of a scenario without the embedded DynamoDB: in memory. Their requests pass the gate of their process, under the names
+//! that DynamoDB has for them, so the points of a function are the same with both.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use idempotency_core::future::BoxFuture;
+use idempotency_core::store::{
+    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest, Write,
+};
+use idempotency_lambda::ConfigurationError;
+
+use super::RECORDS;
+use super::check::{Failure, Plan};
+use super::effects::Items;
+use super::gate::{FaultKind, Service};
+use super::process::{Process, RequestFate};
+use super::world::World;
+
+/// Makes the stores of a check.
+pub(super) struct Server;
+
+/// The store of one scenario.
+pub(super) struct Database {
+    records: MemoryStore,
+}
+
+impl Server {
+    pub(super) fn start() -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    /// Returns an empty store.
+    pub(super) fn database(&self, _: &Plan) -> Result<Database, Failure> {
+        Ok(Database {
+            records: MemoryStore::new(),
+        })
+    }
+}
+
+impl Database {
+    /// Returns the items of the function's own tables: there are none.
+    pub(super) fn items(&self, _hidden: &str) -> Result<Items, Failure> {
+        Ok(Items::new())
+    }
+}
+
+/// The store of a process.
+struct GatedStore(Arc<Process>);
+
+/// Returns the store of a process.
+pub(super) fn store(world: &World) -> Result<Arc<dyn Store>, ConfigurationError> {
+    Ok(Arc::new(GatedStore(Arc::clone(world.process()))))
+}
+
+impl GatedStore {
+    async fn pass(&self, request: StoreRequest<'_>, log: &SendLog) -> StoreReply {
+        let process = &self.0;
+        if let Some((key, stored)) = completion(request) {
+            process.gate.completes_with(key, stored);
+        }
+        let label = format!("{} {RECORDS}", operation(request));
+        let refuses = |fault| fault == Some(FaultKind::Refused);
+        let perform = |_| now(process.shared.database.records.send(request, log));
+        let passed = process.pass(Service::DynamoDb, label, refuses, perform);
+        let failed = |kind| StoreReply::failed(StoreError::new(kind, "a fault of `retry_safety`"));
+        match passed.await {
+            RequestFate::Done(Some(reply)) => reply,
+            RequestFate::Refused => failed(StoreErrorKind::Throttled),
+            RequestFate::Lost | RequestFate::Done(None) => {
+                failed(StoreErrorKind::Unreachable).or_earlier()
+            }
+        }
+    }
+}
+
+impl Store for GatedStore {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
+        Box::pin(self.pass(request, log))
+    }
+
+    fn name(&self) -> String {
+        self.0.shared.database.records.name()
+    }
+}
+
+/// Returns the result of a future that does not wait. The store in memory never waits.
+fn now<T>(mut future: BoxFuture<'_, T>) -> Option<T> {
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
+}
+
+/// Returns what DynamoDB calls the operation.
+fn operation(request: StoreRequest<'_>) -> &'static str {
+    match request {
+        StoreRequest::Read(..) => "GetItem",
+        StoreRequest::Transact(_) => "TransactWriteItems",
+        StoreRequest::Write(record) => match record.write {
+            Write::Put(_) => "PutItem",
+            Write::Update(_) | Write::Step { .. } => "UpdateItem",
+            Write::Delete => "DeleteItem",
+        },
+    }
+}
+
+/// Returns the key of the record, and the response that the request stores there, if it is a completion.
+fn completion(request: StoreRequest<'_>) -> Option<(String, String)> {
+    let record = request.record()?;
+    match record.write {
+        Write::Update(change) => {
+            let stored = change.set.data.value()?.as_str().to_owned();
+            Some((record.id.to_string(), stored))
+        }
+        _ => None,
+    }
+}
