@@ -169,6 +169,19 @@ fn percent(text: &str) -> Result<f64, String> {
     number(text, 100.0).ok_or_else(|| "write a number from 0 to 100".to_owned())
 }
 
+/// Parses a window, by the rules of the setting `expires_after`.
+fn window(text: &str) -> Result<Duration, String> {
+    let window = humantime::parse_duration(text)
+        .map_err(|_| "write a duration such as `30s`, `15m` or `1h`".to_owned())?;
+    match (window.as_secs(), window.subsec_nanos()) {
+        (0, _) => Err(
+            "write at least `1s`: a response with a shorter window is never replayed".to_owned(),
+        ),
+        (_, 0) => Ok(window),
+        _ => Err("write whole seconds".to_owned()),
+    }
+}
+
 fn number(text: &str, largest: f64) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     (number.is_finite() && (0.0..=largest).contains(&number)).then_some(number)
@@ -308,7 +321,7 @@ pub(crate) struct ResolveArguments {
     pub(crate) rerun: bool,
     /// How long duplicates get the response from now on, such as 24h [default: as long as the record is kept; under
     /// on_timeout = "hold" ten years]
-    #[arg(long, value_name = "DURATION", conflicts_with = "rerun", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", conflicts_with = "rerun", value_parser = window)]
     pub(crate) expires_after: Option<Duration>,
     /// Who decides
     #[arg(long, value_name = "WHO")]

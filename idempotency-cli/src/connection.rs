@@ -12,11 +12,13 @@ use idempotency_core::config::Variables;
 use idempotency_dynamodb::{DynamoDbStore, TableConfig, default_client};
 
 use crate::exit::{Exit, Failure};
+use crate::operator::{Operator, ThisProcess};
 
 pub(crate) struct Connection {
     pub(crate) config: TableConfig,
     pub(crate) client: Client,
     pub(crate) store: DynamoDbStore,
+    pub(crate) operator: Box<dyn Operator>,
     /// True if a variable sets the value of the partition key of a composite key.
     partition_known: bool,
 }
@@ -27,8 +29,15 @@ impl Connection {
             let message = "no table is set: add `--table NAME`, or set IDEMPOTENCY_TABLE";
             return Err(Failure::new(Exit::Usage, message));
         }
+        Self::new(variables, default_client().await?, Box::new(ThisProcess))
+    }
+
+    pub(crate) fn new(
+        variables: &Variables,
+        client: Client,
+        operator: Box<dyn Operator>,
+    ) -> Result<Self, Failure> {
         let config = TableConfig::from_variables(variables)?;
-        let client = default_client().await?;
         let store = config.store(client.clone())?;
         let known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"];
         Ok(Self {
@@ -36,6 +45,7 @@ impl Connection {
             config,
             client,
             store,
+            operator,
         })
     }
 

@@ -15,6 +15,7 @@
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |
 //! | `connection` | the table, its client and the endpoints, from the environment variables |
+//! | `operator` | the clock, and the confirmation |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
@@ -24,6 +25,7 @@ mod exit;
 mod json;
 mod key;
 mod lambda;
+mod operator;
 mod plan;
 mod record;
 mod table;

@@ -2,13 +2,7 @@
 
 use std::time::Duration;
 
-use idempotency_core::system::SystemClock;
-use idempotency_core::time::{Clock, EpochMillis};
-
-/// Returns the current time of this machine.
-pub(crate) fn now() -> EpochMillis {
-    SystemClock.now()
-}
+use idempotency_core::time::EpochMillis;
 
 /// Formats a time, such as `2023-11-14T22:13:20.500Z`, without milliseconds if there are none. `None` before 1970 and after 9999.
 pub(crate) fn rfc3339(milliseconds: i64) -> Option<String> {

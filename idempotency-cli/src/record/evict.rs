@@ -5,11 +5,11 @@ use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 
 use super::shown::{RecordView, State};
-use super::{confirm, existing, failed, missing};
+use super::{changed, confirm_unchanged, existing, failed, missing};
 use crate::arguments::EvictArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
-use crate::{json, time};
+use crate::json;
 
 pub(crate) async fn evict(
     arguments: &EvictArguments,
@@ -17,7 +17,7 @@ pub(crate) async fn evict(
 ) -> Result<Exit, Failure> {
     let id = &arguments.key;
     let found = existing(id, connection).await?;
-    let shown = RecordView::of(id, &found, time::now());
+    let shown = RecordView::of(id, &found, connection.operator.now());
     if State::of(&found.record, shown.now) == State::Live && !arguments.force {
         return Err(Failure::new(
             Exit::Refused,
@@ -28,7 +28,16 @@ pub(crate) async fn evict(
         ));
     }
     let question = "Evict this record?";
-    confirm(arguments.yes, &shown, question, "not evicted", connection).await?;
+    let read = (id, &found);
+    confirm_unchanged(
+        arguments.yes,
+        &shown,
+        question,
+        "not evicted",
+        read,
+        connection,
+    )
+    .await?;
     delete(id, &found.record, connection).await?;
     let evicted = json::object().bool("evicted", true);
     let text = format_args!(
@@ -47,7 +56,6 @@ pub(crate) async fn evict(
 async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Result<(), Failure> {
     let condition = unchanged(record);
     let request = StoreRequest::write(id, &Write::Delete, &condition);
-    let refused = |message: String| Err(Failure::new(Exit::Refused, message));
     match connection.records()?.send(request, &SendLog::new()).await {
         // If an earlier send may have been applied, it most likely deleted the record.
         StoreReply::Applied { .. }
@@ -57,9 +65,7 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
             ..
         } => Ok(()),
         StoreReply::ConditionFailed { existing: None, .. } => Err(missing(id, connection)),
-        StoreReply::ConditionFailed { .. } => refused(format!(
-            "`{id}` changed after it was shown and was not evicted: read it again with `idempotency get`"
-        )),
+        StoreReply::ConditionFailed { .. } => Err(changed(id, " and was not evicted")),
         other => {
             let doubt = "; the record may have been evicted: check with `idempotency get`";
             Err(failed(other, doubt))

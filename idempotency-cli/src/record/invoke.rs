@@ -8,13 +8,12 @@ use aws_sdk_dynamodb::error::BoxError;
 use idempotency_core::record::{Record, RecordId, Status, StoredEvent};
 
 use super::shown::{RecordView, State};
-use super::{StoredRecord, confirm, read};
+use super::{StoredRecord, confirm_unchanged, read};
 use crate::arguments::ReplayArguments;
 use crate::connection::{Connection, Service, chain};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, text};
 use crate::lambda::{self, InvokeReply, member};
-use crate::time;
 
 pub(super) async fn invoke(
     function: &str,
@@ -24,7 +23,7 @@ pub(super) async fn invoke(
     event: &StoredEvent,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let shown = RecordView::of(id, found, time::now());
+    let shown = RecordView::of(id, found, connection.operator.now());
     if let Some(why) = refused(&found.record, event, State::of(&found.record, shown.now)) {
         let message = format!("`{id}` {why}\n{shown}");
         return Err(Failure::new(Exit::Refused, message));
@@ -33,7 +32,17 @@ pub(super) async fn invoke(
     let endpoint = endpoint(&config).await?;
     let asked = format!("{shown}{:<12} `{function}` at {endpoint}\n", "function");
     let question = format!("Invoke `{function}` with the event of this record?");
-    confirm(arguments.yes, &asked, &question, "not replayed", connection).await?;
+    // The event was read after the record: if the record is unchanged, it is the record's event.
+    let shown_record = (id, found);
+    confirm_unchanged(
+        arguments.yes,
+        &asked,
+        &question,
+        "not replayed",
+        shown_record,
+        connection,
+    )
+    .await?;
     let invoked = lambda::invoke(&config, function, event.as_str()).await?;
     // The function has run: a failure to read the record is not a failure of the replay.
     let after = read(id, connection).await;
@@ -42,7 +51,7 @@ pub(super) async fn invoke(
         let is_unchanged = after.as_ref() == Some(&found.record);
         (
             is_unchanged,
-            after.map(|after| State::of(&after, time::now())),
+            after.map(|after| State::of(&after, connection.operator.now())),
         )
     });
     let result = ReplayResult {

@@ -62,7 +62,11 @@ pub(crate) async fn list(
             Ok(()) => {}
         }
     };
-    json::print(arguments.store.json, || listed.to_json(), listed.text())?;
+    json::print(
+        arguments.store.json,
+        || listed.to_json(),
+        listed.text(connection.operator.now()),
+    )?;
     let Listing {
         items, read_units, ..
     } = listed;
@@ -99,7 +103,7 @@ async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failu
     let config = &connection.config;
     let names = &config.names;
     let string = |text: &str| AttributeValue::S(text.to_owned());
-    let now = time::now();
+    let now = connection.operator.now();
     let filter = "#status = :claim AND #lease < :now AND attribute_not_exists(#failure)";
     let mut attributes = HashMap::from([
         ("#status".to_owned(), names.status.clone()),
@@ -183,8 +187,7 @@ async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failu
 
 impl Listing {
     /// Returns one line for each claim, which begins with its key.
-    fn text(&self) -> String {
-        let now = time::now();
+    fn text(&self, now: EpochMillis) -> String {
         let line = |claim: &Claim| {
             let (id, state) = (&claim.id, claim.state.name());
             let ended = time::with_distance(claim.lease_end.get(), now);

@@ -11,15 +11,16 @@ pub(crate) use list::list;
 pub(crate) use resolve::resolve;
 
 use std::fmt;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write as _};
 
 use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{Consistency, SendLog, Store, StoreReply, StoreRequest};
+use idempotency_core::time::EpochMillis;
 
 use crate::arguments::{GetArguments, ReplayArguments};
 use crate::connection::{Connection, chain};
 use crate::exit::{Exit, Failure};
-use crate::{json, time};
+use crate::json;
 use invoke::invoke;
 use shown::RecordView;
 
@@ -44,13 +45,14 @@ pub(crate) async fn get(
     let shown = RecordView {
         with_data: arguments.show_data,
         event: event.as_ref(),
-        ..RecordView::of(id, &found, time::now())
+        ..RecordView::of(id, &found, connection.operator.now())
     };
     json::print(arguments.store.json, || shown.to_json(), &shown)?;
     Ok(Exit::Done)
 }
 
 /// A record. `unreadable` says why its response cannot be read, if it cannot.
+#[derive(PartialEq)]
 struct StoredRecord {
     record: Record,
     unreadable: Option<String>,
@@ -147,45 +149,46 @@ async fn confirm(
     let shown = format!("{shown}{:<12} {place}\n", "table");
     let written = io::stderr().write_all(shown.as_bytes());
     written.map_err(Failure::output)?;
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
+    let question = format!("\n{question} [y/N] ");
+    let reply = connection.operator.ask(&question);
+    let reply = reply.map_err(Failure::output)?.ok_or_else(|| {
         let message =
             "cannot ask for confirmation, because the input is not a terminal: add `--yes`";
-        return Err(Failure::new(Exit::Refused, message));
+        Failure::new(Exit::Refused, message)
+    })?;
+    match reply.trim().to_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::new(Exit::Refused, refused)),
     }
-    let question = format!("\n{question} [y/N] ");
-    if confirmed(stdin.lock(), io::stderr(), &question).map_err(Failure::output)? {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Refused, refused))
 }
 
-/// Asks the question. Returns true if the reply is yes.
-fn confirmed(mut input: impl BufRead, mut output: impl Write, question: &str) -> io::Result<bool> {
-    output.write_all(question.as_bytes())?;
-    output.flush()?;
-    let mut reply = String::new();
-    input.read_line(&mut reply)?;
-    Ok(matches!(reply.trim().to_lowercase().as_str(), "y" | "yes"))
+/// Asks as [`confirm`] does, and then reads the record again. Returns the time after it: a question can stay open for hours.
+///
+/// # Errors
+///
+/// Those of [`confirm`]. Also if the record is no longer the one that was shown.
+async fn confirm_unchanged(
+    yes: bool,
+    shown: &impl fmt::Display,
+    question: &str,
+    refused: &str,
+    (id, found): (&RecordId, &StoredRecord),
+    connection: &Connection,
+) -> Result<EpochMillis, Failure> {
+    confirm(yes, shown, question, refused, connection).await?;
+    match read(id, connection).await? {
+        Some(again) if again == *found => Ok(connection.operator.now()),
+        Some(_) => Err(changed(id, &format!(" and was {refused}"))),
+        None => Err(missing(id, connection)),
+    }
+}
+
+/// Returns the failure of a record that is no longer the one that was shown. `so` says what follows.
+fn changed(id: &RecordId, so: &str) -> Failure {
+    let message =
+        format!("`{id}` changed after it was shown{so}: read it again with `idempotency get`");
+    Failure::new(Exit::Refused, message)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_yes_confirms() {
-        for (typed, yes) in [
-            ("y\n", true),
-            ("YES\n", true),
-            ("\n", false),
-            ("", false),
-            ("yep", false),
-        ] {
-            let mut asked = Vec::new();
-            let confirmed = confirmed(typed.as_bytes(), &mut asked, "sure? ");
-            assert_eq!(confirmed.unwrap(), yes, "{typed}");
-            assert_eq!(asked, b"sure? ");
-        }
-    }
-}
+mod tests;

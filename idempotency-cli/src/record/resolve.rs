@@ -7,8 +7,8 @@ use idempotency_core::record::{Data, OwnerToken, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use super::shown::RecordView;
-use super::{confirm, existing, failed};
+use super::shown::{RecordView, State};
+use super::{StoredRecord, changed, confirm_unchanged, existing, failed, read};
 use crate::arguments::ResolveArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -20,13 +20,9 @@ pub(crate) async fn resolve(
     connection: &Connection,
 ) -> Result<Exit, Failure> {
     let id = &arguments.key;
-    let now = time::now();
-    let decision = Decision {
-        ending: ending(arguments, now)?,
-        by: arguments.by.clone(),
-        reason: arguments.reason.clone(),
-    };
+    let response = response(arguments)?;
     let found = existing(id, connection).await?;
+    let now = connection.operator.now();
     let (record, shown) = (&found.record, RecordView::of(id, &found, now));
     if let Some(owner) = &arguments.owner
         && record.owner.value().map(OwnerToken::as_str) != Some(owner.as_str())
@@ -34,31 +30,40 @@ pub(crate) async fn resolve(
         let message = format!("`{id}` has another owner than `{owner}`: look at it again\n{shown}");
         return Err(Failure::new(Exit::Refused, message));
     }
-    let decided = decision
-        .about(record, now, arguments.force)
-        .map_err(|why| undecided(id, why, &shown))?;
-    let (question, until) = match &decision.ending {
-        Ending::Completed { expiration, .. } => (
-            "Decide that its run had its effect, and give duplicates this response?",
-            expiration.or_else(|| record.expiration.value().copied()),
-        ),
-        Ending::Rerun => (
-            "Decide that its run had no effect, and let the next call run the handler?",
-            None,
-        ),
+    let decide = |now| -> Result<(Decision, DecisionWrite), Failure> {
+        let decision = decision(arguments, response.clone(), now);
+        let decided = decision.about(record, now, arguments.force);
+        let decided = decided.map_err(|why| undecided(id, why, &shown))?;
+        Ok((decision, decided))
     };
-    confirm(arguments.yes, &shown, question, "not resolved", connection).await?;
+    decide(now)?;
+    let question = match response {
+        Some(_) => "Decide that its run had its effect, and give duplicates this response?",
+        None => "Decide that its run had no effect, and let the next call run the handler?",
+    };
+    let read = (id, &found);
+    let refused = "not resolved";
+    let now = confirm_unchanged(arguments.yes, &shown, question, refused, read, connection).await?;
+    // A window or a lease can have ended while the question was open.
+    let (decision, decided) = decide(now)?;
     write(id, &decided, connection).await?;
+    let until = match &decision.ending {
+        Ending::Completed { expiration, .. } => {
+            check_replay(id, &decided, connection).await?;
+            expiration.or_else(|| record.expiration.value().copied())
+        }
+        Ending::Rerun => None,
+    };
     let text = format_args!("resolved {id}: {}\n", explained(until, now));
     let json = || reported(id, &decision, now, until);
     json::print(arguments.store.json, json, text)?;
     Ok(Exit::Done)
 }
 
-/// Returns the ending that the arguments choose: the response of `--completed`, otherwise `--rerun`. Clap requires one of them.
-fn ending(arguments: &ResolveArguments, now: EpochMillis) -> Result<Ending, Failure> {
+/// Returns the response of `--completed`; `None` for `--rerun`. Clap requires one of them.
+fn response(arguments: &ResolveArguments) -> Result<Option<Data>, Failure> {
     let Some(response) = &arguments.completed else {
-        return Ok(Ending::Rerun);
+        return Ok(None);
     };
     let text = match (response.0.as_str(), response.0.strip_prefix('@')) {
         ("-", _) => {
@@ -71,12 +76,58 @@ fn ending(arguments: &ResolveArguments, now: EpochMillis) -> Result<Ending, Fail
     // Not the argument itself: it can be a response.
     let failed = |error| format!("the response cannot be read: {error}");
     let text = text.map_err(|error| Failure::new(Exit::Usage, failed(error)))?;
-    Ok(Ending::Completed {
-        response: Data::new(text.trim()),
-        expiration: arguments
-            .expires_after
-            .map(|window| now.floor_to_seconds().plus(window)),
-    })
+    Ok(Some(Data::new(text.trim())))
+}
+
+/// Returns the decision that the arguments describe, at this time.
+fn decision(arguments: &ResolveArguments, response: Option<Data>, now: EpochMillis) -> Decision {
+    let window = arguments.expires_after;
+    Decision {
+        ending: match response {
+            Some(response) => Ending::Completed {
+                response,
+                expiration: window.map(|window| now.floor_to_seconds().plus(window)),
+            },
+            None => Ending::Rerun,
+        },
+        by: arguments.by.clone(),
+        reason: arguments.reason.clone(),
+    }
+}
+
+/// Reads the record again after a response was written. A response that duplicates do not get is no success.
+async fn check_replay(
+    id: &RecordId,
+    decided: &DecisionWrite,
+    connection: &Connection,
+) -> Result<(), Failure> {
+    let failed = |why: String| {
+        let message = format!("the decision about `{id}` was written, but {why}");
+        Err(Failure::new(Exit::Failed, message))
+    };
+    let found = match read(id, connection).await {
+        Ok(found) => found.filter(|found| decided.is_in(&found.record)),
+        Err(failure) => {
+            let why = failure.message;
+            return failed(format!(
+                "the record cannot be read again: {why}; check with `idempotency get`"
+            ));
+        }
+    };
+    let Some(StoredRecord { record, unreadable }) = found else {
+        return failed(
+            "the record has changed since then: check with `idempotency get`".to_owned(),
+        );
+    };
+    let state = State::of(&record, connection.operator.now());
+    match (state, unreadable) {
+        (State::Completed, None) => Ok(()),
+        (_, Some(why)) => failed(format!("duplicates do not get the response: {why}")),
+        (state, None) => failed(format!(
+            "duplicates do not get the response: {}",
+            state.explained()
+        )),
+    }
 }
 
 /// Returns the failure of a decision that cannot be made about this record.
@@ -106,17 +157,13 @@ async fn write(
             existing: Some(existing),
             ..
         } if decided.is_in(&existing) => Ok(()),
-        StoreReply::ConditionFailed { maybe_applied, .. } => {
-            let applied = if maybe_applied {
-                "; the decision may have been applied before it changed"
-            } else {
-                " and was not resolved"
-            };
-            let message = format!(
-                "`{id}` changed after it was shown{applied}: read it again with `idempotency get`"
-            );
-            Err(Failure::new(Exit::Refused, message))
-        }
+        StoreReply::ConditionFailed { maybe_applied, .. } => Err(changed(
+            id,
+            match maybe_applied {
+                true => "; the decision may have been applied before it changed",
+                false => " and was not resolved",
+            },
+        )),
         other => {
             let doubt = "; the record may have been resolved: check with `idempotency get`";
             Err(failed(other, doubt))

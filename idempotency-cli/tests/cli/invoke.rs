@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
-use idempotency_testkit::dynamodb::TableSpec;
+use idempotency_testkit::dynamodb::{Fault, TableSpec};
 use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
 use serde_json::Value;
 
@@ -93,7 +93,9 @@ impl Shop {
         let line = format!("replay {key} --invoke {more}");
         let mut command = self.table.command(&line);
         command.env("AWS_ENDPOINT_URL_LAMBDA", endpoint);
-        finish(command, "")
+        tokio::task::spawn_blocking(|| finish(command, ""))
+            .await
+            .unwrap()
     }
 }
 
@@ -133,6 +135,23 @@ async fn the_error_of_a_function_has_an_exit_code_and_its_text_is_shown_only_on_
     std::fs::remove_file(&shop.mark).unwrap();
     let ran = shop.replay("charge --yes --show-data").await;
     ran.exits(6).prints("declined: 4242");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_changed_after_it_was_shown_is_not_replayed() {
+    let shop = Shop::declined("changed").await;
+    let invocations = shop.lambda.processes().len();
+    // After the record and its event, the command reads the record again.
+    let held = shop.table.inject(Fault::on("GetItem").nth(3).hold());
+    let change = async {
+        held.reached().await;
+        let lease = number(LATE * 1_000);
+        shop.table.set("in_progress_expiration", lease).await;
+        held.release().await;
+    };
+    let (ran, ()) = tokio::join!(shop.replay("charge --yes"), change);
+    ran.fails(4, "changed after it was shown and was not replayed");
+    assert_eq!(shop.lambda.processes().len(), invocations);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -106,7 +106,8 @@ impl Decision {
                     return Err(DecisionError::NotJson);
                 }
                 let window = expiration.as_ref().or(read.expiration.value());
-                let open = window.filter(|end| **end >= now.floor_to_seconds());
+                // An end in this second would be expired before a duplicate comes.
+                let open = window.filter(|end| **end > now.floor_to_seconds());
                 let mut remove = vec![Attribute::Owner, Attribute::Failure];
                 if response.as_str().len() > LONGEST_BESIDE_AN_EVENT {
                     remove.push(Attribute::Event);

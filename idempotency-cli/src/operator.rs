@@ -1,0 +1,37 @@
+//! The operator: the clock of the machine, and the terminal at which a question is answered.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use idempotency_core::system::SystemClock;
+use idempotency_core::time::{Clock as _, EpochMillis};
+
+/// The operator of this command. Tests have their own.
+pub(crate) trait Operator {
+    /// Returns the current time.
+    fn now(&self) -> EpochMillis;
+
+    /// Asks a question, and returns the line that was typed. `None` if the input is not a terminal: the question is then not asked.
+    fn ask(&self, question: &str) -> io::Result<Option<String>>;
+}
+
+/// The clock, the input and the error output of this process.
+pub(crate) struct ThisProcess;
+
+impl Operator for ThisProcess {
+    fn now(&self) -> EpochMillis {
+        SystemClock.now()
+    }
+
+    fn ask(&self, question: &str) -> io::Result<Option<String>> {
+        let stdin = io::stdin();
+        if !stdin.is_terminal() {
+            return Ok(None);
+        }
+        let mut output = io::stderr();
+        output.write_all(question.as_bytes())?;
+        output.flush()?;
+        let mut reply = String::new();
+        stdin.lock().read_line(&mut reply)?;
+        Ok(Some(reply))
+    }
+}
