@@ -1,50 +1,90 @@
-//! Values that IAM authenticated and that are not one client: an expression for the caller of a request must not select them.
+//! Judges an expression for the caller of a request: what all clients have, or what changes in a retry, is no caller.
+//!
+//! `caller/values.txt` is the table of values. A value that is not in it is one that the program or its authorizer chose: it is accepted.
 
 use std::collections::BTreeSet;
 
-use crate::{Ast, Function};
+use crate::{Ast, Function, Literal};
 
-/// The members of a `requestContext` that name a session: after `identity` in payload format 1.0, after `iam` in format 2.0.
-const SESSION_MEMBERS: [(&str, &str); 8] = [
-    ("identity", "userArn"),
-    ("identity", "user"),
-    ("identity", "caller"),
-    ("identity", "accessKey"),
-    ("iam", "userArn"),
-    ("iam", "userId"),
-    ("iam", "callerId"),
-    ("iam", "accessKey"),
-];
+/// The table: each line has a class, the paths of values with spaces between them, and what to say of them.
+const TABLE: &str = include_str!("caller/values.txt");
 
-/// Returns the error of an expression for the caller that selects the ARN, the id or the access key of a request that was signed with
-/// IAM. `None` if it selects none of them.
-pub fn refuse_caller<L, R>(expression: &Ast<L, R>) -> Option<String> {
-    let mut found = BTreeSet::new();
-    selected(expression, &BTreeSet::from([Vec::new()]), &mut found);
-    found.iter().find_map(|path| {
-        let (place, name) = match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["requestContext", place @ "identity", name] | ["authorizer", place @ "iam", name] => {
-                (place, name)
-            }
-            [.., "requestContext", place @ "identity"] | [.., "authorizer", place @ "iam"] => {
-                return Some(format!("`{place}` holds the ids of one session: write `iam_caller(@)`"));
-            }
-            _ => return None,
-        };
-        SESSION_MEMBERS.contains(&(place, name)).then(|| {
-            format!(
-                "`{place}.{name}` is not one client: all users of a Cognito identity pool share it, and with a role it changes \
-                 with each session: write `iam_caller(@)`"
-            )
-        })
-    })
+/// What is known of an expression for the caller, or of the header that has the caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallerFaults {
+    /// Why the value cannot be the caller: clients share it, or it changes while one client retries.
+    pub refused: Option<String>,
+    /// Why the value may not be the caller. Only the user can know.
+    pub doubted: Option<String>,
+    /// The headers that the expression reads, in lower case.
+    pub headers: BTreeSet<String>,
 }
 
-/// The ends of paths: at most three names each.
-type Paths = BTreeSet<Vec<String>>;
+/// Returns what is known of an expression for the caller of a request.
+pub fn check_caller(expression: &Ast) -> CallerFaults {
+    let event = BTreeSet::from([Path::new()]);
+    let mut found = Found::default();
+    selected(expression, &event, &mut found);
+    let wrong = |path: &Path| refusal(path, &["changes", "key"]);
+    let merged = found.merged.map(|(_, why)| why);
+    let refused = found.paths.iter().find_map(wrong).or(merged);
+    let same = || {
+        same(expression, &event).map(|why| {
+            format!(
+                "{why}: clients that have the same caller get each other's responses; add what tells them apart, such as \
+                 `requestContext.authorizer.jwt.claims.[iss, sub]`, or write `shared_by_all_callers`"
+            )
+        })
+    };
+    let doubted = |path: &Path| refusal(path, &["doubt"]);
+    CallerFaults {
+        refused: refused.or_else(same),
+        doubted: found.paths.iter().find_map(doubted).or(found.unlike),
+        headers: found.paths.iter().filter_map(header_in).collect(),
+    }
+}
+
+/// Returns what is known of a header that has the caller of a request.
+pub fn check_caller_header(name: &str) -> CallerFaults {
+    let path = header_path(name);
+    CallerFaults {
+        refused: refusal(&path, &["changes", "key", "same"]),
+        doubted: refusal(&path, &["doubt"]),
+        headers: BTreeSet::from([name.to_ascii_lowercase()]),
+    }
+}
+
+/// Returns what an expression for the key of any event should not have: what changes in each retry, and texts that are joined.
+pub fn advise_key(expression: &Ast) -> Option<String> {
+    let mut found = Found::default();
+    selected(expression, &BTreeSet::from([Path::new()]), &mut found);
+    let changes = |path: &Path| refusal(path, &["changes"]);
+    let joined = found.merged.filter(|(joins, _)| *joins);
+    let joined = joined.map(|(_, why)| why);
+    found.paths.iter().find_map(changes).or(joined)
+}
+
+/// The names from the event to a value.
+type Path = Vec<String>;
+type Paths = BTreeSet<Path>;
+
+/// The most names of a path, and the most paths of a value, that are followed. Expressions of users have fewer.
+const LONGEST: usize = 8;
+const MOST: usize = 100;
+
+/// What an expression takes from an event.
+#[derive(Default)]
+struct Found {
+    /// The paths of values in the result.
+    paths: Paths,
+    /// Why two results can become one; true for a `join` of several values.
+    merged: Option<(bool, String)>,
+    /// Why one value can come from two sources.
+    unlike: Option<String>,
+}
 
 /// Returns the paths that `tree` selects from values at the paths `base`. Adds the paths of values in the result to `found`.
-fn selected<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
+fn selected(tree: &Ast, base: &Paths, found: &mut Found) -> Paths {
     let paths = match tree {
         Ast::Field(name) => match name.as_str() {
             Some(name) => base.iter().map(|path| member(path, name)).collect(),
@@ -65,89 +105,220 @@ fn selected<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
             all(parts.iter().map(|(_, part)| &part.value), base, found);
             return Paths::new();
         }
-        Ast::Or(left, right) | Ast::And(left, right) => {
-            return all([&**left, &**right], base, found);
+        Ast::Or(left, right) => {
+            let (left, right) = (selected(left, base, found), selected(right, base, found));
+            if let (Some(one), Some(other)) = (left.first(), right.first())
+                && kind(one) != kind(other)
+            {
+                found.unlike.get_or_insert(format!(
+                    "takes the caller from `{}` or from `{}`: a value of one can be a value of the other, or be written by a \
+                     client; let the authorizer set one value, or write an operation for each",
+                    one.join("."),
+                    other.join(".")
+                ));
+            }
+            return left.into_iter().chain(right).collect();
+        }
+        Ast::And(left, right) => return all([&**left, &**right], base, found),
+        Ast::Flatten(over) if is_list(over) => {
+            let why = "`[]` joins the lists, so that two callers can become one: write the list without `[]`";
+            found.merged.get_or_insert((false, why.to_owned()));
+            inner(over, base, found)
         }
         Ast::Values(over) | Ast::Flatten(over) => inner(over, base, found),
-        Ast::Call { function, .. } if *function == Function::IamCaller => Paths::new(),
-        Ast::Call { arguments, .. } => return all(arguments, base, found),
+        Ast::Call {
+            function,
+            arguments,
+            ..
+        } => match function {
+            Function::IamCaller => Paths::from([vec!["iam_caller(@)".to_owned()]]),
+            Function::Header => match &arguments[..] {
+                [_, Ast::Literal(Literal::Raw(name))] => Paths::from([header_path(name)]),
+                _ => return all(arguments, base, found),
+            },
+            function => {
+                let joins = matches!(&arguments[..], [_, Ast::List(parts)] if parts.len() > 1);
+                let merged = || merges(*function).map(|why| (joins, why));
+                found.merged = found.merged.take().or_else(merged);
+                return all(arguments, base, found);
+            }
+        },
         Ast::Current | Ast::Index(_) | Ast::Slice { .. } => base.clone(),
         Ast::Literal(_) | Ast::Not(_) | Ast::Compare { .. } => Paths::new(),
     };
-    found.extend(paths.iter().cloned());
-    paths
+    found.paths.extend(paths.iter().take(MOST).cloned());
+    paths.into_iter().take(MOST).collect()
 }
 
 /// Returns the paths of an inner expression: its value is not the result, because another expression selects from it.
-fn inner<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
-    let mut passed = Paths::new();
+fn inner(tree: &Ast, base: &Paths, found: &mut Found) -> Paths {
+    let mut passed = Found::default();
     let paths = selected(tree, base, &mut passed);
     // A hash inside selects what it names, also if a member of it is taken later.
-    found.extend(passed.difference(&paths).cloned());
+    found.paths.extend(passed.paths.difference(&paths).cloned());
+    found.merged = found.merged.take().or(passed.merged);
+    found.unlike = found.unlike.take().or(passed.unlike);
     paths
 }
 
-fn all<'a, L: 'a, R: 'a>(
-    trees: impl IntoIterator<Item = &'a Ast<L, R>>,
-    base: &Paths,
-    found: &mut Paths,
-) -> Paths {
+/// Returns true if the value is a list of parts, `[a, b]`.
+fn is_list(tree: &Ast) -> bool {
+    match tree {
+        Ast::List(_) => true,
+        Ast::Chain(_, last) => is_list(last),
+        _ => false,
+    }
+}
+
+fn all<'a>(trees: impl IntoIterator<Item = &'a Ast>, base: &Paths, found: &mut Found) -> Paths {
     let trees = trees.into_iter();
     trees.flat_map(|tree| selected(tree, base, found)).collect()
 }
 
-fn member(path: &[String], name: &str) -> Vec<String> {
-    let last = path.iter().skip(path.len().saturating_sub(2)).cloned();
-    last.chain([name.to_owned()]).collect()
+/// Returns why the result of a function is equal for values that differ, or `None` if it keeps them apart.
+fn merges(function: Function) -> Option<String> {
+    match function {
+        Function::Map
+        | Function::Merge
+        | Function::NotNull
+        | Function::PowertoolsBase64
+        | Function::PowertoolsBase64Gzip
+        | Function::PowertoolsJson
+        | Function::ToArray
+        | Function::ToString
+        | Function::Values => None,
+        Function::Join => Some(
+            "`join` makes one text of several, and of others the same text (`a|b` with `c`, and `a` with `b|c`): write the values as a \
+             list, `[a, b]`"
+                .to_owned(),
+        ),
+        lossy => Some(format!(
+            "`{lossy}` returns one value for several, so that two callers can become one: write the value itself"
+        )),
+    }
+}
+
+/// Returns why the value of `tree` is the same for all clients, or `None` if it may tell them apart. `base` has the paths of the
+/// values that it is evaluated on.
+fn same(tree: &Ast, base: &Paths) -> Option<String> {
+    let every = |trees: &mut dyn Iterator<Item = &Ast>| {
+        let why: Option<Vec<_>> = trees.map(|tree| same(tree, base)).collect();
+        why?.into_iter().next()
+    };
+    match tree {
+        Ast::Literal(_) => Some("a literal is the same for all clients".to_owned()),
+        Ast::Not(_) | Ast::Compare { .. } => {
+            Some("a comparison is `true` or `false` for all clients".to_owned())
+        }
+        Ast::List(parts) => every(&mut parts.iter().map(|part| &part.value)),
+        Ast::Hash(parts) => every(&mut parts.iter().map(|(_, part)| &part.value)),
+        Ast::Or(left, right) => same(left, base).or_else(|| same(right, base)),
+        Ast::And(_, right) => same(right, base),
+        Ast::Chain(left, right)
+        | Ast::Project {
+            over: left,
+            each: right,
+            ..
+        } => {
+            let paths = selected(left, base, &mut Found::default());
+            if paths.is_empty() {
+                return same(left, base);
+            }
+            same(right, &paths)
+        }
+        Ast::Values(over) | Ast::Flatten(over) => same(over, base),
+        Ast::Call {
+            function: Function::NotNull,
+            arguments,
+            ..
+        } => arguments.iter().find_map(|argument| same(argument, base)),
+        Ast::Call {
+            function: Function::ToString | Function::ToArray | Function::PowertoolsJson,
+            arguments,
+            ..
+        } => every(&mut arguments.iter()),
+        _ => {
+            let paths = selected(tree, base, &mut Found::default());
+            let why: Option<Vec<_>> = paths.iter().map(|path| refusal(path, &["same"])).collect();
+            why?.into_iter().next()
+        }
+    }
+}
+
+/// Returns what the table says of the value at a path, if it has one of these classes.
+fn refusal(path: &Path, classes: &[&str]) -> Option<String> {
+    let written = normal(path);
+    let within = |known: &str| {
+        known == written
+            || known
+                .strip_suffix('*')
+                .is_some_and(|of| written.starts_with(of))
+    };
+    let rows = TABLE.lines().filter(|line| !line.starts_with('#'));
+    for row in rows {
+        let mut columns = row.splitn(3, " | ");
+        let (class, paths) = (columns.next()?, columns.next()?);
+        if classes.contains(&class) && paths.split(' ').any(within) {
+            return Some(format!("`{written}` {}", columns.next()?));
+        }
+    }
+    None
+}
+
+/// Returns a path as the table writes it: the claims of both kinds of API have one name, and so have certificates.
+fn normal(path: &Path) -> String {
+    let names: Vec<_> = path.iter().map(String::as_str).collect();
+    let (place, rest) = match &names[..] {
+        [] => ("@", &[][..]),
+        ["requestContext", "authorizer", "jwt", "claims", rest @ ..]
+        | ["requestContext", "authorizer", "claims", rest @ ..] => ("claims", rest),
+        [
+            "requestContext",
+            "authentication" | "identity",
+            "clientCert",
+            rest @ ..,
+        ] => ("clientCert", rest),
+        ["requestContext", "authorizer", "iam", rest @ ..] => ("iam", rest),
+        ["requestContext", "identity", rest @ ..] => ("identity", rest),
+        ["headers" | "multiValueHeaders", rest @ ..] => ("headers", rest),
+        [first, rest @ ..] => (*first, rest),
+    };
+    let mut written = place.to_owned();
+    for name in rest {
+        written.push('.');
+        written.push_str(name);
+    }
+    if place == "headers" {
+        written.make_ascii_lowercase();
+    }
+    written
+}
+
+/// Returns what two alternatives must have in common so that one is not the other's: their place and their name.
+fn kind(path: &Path) -> (String, Option<&String>) {
+    let place = normal(path);
+    let place = place.split('.').next().unwrap_or_default().to_owned();
+    (place, path.last())
+}
+
+fn header_path(name: &str) -> Path {
+    vec!["headers".to_owned(), name.to_ascii_lowercase()]
+}
+
+/// Returns the header that a path names.
+fn header_in(path: &Path) -> Option<String> {
+    match &path[..] {
+        [place, name, ..] if place == "headers" || place == "multiValueHeaders" => {
+            Some(name.to_ascii_lowercase())
+        }
+        _ => None,
+    }
+}
+
+fn member(path: &Path, name: &str) -> Path {
+    let names = path.iter().cloned().chain([name.to_owned()]);
+    names.take(LONGEST).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::parse;
-
-    fn refused(text: &str) -> Option<String> {
-        refuse_caller(&parse(text).unwrap())
-    }
-
-    #[test]
-    fn each_value_of_a_session_is_found_wherever_it_is_written() {
-        for (place, name) in SESSION_MEMBERS {
-            let within = match place {
-                "iam" => "requestContext.authorizer",
-                _ => "requestContext",
-            };
-            for expression in [
-                format!("{within}.{place}.{name}"),
-                format!("a.sub || {within}.{place} . {name}"),
-                format!("[{within}.{place}.[other, {name}], b]"),
-                format!("{{u: {within}.\"{place}\".\"{name}\"}}"),
-                format!("[{{u: {within}.{place}.{name}}}][0].u"),
-                format!("{within}.{place}.{{a: accountId, u: to_string({name})}}"),
-                format!("({within} | {place}).[accountId || {name}] | [0]"),
-            ] {
-                let error = refused(&expression).unwrap();
-                assert!(error.contains(&format!("`{place}.{name}`")), "{expression}");
-            }
-        }
-        for whole in [
-            "requestContext.identity",
-            "[requestContext.authorizer.iam, b]",
-        ] {
-            let error = refused(whole).unwrap();
-            assert!(error.contains("holds the ids of one session"), "{whole}");
-        }
-        for expression in [
-            "requestContext.authorizer.lambda.identity.user",
-            "[iam_caller(@), header(@, 'x-user')]",
-            "requestContext.identity.cognitoIdentityId",
-            "requestContext.authorizer.iam.cognitoIdentity.identityId",
-            "requestContext.identity.apiKeyId",
-            "detail.userIdentity.userArn",
-            "header(@, 'x-amzn-oidc-identity')",
-            "identity.username",
-        ] {
-            assert_eq!(refused(expression), None, "{expression}");
-        }
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@
 //! | `tokens` | splits the text into tokens, and refuses what is too long or too deep |
 //! | `parse` | makes an [`Ast`] of the tokens, with the operators in the order of the reference implementation, jmespath.py |
 //! | `function` | the functions and their parameters |
-//! | `caller` | refuses values that are no caller of a request |
+//! | `caller` | judges values as the caller of a request |
 //! | `settings` | the table of settings, from which both crates take names, variables and accepted values |
 //!
 //! # Examples
@@ -41,7 +41,7 @@ mod text;
 mod tokens;
 
 pub use ast::{Ast, Comparator, Literal, Part};
-pub use caller::refuse_caller;
+pub use caller::{CallerFaults, advise_key, check_caller, check_caller_header};
 pub use error::SyntaxError;
 pub use function::{Function, is_token};
 pub use json::{JsonError, JsonErrorKind, MAX_DEPTH, Scanner};

@@ -94,7 +94,7 @@ fn a_request_has_the_key_that_the_http_layer_computes() {
             key_prefix: Some("shop.pay".into()),
             ..Settings::new()
         };
-        rules.settings(settings).caller_header("host")
+        rules.settings(settings).caller_header("authorization")
     };
     let by_value: Rules = |rules| rules.caller_from(|_| Some("u-1".to_owned()));
     let shared: Rules = |rules| {
@@ -108,7 +108,12 @@ fn a_request_has_the_key_that_the_http_layer_computes() {
         // The form of the draft, and the form without quotes: one key.
         (&*format!("\"{key}\""), "", claim, by_claim),
         (key, "b=2&a=1", claim, by_claim),
-        (key, "", "--caller-header host --hash sha256", by_header),
+        (
+            key,
+            "",
+            "--caller-header authorization --hash sha256",
+            by_header,
+        ),
         (key, "", "--caller-value u-1", by_value),
         (key, "", of_body, shared),
     ] {

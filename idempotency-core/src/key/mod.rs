@@ -33,6 +33,8 @@ mod take;
 mod tape;
 
 pub(crate) use idempotency_expression::scan;
+#[doc(hidden)]
+pub use idempotency_expression::{CallerFaults, check_caller_header};
 pub use idempotency_expression::{JsonError, JsonErrorKind, Text};
 
 pub(crate) use budget::{Budget, BudgetError, List, limit_for};

@@ -443,10 +443,23 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_the_arn_of_a_session_is_advised_against() {
-        let arn = keyed("[requestContext.identity.userArn, powertools_json(body).id]").advice();
-        let why = "shop: `key`: `identity.userArn` is not one client";
-        assert!(arn[0].starts_with(why), "{arn:?}");
+    fn a_key_that_changes_in_a_retry_or_that_joins_texts_is_advised_against() {
+        for (part, why) in [
+            (
+                "requestContext.identity.userArn",
+                "`identity.userArn` is not one client",
+            ),
+            (
+                "requestContext.requestId",
+                "`requestContext.requestId` is new with each request",
+            ),
+            ("join('|', [a, b])", "`join` makes one text of several"),
+        ] {
+            let key = format!("[{part}, powertools_json(body).id]");
+            let advice = operation(|it| it.key = Some(key.into())).advice();
+            let start = format!("shop: `key`: {why}");
+            assert!(advice[0].starts_with(&start), "{advice:?}");
+        }
         let caller = keyed("[iam_caller(@), powertools_json(body).id]");
         assert!(caller.advice().is_empty());
     }

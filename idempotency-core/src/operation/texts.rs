@@ -95,8 +95,8 @@ impl CompiledOperation {
             )
         });
         let key = self.selector.key_expression();
-        let shared = key.and_then(Expression::refuse_as_caller);
-        let advice = exact.chain(shared.map(|why| format!("`key`: {why}")));
+        let wrong = key.and_then(Expression::advice_as_key);
+        let advice = exact.chain(wrong.map(|why| format!("`key`: {why}")));
         advice
             .map(|advice| format!("{}: {advice}", self.key_prefix()))
             .collect()

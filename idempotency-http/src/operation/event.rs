@@ -67,8 +67,8 @@ impl HttpOperation {
     /// ```
     /// use idempotency_http::{HttpOperation, ReceivedRequest};
     ///
-    /// let operation = HttpOperation::builder("shop::payments").caller("requestContext.accountId").build()?;
-    /// let event = operation.event(&serde_json::json!({"requestContext": {"accountId": "a-1"}, "body": "long"}));
+    /// let operation = HttpOperation::builder("shop::payments").caller("iam_caller(@)").build()?;
+    /// let event = operation.event(&serde_json::json!({"requestContext": {}, "body": "long"}));
     /// let (parts, ()) = http::Request::post("/").body(())?.into_parts();
     /// let request = ReceivedRequest::new(&parts, b"long").with_event(&event);
     /// # let _ = request;

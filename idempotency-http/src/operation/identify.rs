@@ -135,12 +135,16 @@ impl HttpOperation {
     /// Returns the caller as a member of the payload, after others; an empty text if all callers share their keys.
     fn caller(&self, event: &mut Event<'_>) -> Result<String, Box<Problem>> {
         let parts = event.request.parts;
+        let values = |name: &&String| parts.headers.get_all(name.as_str()).iter().count();
+        let is_repeated = || self.0.caller_headers.iter().any(|name| values(&name) > 1);
         let caller = match &self.0.caller {
             CallerRule::Shared => return Ok(String::new()),
             CallerRule::Header(name) => caller_in(parts, name).map(|text| json_string(&text)),
             CallerRule::Function(function) => function(parts)
                 .filter(|caller| !caller.is_empty())
                 .map(|caller| json_string(&caller)),
+            // As in `caller_in`: an event joins the values of a repeated header.
+            CallerRule::Expression(_) if is_repeated() => None,
             CallerRule::Expression(expression) => {
                 let selected = event.select("caller", expression)?;
                 is_complete(&selected).then(|| selected.value.to_canonical())
@@ -269,7 +273,9 @@ impl CallerRule {
     pub(super) fn place(&self) -> String {
         match self {
             Self::Expression(expression) => {
-                format!("the expression `{expression}` finds no value, or not every part")
+                format!(
+                    "the expression `{expression}` finds no value, or not every part, or a header of it is repeated"
+                )
             }
             Self::Header(name) => {
                 format!("the header `{name}` is missing, empty, repeated or not text")
@@ -377,10 +383,10 @@ mod tests {
     #[test]
     fn a_ready_made_event_takes_the_place_of_the_request() {
         let operation = built(|builder| {
-            let builder = builder.caller("requestContext.accountId");
+            let builder = builder.caller("requestContext.authorizer.claims.sub");
             builder.key("header(@, 'Order')").fingerprint("body")
         });
-        let event = r#"{"headers":{"ORDER":"7"},"requestContext":{"accountId":"a-1"},"body":"x"}"#;
+        let event = r#"{"headers":{"ORDER":"7"},"requestContext":{"authorizer":{"claims":{"sub":"a-1"}}},"body":"x"}"#;
         let event = operation.event_of_text(event);
         let head = head("u-1");
         let request = ReceivedRequest::new(&head, b"").with_event(&event);

@@ -76,6 +76,8 @@ pub struct HttpOperation(Arc<Inner>);
 struct Inner {
     operation: Arc<CompiledOperation>,
     caller: CallerRule,
+    /// The headers that the caller is taken from. A repeated one is no caller.
+    caller_headers: Vec<String>,
     key: KeyRule,
     fingerprint: FingerprintRule,
     events: EventRule,

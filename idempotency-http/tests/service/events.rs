@@ -100,6 +100,35 @@ async fn each_request_has_one_outcome_event_and_no_log_has_a_part_of_a_request_o
     }
 }
 
+#[test]
+fn a_caller_that_only_the_user_can_judge_is_a_warning_when_the_operation_is_built() {
+    let warned = |builder: HttpOperationBuilder| {
+        let log: &Mutex<Vec<u8>> = Box::leak(Box::default());
+        let subscriber = tracing_subscriber::fmt().with_writer(|| log.make_writer());
+        tracing::subscriber::with_default(subscriber.finish(), || built(builder));
+        String::from_utf8(log.lock().unwrap().clone()).unwrap()
+    };
+    for (builder, text) in [
+        (
+            builder().caller_header("Authorization"),
+            "after the client's token is renewed",
+        ),
+        (
+            builder().caller("powertools_json(body).user"),
+            "is written by the client",
+        ),
+        (
+            builder().caller("iam_caller(@) || header(@, 'x-user')"),
+            "takes the caller from",
+        ),
+    ] {
+        let log = warned(builder);
+        assert!(log.contains("WARN") && log.contains(text), "{log}");
+    }
+    let sub = "requestContext.authorizer.jwt.claims.[iss, sub]";
+    assert_eq!(warned(builder().caller(sub)), "");
+}
+
 #[tokio::test]
 async fn a_method_that_is_not_protected_and_has_a_key_is_a_warning_once() {
     let to = |method: &str| Request::builder().method(method).uri("/secret-path");

@@ -103,6 +103,54 @@ fn record(caller: &str, context: &Value) -> Option<RecordId> {
     of_event
 }
 
+#[tokio::test]
+async fn a_repeated_header_is_no_caller_in_each_form_that_takes_it_from_the_request() {
+    for builder in [
+        builder().caller_header("X-User-Id"),
+        builder().caller("header(@, 'X-User-Id')"),
+        builder().caller("headers.\"x-user-id\""),
+        builder().caller("[header(@, 'x-tenant'), header(@, 'x-user-id')]"),
+    ] {
+        let (service, runs) = count(built(builder).layer(backend()));
+        let head = || {
+            let head = Request::post("/payments").header("idempotency-key", "k-1");
+            head.header("x-tenant", "t-1").header("x-user-id", "u-1")
+        };
+        // A proxy that adds its header, and leaves the client's.
+        for second in ["u-2", "u-1", ""] {
+            let answer = answer(&service, of(head().header("x-user-id", second), "")).await;
+            assert_eq!((&*answer, runs.count()), ("403 caller-unknown", 0));
+        }
+        let other = head().header("x-other", "1").header("x-other", "2");
+        answer(&service, of(other, "")).await;
+        assert_eq!(runs.count(), 1);
+    }
+}
+
+#[test]
+fn what_clients_share_or_what_changes_in_a_retry_is_refused_as_a_caller() {
+    for (caller, why) in [
+        ("requestContext.accountId", "is the same for all clients"),
+        ("to_string(@)", "holds all that the client sent"),
+        ("requestContext.requestId", "is new with each request"),
+        ("header(@, 'cookie')", "changes while a client retries"),
+        (
+            "join('|', requestContext.authorizer.lambda.[a, b])",
+            "`join` makes one text",
+        ),
+    ] {
+        let error = builder().caller(caller).build().unwrap_err().to_string();
+        assert!(error.contains(" is wrong: `caller`: "), "{error}");
+        assert!(error.contains(why), "{error}");
+    }
+    for name in ["Cookie", "x-forwarded-for", "host", "X-Amzn-Trace-Id"] {
+        let error = builder().caller_header(name).build().unwrap_err();
+        let error = error.to_string();
+        let start = format!("`caller_header`: `headers.{}` ", name.to_lowercase());
+        assert!(error.contains(&start), "{error}");
+    }
+}
+
 #[test]
 fn the_id_of_an_iam_session_is_refused_as_a_caller_with_what_to_write() {
     for caller in [

@@ -75,7 +75,7 @@ pub(super) fn caller(name: &str, value: &Expr) -> Checked {
     expression(name, value, "`shared_by_all_callers`")?;
     text_without(name, value, |text| {
         let tree = idempotency_expression::parse(text).ok()?;
-        let why = idempotency_expression::refuse_caller(&tree)?;
+        let why = idempotency_expression::check_caller(&tree).refused?;
         Some(format!("`{name}`: {why}"))
     })
 }

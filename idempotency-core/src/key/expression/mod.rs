@@ -21,7 +21,9 @@ use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
 use super::{Budget, Json};
 use evaluate::Walk;
-use idempotency_expression::{Ast, Literal, Part, SyntaxError, parse_with, refuse_caller};
+use idempotency_expression::{
+    Ast, CallerFaults, Literal, Part, SyntaxError, advise_key, check_caller, parse, parse_with,
+};
 use missing::Missing;
 
 pub use error::{EvaluationError, ExpressionError};
@@ -138,9 +140,16 @@ impl Expression {
             .find_map(|place| self.needs.exact_name_in(place))
     }
 
-    /// Returns why the value cannot be the caller of a request, if the text shows it: [`idempotency_expression::refuse_caller`].
-    pub fn refuse_as_caller(&self) -> Option<String> {
-        refuse_caller(&self.node)
+    /// Returns what the text shows of the value as the caller of a request: [`idempotency_expression::check_caller`].
+    #[doc(hidden)]
+    pub fn as_caller(&self) -> CallerFaults {
+        let tree = parse(&self.text).ok();
+        tree.map_or_else(CallerFaults::default, |tree| check_caller(&tree))
+    }
+
+    /// Returns what the expression should not have as a key.
+    pub(crate) fn advice_as_key(&self) -> Option<String> {
+        advise_key(&parse(&self.text).ok()?)
     }
 
     /// Returns what the expression looks at in a payload.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use http::{HeaderName, HeaderValue};
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::key::Expression;
+use idempotency_core::key::{CallerFaults, Expression, check_caller_header};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::policy::Steps;
 
@@ -126,7 +126,7 @@ impl HttpOperationBuilder {
         let written = self.rules;
         let variables = written.variables;
         let variables = variables.unwrap_or_else(|| std::env::vars_os().collect());
-        let caller = caller_rule(written.caller)?;
+        let (caller, faults) = caller_rule(written.caller)?;
         let mut settings = written.settings;
         let key = match settings.key.take() {
             Some(expression) => KeyRule::Expression(compiled("key", &expression)?),
@@ -203,8 +203,14 @@ impl HttpOperationBuilder {
             ));
         }
         let events = EventRule::of(&key, &caller, &fingerprint);
+        let operation = compile(&written.path, &settings, &variables)?;
+        if let Some(why) = &faults.doubted {
+            let operation = operation.key_prefix();
+            tracing::warn!(operation, "`caller`: {why}");
+        }
         Ok(HttpOperation(Arc::new(Inner {
             caller,
+            caller_headers: faults.headers.into_iter().collect(),
             key,
             fingerprint,
             events,
@@ -220,7 +226,7 @@ impl HttpOperationBuilder {
             key_required: key_required == KeyRequired::All,
             documentation: documentation.transpose()?,
             memory_limit: Settings::memory_limit(&variables),
-            operation: compile(&written.path, &settings, &variables)?,
+            operation,
         })))
     }
 }
@@ -236,8 +242,8 @@ impl fmt::Display for Caller {
     }
 }
 
-/// Returns the one rule for the caller.
-fn caller_rule(callers: Vec<Caller>) -> Result<CallerRule, ConfigurationError> {
+/// Returns the one rule for the caller, and what is known of it.
+fn caller_rule(callers: Vec<Caller>) -> Result<(CallerRule, CallerFaults), ConfigurationError> {
     let mut callers = callers.into_iter();
     let Some(caller) = callers.next() else {
         return Err(ConfigurationError::new(NO_CALLER));
@@ -248,18 +254,26 @@ fn caller_rule(callers: Vec<Caller>) -> Result<CallerRule, ConfigurationError> {
              expression can select several values, such as `[requestContext.authorizer.tenant, requestContext.authorizer.sub]`",
         ));
     }
-    Ok(match caller {
+    let (setting, rule, faults) = match caller {
         Caller::Expression(text) => {
             let expression = compiled("caller", &text)?;
-            if let Some(why) = expression.refuse_as_caller() {
-                return Err(ConfigurationError::new(format!("`caller`: {why}")));
-            }
-            CallerRule::Expression(expression)
+            let faults = expression.as_caller();
+            ("caller", CallerRule::Expression(expression), faults)
         }
-        Caller::Header(name) => CallerRule::Header(header_name("caller_header", &name)?),
-        Caller::Function(function) => CallerRule::Function(function),
-        Caller::Shared => CallerRule::Shared,
-    })
+        Caller::Header(name) => {
+            let name = header_name("caller_header", &name)?;
+            let faults = check_caller_header(name.as_str());
+            ("caller_header", CallerRule::Header(name), faults)
+        }
+        Caller::Function(function) => {
+            return Ok((CallerRule::Function(function), CallerFaults::default()));
+        }
+        Caller::Shared => return Ok((CallerRule::Shared, CallerFaults::default())),
+    };
+    match &faults.refused {
+        Some(why) => Err(ConfigurationError::new(format!("`{setting}`: {why}"))),
+        None => Ok((rule, faults)),
+    }
 }
 
 fn compiled(setting: &str, text: &str) -> Result<Expression, ConfigurationError> {

@@ -133,8 +133,8 @@ impl<T> HttpOperationBuilder<T> {
     /// `requestContext.authorizer.jwt.claims.[iss, sub]`, or `iam_caller(@)` for requests that are signed with IAM.
     ///
     /// The event has the shape of API Gateway's payload format 2.0. A request in which the expression finds nothing, or not
-    /// every part of a list, is refused with 403. [`build`](Self::build) refuses an expression that selects the ARN or the id of an
-    /// IAM session: clients share it, or it changes while they retry.
+    /// every part of a list, or a repeated header, is refused with 403. [`build`](Self::build) refuses an expression for a value that
+    /// clients share, or that changes while they retry, and warns of one that may.
     pub fn caller(mut self, expression: impl Into<String>) -> Self {
         self.rules
             .caller
@@ -145,7 +145,7 @@ impl<T> HttpOperationBuilder<T> {
     /// Takes the caller from a header that an authenticating proxy sets.
     ///
     /// The proxy must remove what a client sends in this header. A request without the header, or with several, is refused
-    /// with 403.
+    /// with 403. [`build`](Self::build) judges the header as [`caller`](Self::caller) does.
     pub fn caller_header(mut self, name: impl Into<String>) -> Self {
         self.rules.caller.push(Caller::Header(name.into()));
         self
@@ -153,7 +153,8 @@ impl<T> HttpOperationBuilder<T> {
 
     /// Takes the caller from the head of the request, such as an extension that an authentication layer added.
     ///
-    /// A request for which the function returns `None` or an empty text is refused with 403.
+    /// A request for which the function returns `None` or an empty text is refused with 403. A function that reads a header must refuse
+    /// a repeated one: `HeaderMap::get` returns its first value.
     ///
     /// # Examples
     ///
