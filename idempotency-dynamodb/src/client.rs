@@ -2,6 +2,8 @@
 
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 mod http;
+#[cfg(feature = "profiles")]
+mod unhurried;
 
 use std::time::Duration;
 
@@ -12,11 +14,15 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
+#[cfg(feature = "profiles")]
+use aws_sdk_dynamodb::config::SharedCredentialsProvider;
 use aws_sdk_dynamodb::config::{Builder, SharedHttpClient, StalledStreamProtectionConfig};
 use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use http::http_client;
 use idempotency_core::config::ConfigurationError;
+
+use crate::failure;
 
 /// The timeout to open a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -105,7 +111,13 @@ async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, Configuratio
         None if default_http_client_plugin_v2(behavior()).is_none() => return Err(no_tls()),
         None => {}
     }
-    Ok(config.load().await)
+    let config = config.load().await;
+    #[cfg(feature = "profiles")]
+    if let Some(provider) = config.credentials_provider() {
+        let provider = SharedCredentialsProvider::new(unhurried::Unhurried::new(provider));
+        return Ok(config.into_builder().credentials_provider(provider).build());
+    }
+    Ok(config)
 }
 
 /// Returns the error of a program without a TLS provider.
@@ -189,16 +201,22 @@ fn retries(own: Option<&RetryConfig>) -> RetryConfig {
 pub(crate) fn no_region() -> ConfigurationError {
     let empty = std::env::var_os("AWS_REGION")
         .is_some_and(|region| region.to_string_lossy().trim().is_empty());
-    ConfigurationError::new(no_region_text(empty))
+    ConfigurationError::new(no_region_text(empty, failure::profile().as_deref()))
 }
 
-fn no_region_text(empty: bool) -> &'static str {
-    if empty {
+fn no_region_text(empty: bool, profile: Option<&str>) -> String {
+    let mut text = if empty {
         "AWS_REGION is empty, which counts as not set, and no other AWS region is configured for DynamoDB: set it to a \
          region, such as `eu-west-1`"
+            .to_owned()
     } else {
-        "no AWS region is configured for DynamoDB: set AWS_REGION, such as `eu-west-1`"
+        "no AWS region is configured for DynamoDB: set AWS_REGION, such as `eu-west-1`".to_owned()
+    };
+    if let Some(profile) = profile {
+        text +=
+            &format!("; the profile `{profile}` (AWS_PROFILE) has no region, or is not defined");
     }
+    text
 }
 
 fn timeouts() -> TimeoutConfig {
@@ -231,7 +249,7 @@ mod tests {
         }
         let region = Region::from_static("eu-west-1");
         assert_eq!(region_of(&region).await, Some(region.clone()));
-        assert!(no_region_text(true).starts_with("AWS_REGION is empty"));
+        assert!(no_region_text(true, None).starts_with("AWS_REGION is empty"));
     }
 
     #[cfg(not(any(feature = "rustls-ring", feature = "rustls-aws-lc")))]

@@ -1,5 +1,7 @@
 //! Classifies the errors of the SDK, and says what to do about each.
 
+mod credentials;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::OnceLock;
@@ -8,6 +10,7 @@ use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
 use dynamodb_writes::__private::{TRANSACTION_IN_PROGRESS, cause, chain, never_connected, quoted};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
+pub(crate) use self::credentials::profile;
 use crate::item::size;
 use crate::large;
 use crate::request::{TRANSACT, iam_action};
@@ -289,10 +292,8 @@ impl TableRef {
         let (kind, text) = if texts.iter().any(credentials)
             || matches!(error, SdkError::TimeoutError(_))
         {
-            let text = format!(
-                "there are no credentials for {self}: give the function a role, or set AWS_ACCESS_KEY_ID and \
-                 AWS_SECRET_ACCESS_KEY"
-            );
+            let timed_out = matches!(error, SdkError::TimeoutError(_));
+            let text = self.no_credentials(error, profile().as_deref(), timed_out);
             (StoreErrorKind::Credentials, text)
         } else if texts.iter().any(|text| text.contains("http client")) {
             let text = format!(

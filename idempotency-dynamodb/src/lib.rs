@@ -32,6 +32,7 @@
 //! |---|---|
 //! | `rustls-ring` (default) | an HTTP client whose TLS provider is `ring`: the shortest start of a process |
 //! | `rustls-aws-lc` | one with AWS-LC, which also has a post-quantum key exchange. It takes precedence over `ring` |
+//! | `profiles` | credentials of profiles with SSO, `aws login` or `credential_process`, for runs on your own machine |
 //!
 //! With neither, a client needs an HTTP client of the caller, or that of the SDK's feature `default-https-client`. A caller who needs
 //! AWS-LC as it is validated for FIPS 140-3 sets an HTTP client of `aws-smithy-http-client` with its feature `rustls-aws-lc-fips`.

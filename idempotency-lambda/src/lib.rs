@@ -56,6 +56,7 @@
 //!   `store = ..`. If an operation has no store, [`init`] and [`run`] return an error that says what to do.
 //! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
+//! - `profiles`: credentials of profiles with SSO, `aws login` or `credential_process`, for runs on your own machine.
 //! - `metrics`: metrics for CloudWatch, with one line in `main` (`metrics::to_cloudwatch`).
 //!
 //! The promises and their limits are in `docs/reference/protocol.md` of the repository.

@@ -42,6 +42,30 @@ async fn get_shows_everything_except_the_response() {
 }
 
 #[tokio::test]
+async fn the_command_has_the_credentials_of_a_profile_and_names_one_that_has_none() {
+    let table = Table::held().await;
+    let config = std::env::temp_dir().join(format!("profiles-{}", std::process::id()));
+    let process = r#"echo '{"Version":1,"AccessKeyId":"a","SecretAccessKey":"s"}'"#;
+    std::fs::write(
+        &config,
+        format!("[profile p]\ncredential_process = {process}\n"),
+    )
+    .unwrap();
+    let run = |profile: &str| {
+        let mut command = table.command("get $KEY");
+        command
+            .env_remove("AWS_ACCESS_KEY_ID")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("AWS_CONFIG_FILE", &config)
+            .env("AWS_PROFILE", profile);
+        finish(command, "")
+    };
+    run("p").exits(0);
+    run("nope").fails(1, "the profile `nope` (AWS_PROFILE)");
+    std::fs::remove_file(config).unwrap();
+}
+
+#[tokio::test]
 async fn a_missing_record_has_its_own_exit_code() {
     let table = Table::held().await;
     let missing = format!("there is no record `{NO_RECORD}`");

@@ -118,6 +118,7 @@ impl Server {
         };
         match line.split(' ').nth(1).unwrap() {
             "/container" => (200, credentials("of-container")),
+            "/sso/federation/credentials?role_name=operator&account_id=111122223333" => (200, r#"{"roleCredentials":{"accessKeyId":"of-sso","secretAccessKey":"s","sessionToken":"t","expiration":4070908800000}}"#.to_owned()),
             "/latest/api/token" => (200, "token".to_owned()),
             "/latest/meta-data/iam/security-credentials/"
             | "/latest/meta-data/iam/security-credentials-extended/" => (200, "role".to_owned()),
@@ -162,7 +163,7 @@ fn run(server: &Server, folder: &Path, client: &str, variables: &[(&str, &str)])
 }
 
 /// Words of `environment.txt` that stand for several variables.
-const SETS: [(&str, &str); 5] = [
+const SETS: [(&str, &str); 6] = [
     ("PLACE", "AWS_REGION=eu-west-1 AWS_ENDPOINT_URL=URL"),
     ("KEYS", "AWS_ACCESS_KEY_ID=access AWS_SECRET_ACCESS_KEY=s"),
     // The proxy notes the host of each request over HTTPS, and refuses the request.
@@ -172,6 +173,10 @@ const SETS: [(&str, &str); 5] = [
     ),
     ("CONFIG", "AWS_CONFIG_FILE=FOLDER/config"),
     ("NO_FILE", "AWS_SHARED_CREDENTIALS_FILE=FOLDER/none"),
+    (
+        "OF",
+        "AWS_REGION=eu-west-1 AWS_ENDPOINT_URL=URL AWS_ENDPOINT_URL_SSO=URL/sso AWS_CONFIG_FILE=FOLDER/config AWS_EC2_METADATA_DISABLED=true",
+    ),
 ];
 
 /// Returns the variables that the words of a row set. A later word replaces an earlier one.
@@ -182,28 +187,106 @@ fn variables(words: &str) -> Vec<(&str, &str)> {
     words.map(|word| word.split_once('=').unwrap()).collect()
 }
 
+/// Profiles, and what signing in to them leaves behind.
+const PROFILES: &str = "[profile sso]
+sso_start_url = https://shop.example/start
+sso_region = eu-west-1
+sso_account_id = 111122223333
+sso_role_name = operator
+[profile sso-out]
+sso_session = nowhere
+sso_account_id = 111122223333
+sso_role_name = operator
+[sso-session nowhere]
+sso_start_url = https://shop.example/start
+sso_region = eu-west-1
+[profile login]
+login_session = arn:aws:iam::111122223333:user/a
+[profile login-out]
+login_session = arn:aws:iam::111122223333:user/b
+[profile process]
+credential_process = echo '{\"Version\":1,\"AccessKeyId\":\"of-process\",\"SecretAccessKey\":\"s\"}'
+[profile process-fails]
+credential_process = printf 'the vault\\nis locked' >&2; exit 3
+[profile half]
+aws_access_key_id = of-half
+[profile region]
+region = eu-west-1
+";
+
+/// Returns a folder with the files of a user's home.
+fn home(server: &Server) -> std::path::PathBuf {
+    let url = format!("http://127.0.0.1:{}", server.port);
+    let folder = std::env::temp_dir().join(format!("environment-{}", server.port));
+    let write = |name: &str, text: &str| {
+        let file = folder.join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    write("token", "web-identity");
+    write(
+        ".aws/credentials",
+        "[default]\naws_access_key_id = of-file\naws_secret_access_key = s\n[other]\naws_access_key_id = of-other\naws_secret_access_key = s\naws_session_token = t\n",
+    );
+    let config = format!(
+        "[default]\nregion = eu-north-1\nendpoint_url = {url}\nmax_attempts = 2\nsdk_ua_app_id = of-profile\n[profile other]\nregion = eu-south-1\nservices = local\nretry_mode = legacy\n[services local]\ndynamodb =\n  endpoint_url = {url}\n[profile fips]\nregion = us-east-1\nuse_fips_endpoint = true\naccount_id_endpoint_mode = disabled\naws_account_id = 111122223333\n"
+    );
+    write("config", &(config + PROFILES));
+    write(
+        "default",
+        "[default]\ncredential_process = echo no >&2; exit 1\n",
+    );
+    // The names are the digests of the start URL, with SHA-1, and of the session, with SHA-256.
+    write(
+        ".aws/sso/cache/47a099e79e12df46c5a2bdfbc2bc3d927971bf4e.json",
+        r#"{"accessToken":"a","expiresAt":"2099-01-01T00:00:00Z"}"#,
+    );
+    write(
+        ".aws/login/cache/3156c0e84dcc6b691c886a6bd56b200d742718ecf4ddbf949ad371a7995db7b5.json",
+        r#"{"accessToken":{"accessKeyId":"of-login","secretAccessKey":"s","sessionToken":"t","accountId":"111122223333","expiresAt":"2099-01-01T00:00:00Z"},"tokenType":"aws_sigv4","refreshToken":"r","idToken":"i","clientId":"c","dpopKey":"k"}"#,
+    );
+    folder
+}
+
+/// Plays the row to both clients, and returns what they did. `status` is that of DynamoDB's responses.
+fn both(server: &Server, folder: &Path, status: &str, words: &str, row: &str) -> String {
+    *server.status.lock().unwrap() = status.parse().unwrap();
+    let variables = variables(words);
+    let [sdk, lean] = ["sdk", "lean"].map(|client| run(server, folder, client, &variables));
+    assert_eq!(lean, sdk, "{row}");
+    format!("{} {:?}", sdk.end, sdk.requests).replace('\\', "")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_variable_of_the_sdk_counts_for_both_clients() {
     let server = Server::start().await;
-    let folder = std::env::temp_dir().join(format!("environment-{}", server.port));
-    std::fs::create_dir_all(folder.join(".aws")).unwrap();
-    std::fs::write(folder.join("token"), "web-identity").unwrap();
-    std::fs::write(folder.join(".aws/credentials"), "[default]\naws_access_key_id = of-file\naws_secret_access_key = s\n[other]\naws_access_key_id = of-other\naws_secret_access_key = s\naws_session_token = t\n").unwrap();
-    let url = format!("http://127.0.0.1:{}", server.port);
-    std::fs::write(
-        folder.join("config"),
-        format!("[default]\nregion = eu-north-1\nendpoint_url = {url}\nmax_attempts = 2\nsdk_ua_app_id = of-profile\n[profile other]\nregion = eu-south-1\nservices = local\nretry_mode = legacy\n[services local]\ndynamodb =\n  endpoint_url = {url}\n[profile fips]\nregion = us-east-1\nuse_fips_endpoint = true\naccount_id_endpoint_mode = disabled\naws_account_id = 111122223333\n"),
-    )
-    .unwrap();
+    let folder = home(&server);
     for row in rows(include_str!("environment.txt")) {
         let (words, contained) = row.split_once("=>").unwrap();
         let (status, words) = words.trim().split_once(' ').unwrap();
-        *server.status.lock().unwrap() = status.parse().unwrap();
-        let variables = variables(words);
-        let [sdk, lean] = ["sdk", "lean"].map(|client| run(&server, &folder, client, &variables));
-        assert_eq!(lean, sdk, "{row}");
-        let text = format!("{} {:?}", sdk.end, sdk.requests).replace('\\', "");
-        assert!(text.contains(contained.trim()), "{row}: {sdk:#?}");
+        let text = both(&server, &folder, status, words, row);
+        assert!(text.contains(contained.trim()), "{row}: {text}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_kind_of_profile_counts_or_is_named_with_the_cause() {
+    let server = Server::start().await;
+    let folder = home(&server);
+    for row in rows(include_str!("profiles.txt")) {
+        let (words, contained) = row.split_once(" => ").unwrap();
+        let text = both(&server, &folder, "200", words, row);
+        let without = contained
+            .split_once(" | without: ")
+            .unwrap_or((contained, contained));
+        let expected = match cfg!(feature = "profiles") {
+            true => without.0,
+            false => without.1,
+        };
+        for part in expected.split(" .. ") {
+            assert!(text.contains(part.trim()), "{row}: {text}");
+        }
     }
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,0 +1,97 @@
+//! What an error says about credentials that could not be loaded: the profile, the cause, and what to do.
+
+use std::error::Error as StdError;
+
+use aws_config::meta::ProviderChainError;
+use aws_credential_types::provider::error::CredentialsError;
+use dynamodb_writes::__private::chain;
+
+use super::TableRef;
+
+/// The most characters of a cause that an error quotes. A cause can have what a `credential_process` wrote to its standard error.
+const MAX_CAUSE: usize = 400;
+
+impl TableRef {
+    /// Returns the text for credentials that could not be loaded. `error` is that of the client, `profile` the value of `AWS_PROFILE`.
+    pub(super) fn no_credentials(
+        &self,
+        error: &(dyn StdError + 'static),
+        profile: Option<&str>,
+        timed_out: bool,
+    ) -> String {
+        let start = format!("there are no credentials for {self}");
+        let role = "give the function a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
+        let too_long = || "they took longer than a request may".to_owned();
+        let cause = cause(error).or_else(|| timed_out.then(too_long));
+        let named = match (profile, &cause) {
+            (Some(profile), _) => format!("`{profile}` (AWS_PROFILE)"),
+            (None, Some(cause)) if is_of_profile(cause) => "`default`".to_owned(),
+            (None, Some(cause)) => return format!("{start}: {cause}: {role}"),
+            (None, None) => return format!("{start}: {role}"),
+        };
+        let profile = profile.unwrap_or("default");
+        let cause = cause.unwrap_or_else(|| {
+            "no file of settings has the profile, or it has no credentials".to_owned()
+        });
+        let says = |part: &str| cause.contains(part);
+        let remedy = if says("cargo feature") {
+            "enable the feature `profiles` of idempotency-lambda or idempotency-dynamodb".to_owned()
+        } else if says("external process") {
+            "run the command of its `credential_process`, and correct it".to_owned()
+        } else if says("Login token") || says("login/cache") {
+            format!("sign in with `aws login --profile {profile}`")
+        } else if says("SSO") || says("access token") || says("sso/cache") {
+            format!("sign in with `aws sso login --profile {profile}`")
+        } else {
+            "correct the profile, sign in to it, or set AWS_PROFILE to another one".to_owned()
+        };
+        format!("{start} from the profile {named}: {cause}: {remedy}")
+    }
+}
+
+/// Returns true if the cause is about a profile.
+fn is_of_profile(cause: &str) -> bool {
+    let words = [
+        "profile",
+        "SSO",
+        "Login",
+        "login/cache",
+        "access token",
+        "external process",
+    ];
+    words.iter().any(|word| cause.contains(word))
+}
+
+/// Returns why the profile, or another source that exists, gave no credentials. `None` if there is no source.
+fn cause(error: &(dyn StdError + 'static)) -> Option<String> {
+    let sources = chain(error).find_map(|error| {
+        let sources = error.downcast_ref::<ProviderChainError<CredentialsError>>()?;
+        Some(sources.attempts())
+    });
+    // The other sources say that they are not there.
+    let failed: &(dyn StdError + 'static) = match sources {
+        Some(sources) => sources.iter().find(|it| it.name() == "Profile")?.error(),
+        None => chain(error).find(|error| error.is::<CredentialsError>())?,
+    };
+    // The texts of this type are general; the one of a timeout is the cause.
+    let is_general = |error: &&(dyn StdError + 'static)| {
+        error
+            .downcast_ref()
+            .is_some_and(|error| !matches!(error, CredentialsError::ProviderTimedOut(_)))
+    };
+    let texts = chain(failed).filter(|error| !is_general(error));
+    let texts: Vec<_> = texts.map(ToString::to_string).collect();
+    let text = texts.join(": ").replace(char::is_control, " ");
+    let words: Vec<_> = text.split_whitespace().collect();
+    let text: String = words.join(" ").chars().take(MAX_CAUSE).collect();
+    let text = text.trim_start_matches("ProfileFile provider could not be built: ");
+    let text = text.trim_end_matches(['.', ':', ' ']);
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Returns the profile that `AWS_PROFILE` names, for a text. An empty one counts as not set, as for the SDK.
+pub(crate) fn profile() -> Option<String> {
+    let profile = std::env::var("AWS_PROFILE").ok()?;
+    let profile = profile.trim().escape_debug().to_string();
+    (!profile.is_empty()).then_some(profile)
+}
