@@ -211,6 +211,8 @@ impl Transactional for Call {
 /// - A condition that does not hold ends the call in `TransactionRejected`, with the position of the write and, if the write asks for
 ///   it (`return_values_on_condition_check_failure`), the current item. The key is free again.
 /// - A handler cannot read what it has staged.
+/// - A write is refused in a step, and in the handler of another operation inside. After a refusal a response of the handler ends in
+///   `TransactionRejected`: return the error.
 /// - The items may be of any table of the account and the region. The function needs the permission for each write:
 ///   `dynamodb:PutItem`, `dynamodb:UpdateItem`, `dynamodb:DeleteItem`, `dynamodb:ConditionCheckItem`.
 /// - At most 99 writes, 4 MB, one write for each item.
@@ -227,7 +229,8 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// If a limit of DynamoDB is exceeded, or if the handler of the call has ended. Nothing was staged or sent.
+    /// If a limit of DynamoDB is exceeded, if a step of the call is open, if the handler of another operation runs here, or if the handler
+    /// of the call has ended. Nothing was staged or sent.
     pub fn put(self, put: Put) -> Result<Self, NotStaged> {
         self.write(TransactWriteItem::builder().put(put).build())
     }

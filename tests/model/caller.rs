@@ -70,6 +70,7 @@ impl Scenario {
             result,
             steps,
             staged: ending.stages(),
+            refused: false,
         });
         self.receive(state, number, active, Reply::of(ended));
     }

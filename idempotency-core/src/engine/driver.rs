@@ -43,6 +43,7 @@ impl<R> Driver<'_, R> {
         let mut output: Option<HandlerOutput<R, E>> = None;
         let mut reasons = Reasons::default();
         let mut staged: Option<Staged> = None;
+        let mut refused = None;
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
         loop {
@@ -125,14 +126,15 @@ impl<R> Driver<'_, R> {
                         }
                     };
                     let call = OpenCall::new(call);
-                    let handler = handler(call.handle());
+                    let handler = call.enter(|| handler(call.handle()));
                     match run {
                         Run::Rerun { .. } => report.took_over(),
                         Run::Unprotected => report.runs_unprotected(error.as_ref()),
                         Run::First | Run::Unknown => {}
                     }
-                    let ended = handler::output_of(handler, report).await;
-                    staged = call.end();
+                    let ended = handler::output_of(&call, handler, report).await;
+                    let closed = call.end();
+                    (staged, refused) = (closed.staged, closed.refused);
                     let is_stored = effect
                         != Effect::RunUnprotected {
                             maybe_claimed: false,
@@ -150,12 +152,14 @@ impl<R> Driver<'_, R> {
                         result,
                         steps: steps.and_then(|steps| steps.report(returned, report)),
                         staged: staged.is_some(),
+                        refused: refused.is_some(),
                     })
                 }
                 Effect::Finish(end) => {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.
                     self.remember(&end);
                     guard.finish(end.confirmed_record());
+                    reasons.refused_write = refused;
                     return self.finish(end, output, errors, reasons, report);
                 }
             };
@@ -307,7 +311,7 @@ mod tests {
         ] {
             let reasons = Reasons {
                 error: store_error,
-                unreadable: None,
+                ..Reasons::default()
             };
             let error = refused(CallEnd::refused(Refusal { kind, detail }), reasons);
             assert_eq!((error.kind(), error.detail()), (kind, text));

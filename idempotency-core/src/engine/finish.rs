@@ -111,6 +111,9 @@ impl<R> Driver<'_, R> {
 
     fn refusal(&self, refusal: &Refusal, ran: bool, reasons: Reasons) -> Error {
         let error = self.error(refusal.kind).with_handler_ran(ran);
+        if let (ErrorKind::TransactionRejected, Some(why)) = (refusal.kind, reasons.refused_write) {
+            return error.with_detail(why);
+        }
         match (refusal.kind, refusal.detail, reasons.error) {
             (ErrorKind::AlreadyInProgress, Some(RefusalDetail::LeaseEnd(end)), _) => error
                 .with_detail(format!("retry later; its lease ends at {end}"))

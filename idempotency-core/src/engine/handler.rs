@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
+use super::call::OpenCall;
 use super::{Codec, Errors, Written};
 use crate::event::Report;
 use crate::key::{Budget, Expression, Json};
@@ -25,11 +26,12 @@ pub(super) type HandlerOutput<R, E> = Result<Result<R, E>, Panic>;
 /// Runs the handler to its end. A panic is caught, so that the protocol decides on the claim, and the outcome is reported, before the
 /// panic resumes.
 pub(super) async fn output_of<R, E>(
+    call: &OpenCall,
     handler: impl Future<Output = Result<R, E>>,
     report: &mut Report<'_>,
 ) -> HandlerOutput<R, E> {
     report.handler_started();
-    let output = caught(handler).await;
+    let output = caught(call, handler).await;
     report.handler_ended(&output);
     output
 }
@@ -142,14 +144,15 @@ impl StoreWhen<'_> {
     }
 }
 
-async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
+async fn caught<F: Future>(call: &OpenCall, future: F) -> Result<F::Output, Panic> {
     let mut future = pin!(future);
-    poll_fn(
-        |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+    poll_fn(|context| {
+        let polled = AssertUnwindSafe(|| call.enter(|| future.as_mut().poll(context)));
+        match catch_unwind(polled) {
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
             Ok(Poll::Pending) => Poll::Pending,
             Err(panic) => Poll::Ready(Err(panic)),
-        },
-    )
+        }
+    })
     .await
 }

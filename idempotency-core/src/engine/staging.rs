@@ -8,7 +8,29 @@ use crate::store::{Staged, StagedWrites};
 
 /// The staged writes of one call. It is open while the handler runs.
 #[derive(Default)]
-pub(crate) struct Staging(Mutex<State>);
+pub(crate) struct Staging(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    state: State,
+    /// Why a write was refused: the first one. The call must then not complete as if it had been staged.
+    refused: Option<&'static str>,
+}
+
+/// What a handler has staged when it has ended.
+#[derive(Debug)]
+pub(crate) struct StagedByHandler {
+    pub(crate) staged: Option<Staged>,
+    /// Why a write was refused. The text is a constant: it has nothing of the write.
+    pub(crate) refused: Option<&'static str>,
+}
+
+/// Why a write cannot be staged where the code of the handler is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misplaced {
+    InStep,
+    InOtherRun,
+}
 
 #[derive(Default)]
 enum State {
@@ -31,10 +53,32 @@ pub enum StageError<E> {
     /// No completion would apply the write: the run is outside of an operation (a unit test, a request that is not protected), or it has no
     /// confirmed claim because the store failed (`run-unprotected`).
     Outside,
+    /// A step of the call is open. A later run uses the recorded result and skips the code of the step, and with it the write.
+    InStep,
+    /// The handler of another protected operation runs here. A replay of that operation skips its handler, and with it the write.
+    InOtherRun,
     /// The handler has staged writes of another store.
     OtherStore,
     /// The write was refused.
     Refused(E),
+}
+
+impl<E> StageError<E> {
+    /// Returns what a handler must do that ignored this error, as a part of the error of its call.
+    fn ignored(&self) -> &'static str {
+        match self {
+            Self::InStep => {
+                "the handler returned a response although a write that it staged in a step was refused: stage it outside of the step"
+            }
+            Self::InOtherRun => {
+                "the handler returned a response although a write that it staged in the handler of another operation was refused: \
+                 stage it outside of that handler"
+            }
+            Self::Ended | Self::Outside | Self::OtherStore | Self::Refused(_) => {
+                "the handler returned a response although a write that it staged was refused: return the error of the write"
+            }
+        }
+    }
 }
 
 impl<E: fmt::Display> fmt::Display for StageError<E> {
@@ -45,6 +89,14 @@ impl<E: fmt::Display> fmt::Display for StageError<E> {
             ),
             Self::Outside => f.write_str(
                 "this run is outside of an operation, or the store failed before it, so the write was not staged: nothing would apply it",
+            ),
+            Self::InStep => f.write_str(
+                "a step of this call is open, so the write was not staged: a later run skips the step and would lose the write; stage it \
+                 before the step or after it, with the result of the step",
+            ),
+            Self::InOtherRun => f.write_str(
+                "the handler of another operation runs here, so the write was not staged: a replay of that operation would lose the \
+                 write; stage it with the call of that operation, or outside of its handler",
             ),
             Self::OtherStore => f.write_str(
                 "this call has staged writes of another store, so the write was not staged: one transaction has one store",
@@ -58,108 +110,91 @@ impl<E: std::error::Error + 'static> std::error::Error for StageError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Refused(error) => error.source(),
-            Self::Ended | Self::Outside | Self::OtherStore => None,
+            Self::Ended | Self::Outside | Self::InStep | Self::InOtherRun | Self::OtherStore => {
+                None
+            }
         }
     }
 }
 
 impl Staging {
-    /// Changes the staged writes, which have the form of one store. If `change` fails, it must have changed nothing.
+    /// Changes the staged writes, which have the form of one store. If `change` fails, it must have changed nothing. `misplaced` says
+    /// why nothing may be staged here.
+    ///
+    /// A refusal sticks: [`close`](Self::close) returns it.
     pub(crate) fn change<W, E>(
         &self,
+        misplaced: Option<Misplaced>,
         change: impl FnOnce(&mut W) -> Result<(), E>,
     ) -> Result<(), StageError<E>>
     where
         W: StagedWrites + Default,
     {
-        let mut state = self.state();
-        match &mut *state {
-            State::Closed => Err(StageError::Ended),
-            State::Outside => Err(StageError::Outside),
-            State::Empty => {
+        let mut inner = self.inner();
+        let changed = inner.state.change(misplaced, change);
+        if let Err(error) = &changed {
+            inner.refused.get_or_insert(error.ignored());
+        }
+        changed
+    }
+
+    /// Refuses all writes, because no completion would apply them.
+    pub(crate) fn refuse(&self) {
+        self.inner().state = State::Outside;
+    }
+
+    /// Returns true if writes are staged.
+    pub(crate) fn has_staged(&self) -> bool {
+        matches!(&self.inner().state, State::Staged(writes) if writes.count() > 0)
+    }
+
+    /// Ends the staging, and returns what was staged. After a refusal nothing of it may be applied.
+    pub(crate) fn close(&self) -> StagedByHandler {
+        let mut inner = self.inner();
+        let staged = match std::mem::replace(&mut inner.state, State::Closed) {
+            State::Staged(writes) if writes.count() > 0 => Some(Staged::of(writes)),
+            _ => None,
+        };
+        StagedByHandler {
+            staged,
+            refused: inner.refused.take(),
+        }
+    }
+
+    /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn change<W, E>(
+        &mut self,
+        misplaced: Option<Misplaced>,
+        change: impl FnOnce(&mut W) -> Result<(), E>,
+    ) -> Result<(), StageError<E>>
+    where
+        W: StagedWrites + Default,
+    {
+        match (&mut *self, misplaced) {
+            (Self::Closed, _) => Err(StageError::Ended),
+            (Self::Outside, _) => Err(StageError::Outside),
+            (_, Some(Misplaced::InStep)) => Err(StageError::InStep),
+            (_, Some(Misplaced::InOtherRun)) => Err(StageError::InOtherRun),
+            (Self::Empty, None) => {
                 let mut writes = W::default();
                 change(&mut writes).map_err(StageError::Refused)?;
-                *state = State::Staged(Box::new(writes));
+                *self = Self::Staged(Box::new(writes));
                 Ok(())
             }
-            State::Staged(staged) => {
+            (Self::Staged(staged), None) => {
                 let staged: &mut dyn Any = &mut **staged;
                 let writes = staged.downcast_mut().ok_or(StageError::OtherStore)?;
                 change(writes).map_err(StageError::Refused)
             }
         }
     }
-
-    /// Refuses all writes, because no completion would apply them.
-    pub(crate) fn refuse(&self) {
-        *self.state() = State::Outside;
-    }
-
-    /// Returns true if writes are staged.
-    pub(crate) fn has_staged(&self) -> bool {
-        matches!(&*self.state(), State::Staged(writes) if writes.count() > 0)
-    }
-
-    /// Ends the staging, and returns what was staged.
-    pub(crate) fn close(&self) -> Option<Staged> {
-        match std::mem::replace(&mut *self.state(), State::Closed) {
-            State::Staged(writes) if writes.count() > 0 => Some(Staged::of(writes)),
-            _ => None,
-        }
-    }
-
-    /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::{LedgerEntry, MemoryWrites};
-
-    fn add(writes: &mut MemoryWrites) -> Result<(), &'static str> {
-        writes.push(LedgerEntry::add("alice", 1));
-        Ok(())
-    }
-
-    #[derive(Default)]
-    struct Others;
-
-    impl StagedWrites for Others {
-        fn count(&self) -> usize {
-            0
-        }
-
-        fn what(&self) -> &'static str {
-            "nothing"
-        }
-    }
-
-    #[test]
-    fn writes_are_collected_until_the_handler_ends_and_refused_after_that() {
-        let staging = Staging::default();
-        staging.change(add).unwrap();
-        staging.change(add).unwrap();
-        let refused = staging.change(|_: &mut MemoryWrites| Err("no"));
-        assert!(matches!(refused, Err(StageError::Refused("no"))));
-        let other = staging.change(|_: &mut Others| Ok::<_, &str>(()));
-        assert!(matches!(other, Err(StageError::OtherStore)));
-        assert!(staging.has_staged());
-        assert_eq!(staging.close().map(|staged| staged.count()), Some(2));
-        assert!(!staging.has_staged());
-        assert!(matches!(staging.change(add), Err(StageError::Ended)));
-        assert!(staging.close().is_none());
-    }
-
-    #[test]
-    fn a_transaction_without_writes_is_none() {
-        let staging = Staging::default();
-        staging.change(|_: &mut Others| Ok::<_, &str>(())).unwrap();
-        assert!(staging.close().is_none());
-        let staging = Staging::default();
-        assert!(staging.change(|_: &mut MemoryWrites| Err("no")).is_err());
-        assert!(staging.close().is_none());
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::call::{Call, OpenCall};
 use super::handler::{self, keeps_writes};
 use super::request::{Reasons, resend};
+use super::staging::StagedByHandler;
 use super::{Backend, Codec, StoreWhen};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
@@ -35,29 +36,32 @@ impl<R> Unprotected<'_, R> {
         handler: impl FnOnce(Call) -> F,
     ) -> Result<Outcome<R>, Ending<E>> {
         let call = OpenCall::new(Call::without_key(self.backend, self.deadline));
-        let handler = handler(call.handle());
-        let output = handler::output_of(handler, report).await;
-        let mut drops = false;
-        if let Some(staged) = call.end() {
+        let handler = call.enter(|| handler(call.handle()));
+        let output = handler::output_of(&call, handler, report).await;
+        let StagedByHandler { staged, refused } = call.end();
+        let stages = staged.is_some() || refused.is_some();
+        let keeps = match &output {
             // No reference to the response lives while the writes are applied: it need not be `Sync`.
-            let keeps = match &output {
-                Ok(Ok(response)) => {
-                    Some(keeps_writes(response, self.codec, &self.store_when, report))
-                }
-                Ok(Err(_)) | Err(_) => None,
-            };
-            match keeps {
-                Some(true) => {
-                    // Boxed, so that the future of every other call stays small.
-                    let applied = Box::pin(self.apply(&staged, report)).await;
-                    applied.map_err(Ending::Refused)?;
-                }
-                Some(false) => {
-                    report.drops(&staged);
-                    drops = true;
-                }
-                None => report.staged(StagedEnd::Dropped),
+            Ok(Ok(response)) if stages => {
+                Some(keeps_writes(response, self.codec, &self.store_when, report))
             }
+            _ => None,
+        };
+        let drops = keeps == Some(false);
+        match (keeps, refused, staged) {
+            (Some(true), Some(why), _) => {
+                report.staged(StagedEnd::Rejected);
+                let error = self.unconfirmed(ErrorKind::TransactionRejected);
+                return Err(Ending::Refused(error.with_detail(why)));
+            }
+            (Some(true), None, Some(staged)) => {
+                // Boxed, so that the future of every other call stays small.
+                let applied = Box::pin(self.apply(&staged, report)).await;
+                applied.map_err(Ending::Refused)?;
+            }
+            (Some(false), _, Some(staged)) => report.drops(&staged),
+            _ if stages => report.staged(StagedEnd::Dropped),
+            _ => {}
         }
         report.bypassed(self.why);
         let outcome = Outcome::bypassed(Ending::of_output(output)?, self.why);
@@ -68,17 +72,19 @@ impl<R> Unprotected<'_, R> {
         })
     }
 
+    /// Returns an error of this run, whose staged writes were not applied or may not have been.
+    fn unconfirmed(&self, kind: ErrorKind) -> Error {
+        let error = Error::new(kind, self.key_prefix).with_handler_ran(true);
+        error.with_unconfirmed_writes()
+    }
+
     /// Applies the staged writes as one transaction without a record.
     ///
     /// # Errors
     ///
     /// If the transaction was rejected, or if it is not known whether it was applied. The handler ran.
     async fn apply(&self, staged: &Staged, report: &mut Report<'_>) -> Result<(), Error> {
-        let error = |kind| {
-            Error::new(kind, self.key_prefix)
-                .with_handler_ran(true)
-                .with_unconfirmed_writes()
-        };
+        let error = |kind| self.unconfirmed(kind);
         let (backend, now) = (self.backend, self.backend.clock().now());
         let token = backend.owner_token().map_err(|failure| {
             report.staged(StagedEnd::Dropped);

@@ -79,7 +79,7 @@ kinds! {
          that call's response, or runs again";
     /// The handler ran, but storing its response was not confirmed.
     CompletionUnknown = "storing the response was not confirmed: a retry gets it if it is stored";
-    /// The handler ran, but the writes that it staged were rejected. Nothing of them was applied.
+    /// The handler ran, but the writes that it staged were rejected, or one was refused when it was staged. Nothing of them was applied.
     TransactionRejected =
         "the transaction was rejected, and nothing of it was applied: the same call can run again, but it is rejected \
          again until its data or its writes change";

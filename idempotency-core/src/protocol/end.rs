@@ -111,6 +111,8 @@ pub struct HandlerEnd {
     pub steps: Option<StepEnd>,
     /// True if it staged writes. They must be applied if and only if its key is completed by this call.
     pub staged: bool,
+    /// True if a write was refused when it was staged. Then the key must not be completed, because the response counts on that write.
+    pub refused: bool,
 }
 
 /// What a handler returned, or why it returned nothing.
@@ -235,6 +237,7 @@ impl From<HandlerResult> for HandlerEnd {
             result,
             steps: None,
             staged: false,
+            refused: false,
         }
     }
 }

@@ -12,14 +12,14 @@ use std::time::Duration;
 use super::CallTerms;
 use super::breaker::StoreHealth;
 use super::effect::{Effect, Input, WriteErrorKind, WriteResult};
-use super::end::{CallEnd, Source};
+use super::end::Source;
 use super::in_flight::{InFlight, Stage};
 use super::limits::time_limit;
 use super::run::Run;
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
-use state::{Completing, Releasing, State, finish, refuse};
+use state::{Completing, Releasing, State, refuse};
 
 /// One call on its way through the protocol.
 ///
@@ -259,7 +259,9 @@ impl Attempt {
             (State::BeforeUnprotected(unclaimed), Input::LeaderProgress(other)) => {
                 unprotected::other_found(&call, now, unclaimed, other)
             }
-            (State::RunningUnclaimed(_), Input::HandlerEnded(_)) => finish(CallEnd::own(None)),
+            (State::RunningUnclaimed(_), Input::HandlerEnded(end)) => {
+                unprotected::unclaimed_ended(&end)
+            }
             (State::Running(running), Input::HandlerEnded(end)) => {
                 completion::handler_ended(&call, now, running.held, end)
             }

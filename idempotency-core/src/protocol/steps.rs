@@ -35,6 +35,8 @@ pub struct StepLedger {
     text_len: usize,
     /// The worst end of the steps that have ended.
     end: Option<StepEnd>,
+    /// True if a write of the run was refused when it was staged. The call cannot complete, so no further step starts or is recorded.
+    refused: bool,
     /// True if the handler has ended.
     closed: bool,
 }
@@ -61,6 +63,8 @@ pub enum StepRefusal {
     LeaseExpired,
     /// An earlier step of this run found that the claim is gone.
     ClaimLost,
+    /// A write of this run was refused when it was staged, so the call cannot complete.
+    WriteRefused,
     /// The handler has ended. The key may be free, so another call may run the step.
     HandlerEnded,
 }
@@ -75,6 +79,7 @@ impl StepLedger {
             lease_end,
             open: 0,
             end: None,
+            refused: false,
             closed: false,
         }
     }
@@ -107,11 +112,29 @@ impl StepLedger {
             Some(StepRefusal::HandlerEnded)
         } else if self.end == Some(StepEnd::ClaimLost) {
             Some(StepRefusal::ClaimLost)
+        } else if self.refused {
+            Some(StepRefusal::WriteRefused)
         } else if is_expired(self.lease_end, now) {
             Some(StepRefusal::LeaseExpired)
         } else {
             None
         }
+    }
+
+    /// Returns true if a step is open. Then nothing may be staged: a later run uses the result of the step and skips its code.
+    pub fn has_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// Notes that a write of the run was refused when it was staged. An open step may have meant the write to be its own, so no step is
+    /// recorded any more.
+    pub fn refuse(&mut self) {
+        self.refused = true;
+    }
+
+    /// Returns true if the results of steps that end now are recorded.
+    pub fn records(&self) -> bool {
+        !self.refused
     }
 
     /// Notes that the handler has ended. No step starts after this, so [`end`](Self::end) misses none.
@@ -143,7 +166,7 @@ impl StepLedger {
 
     /// Returns the worst end of the steps of the run. `None` if it started none.
     ///
-    /// A step that was started and never ended counts as not recorded: its future was dropped, perhaps after its effect.
+    /// A step that is open counts as not recorded: it can have had its effect.
     pub fn end(&self) -> Option<StepEnd> {
         let open = (self.open > 0).then_some(StepEnd::NotRecorded);
         self.end.max(open)
@@ -338,6 +361,9 @@ mod tests {
                     "end?" => return format!("{:?}", ledger.end()),
                     "refusal?" => return format!("{:?}", ledger.refusal(now)),
                     "unused?" => return format!("{:?}", ledger.unused().collect::<Vec<_>>()),
+                    "open?" => return ledger.has_open().to_string(),
+                    "records?" => return ledger.records().to_string(),
+                    "refuse" => ledger.refuse(),
                     "failed" => ledger.failed(),
                     "recorded" => ledger.recorded(step_end(about)),
                     "close" => ledger.close(),

@@ -12,6 +12,7 @@ mod token;
 pub use step::Step;
 pub use token::Token;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,11 +20,11 @@ use std::time::Duration;
 
 use self::step::{Steps, StepsSummary};
 use super::Backend;
-use super::staging::{StageError, Staging};
+use super::staging::{Misplaced, StageError, StagedByHandler, Staging};
 use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
 use crate::record::{RecordId, RecordedSteps};
-use crate::store::{Staged, StagedWrites};
+use crate::store::StagedWrites;
 use crate::time::EpochMillis;
 
 /// The call that a handler runs in: its key, which run of the key it is, the time that is left, and tokens for effects outside.
@@ -63,6 +64,12 @@ struct Inner {
     staging: Staging,
     /// What the tokens of a run without a key are made from. It is drawn for the first one.
     random: OnceLock<[u8; 16]>,
+}
+
+thread_local! {
+    /// The runs whose handlers are polled on this thread, the innermost last: the address of the call, and whether the run has a key.
+    /// They are set around each poll, as a task-local is.
+    static POLLED: RefCell<Vec<(*const Inner, bool)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Call {
@@ -216,8 +223,10 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// If the handler has ended, if the run is outside of an operation or has no confirmed claim because the store failed, if the
-    /// writes of another store are staged, or if `change` fails. Then nothing is staged.
+    /// If the handler has ended, if the run is outside of an operation or has no confirmed claim because the store failed, if a step of
+    /// the call is open, if the handler of another operation runs here, if the writes of another store are staged, or if `change` fails.
+    /// Then nothing is staged, and the call cannot complete any more: if its handler returns a response all the same, the call ends in
+    /// [`TransactionRejected`](crate::error::ErrorKind::TransactionRejected), and nothing that it staged is applied.
     ///
     /// # Examples
     ///
@@ -249,7 +258,32 @@ impl Call {
     where
         W: StagedWrites + Default,
     {
-        self.0.staging.change(change)
+        let changed = self.0.staging.change(self.misplaced(), change);
+        // What a clone does after the end is no part of the run.
+        if let Some(steps) = self
+            .0
+            .steps
+            .as_ref()
+            .filter(|_| changed.is_err() && !self.has_ended())
+        {
+            steps.refuse();
+        }
+        changed
+    }
+
+    /// Returns why no write may be staged where the code runs.
+    fn misplaced(&self) -> Option<Misplaced> {
+        // A run without a key is never replayed, so its handler may stage on the call around it.
+        let inner = POLLED.with_borrow(|polled| {
+            let is_other = |(run, _): &&(*const Inner, bool)| !std::ptr::eq(*run, &*self.0);
+            let mut inside = polled.iter().rev().take_while(is_other);
+            inside.any(|(_, has_key)| *has_key)
+        });
+        if inner {
+            return Some(Misplaced::InOtherRun);
+        }
+        let has_open = self.0.steps.as_ref().is_some_and(Steps::has_open);
+        has_open.then_some(Misplaced::InStep)
     }
 
     /// Returns true if the handler has staged writes, and has not ended.
@@ -273,7 +307,7 @@ impl Call {
     }
 
     /// Ends the call, and returns what its handler has staged.
-    fn end(&self) -> Option<Staged> {
+    fn end(&self) -> StagedByHandler {
         self.0.has_ended.store(true, Ordering::Release);
         if let Some(steps) = &self.0.steps {
             steps.close();
@@ -302,8 +336,22 @@ impl OpenCall {
     }
 
     /// Ends the call: the handler has returned. Returns what it has staged.
-    pub(super) fn end(&self) -> Option<Staged> {
+    pub(super) fn end(&self) -> StagedByHandler {
         self.0.end()
+    }
+
+    /// Runs code of the handler: makes it, or polls it.
+    pub(super) fn enter<T>(&self, code: impl FnOnce() -> T) -> T {
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                POLLED.with_borrow_mut(Vec::pop);
+            }
+        }
+        let entry = (std::ptr::from_ref(&*self.0.0), self.0.0.terms.is_some());
+        POLLED.with_borrow_mut(|polled| polled.push(entry));
+        let _leave = Leave;
+        code()
     }
 }
 

@@ -39,6 +39,8 @@ enum AfterRun {
     Complete(Result<Data, Unstorable>),
     /// It frees its key. `returned` is true after a response, which is not stored.
     Release { failure: String, returned: bool },
+    /// It frees its key as after a rejected transaction: the response counts on a write that was refused when it was staged.
+    Reject,
     /// It frees its key as if the handler had not run.
     ReleaseUnrun,
     /// It keeps its claim: an operator decides.
@@ -60,6 +62,14 @@ fn after_run(on_timeout: OnTimeout, lost_step: bool, end: HandlerEnd) -> AfterRu
         HandlerResult::Panicked => release(PANIC, false),
         // A claim that is gone can be neither completed nor released.
         _ if end.steps == Some(StepEnd::ClaimLost) => AfterRun::ReadRecord,
+        HandlerResult::Returned(_)
+        | HandlerResult::NotSerializable
+        | HandlerResult::NotDeserializable
+        | HandlerResult::Unstorable
+            if end.refused =>
+        {
+            AfterRun::Reject
+        }
         HandlerResult::Returned(data) => AfterRun::Complete(Ok(data)),
         HandlerResult::NotSerializable => AfterRun::Complete(Err(Unstorable::NotSerializable)),
         HandlerResult::NotDeserializable => AfterRun::Complete(Err(Unstorable::OwnCallerOnly)),
@@ -94,7 +104,7 @@ pub(super) fn handler_ended(
             end.result,
             HandlerResult::Panicked | HandlerResult::Unreported(_)
         );
-    let staged = end.staged;
+    let staged = end.staged || end.refused;
     let lease_end = held.lease_end;
     let releasing = |returned, shorter| Releasing {
         returned,
@@ -102,18 +112,20 @@ pub(super) fn handler_ended(
         lease_end,
         shorter,
     };
+    let completing = |response: Result<Data, Unstorable>| Completing {
+        held,
+        staged,
+        tries: 0,
+        conflicts: 0,
+        maybe_applied: false,
+        unstorable: response.as_ref().err().copied(),
+        record: requests::completed(call, now, response.ok()),
+    };
     match after_run(call.policy.on_timeout, held.has_lost_step, end) {
-        AfterRun::Complete(response) => {
-            let completing = Completing {
-                held,
-                staged,
-                tries: 0,
-                conflicts: 0,
-                maybe_applied: false,
-                unstorable: response.as_ref().err().copied(),
-                record: requests::completed(call, now, response.ok()),
-            };
-            send_completion(call, completing)
+        AfterRun::Complete(response) => send_completion(call, completing(response)),
+        AfterRun::Reject => {
+            let completing = completing(Err(Unstorable::OwnCallerOnly));
+            free_rejected(call, now, completing, ErrorKind::TransactionRejected)
         }
         AfterRun::Release { failure, returned } => {
             let (failure, shorter) = if held.has_unreported {

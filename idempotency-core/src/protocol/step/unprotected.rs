@@ -6,11 +6,11 @@
 use super::super::CallTerms;
 use super::super::classify::{RecordState, classify, is_expired};
 use super::super::effect::{Effect, Input, WriteErrorKind, WriteResult};
-use super::super::end::Refusal;
+use super::super::end::{CallEnd, HandlerEnd, HandlerResult, Refusal, StagedEnd};
 use super::super::in_flight::{InFlight, Stage};
 use super::super::run::Run;
 use super::claim::{is_too_late, release_unrun};
-use super::state::{GivingUp, HeldClaim, Next, Running, State, Unclaimed, refuse};
+use super::state::{GivingUp, HeldClaim, Next, Running, State, Unclaimed, finish, refuse};
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
@@ -92,6 +92,15 @@ pub(super) fn run_unclaimed(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
         maybe_claimed: true,
     };
     (State::Running(running), effect)
+}
+
+/// Ends a call whose handler ran without any claim. A response that counts on a write which was refused is no success.
+pub(super) fn unclaimed_ended(end: &HandlerEnd) -> Next {
+    if end.refused && end.result == HandlerResult::NotStored {
+        let refused = CallEnd::refused(ErrorKind::TransactionRejected);
+        return finish(refused.with_staged(Some(StagedEnd::Rejected)));
+    }
+    finish(CallEnd::own(None))
 }
 
 /// Handles another call of this key in this process. If it only asks the store, this call runs first, and the other one will find

@@ -15,7 +15,8 @@
 //!   that a claim replaced nothing; `applied-blind` does not say it. `met-late`, `rejected-late` and `lost` are the same after a send that
 //!   may have been applied.
 //! - `leave Timeout` is the release that leaves this failure, and a window, in the record of a claim that was made at [`NOW`].
-//! - `ends` gives the end of the handler, and `stages` the same with staged writes. `recorded:`, `step-too-large:`, `not-recorded:` and
+//! - `ends` gives the end of the handler, `stages` the same with staged writes, and `misses` the same after a write that was refused when
+//!   it was staged. `recorded:`, `step-too-large:`, `not-recorded:` and
 //!   `claim-lost:` before it tell how its steps ended.
 
 use std::fmt::{Debug, Write as _};
@@ -209,8 +210,7 @@ fn input(text: &str, claims: bool) -> Input {
         "reads" => return Input::Read(record(rest)),
         "read-fails" => return Input::ReadFailed,
         "paused" => return Input::Paused,
-        "ends" => return handler(rest, false),
-        "stages" => return handler(rest, true),
+        "ends" | "stages" | "misses" => return handler(rest, name),
         _ => panic!("`{text}` is no input"),
     })
 }
@@ -228,7 +228,7 @@ fn failure(name: &str) -> WriteErrorKind {
 }
 
 /// Returns the end of a handler, and of its steps.
-fn handler(end: &str, staged: bool) -> Input {
+fn handler(end: &str, how: &str) -> Input {
     let (steps, end) = match end.split_once(':') {
         Some((steps, end)) => (Some(steps), end),
         None => (None, end),
@@ -250,7 +250,8 @@ fn handler(end: &str, staged: bool) -> Input {
     Input::HandlerEnded(HandlerEnd {
         result,
         steps,
-        staged,
+        staged: how == "stages",
+        refused: how == "misses",
     })
 }
 

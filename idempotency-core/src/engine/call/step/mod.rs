@@ -97,6 +97,16 @@ impl Steps {
         }
     }
 
+    /// Returns true if a step is open.
+    pub(super) fn has_open(&self) -> bool {
+        self.state().ledger.has_open()
+    }
+
+    /// Notes that a write of the run was refused when it was staged.
+    pub(super) fn refuse(&self) {
+        self.state().ledger.refuse();
+    }
+
     /// Notes that the handler has ended: no step starts any more.
     pub(super) fn close(&self) {
         self.state().ledger.close();
@@ -105,6 +115,22 @@ impl Steps {
     /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A step that runs. If its future is dropped, it ends without a record: its effect may have happened.
+struct OpenStep<'a>(&'a Steps);
+
+impl OpenStep<'_> {
+    fn ends(self, note: impl FnOnce(&mut StepLedger)) {
+        note(&mut self.0.state().ledger);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for OpenStep<'_> {
+    fn drop(&mut self) {
+        self.0.state().ledger.recorded(StepEnd::NotRecorded);
     }
 }
 
@@ -269,24 +295,29 @@ impl Call {
             StepStart::Recorded(result) => return Ok(self.read_result(name, &result)?),
             StepStart::Refused(refusal) => return Err(self.refused(name, refusal).into()),
         }
-        let Some(terms) = self.claim() else {
-            return work.await;
-        };
+        let open = OpenStep(steps);
         let result = match work.await {
             Ok(result) => result,
             Err(error) => {
-                steps.state().ledger.failed();
+                open.ends(StepLedger::failed);
                 return Err(error);
             }
         };
+        let not_recorded = |open: OpenStep<'_>, why| {
+            open.ends(|ledger| ledger.recorded(StepEnd::NotRecorded));
+            self.step_error(ErrorKind::StepNotRecorded, name, why)
+        };
+        if !steps.state().ledger.records() {
+            let why = "a write was refused when it was staged: stage before the step, or after it with its result";
+            return Err(not_recorded(open, why).into());
+        }
+        let Some(terms) = self.claim() else {
+            open.ends(StepLedger::failed);
+            return Ok(result);
+        };
         let (result, text) = match through_json(result) {
             Ok(both) => both,
-            Err(defect) => {
-                steps.state().ledger.recorded(StepEnd::NotRecorded);
-                return Err(self
-                    .step_error(ErrorKind::StepNotRecorded, name, defect)
-                    .into());
-            }
+            Err(defect) => return Err(not_recorded(open, defect).into()),
         };
         let data = Data::of_json(text);
         let fits = steps.state().ledger.reserve(&data);
@@ -295,7 +326,7 @@ impl Call {
         } else {
             (StepEnd::TooLarge, None)
         };
-        steps.state().ledger.recorded(end);
+        open.ends(|ledger| ledger.recorded(end));
         self.check_end(name, end, cause)?;
         Ok(result)
     }
@@ -356,6 +387,10 @@ impl Call {
             }
             StepRefusal::LeaseExpired => (ErrorKind::StepNoTimeLeft, "it did not run"),
             StepRefusal::ClaimLost => (ErrorKind::LostOwnership, "it did not run"),
+            StepRefusal::WriteRefused => (
+                ErrorKind::StepRefused,
+                "a write of this call was refused when it was staged, so the call cannot complete: return the error of the write",
+            ),
             StepRefusal::HandlerEnded => (
                 ErrorKind::StepRefused,
                 "the handler has ended, so nothing can be recorded",
