@@ -13,6 +13,7 @@
 //! | `parse` | makes an [`Ast`] of the tokens, with the operators in the order of the reference implementation, jmespath.py |
 //! | `function` | the functions and their parameters |
 //! | `caller` | judges values as the caller of a request |
+//! | `events` | the types of events that are not the body of a record |
 //! | `settings` | the table of settings, from which both crates take names, variables and accepted values |
 //!
 //! # Examples
@@ -32,6 +33,7 @@
 mod ast;
 mod caller;
 mod error;
+mod events;
 mod function;
 mod json;
 mod parse;
@@ -43,6 +45,7 @@ mod tokens;
 pub use ast::{Ast, Comparator, Literal, Part};
 pub use caller::{CallerFaults, advise_key, check_caller, check_caller_header};
 pub use error::SyntaxError;
+pub use events::{event_type_in, is_event_type};
 pub use function::{Function, is_token};
 pub use json::{JsonError, JsonErrorKind, MAX_DEPTH, Scanner};
 pub use parse::{parse, parse_with};

@@ -1,5 +1,6 @@
 //! Runs a batch: starts its records in their order, and makes the partial batch response.
 
+use std::any::type_name;
 use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use idempotency_core::event::refused;
 use idempotency_core::operation::Call;
 use idempotency_core::protocol::policy::Steps;
 use idempotency_core::record::RecordId;
+use idempotency_expression::event_type_in;
 use lambda_runtime::LambdaEvent;
 
 use super::body::{Text, Undecodable};
@@ -37,6 +39,8 @@ struct Ready<A> {
 /// How a record becomes the handler's argument. It is a value and not a trait bound, so that a type that does not fit is one error of the
 /// compiler, at the type.
 pub struct Reader<S: EventSource, A> {
+    /// The name of a type of `aws_lambda_events` that is no body, if the argument is or holds one.
+    event_type: Option<&'static str>,
     read: fn(S::Record) -> Result<A, Undecodable>,
     identify: fn(&A, &Operation, Deadline) -> Result<IdentifiedCall, Error>,
 }
@@ -44,9 +48,30 @@ pub struct Reader<S: EventSource, A> {
 impl<S: EventSource, A: FromRecord<S>> Reader<S, A> {
     pub(crate) fn new() -> Self {
         Self {
+            event_type: event_type_in(type_name::<A>()),
             read: A::from_record,
             identify: A::identify,
         }
+    }
+}
+
+impl<S: EventSource, A> Reader<S, A> {
+    /// Refuses an argument of a type that each JSON object can be read as, with empty fields.
+    ///
+    /// # Errors
+    ///
+    /// If the argument is a whole event, or a record as the event has it.
+    fn check(&self, operation: &Operation) -> Result<(), Error> {
+        let Some(name) = self.event_type else {
+            return Ok(());
+        };
+        let detail = format!(
+            "the function of one record takes a `{name}`, which is the event or a record of it: the body of a record would be read as \
+             one with empty fields; take a type of your own for the body, or `batch::Message<T>` (SQS) or `batch::DataRecord<T>` \
+             (Kinesis) for the whole record"
+        );
+        let error = Error::new(ErrorKind::Configuration, operation.key_prefix());
+        Err(error.with_detail(detail))
     }
 }
 
@@ -85,6 +110,7 @@ where
             batch.operation
         };
         let operation = &operation;
+        reader.check(operation).map_err(refused)?;
         let records = payload.records();
         let identifiers = identifiers::<S>(operation, &records).map_err(refused)?;
         let deadline = Deadline::from(&context);

@@ -1,7 +1,8 @@
 //! Checks of `#[idempotent(sqs, ..)]`, `kinesis` and `dynamodb_stream`: the settings, and the record.
 
-use idempotency_expression::Scope;
-use syn::{Error, FnArg, Signature, Type};
+use idempotency_expression::{Scope, is_event_type};
+use syn::visit_mut::{VisitMut, visit_path_mut};
+use syn::{Error, FnArg, Path, Signature, Type};
 
 use super::{PayloadSource, type_name};
 use crate::arguments::{Arguments, Shape, Source, names};
@@ -53,13 +54,21 @@ pub(super) fn record(signature: &mut Signature, source: Source) -> syn::Result<P
         return Err(Error::new(signature.ident.span(), message));
     };
     let wrong = match &*last.ty {
-        Type::Reference(_) => "the last parameter is one record of the batch, by value",
-        of if type_name(of).is_some_and(|name| name == "LambdaEvent") => {
+        Type::Reference(_) => Some(
+            "the last parameter is one record of the batch, by value".to_owned(),
+        ),
+        of if type_name(of).is_some_and(|name| name == "LambdaEvent") => Some(
             "this function handles one record, and the attribute makes the handler of the event"
-        }
-        _ => "",
+                .to_owned(),
+        ),
+        of => event_type(of).map(|name| {
+            format!(
+                "`{name}` is the event or a record of it, and this parameter is the body of a record, which would be read as one with \
+                 empty fields (give a type of your own with this name another one: `use .. as ..`)"
+            )
+        }),
     };
-    if !wrong.is_empty() {
+    if let Some(wrong) = wrong {
         return Err(Error::new_spanned(
             &last.ty,
             format!("{wrong}: write {record}"),
@@ -69,4 +78,28 @@ pub(super) fn record(signature: &mut Signature, source: Source) -> syn::Result<P
         pattern: last.pat.clone(),
         of: last.ty.clone(),
     })
+}
+
+/// Returns the name of a type of events that is anywhere in this type.
+fn event_type(of: &Type) -> Option<String> {
+    struct Search(Option<String>);
+
+    impl VisitMut for Search {
+        fn visit_path_mut(&mut self, path: &mut Path) {
+            let names: Vec<_> = path
+                .segments
+                .iter()
+                .map(|part| part.ident.to_string())
+                .collect();
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            if is_event_type(&names) {
+                self.0 = names.last().map(|name| (*name).to_owned());
+            }
+            visit_path_mut(self, path);
+        }
+    }
+
+    let mut search = Search(None);
+    search.visit_type_mut(&mut of.clone());
+    search.0
 }

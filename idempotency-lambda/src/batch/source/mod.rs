@@ -68,7 +68,8 @@ pub trait Spec: Sized + 'static {
     message = "a record of this source cannot be read as `{Self}`",
     label = "a handler of one record cannot take this type",
     note = "for SQS and Kinesis, derive `serde::Serialize` and `serde::Deserialize`: the key is taken from the body as JSON; or take `RawBody`, or implement `batch::Body`",
-    note = "the whole record is a `batch::Message<T>` (SQS) or a `batch::DataRecord<T>` (Kinesis); a DynamoDB stream has `batch::ItemChange<T>`"
+    note = "the whole record is a `batch::Message<T>` (SQS) or a `batch::DataRecord<T>` (Kinesis); a DynamoDB stream has `batch::ItemChange<T>`",
+    note = "a `Call` comes after the record, under its own name: `call: Call`"
 )]
 pub trait FromRecord<S: EventSource>: Sized {
     /// Reads the record.

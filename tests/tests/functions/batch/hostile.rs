@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
+use aws_lambda_events::dynamodb::{Event as DynamoDbEvent, EventRecord};
 use aws_lambda_events::kinesis::KinesisEvent;
-use aws_lambda_events::sqs::SqsEvent;
-use idempotency_lambda::batch::{Batch, Body, ItemChange, KeyFrom, Undecodable};
+use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
+use idempotency_lambda::batch::{Batch, Body, ItemChange, KeyFrom, Message, Undecodable};
+use idempotency_lambda::{BoxError, ErrorKind, Raw};
 use idempotency_testkit::events::{self, AwsRecord};
 use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
@@ -41,6 +42,34 @@ async fn a_body_that_makes_the_code_of_its_type_panic_is_returned_alone() {
     let response = shop.harness.within(batch).await;
     assert_eq!(named(&response.unwrap()), ["not read", "not written"]);
     assert_eq!(shop.ran(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_function_that_takes_a_record_of_the_event_as_a_body_is_refused_and_no_record_is_acknowledged()
+ {
+    use SqsMessage as Renamed;
+
+    let shop = Shop::new();
+    let operation = builder("batch.hostile.event_type").build().unwrap();
+    let event = || {
+        let record = AwsRecord::json(&json!({ "order_id": "o-1" }));
+        shop.parsed::<SqsEvent>(&events::sqs("orders").records([record]))
+    };
+    macro_rules! refuses {
+        ($($argument:ty)+) => {$(
+            let batch = Batch::new(&operation);
+            let batch = batch.run(event(), async |_: $argument| Ok::<(), BoxError>(()));
+            let error = shop.harness.within(batch).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration);
+            let error = error.to_string();
+            assert!(error.contains("takes a `SqsMessage`, which is"), "{error}");
+        )+};
+    }
+    refuses!(Renamed Option<Renamed> Raw<Renamed> Message<Renamed>);
+    // The body of a message can be a change of a table, as EventBridge Pipes send it.
+    let batch = Batch::new(&operation);
+    let batch = batch.run(event(), async |_: EventRecord| Ok::<(), BoxError>(()));
+    assert_eq!(named(&shop.harness.within(batch).await.unwrap()).len(), 1);
 }
 
 #[tokio::test]
