@@ -103,13 +103,26 @@ impl Arguments {
         if text == "crate" {
             return self.runtime(input).map(|()| None);
         }
-        if let Some(shape) = Shape::of(&text)
-            && !input.peek(Token![=])
-        {
-            return self.keep_shape(shape, name).map(|()| None);
+        let has_value = input.peek(Token![=]);
+        if let Some(shape) = Shape::of(&text) {
+            self.keep_shape(shape, name.clone())?;
+            if has_value {
+                let message = format!("`{text}` has no value: write `#[idempotent({text}, ..)]`");
+                return Err(Error::new(name.span(), message));
+            }
+            return Ok(None);
         }
         let Some(SettingRow { example, .. }) = SettingRow::named(&text) else {
-            return Err(Error::new(name.span(), suggest::unknown_setting(&text)));
+            let meant = suggest::shape(&text).filter(|_| !has_value);
+            let (message, shape) = meant.unwrap_or_else(|| (suggest::unknown_setting(&text), None));
+            if let Some(shape) = shape.and_then(Shape::of) {
+                // The function is checked as one of this shape, so that one mistake is one error.
+                self.shape.get_or_insert(WrittenShape {
+                    shape,
+                    word: name.clone(),
+                });
+            }
+            return Err(Error::new(name.span(), message));
         };
         if self.names(&text) {
             return Err(twice(&name));
@@ -145,7 +158,19 @@ impl Arguments {
     /// Reads the rest of `crate = path`.
     fn runtime(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         input.parse::<Token![=]>()?;
-        self.runtime = Some(input.call(syn::Path::parse_mod_style)?);
+        let start = input.span();
+        if let Ok(text) = input.parse::<LitStr>() {
+            let message = format!(
+                "`crate` is a path: write it without quotes, `crate = {}`",
+                text.value()
+            );
+            return Err(Error::new(start, message));
+        }
+        let path = input.call(syn::Path::parse_mod_style).map_err(|_| {
+            let message = "`crate` is the path of a re-export of `idempotency_lambda`: write it like `crate = shop::idempotency`";
+            Error::new(start, message)
+        });
+        self.runtime = Some(path?);
         Ok(())
     }
 }

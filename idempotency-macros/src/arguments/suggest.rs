@@ -43,6 +43,38 @@ fn other_words() -> impl Iterator<Item = (&'static str, &'static str)> {
     rows.flat_map(|(setting, words)| words.split(' ').map(move |word| (word, setting)))
 }
 
+/// Other words for the shapes of functions.
+const OTHER_SHAPES: &str = "\
+http: api apigw apigateway api_gateway rest alb function_url url lambda_http axum
+sqs: queue fifo sqs_fifo
+kinesis: kinesis_stream kinesis_streams
+dynamodb_stream: dynamodb dynamodb_streams dynamo dynamo_db ddb ddb_stream";
+
+/// Sources of events that need no shape: each event is one call.
+const SINGLE_EVENTS: &str = "sns s3 eventbridge event_bridge schedule scheduler cron cognito ses iot step_functions cloudwatch";
+
+/// Sources of events that no shape handles.
+const NO_SHAPES: &str = "kafka msk mq rabbitmq activemq documentdb firehose pipes";
+
+/// Returns the message for a word that may stand for the shape of the function, and the shape; `None` if it does not.
+pub(super) fn shape(word: &str) -> Option<(String, Option<&'static str>)> {
+    let lower = word.to_ascii_lowercase();
+    let is_one_of = |words: &str| words.split(' ').any(|known| known == lower);
+    let mut rows = OTHER_SHAPES.lines().filter_map(|row| row.split_once(": "));
+    let is_meant = |shape: &str| similarity(shape, &lower).is_some_and(|how| how > 0.75);
+    if let Some((shape, _)) = rows.find(|(shape, words)| is_meant(shape) || is_one_of(words)) {
+        return Some((format!("`{word}` is written `{shape}` here"), Some(shape)));
+    }
+    let instead = if is_one_of(SINGLE_EVENTS) {
+        "each event is one call: leave the word out, take a `LambdaEvent<..>`, and write a `key`"
+    } else if is_one_of(NO_SHAPES) {
+        "protect a function of one record with `payload = <expression over the parameters>`, and call it for each record"
+    } else {
+        return None;
+    };
+    Some((format!("there is no shape `{word}`: {instead}"), None))
+}
+
 /// Returns the message for a name that is not a setting.
 pub(super) fn unknown_setting(name: &str) -> String {
     if let Some(variable) = variable(name) {
@@ -70,7 +102,7 @@ pub(super) fn unknown_setting(name: &str) -> String {
                 .map(|row| format!("`{}`", row.name))
                 .collect();
             format!(
-                "unknown setting `{name}`: write one of {}",
+                "unknown setting `{name}`: write one of {}, or one of the shapes `http`, `sqs`, `kinesis` and `dynamodb_stream`",
                 known.join(", ")
             )
         }

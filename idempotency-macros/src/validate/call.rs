@@ -6,7 +6,7 @@ use syn::punctuated::Punctuated;
 use syn::visit_mut::{VisitMut, visit_expr_path_mut};
 use syn::{Attribute, Error, Expr, ExprPath, FnArg, Macro, Pat, PatType, Signature, Type};
 
-use super::mentions;
+use super::{mentions, type_arguments};
 use crate::parameters::Names;
 
 /// The parameter that the framework supplies.
@@ -34,7 +34,7 @@ pub(super) fn take(
         let FnArg::Typed(parameter) = input else {
             continue;
         };
-        let Some(is_reference) = is_call(&parameter.ty) else {
+        let Some(is_wrapped) = is_call(&parameter.ty) else {
             continue;
         };
         match payload {
@@ -44,8 +44,8 @@ pub(super) fn take(
             _ => {}
         }
         let is_under_cfg = parameter.attrs.iter().any(|of| of.path().is_ident("cfg"));
-        let wrong = if is_reference {
-            Some("the framework supplies the `Call` by value: write `call: Call`")
+        let wrong = if is_wrapped {
+            Some("the framework supplies the `Call` by value, and always: write `call: Call`")
         } else if payload.is_none() && at != last {
             Some("the `Call` comes last, after the event: the framework supplies it")
         } else if is_under_cfg {
@@ -87,14 +87,18 @@ fn by_value(input: &FnArg) -> bool {
     matches!(input, FnArg::Typed(parameter) if !matches!(*parameter.ty, Type::Reference(_)))
 }
 
-/// Returns `None` if a type is not `Call`, and otherwise whether it is a reference to one.
+/// Returns `None` if a type is not `Call`, and otherwise whether it is a reference to one, or a container of one.
 fn is_call(of: &Type) -> Option<bool> {
+    const CONTAINERS: [&str; 4] = ["Option", "Box", "Rc", "Arc"];
     match of {
         Type::Reference(reference) => is_call(&reference.elem).map(|_| true),
         Type::Paren(inner) => is_call(&inner.elem),
         Type::Group(inner) => is_call(&inner.elem),
         Type::Path(path) if path.qself.is_none() => {
             let last = path.path.segments.last()?;
+            if CONTAINERS.iter().any(|known| last.ident == known) {
+                return is_call(type_arguments(of).first()?).map(|_| true);
+            }
             (last.ident == "Call" && last.arguments.is_none()).then_some(false)
         }
         _ => None,

@@ -1,7 +1,7 @@
 //! Checks of the function itself, such as `async` and its key prefix, and of settings that contradict each other.
 
 use quote::ToTokens;
-use syn::{Attribute, Error, Expr, ExprLit, FnArg, GenericParam, Lit, Path};
+use syn::{Attribute, Error, Expr, ExprLit, FnArg, GenericParam, Lit, Path, Signature};
 
 use super::{impl_trait, mentions};
 use crate::arguments::{Arguments, Setting};
@@ -12,17 +12,33 @@ pub(super) fn not_async(function: &Function) -> Option<Error> {
     if function.signature.asyncness.is_some() {
         return None;
     }
-    let boxed = mentions(function.signature.output.to_token_stream(), "Pin");
-    let message = if boxed {
-        "write `async fn`; where `#[async_trait]` made this method return a boxed future, put `#[idempotent]` on a function of its own and call it from here"
+    let message = if returns_future(&function.signature) {
+        "write `async fn` that returns the future's `Result`; where `#[async_trait]` made this method return a boxed future, put `#[idempotent]` on a function of its own and call it from here"
+    } else if mentions(function.body.clone(), "block_on") {
+        "an attribute above made this a function that is not async, as `#[tokio::main]` and `#[tokio::test]` do: put `#[idempotent]` on an `async fn` of its own, and call it from here"
     } else {
         "an idempotent function waits for its store: write `async fn`"
     };
     Some(Error::new(function.fn_span(), message))
 }
 
-/// Returns the error of a function that has a second `#[idempotent]`.
+/// Returns true if a function that is not `async` returns a future.
+pub(super) fn returns_future(signature: &Signature) -> bool {
+    let returned = || signature.output.to_token_stream();
+    signature.asyncness.is_none()
+        && ["Pin", "Future", "BoxFuture"]
+            .iter()
+            .any(|word| mentions(returned(), word))
+}
+
+/// Returns the error of a function that has a second `#[idempotent]`, also under another name.
 pub(super) fn annotated_twice(function: &Function) -> Option<Error> {
+    if mentions(function.body.clone(), GENERATED) {
+        return Some(Error::new_spanned(
+            &function.signature.ident,
+            "`#[idempotent]` is written twice on this function, once under another name: leave one out",
+        ));
+    }
     let mut paths = function.attributes.iter().map(Attribute::path);
     let last = |path: &Path| path.segments.last().map(|last| last.ident.to_string());
     let again = paths.find(|path| last(path).is_some_and(|last| last == "idempotent"))?;
@@ -31,6 +47,9 @@ pub(super) fn annotated_twice(function: &Function) -> Option<Error> {
         "`#[idempotent]` is written twice on this function: leave one out",
     ))
 }
+
+/// A name that only generated code has.
+const GENERATED: &str = "__IDEMPOTENT_OPERATION";
 
 /// Returns the error of a `shared_key_prefix` without a `key_prefix` to share.
 pub(super) fn shared_without_prefix(arguments: &Arguments) -> Option<Error> {

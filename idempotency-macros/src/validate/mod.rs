@@ -84,7 +84,12 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
         errors.extend(function::shared_without_prefix(&arguments));
     }
     errors.extend(function::unprotected_under_hold(&arguments));
-    let returned = kept(payload::returned(&signature), &mut errors);
+    // What a future returns is not known, and the missing `async` is the one mistake.
+    let returned = if function::returns_future(&signature) {
+        None
+    } else {
+        kept(payload::returned(&signature), &mut errors)
+    };
     errors.extend(http::wrong_settings(&arguments));
     errors.extend(batch::wrong_settings(&arguments));
     let shape = arguments.shape.as_ref().map(|written| written.shape);

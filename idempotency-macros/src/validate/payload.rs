@@ -30,6 +30,10 @@ pub(super) fn event(signature: &mut Signature, shape: Option<Shape>) -> syn::Res
                 None if signature.inputs.is_empty() => {
                     "there is no payload here: take a `LambdaEvent<T>`, or write `payload = <expression>`"
                 }
+                None if is_before_a_call(signature) => {
+                    "with more than one parameter, write `payload = <expression over the parameters>`; if the last one is the \
+                     framework's call, write it with its own name, `call: Call` or `call: idempotency_lambda::Call`"
+                }
                 None => {
                     "with more than one parameter, write `payload = <expression over the parameters>`"
                 }
@@ -55,6 +59,16 @@ pub(super) fn event(signature: &mut Signature, shape: Option<Shape>) -> syn::Res
         pattern,
         of: parameter.ty.clone(),
     })
+}
+
+/// Returns true if two parameters are a `LambdaEvent` and one that may be a `Call` under another name.
+fn is_before_a_call(signature: &Signature) -> bool {
+    match signature.inputs.iter().collect::<Vec<_>>()[..] {
+        [FnArg::Typed(event), FnArg::Typed(_)] => {
+            type_name(&event.ty).is_some_and(|name| name == "LambdaEvent")
+        }
+        _ => false,
+    }
 }
 
 /// Returns the name of the parameter that is a `LambdaEvent`.
@@ -99,6 +113,12 @@ pub(super) fn returned(signature: &Signature) -> syn::Result<Returned> {
         return Err(Error::new_spanned(
             hidden,
             "name the type: the response is stored and read back as this type",
+        ));
+    }
+    if let Type::Never(_) = **whole {
+        return Err(Error::new_spanned(
+            whole,
+            "a function that never returns has no response for duplicates: write `-> Result<Response, Error>`",
         ));
     }
     if is_not_a_result(whole) {

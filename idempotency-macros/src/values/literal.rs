@@ -37,7 +37,18 @@ fn text(name: &str, value: &Expr) -> syn::Result<String> {
     let written = match value {
         Expr::Path(_) | Expr::Field(_) => {
             let written = value.to_token_stream().to_string().replace(' ', "");
-            format!("`{name} = \"{written}\"`")
+            format!(
+                "`{name} = \"{written}\"`; the name of a constant has capital letters or a module, like `{name} = KEY`"
+            )
+        }
+        Expr::Macro(_) | Expr::Call(_) | Expr::MethodCall(_) | Expr::Binary(_) => {
+            return refused(
+                value,
+                format!(
+                    "the value of `{name}` is a text, or the name of a constant: write `const TEXT: &str = ..;` with this value outside of \
+                     the attribute, and `{name} = TEXT`"
+                ),
+            );
         }
         _ => {
             let example = SettingRow::named(name).map_or("", |row| row.example);
