@@ -81,7 +81,7 @@ impl fmt::Debug for ReceivedRequest<'_> {
 
 /// Returns the event as a JSON text. Without `body` the event has no body.
 ///
-/// A header that is not UTF-8 is left out: with a replacement character, two values could become one key.
+/// What is not UTF-8 is left out: with a replacement character, two values could become one key.
 fn event_text(parts: &Parts, body: Option<&[u8]>, context: Option<Value>) -> String {
     let mut event = Map::new();
     event.insert("version".to_owned(), "2.0".into());
@@ -93,8 +93,7 @@ fn event_text(parts: &Parts, body: Option<&[u8]>, context: Option<Value>) -> Str
     if !cookies.is_empty() {
         event.insert("cookies".to_owned(), cookies.into());
     }
-    let parameters = parameters(query);
-    if !parameters.is_empty() {
+    if let Some(parameters) = parameters(query).filter(|parameters| !parameters.is_empty()) {
         event.insert("queryStringParameters".to_owned(), parameters.into());
     }
     event.insert("requestContext".to_owned(), request_context(parts, context));
@@ -130,16 +129,16 @@ fn cookies(parts: &Parts) -> Vec<String> {
     let headers = parts.headers.get_all(COOKIE).iter();
     let texts = headers.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
     let cookies = texts.flat_map(|text| text.split(';'));
-    let cookies = cookies.map(|cookie| cookie.trim().to_owned());
+    let cookies = cookies.map(|cookie| cookie.trim_matches([' ', '\t']).to_owned());
     cookies.filter(|cookie| !cookie.is_empty()).collect()
 }
 
-/// Returns the decoded parameters of a query. Values of one name are joined by commas.
-fn parameters(query: &str) -> Map<String, Value> {
+/// Returns the decoded parameters of a query; `None` if one of them cannot be decoded. Values of one name are joined by commas.
+fn parameters(query: &str) -> Option<Map<String, Value>> {
     let mut joined = BTreeMap::<String, String>::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (decoded(name), decoded(value));
+        let (name, value) = (decoded(name)?, decoded(value)?);
         match joined.get_mut(&name) {
             Some(values) => {
                 values.push(',');
@@ -149,28 +148,27 @@ fn parameters(query: &str) -> Map<String, Value> {
         }
     }
     let pairs = joined.into_iter();
-    pairs.map(|(name, value)| (name, value.into())).collect()
+    Some(pairs.map(|(name, value)| (name, value.into())).collect())
 }
 
-/// Decodes `%XX` and `+`. A text that is not UTF-8 after that stays as it was sent.
-fn decoded(text: &str) -> String {
+/// Decodes `%XX` and `+`. Returns `None` if an escape is wrong, or if the text is not UTF-8 after that: if it stayed as it was sent, `%ff`
+/// would become the same text as `%25ff`.
+fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         rest = after;
         match (first, after) {
             (b'+', _) => bytes.push(b' '),
-            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high * 16 + low);
-                    rest = after;
-                }
-                _ => bytes.push(b'%'),
-            },
+            (b'%', [high, low, after @ ..]) => {
+                bytes.push(digit(*high)? * 16 + digit(*low)?);
+                rest = after;
+            }
+            (b'%', _) => return None,
             (byte, _) => bytes.push(*byte),
         }
     }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+    String::from_utf8(bytes).ok()
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -253,16 +251,30 @@ mod tests {
     }
 
     #[test]
-    fn escapes_that_are_wrong_stay_as_they_were_sent() {
+    fn parameters_of_which_one_cannot_be_decoded_are_left_out() {
         for (sent, expected) in [
-            ("%zz", "%zz"),
-            ("%4", "%4"),
-            ("%+1", "% 1"),
-            ("%41", "A"),
-            ("%ff", "%ff"),
-            ("%c3%a9", "é"),
+            ("%zz", None),
+            ("%4", None),
+            ("%+1", None),
+            ("%ff", None),
+            ("%25ff", Some("%ff")),
+            ("%41+%2B", Some("A +")),
+            ("%c3%a9", Some("é")),
         ] {
-            assert_eq!(decoded(sent), expected, "{sent}");
+            assert_eq!(decoded(sent).as_deref(), expected, "{sent}");
+            let event = event(Request::post(format!("/?a=1&b={sent}")), None, None);
+            let parameters = expected.map(|value| json!({"a": "1", "b": value}));
+            assert_eq!(event.get("queryStringParameters"), parameters.as_ref());
         }
+    }
+
+    #[test]
+    fn a_cookie_loses_only_the_blanks_that_http_allows_around_it() {
+        let cookie = |value: &str| {
+            let event = event(Request::post("/").header("cookie", value), None, None);
+            event["cookies"].clone()
+        };
+        assert_eq!(cookie("a=1;b=2 ;\tc=3"), json!(["a=1", "b=2", "c=3"]));
+        assert_eq!(cookie("a=1\u{a0}; b=2"), json!(["a=1\u{a0}", "b=2"]));
     }
 }

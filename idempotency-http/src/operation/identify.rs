@@ -288,15 +288,18 @@ impl CallerRule {
 
 /// Returns the caller in a header; `None` if the header is missing, empty, repeated or not text.
 ///
-/// A repeated header is no caller: a client may have sent the first value, and the proxy the second.
+/// A repeated header is no caller: a client may have sent the first value, and the proxy the second. The value is taken as it is, as
+/// `header` takes it: `bob` with a blank of any kind behind it is not `bob`.
 pub(super) fn caller_in(parts: &Parts, name: &HeaderName) -> Option<String> {
     let mut values = parts.headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() {
         return None;
     }
-    let caller = std::str::from_utf8(value.as_bytes()).ok()?.trim();
-    (!caller.is_empty()).then(|| caller.to_owned())
+    let caller = std::str::from_utf8(value.as_bytes()).ok()?;
+    // As `header` finds no value.
+    let is_empty = caller.trim_matches([' ', '\t', ',']).is_empty();
+    (!is_empty).then(|| caller.to_owned())
 }
 
 impl<E: fmt::Debug, N: fmt::Debug> fmt::Debug for CallerRule<E, N> {

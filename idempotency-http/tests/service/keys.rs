@@ -2,10 +2,12 @@
 
 use axum::body::Body;
 use http::Request;
+use http::request::Parts;
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::record::RecordId;
 use idempotency_http::ReceivedRequest;
+use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -83,6 +85,59 @@ async fn a_request_of_an_unknown_caller_is_refused_before_its_body_is_read() {
         let answer = answer(&service, of(head, Body::from_stream(chunks))).await;
         assert_eq!(answer, "403 caller-unknown", "{operation:?}");
         assert_eq!((reads.count(), runs.count()), (0, 0), "{operation:?}");
+    }
+}
+
+/// Returns the records of a request with this user in a header, by each rule that can take it from there; `None` if it is refused.
+fn records_of_user(user: &[u8]) -> [Option<RecordId>; 4] {
+    let of_parts = |parts: &Parts| {
+        let user = parts.headers.get("x-user-id")?.as_bytes().to_vec();
+        String::from_utf8(user).ok()
+    };
+    [
+        builder().caller_header("x-user-id"),
+        builder().caller("header(@, 'X-User-Id')"),
+        builder().caller("headers.\"x-user-id\""),
+        builder().caller_from(of_parts),
+    ]
+    .map(|rules| {
+        let request = Request::post("/payments").header("idempotency-key", "k-1");
+        let (parts, _) = of(request.header("x-user-id", user), "").into_parts();
+        let identity = built(rules).identity(&ReceivedRequest::new(&parts, b"{}"), None);
+        identity.ok()?.key().cloned()
+    })
+}
+
+#[test]
+fn a_header_without_a_value_that_can_be_read_is_no_caller() {
+    for user in [&b""[..], b" ", b"\t ", b",", b" , ", b"\xff", b"bob\xa0"] {
+        let [by_header, by_function, ..] = records_of_user(user);
+        assert_eq!((by_header, by_function), (None, None), "{user:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn two_users_never_become_one_and_one_user_is_one_by_each_rule(
+        user in "[a-c]{1,2}",
+        before in "[ \t\u{a0}\u{85}\u{3000}\u{2003}\u{2028}\u{feff},]{0,1}",
+        after in "[ \t\u{a0}\u{85}\u{3000}\u{2003}\u{2028}\u{feff},]{0,2}",
+        other in "[a-cA-C \u{a0},]{1,3}",
+    ) {
+        let blanks = format!("{before}{user}{after}");
+        let records = [&user, &blanks, &other].map(|user| (user, records_of_user(user.as_bytes())));
+        for (user, [first, rest @ ..]) in &records {
+            prop_assert!(first.is_some() || user.trim_matches([' ', ',']).is_empty());
+            if let Some(record) = first {
+                prop_assert!(rest.iter().all(|other| other.as_ref() == Some(record)), "{:?}", user);
+            }
+        }
+        for (one, of_one) in &records {
+            for (other, of_other) in &records {
+                let is_same = of_one[0].is_some() && of_one[0] == of_other[0];
+                prop_assert!(!is_same || one == other, "{:?} {:?}", one, other);
+            }
+        }
     }
 }
 
