@@ -38,6 +38,13 @@ pub trait Host: Clone + Send + Sync + 'static {
         None
     }
 
+    /// Returns the path that the client sent, if the platform knows it: a router outside of the layer can have changed the URI of
+    /// `request`. `None` takes the path from the URI, or from what the router has kept of it.
+    fn sent_path(&self, request: &Parts) -> Option<String> {
+        let _ = request;
+        None
+    }
+
     /// Returns true if the handler may get `body` as text, when it is UTF-8.
     ///
     /// `body` is the body of a protected request before it is read, for a platform whose body type distinguishes text from

@@ -9,7 +9,7 @@ use http::header::COOKIE;
 use http::request::Parts;
 use serde_json::{Map, Value, json};
 
-use crate::operation::RequestEvent;
+use crate::operation::{RequestEvent, Target};
 
 /// A request whose body is in memory, as key, caller and fingerprint are taken from it.
 ///
@@ -28,6 +28,9 @@ use crate::operation::RequestEvent;
 pub struct ReceivedRequest<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) body: &'a [u8],
+    /// Path and query as the platform has received them; `None` if it does not tell.
+    pub(crate) path: Option<&'a str>,
+    pub(crate) query: Option<&'a str>,
     context: Option<&'a (dyn Fn() -> Option<Value> + Send + Sync)>,
     /// The event that was read for this request, if there is one.
     pub(crate) event: Option<&'a RequestEvent>,
@@ -39,9 +42,25 @@ impl<'a> ReceivedRequest<'a> {
         Self {
             parts,
             body,
+            path: None,
+            query: None,
             context: None,
             event: None,
         }
+    }
+
+    /// Adds the path that the client sent, for a platform that knows it: the URI of the head can have another one.
+    #[must_use]
+    pub fn with_path(mut self, path: &'a str) -> Self {
+        self.path = Some(path);
+        self
+    }
+
+    /// Adds the query that the client sent, without `?`, for a platform that knows it.
+    #[must_use]
+    pub fn with_query(mut self, query: &'a str) -> Self {
+        self.query = Some(query);
+        self
     }
 
     /// Adds what the platform knows about the request: the member `requestContext` of its event.
@@ -65,9 +84,9 @@ impl<'a> ReceivedRequest<'a> {
     }
 
     /// Returns the JSON text of an event that is made from the request. Without `with_body` it has no body.
-    pub(crate) fn event_text(&self, with_body: bool) -> String {
+    pub(crate) fn event_text(&self, target: &Target<'_>, with_body: bool) -> String {
         let context = self.context.and_then(|context| context());
-        event_text(self.parts, with_body.then_some(self.body), context)
+        event_text(self.parts, target, with_body.then_some(self.body), context)
     }
 }
 
@@ -82,11 +101,16 @@ impl fmt::Debug for ReceivedRequest<'_> {
 /// Returns the event as a JSON text. Without `body` the event has no body.
 ///
 /// What is not UTF-8 is left out: with a replacement character, two values could become one key.
-fn event_text(parts: &Parts, body: Option<&[u8]>, context: Option<Value>) -> String {
+fn event_text(
+    parts: &Parts,
+    target: &Target<'_>,
+    body: Option<&[u8]>,
+    context: Option<Value>,
+) -> String {
     let mut event = Map::new();
     event.insert("version".to_owned(), "2.0".into());
-    event.insert("rawPath".to_owned(), parts.uri.path().into());
-    let query = parts.uri.query().unwrap_or_default();
+    let (path, query) = (&*target.path, &*target.query);
+    event.insert("rawPath".to_owned(), path.into());
     event.insert("rawQueryString".to_owned(), query.into());
     event.insert("headers".to_owned(), headers(parts).into());
     let cookies = cookies(parts);
@@ -96,7 +120,8 @@ fn event_text(parts: &Parts, body: Option<&[u8]>, context: Option<Value>) -> Str
     if let Some(parameters) = parameters(query).filter(|parameters| !parameters.is_empty()) {
         event.insert("queryStringParameters".to_owned(), parameters.into());
     }
-    event.insert("requestContext".to_owned(), request_context(parts, context));
+    let context = request_context(parts, path, context);
+    event.insert("requestContext".to_owned(), context);
     if let Some(body) = body {
         let (text, is_base64) = match std::str::from_utf8(body) {
             Ok(text) => (text.to_owned(), false),
@@ -176,13 +201,13 @@ fn digit(byte: u8) -> Option<u8> {
 }
 
 /// Returns what the platform knows, with the method and the path of the request.
-fn request_context(parts: &Parts, context: Option<Value>) -> Value {
+fn request_context(parts: &Parts, path: &str, context: Option<Value>) -> Value {
     let mut context = match context {
         Some(Value::Object(context)) => context,
         _ => Map::new(),
     };
     if !context.contains_key("http") {
-        let http = json!({"method": parts.method.as_str(), "path": parts.uri.path()});
+        let http = json!({"method": parts.method.as_str(), "path": path});
         context.insert("http".to_owned(), http);
     }
     context.into()
@@ -196,7 +221,8 @@ mod tests {
 
     fn event(head: http::request::Builder, body: Option<&[u8]>, context: Option<Value>) -> Value {
         let (parts, ()) = head.body(()).unwrap().into_parts();
-        serde_json::from_str(&event_text(&parts, body, context)).unwrap()
+        let target = Target::of_uri(&parts.uri);
+        serde_json::from_str(&event_text(&parts, &target, body, context)).unwrap()
     }
 
     #[test]

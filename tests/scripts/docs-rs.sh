@@ -11,6 +11,7 @@ idempotency-dynamodb  lean-client
 idempotency-dynamodb  rustls-aws-lc  fn.http_client.html
 idempotency-dynamodb  rustls-ring    fn.http_client.html
 idempotency-dynamodb  zstd
+idempotency-http      axum
 idempotency-lambda    batch          batch/index.html
 idempotency-lambda    dynamodb       dynamodb/index.html
 idempotency-lambda    http           http/index.html

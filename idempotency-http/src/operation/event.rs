@@ -102,7 +102,8 @@ impl HttpOperation {
         let limit = self.0.memory_limit;
         match (request.event, &self.0.events.reader) {
             (None, Some(reader)) => {
-                let text = request.event_text(self.0.events.needs_body);
+                let target = self.target(request);
+                let text = request.event_text(&target, self.0.events.needs_body);
                 reader.read(&text, limit)
             }
             (

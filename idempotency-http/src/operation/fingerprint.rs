@@ -5,6 +5,7 @@ use http::request::Parts;
 use idempotency_core::key::{Expression, HashAlgorithm};
 use serde_json::json;
 
+use super::Target;
 use crate::received::ReceivedRequest;
 
 /// What the fingerprint is.
@@ -32,16 +33,14 @@ impl FingerprintRule {
     pub(super) fn of(
         &self,
         request: &ReceivedRequest<'_>,
+        target: &Target<'_>,
         part: Option<String>,
         memory_limit: usize,
     ) -> Option<String> {
         let whole = match self {
-            Self::Request(_) => of_request(request.parts, request.body, memory_limit),
+            Self::Request(_) => of_request(request.parts, target, request.body, memory_limit),
             // As `[requestContext.http.method, rawPath, part]` selects them in a function.
-            Self::Part(_) => {
-                let parts = request.parts;
-                json!([parts.method.as_str(), parts.uri.path()]).to_string()
-            }
+            Self::Part(_) => json!([request.parts.method.as_str(), target.path]).to_string(),
             Self::None => return None,
         };
         Some(match part {
@@ -55,7 +54,7 @@ impl FingerprintRule {
 ///
 /// A body of JSON is hashed in its canonical form, so white space and the order of members do not matter. Any other body is
 /// hashed as bytes, and so is JSON that cannot be read or takes more memory than `memory_limit`.
-fn of_request(parts: &Parts, body: &[u8], memory_limit: usize) -> String {
+fn of_request(parts: &Parts, target: &Target<'_>, body: &[u8], memory_limit: usize) -> String {
     // SHA-256 for every `hash`: two bodies with one MD5 digest are easy to make.
     const HASH: HashAlgorithm = HashAlgorithm::Sha256;
     let json = Some(body)
@@ -66,9 +65,9 @@ fn of_request(parts: &Parts, body: &[u8], memory_limit: usize) -> String {
         Some(digest) => ("json", digest),
         None => ("bytes", HASH.hex_of_bytes(body)),
     };
-    let query = sorted(parts.uri.query().unwrap_or_default());
+    let query = sorted(&target.query);
     let method = parts.method.as_str();
-    json!([method, parts.uri.path(), query, form, digest]).to_string()
+    json!([method, target.path, query, form, digest]).to_string()
 }
 
 /// Returns true if the content type is JSON: `application/json`, or one that ends in `+json`.
@@ -104,9 +103,13 @@ mod tests {
         request.body(()).unwrap().into_parts().0
     }
 
+    fn fingerprint(parts: &Parts, body: &[u8], limit: usize) -> String {
+        of_request(parts, &Target::of_uri(&parts.uri), body, limit)
+    }
+
     #[test]
     fn json_is_compared_by_its_value_and_other_bodies_by_their_bytes() {
-        let of = |content_type: &str, body: &[u8]| of_request(&parts(content_type), body, LIMIT);
+        let of = |content_type: &str, body: &[u8]| fingerprint(&parts(content_type), body, LIMIT);
         let json = |body: &str| of("application/json", body.as_bytes());
         assert_eq!(json(r#"{"a":1,"b":[2]}"#), json(r#"{ "b": [2], "a": 1 }"#));
         // Every digit counts. What cannot be read is compared by its bytes.
@@ -151,7 +154,7 @@ mod tests {
         let parts = parts("application/json");
         let large = format!("[{}1]", "1,".repeat(10_000));
         let spaced = large.replace(',', ", ");
-        let of_limit = |body: &str, limit| of_request(&parts, body.as_bytes(), limit);
+        let of_limit = |body: &str, limit| fingerprint(&parts, body.as_bytes(), limit);
         assert_eq!(of_limit(&large, LIMIT), of_limit(&spaced, LIMIT));
         assert_ne!(of_limit(&large, 1024), of_limit(&spaced, 1024));
         assert_eq!(of_limit(&large, 1024), of_limit(&large, 1024));
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_fingerprint_has_a_digest_of_the_body_and_not_the_body() {
-        let of = |body: &[u8]| of_request(&parts("application/json"), body, LIMIT);
+        let of = |body: &[u8]| fingerprint(&parts("application/json"), body, LIMIT);
         let fingerprint = of(br#"{"card":"4242"}"#);
         assert!(!fingerprint.contains("4242") && fingerprint.len() < 120);
         let empty = r#"["POST","/pay","","bytes","e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"]"#;

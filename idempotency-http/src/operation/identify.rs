@@ -108,7 +108,8 @@ impl HttpOperation {
             None => None,
         };
         let rule = &self.0.fingerprint;
-        let fingerprint = rule.of(event.request, part, self.0.memory_limit);
+        let target = self.target(event.request);
+        let fingerprint = rule.of(event.request, &target, part, self.0.memory_limit);
         let mut payload = format!(r#"{{"idempotency_key":{key}{caller}"#);
         if let Some(fingerprint) = fingerprint {
             payload.push_str(r#","fingerprint":"#);

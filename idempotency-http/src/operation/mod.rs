@@ -5,6 +5,7 @@
 //! | `builder` | from settings to an operation |
 //! | `key` | the `Idempotency-Key` header |
 //! | `fingerprint` | what must be equal in a duplicate |
+//! | `target` | the path and the query that the client sent
 //! | `event` | what the expressions look at in the event of a request |
 //! | `identify` | from a request to the identity of its call |
 //! | `call` | the run of a call |
@@ -15,6 +16,7 @@ mod event;
 mod fingerprint;
 mod identify;
 mod key;
+mod target;
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,11 +42,13 @@ pub(crate) use call::{TOO_LARGE, unprotected};
 pub(crate) use identify::{Event, Head};
 
 pub use event::RequestEvent;
+pub(crate) use target::Target;
 
 use event::EventRule;
 use fingerprint::FingerprintRule;
 use identify::CallerRule;
 use key::KeyRule;
+use target::UriFunction;
 
 /// A user's function from an error of this framework to its response.
 type ErrorResponse = dyn Fn(&Problem) -> http::Response<Bytes> + Send + Sync;
@@ -80,6 +84,7 @@ struct Inner {
     caller_headers: Vec<String>,
     key: KeyRule,
     fingerprint: FingerprintRule,
+    uri_from: Option<Arc<UriFunction>>,
     events: EventRule,
     methods: Vec<Method>,
     rules: Rules,
@@ -91,6 +96,8 @@ struct Inner {
     added_headers: Option<Arc<AddedHeaders>>,
     /// True if the operation has warned of a key under a method that is not protected.
     has_warned: AtomicBool,
+    /// True if the operation has warned of a path that may not be the one that the client sent.
+    has_warned_of_path: AtomicBool,
     key_required: bool,
     /// The `Link` of problems to the documentation for clients.
     documentation: Option<HeaderValue>,

@@ -53,7 +53,16 @@ where
         }
     };
     let context = || host.request_context(&parts);
-    let head = ReceivedRequest::new(&parts, b"").with_request_context(&context);
+    let path = host.sent_path(&parts);
+    operation.check_path::<B>(path.as_deref());
+    let receive = |body| {
+        let request = ReceivedRequest::new(&parts, body).with_request_context(&context);
+        match &path {
+            Some(path) => request.with_path(path),
+            None => request,
+        }
+    };
+    let head = receive(b"");
     let head = match operation.head(&mut Event::new(operation, &head)) {
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
@@ -74,7 +83,7 @@ where
         (_, End::TooLarge) => return Ok(ClientReply::Made(too_large(operation))),
         (body, End::Failed) => return Ok(ClientReply::Made(unreadable(operation, body.error))),
     };
-    let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
+    let received = receive(&body);
     let mut event = Event::new(operation, &received);
     let identity = match operation.identity_of(head, &mut event, place.tenant.as_deref()) {
         Ok(identity) => identity,

@@ -3,18 +3,21 @@
 //! - the writes that its handler stages: which responses apply them
 
 use std::future::ready;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use http::request::Builder;
+use http::request::{Builder, Parts};
 use http::{Request, Response};
+use http_body::Frame;
 use http_body_util::BodyExt;
 use idempotency_core::operation::{Call, Run};
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
 use idempotency_http::{ClientReply, HttpOperation, HttpOperationBuilder, Unstorable};
-use tower::{Layer, ServiceExt};
+use tower::{Layer, ServiceExt, service_fn};
 use tracing::instrument::WithSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -25,16 +28,20 @@ async fn logged(
     operation: &HttpOperation,
     requests: impl IntoIterator<Item = Request<Body>>,
 ) -> String {
+    let respond = |_| text(200, "secret-response");
+    let (service, _) = serve(operation.layer(backend()), respond);
+    log_of(answers(&service, requests)).await
+}
+
+/// Returns what the code of a future logs.
+async fn log_of(of: impl Future) -> String {
     let log: &Mutex<Vec<u8>> = Box::leak(Box::default());
     let subscriber = tracing_subscriber::fmt()
         .json()
         .with_max_level(tracing::Level::TRACE)
         .with_writer(|| log.make_writer())
         .finish();
-    let respond = |_| text(200, "secret-response");
-    let (service, _) = serve(operation.layer(backend()), respond);
-    let sent = answers(&service, requests).with_subscriber(subscriber);
-    drop(sent.await);
+    drop(of.with_subscriber(subscriber).await);
     String::from_utf8(log.lock().unwrap().clone()).unwrap()
 }
 
@@ -146,6 +153,69 @@ async fn a_method_that_is_not_protected_and_has_a_key_is_a_warning_once() {
         assert!(log.contains(part), "{part}: {log}");
     }
     assert!(!log.contains("secret"), "{log}");
+}
+
+/// Another version of axum, as far as a program can tell.
+mod axum_core {
+    pub(super) mod body {
+        pub(crate) struct Body(pub(crate) String);
+    }
+}
+
+type OtherBody = axum_core::body::Body;
+
+impl http_body::Body for OtherBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let text = std::mem::take(&mut self.0);
+        Poll::Ready((!text.is_empty()).then(|| Ok(Frame::data(text.into()))))
+    }
+}
+
+impl From<String> for OtherBody {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<Vec<u8>> for OtherBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(String::from_utf8(bytes).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn an_axum_whose_routers_cannot_be_asked_for_the_path_is_a_warning_once() {
+    let uri = |parts: &Parts| Some(parts.uri.clone());
+    for (operation, warnings) in [(operation(), 1), (with(|builder| builder.uri_from(uri)), 0)] {
+        let inner = service_fn(async |_: Request<OtherBody>| Ok::<_, Infallible>(text(200, "1")));
+        let service = operation.layer(backend()).layer(inner);
+        let log = log_of(async {
+            for _ in 0..2 {
+                let request = post().body(OtherBody::from("{}".to_owned())).unwrap();
+                service.clone().oneshot(request).await.unwrap();
+            }
+        });
+        let log = log.await;
+        assert_eq!(log.matches("\"WARN\"").count(), warnings, "{log}");
+        for part in [
+            "local.shop.payments",
+            "Router::nest",
+            "another version",
+            "`uri_from(",
+        ] {
+            assert_eq!(
+                log.contains(part),
+                warnings == 1 || part.contains("shop"),
+                "{part}: {log}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use axum::Router;
 use axum::extract::Request as AxumRequest;
 use axum::extract::rejection::BytesRejection;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use axum::middleware::{Next, from_fn, map_request};
 use axum::response::IntoResponse;
 use axum::routing::{get, post as on_post};
 use idempotency_http::{Backend, HttpIdempotencyLayer, HttpOperation};
@@ -14,6 +14,7 @@ use tower::ServiceBuilder;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::normalize_path::NormalizePathLayer;
 use tower_http::trace::TraceLayer;
 
 use crate::*;
@@ -53,6 +54,27 @@ fn nested(inside: Router) -> Router {
     outside.nest("/v2", inside)
 }
 
+/// Returns the payments of each account.
+fn accounts(inside: Router) -> Router {
+    Router::new().nest("/accounts/{account}", inside)
+}
+
+/// Hands every request on as one for `/payments`.
+fn to_payments<B>(mut request: Request<B>) -> Request<B> {
+    *request.uri_mut() = Uri::from_static("/payments");
+    request
+}
+
+/// The URI before [`to_payments`].
+#[derive(Clone)]
+struct Sent(Uri);
+
+fn keep_uri<B>(mut request: Request<B>) -> Request<B> {
+    let sent = Sent(request.uri().clone());
+    request.extensions_mut().insert(sent);
+    request
+}
+
 /// Returns the router with the layer in this position.
 pub(crate) fn app(position: &str) -> Router {
     let user = |parts: &Parts| Some(parts.extensions.get::<User>()?.0.clone());
@@ -81,6 +103,50 @@ pub(crate) fn app(position: &str) -> Router {
             health.layer(layer()).merge(payments())
         }
         "a layer inside a nested router" => nested(protected),
+        "a layer in a router of each account" => accounts(protected),
+        "a layer of routes of each account" => accounts(payments().route_layer(layer())),
+        "a layer two routers deep" => Router::new().nest("/{region}", accounts(protected)),
+        "a layer in a nested service" => {
+            Router::new().nest_service("/accounts/{account}", protected)
+        }
+        "a layer in a merged router" => {
+            Router::new().nest("/{region}", Router::new().merge(accounts(protected)))
+        }
+        "a layer of a nested fallback" => {
+            let runs = Runs::default();
+            let fallback = Router::new().fallback(async move || runs.add().to_string());
+            accounts(fallback.layer(layer()))
+        }
+        "an own fingerprint in a router of each account" => {
+            let body = with(|rules| rules.fingerprint("body"));
+            accounts(payments().layer(body.layer(backend())))
+        }
+        "a part of the path in the fingerprint" => {
+            let also = with(|rules| rules.fingerprint_also("[rawPath, requestContext.http.path]"));
+            accounts(payments().layer(also.layer(backend())))
+        }
+        "a key of the path" => {
+            let key = "[rawPath, queryStringParameters.k]";
+            accounts(payments().layer(with(|rules| rules.key(key)).layer(backend())))
+        }
+        "a path without its last slash" => {
+            protected.layer(NormalizePathLayer::trim_trailing_slash())
+        }
+        "a rewritten path inside the router" => {
+            let any = Router::new().route("/{*path}", axum::routing::any_service(protected));
+            any.layer(map_request(async |request: AxumRequest| {
+                to_payments(request)
+            }))
+        }
+        "a rewritten path outside of the router" => {
+            let sent = |parts: &Parts| Some(parts.extensions.get::<Sent>()?.0.clone());
+            let sent = with(|rules| rules.uri_from(sent));
+            let inside = payments().layer(sent.layer(backend()));
+            let rewritten = ServiceBuilder::new()
+                .map_request(keep_uri)
+                .map_request(to_payments);
+            Router::new().fallback_service(rewritten.service(inside))
+        }
         "a layer outside a nested router" => nested(payments()).layer(layer()),
         "two layers of one operation" => {
             let one = layer();

@@ -7,8 +7,8 @@ use http::request::Parts;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
 use idempotency_http::{Host, HttpIdempotencyLayer, HttpIdempotencyService, HttpOperation, Place};
-use lambda_http::Body;
 use lambda_http::request::RequestContext;
+use lambda_http::{Body, RequestExt};
 use lambda_runtime::tower::Layer;
 use serde_json::Value;
 
@@ -90,6 +90,23 @@ impl fmt::Debug for HttpLayer {
     }
 }
 
+/// The variable with which `lambda_http` leaves the stage out of a path.
+const NO_STAGE: &str = "AWS_LAMBDA_HTTP_IGNORE_STAGE_IN_PATH";
+
+/// Returns the path of the event that became this request; `None` if it was no event.
+fn path_of_event(request: &Parts, with_stage: bool) -> Option<String> {
+    let path = request.raw_http_path();
+    let stage = match request.request_context_ref() {
+        Some(RequestContext::ApiGatewayV1(context)) if with_stage => context.stage.as_deref(),
+        _ => None,
+    };
+    let stage = stage.filter(|stage| *stage != "$default");
+    (!path.is_empty()).then(|| match stage {
+        Some(stage) => format!("/{stage}{path}"),
+        None => path.to_owned(),
+    })
+}
+
 /// The [`Host`] of requests on Lambda.
 ///
 /// The invocation is that of the context in the request's extensions, where `lambda_http` puts it. Without a context it is the
@@ -137,9 +154,93 @@ impl Host for LambdaHost {
         serde_json::to_value(context).ok()
     }
 
+    /// Returns the path of the event. That of the URI is what routers outside of the layer have left, and `lambda_http` has resolved `..`
+    /// in it.
+    ///
+    /// The `path` of payload format 1.0 lacks the stage, which `lambda_http` puts before it.
+    fn sent_path(&self, request: &Parts) -> Option<String> {
+        path_of_event(request, std::env::var(NO_STAGE).is_err())
+    }
+
     /// Returns false for a body that the event has as base64: a handler that matches on the body's variants must find the same
     /// variant with and without protection.
     fn may_be_text(&self, body: &dyn Any) -> bool {
         !matches!(body.downcast_ref(), Some(Body::Binary(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::Router;
+    use axum::routing::post;
+    use idempotency_core::store::MemoryStore;
+    use lambda_http::Request;
+    use lambda_runtime::tower::ServiceExt;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{BoxError, Operation};
+
+    /// Returns the request that `lambda_http` makes of an event of this kind.
+    fn request(kind: &str, path: &str, stage: &str) -> Request {
+        let mut events: Value = serde_json::from_str(include_str!("handler/events.json")).unwrap();
+        let event = &mut events[kind];
+        event[if kind == "v2" { "rawPath" } else { "path" }] = json!(path);
+        event["headers"]["idempotency-key"] = json!("k-1");
+        if kind == "v1" {
+            event["multiValueHeaders"]["Idempotency-Key"] = json!(["k-1"]);
+        }
+        if kind != "alb" {
+            event["requestContext"]["stage"] = json!(stage);
+        }
+        lambda_http::request::from_str(&event.to_string()).unwrap()
+    }
+
+    #[test]
+    fn the_path_is_that_of_the_event_and_no_two_of_them_become_one() {
+        for (kind, stage, path, expected, is_that_of_the_uri) in [
+            ("v2", "$default", "/payments", "/payments", true),
+            ("v2", "prod", "/prod/payments", "/prod/payments", true),
+            ("v2", "prod", "/payments", "/payments", false),
+            ("v1", "prod", "/payments", "/prod/payments", true),
+            ("v1", "prod", "/prod/payments", "/prod/prod/payments", false),
+            ("alb", "", "/payments", "/payments", true),
+            ("alb", "", "/a%20b", "/a%20b", true),
+            ("v2", "$default", "/a/../b", "/a/../b", false),
+            ("v2", "$default", "/a b", "/a b", false),
+            ("v2", "$default", "/a%20b", "/a%20b", true),
+        ] {
+            let (parts, _) = request(kind, path, stage).into_parts();
+            let found = path_of_event(&parts, true);
+            assert_eq!(found.as_deref(), Some(expected), "{kind} {stage} {path}");
+            assert_eq!(parts.uri.path() == expected, is_that_of_the_uri, "{path}");
+            let without = path_of_event(&parts, false);
+            assert_eq!(without.as_deref(), Some(path), "{kind} {stage}");
+        }
+        let (parts, ()) = http::Request::new(()).into_parts();
+        assert_eq!(path_of_event(&parts, true), None);
+    }
+
+    #[tokio::test]
+    async fn a_layer_in_a_router_of_each_account_tells_the_accounts_apart() -> Result<(), BoxError>
+    {
+        for (kind, prefix) in [("v2", ""), ("v1", "/prod"), ("alb", "")] {
+            let layer = Operation::builder("shop::accounts")
+                .store(Arc::new(MemoryStore::new()))
+                .http()
+                .shared_by_all_callers()
+                .build()?;
+            let inside = Router::new().route("/payments", post(async || "paid").layer(layer));
+            let app = Router::new().nest(&format!("{prefix}/accounts/{{account}}"), inside);
+            let stage = if kind == "v1" { "prod" } else { "$default" };
+            for (account, status) in [(1, 200), (1, 200), (2, 422)] {
+                let path = format!("/accounts/{account}/payments");
+                let response = app.clone().oneshot(request(kind, &path, stage)).await?;
+                assert_eq!(response.status(), status, "{kind} {account}");
+            }
+        }
+        Ok(())
     }
 }

@@ -96,6 +96,9 @@ impl<T> HttpOperationBuilder<T> {
         if !rules.has_fingerprint {
             identity.push("without_fingerprint".to_owned());
         }
+        if rules.uri_from.is_some() {
+            identity.push("uri_from".to_owned());
+        }
         let also = rules.fingerprint_also.as_ref();
         identity.extend(also.map(|part| format!("fingerprint_also {part}")));
         let mut settings = rules.settings.clone();
@@ -213,6 +216,7 @@ impl HttpOperationBuilder {
             caller_headers: faults.headers.into_iter().collect(),
             key,
             fingerprint,
+            uri_from: written.uri_from,
             events,
             methods: written.methods,
             refuses_unstored: rules.on_unstorable == Unstorable::Refuse
@@ -223,6 +227,7 @@ impl HttpOperationBuilder {
             error_response: written.error_response,
             added_headers: written.added_headers,
             has_warned: AtomicBool::new(false),
+            has_warned_of_path: AtomicBool::new(false),
             key_required: key_required == KeyRequired::All,
             documentation: documentation.transpose()?,
             memory_limit: Settings::memory_limit(&variables),

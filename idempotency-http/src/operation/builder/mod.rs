@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use idempotency_core::config::{KeyRequired, Settings, Variables};
 
 use super::identify::CallerRule;
+use super::target::UriFunction;
 use super::{AddedHeaders, ErrorResponse};
 use crate::problem::Problem;
 use crate::rules::{Rules, Unstorable};
@@ -53,6 +54,7 @@ struct HttpSettings {
     key_header: Option<String>,
     has_fingerprint: bool,
     fingerprint_also: Option<String>,
+    uri_from: Option<Arc<UriFunction>>,
     methods: Vec<Method>,
     stored_headers: Vec<String>,
     stored: Rules,
@@ -117,6 +119,7 @@ impl<T> HttpOperationBuilder<T> {
             key_header: None,
             has_fingerprint: true,
             fingerprint_also: None,
+            uri_from: None,
             methods: vec![Method::POST, Method::PATCH],
             stored_headers: Vec::new(),
             stored: Rules::default(),
@@ -214,6 +217,31 @@ impl<T> HttpOperationBuilder<T> {
     /// hosts, or `header(@, 'x-account')` where a header changes what the request does.
     pub fn fingerprint_also(mut self, expression: impl Into<String>) -> Self {
         self.rules.fingerprint_also = Some(expression.into());
+        self
+    }
+
+    /// Takes path and query from the URI that this function returns, for the fingerprint and for expressions. If it returns `None`, they
+    /// are taken as without it.
+    ///
+    /// Default: what the client sent, also inside the nested routers of axum and on Lambda. It is needed for other routers that
+    /// hand on a part of the path, and if a middleware outside of all routers rewrites the path.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_http::HttpOperation;
+    ///
+    /// #[derive(Clone)]
+    /// struct Sent(http::Uri); // inserted before the path is rewritten
+    ///
+    /// let operation = HttpOperation::builder("shop::payments")
+    ///     .caller_header("x-user-id")
+    ///     .uri_from(|parts| Some(parts.extensions.get::<Sent>()?.0.clone()))
+    ///     .build()?;
+    /// # Ok::<(), idempotency_http::Error>(())
+    /// ```
+    pub fn uri_from(mut self, uri: impl Fn(&Parts) -> Option<Uri> + Send + Sync + 'static) -> Self {
+        self.rules.uri_from = Some(Arc::new(uri));
         self
     }
 

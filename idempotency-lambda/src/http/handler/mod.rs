@@ -12,7 +12,7 @@ mod request;
 mod response;
 
 pub use registered::{HttpSettings, RegisteredHttp};
-pub use request::HttpEvent;
+pub use request::{EventRequest, HttpEvent};
 pub use response::HttpResponse;
 
 use std::future::{Future, pending};
@@ -35,6 +35,8 @@ use crate::operation::registry::RegisteredOperation;
 /// A request that was taken from an event, before the handler takes the event.
 pub struct PreparedHttp {
     parts: Parts,
+    path: String,
+    query: String,
     body: Vec<u8>,
     /// The event, for expressions. `None` if the method is not protected.
     event: Option<RequestEvent>,
@@ -47,21 +49,32 @@ where
     V: Event,
     V::Payload: HttpEvent,
 {
-    let (parts, body) = event.payload().request().into_parts();
+    let request = event.payload().request();
     let http = registered.http().ok();
-    PreparedHttp {
-        event: http
-            .filter(|http| http.protects(&parts.method, &parts.headers))
-            .map(|http| event.payload().read(http)),
-        parts,
-        body,
-        deadline: Deadline::from(event.context()),
-    }
+    let http = http.filter(|http| http.protects(&request.method, &request.headers));
+    let read = http.map(|http| event.payload().read(http));
+    PreparedHttp::of(request, read, Deadline::from(event.context()))
 }
 
 impl PreparedHttp {
+    fn of(request: EventRequest, event: Option<RequestEvent>, deadline: Deadline) -> Self {
+        let (mut parts, ()) = http::Request::new(()).into_parts();
+        parts.method = request.method;
+        parts.headers = request.headers;
+        Self {
+            parts,
+            path: request.path,
+            query: request.query,
+            body: request.body,
+            event,
+            deadline,
+        }
+    }
+
     fn request(&self) -> ReceivedRequest<'_> {
         let request = ReceivedRequest::new(&self.parts, &self.body);
+        // The URI of the head is empty: the path and the query of an event need not be those of a URI.
+        let request = request.with_path(&self.path).with_query(&self.query);
         match &self.event {
             Some(event) => request.with_event(event),
             None => request,

@@ -9,12 +9,22 @@ use aws_lambda_events::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
 use aws_lambda_events::lambda_function_urls::LambdaFunctionUrlRequest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderValue, Method};
 use idempotency_http::{HttpOperation, RequestEvent};
 use serde::Serialize;
 
 use crate::event::Payload;
 use crate::raw::Raw;
+
+/// The request inside an event, with path and query as the event has them.
+#[derive(Debug)]
+pub struct EventRequest {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
 
 /// An event that is an HTTP request.
 #[diagnostic::on_unimplemented(
@@ -25,7 +35,7 @@ use crate::raw::Raw;
 )]
 pub trait HttpEvent: Payload {
     /// Returns the request: its method, path, query, headers and body.
-    fn request(&self) -> Request<Vec<u8>>;
+    fn request(&self) -> EventRequest;
 
     /// Reads what the expressions of an operation look at in the event.
     fn read(&self, operation: &HttpOperation) -> RequestEvent;
@@ -35,15 +45,17 @@ pub trait HttpEvent: Payload {
 macro_rules! requests {
     ($($event:ty { path: $path:ident, method: $method:expr, query: $query:expr, headers: $headers:expr })+) => {
         $(impl HttpEvent for $event {
-            fn request(&self) -> Request<Vec<u8>> {
+            fn request(&self) -> EventRequest {
                 let method: fn(&Self) -> Method = $method;
                 let query: fn(&Self) -> Cow<'_, str> = $query;
                 let headers: fn(&Self) -> HeaderMap = $headers;
-                let mut request = Request::new(body(self.body.as_deref(), self.is_base64_encoded));
-                *request.method_mut() = method(self);
-                *request.uri_mut() = uri(self.$path.as_deref().unwrap_or("/"), &query(self));
-                *request.headers_mut() = headers(self);
-                request
+                EventRequest {
+                    method: method(self),
+                    path: self.$path.as_deref().unwrap_or("/").to_owned(),
+                    query: query(self).into_owned(),
+                    headers: headers(self),
+                    body: body(self.body.as_deref(), self.is_base64_encoded),
+                }
             }
 
             fn read(&self, operation: &HttpOperation) -> RequestEvent {
@@ -92,7 +104,7 @@ requests! {
 }
 
 impl<T: HttpEvent> HttpEvent for Raw<T> {
-    fn request(&self) -> Request<Vec<u8>> {
+    fn request(&self) -> EventRequest {
         T::request(self)
     }
 
@@ -130,46 +142,24 @@ fn query(
     query.join("&").into()
 }
 
-/// Encodes what has a meaning in a query, so that `a=1%26b%3D2` and `a=1&b=2` stay two queries.
+/// Encodes a parameter that API Gateway has decoded, so that `a=1%26b%3D2` and `a=1&b=2` stay two queries.
 fn encoded(text: &str) -> String {
-    let text = text.replace('%', "%25").replace('&', "%26");
-    text.replace('=', "%3D").replace('+', "%2B")
+    let mut encoded = String::with_capacity(text.len());
+    for &byte in text.as_bytes() {
+        if byte.is_ascii_graphic() && !b"\"#%&+<=>\\^`{|}".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
 }
 
 /// Returns the parameters of a `QueryMap`. They are read through JSON, because each other way to the names can panic.
 fn parameters(of: &impl Serialize) -> BTreeMap<String, Vec<String>> {
     let value = serde_json::to_value(of).unwrap_or_default();
     serde_json::from_value(value).unwrap_or_default()
-}
-
-/// Returns the URI of a path and a query, as the event has them.
-///
-/// An event can have them decoded. Bytes that a URI cannot have are encoded.
-fn uri(path: &str, query: &str) -> Uri {
-    let mut text = String::with_capacity(path.len() + query.len() + 2);
-    if !path.starts_with('/') {
-        text.push('/');
-    }
-    push(&mut text, path, b"?#");
-    if !query.is_empty() {
-        text.push('?');
-        push(&mut text, query, b"#");
-    }
-    // A URI of 65,535 bytes or more is too long. No event has such a path: API Gateway and ALB refuse it.
-    text.parse().unwrap_or_default()
-}
-
-/// Adds a text, and encodes the bytes that a URI cannot have here.
-fn push(to: &mut String, text: &str, reserved: &[u8]) {
-    for &byte in text.as_bytes() {
-        let is_plain = byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte);
-        if is_plain && !reserved.contains(&byte) {
-            to.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(to, "%{byte:02X}");
-        }
-    }
 }
 
 /// Returns the headers of both fields. A header that is in both has the values of the field with all values.
@@ -199,11 +189,13 @@ pub(super) fn joined(headers: &HeaderMap) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
+    use super::super::PreparedHttp;
     use super::*;
+    use crate::invocation::Deadline;
     use idempotency_core::config::Variables;
-    use idempotency_http::ReceivedRequest;
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
+    use std::collections::BTreeSet;
 
     /// Returns an event of `events.json` with these members instead of its own.
     fn event(name: &str, members: Value) -> Value {
@@ -214,13 +206,13 @@ mod tests {
         event
     }
 
-    fn request<T: HttpEvent + DeserializeOwned>(event: Value) -> Request<Vec<u8>> {
+    fn request<T: HttpEvent + DeserializeOwned>(event: Value) -> EventRequest {
         serde_json::from_value::<T>(event).unwrap().request()
     }
 
     #[test]
     fn each_kind_of_event_has_its_path_its_query_its_body_and_every_value_of_a_header() {
-        type Read = fn(Value) -> Request<Vec<u8>>;
+        type Read = fn(Value) -> EventRequest;
         let rows = include_str!("requests.txt").lines();
         for row in rows.filter(|row| !row.is_empty() && !row.starts_with('#')) {
             let cells: Vec<_> = row.split(" | ").collect();
@@ -234,15 +226,16 @@ mod tests {
                 _ => (kind, request::<AlbTargetGroupRequest>),
             };
             let request = request(event(kind, serde_json::from_str(members).unwrap()));
+            let found = [request.method.as_str(), &request.path, &request.query];
             assert_eq!(
-                format!("{} {}", request.method(), request.uri()),
+                format!("{} {}?{}", found[0], found[1], found[2]),
                 line,
                 "{row}"
             );
-            let values = request.headers().get_all("idempotency-key").iter();
+            let values = request.headers.get_all("idempotency-key").iter();
             let values: Vec<_> = values.map(|value| value.to_str().unwrap()).collect();
             assert_eq!(format!("{values:?}"), keys, "{row}");
-            assert_eq!(request.body().escape_ascii().to_string(), body, "{row}");
+            assert_eq!(request.body.escape_ascii().to_string(), body, "{row}");
         }
     }
 
@@ -255,9 +248,8 @@ mod tests {
             .build()
             .unwrap();
         let read = event.read(&operation);
-        let (parts, body) = event.request().into_parts();
-        let request = ReceivedRequest::new(&parts, &body).with_event(&read);
-        let identity = operation.identity(&request, None).ok()?;
+        let request = PreparedHttp::of(event.request(), Some(read), Deadline::default());
+        let identity = operation.identity(&request.request(), None).ok()?;
         identity.key().map(ToString::to_string)
     }
 
@@ -265,7 +257,7 @@ mod tests {
     fn a_raw_event_gives_expressions_the_text_that_was_sent() {
         let sent = event("v1", json!({})).to_string();
         let raw = Raw::<ApiGatewayProxyRequest>::from_json(sent).unwrap();
-        assert_eq!(raw.request().method(), Method::POST);
+        assert_eq!(raw.request().method, Method::POST);
         let typed = raw.clone().into_inner();
         // The type writes the names of headers in lower case. `header(@, ..)` finds both.
         for (caller, is_in_raw, is_in_typed) in [
@@ -301,6 +293,77 @@ mod tests {
         assert_ne!(key(Some("eu-central-1:bob")), ann);
         // The ARN alone is that of all users of the pool.
         assert_eq!(key(None), None);
+    }
+
+    fn by_user<T: HttpEvent + DeserializeOwned>(event: Value) -> Option<String> {
+        let event: T = serde_json::from_str(&event.to_string()).unwrap();
+        key_by_caller("header(@, 'X-User')", &event)
+    }
+
+    #[test]
+    fn two_users_of_a_header_never_become_one_in_any_kind_of_event() {
+        type Key = fn(Value) -> Option<String>;
+        let blanks = [
+            "", " ", "\t", "\u{a0}", "\u{85}", "\u{3000}", "\u{2028}", ",",
+        ];
+        let users = blanks.map(|blank| [format!("bob{blank}"), format!("{blank}bob")]);
+        let users = users.into_iter().flatten().chain(["Bob".to_owned()]);
+        let users: BTreeSet<_> = users.collect();
+        let all: [(&str, Key); 5] = [
+            ("v1", by_user::<ApiGatewayProxyRequest>),
+            ("v2", by_user::<ApiGatewayV2httpRequest>),
+            ("v2", by_user::<Raw<ApiGatewayV2httpRequest>>),
+            ("v2", by_user::<LambdaFunctionUrlRequest>),
+            ("alb", by_user::<AlbTargetGroupRequest>),
+        ];
+        for (kind, key) in all {
+            let keys: BTreeSet<_> = users
+                .iter()
+                .map(|user| {
+                    let single = json!({ "headers": { "x-user": user } });
+                    let all = json!({ "multiValueHeaders": { "x-user": [user] } });
+                    key(event(kind, if kind == "v1" { all } else { single })).unwrap()
+                })
+                .collect();
+            assert_eq!(keys.len(), users.len(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn two_paths_or_queries_of_events_never_become_one_fingerprint() {
+        let operation = HttpOperation::builder("shop::pay").variables(Variables::default());
+        let operation = operation.shared_by_all_callers().build().unwrap();
+        let validation = |path: &str, query: &str| {
+            let members = json!({ "rawPath": path, "rawQueryString": query });
+            let event: ApiGatewayV2httpRequest =
+                serde_json::from_value(event("v2", members)).unwrap();
+            let read = event.read(&operation);
+            let request = PreparedHttp::of(event.request(), Some(read), Deadline::default());
+            let identity = operation.identity(&request.request(), None).unwrap();
+            identity.validation().map(str::to_owned).unwrap()
+        };
+        let long = "/".repeat(70_000);
+        for (one, other) in [
+            (("/a b", ""), ("/a%20b", "")),
+            (("/a", ""), ("a", "")),
+            (("/", ""), ("", "")),
+            (("/a/../b", ""), ("/b", "")),
+            (("/a?b", ""), ("/a", "b")),
+            (("/a", "b=|"), ("/a", "b=%7C")),
+            ((&long, ""), (&long[1..], "")),
+        ] {
+            assert_eq!(validation(one.0, one.1), validation(one.0, one.1));
+            assert_ne!(
+                validation(one.0, one.1),
+                validation(other.0, other.1),
+                "{other:?}"
+            );
+        }
+        // The stored fingerprint of an ordinary request is golden.
+        assert_eq!(
+            validation("/payments", "b=2&a=1"),
+            "28584dfa595c5c9db5626404f47ba3c5"
+        );
     }
 
     fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {
