@@ -158,7 +158,10 @@ mod tests {
         fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
             self.sent.lock().unwrap().push(request);
             let (status, body) = self.replies.lock().unwrap().pop_front().unwrap();
-            let response = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body));
+            let mut response = HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body));
+            let headers = response.headers_mut();
+            headers.insert("x-amzn-requestid", "1");
+            headers.insert("content-type", "application/x-amz-json-1.0");
             HttpConnectorFuture::ready(Ok(response))
         }
     }

@@ -4,18 +4,39 @@
 
 use std::fmt;
 
+use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use crate::send::Item;
+use crate::sign::CONTENT_TYPE;
+
+/// Returns true if a response comes from DynamoDB: it has a request id, as every response of DynamoDB and of its emulators.
+pub(crate) fn is_of_dynamodb(response: &HttpResponse) -> bool {
+    let id = response.headers().get("x-amzn-requestid");
+    id.is_some_and(|id| !id.is_empty())
+}
+
+/// Returns true if a response is a success of DynamoDB, apart from its body. Any server can respond with 200 and a JSON object.
+pub(crate) fn is_success(response: &HttpResponse) -> bool {
+    let kind = response.headers().get("content-type").unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    response.status().as_u16() == 200
+        && kind.eq_ignore_ascii_case(CONTENT_TYPE)
+        && is_of_dynamodb(response)
+}
 
 /// What a caller needs of a body.
 #[derive(Default)]
 pub(crate) struct Body {
-    /// The item of a read, the one that a put replaced, or the current one after a failed condition.
+    /// True if there is a body. It is an object.
+    pub(crate) is_object: bool,
+    /// The item of a read, or the current one after a failed condition.
     pub(crate) item: Option<Item>,
+    /// The item that a write replaced.
+    pub(crate) attributes: Option<Item>,
     /// The error code, with its namespace.
     pub(crate) code: Option<String>,
     pub(crate) message: Option<String>,
@@ -60,12 +81,19 @@ impl<'de> Visitor<'de> for BodyVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Body, A::Error> {
-        let mut body = Body::default();
+        let mut body = Body {
+            is_object: true,
+            ..Body::default()
+        };
         let (mut code, mut kind) = (None, None);
         while let Some(name) = map.next_key::<Name>()? {
             match name {
                 Name::Item => {
                     body.item = map.next_value::<Option<ItemReader>>()?.map(|item| item.0)
+                }
+                Name::Attributes => {
+                    let item = map.next_value::<Option<ItemReader>>()?;
+                    body.attributes = item.map(|item| item.0);
                 }
                 Name::Code => code = map.next_value::<MaybeText>()?.0,
                 Name::Type => kind = map.next_value::<MaybeText>()?.0,
@@ -82,8 +110,8 @@ impl<'de> Visitor<'de> for BodyVisitor {
 #[derive(Deserialize)]
 #[serde(field_identifier)]
 enum Name {
-    #[serde(alias = "Attributes")]
     Item,
+    Attributes,
     #[serde(rename = "code")]
     Code,
     #[serde(rename = "__type")]
@@ -236,6 +264,39 @@ mod tests {
     }
 
     #[test]
+    fn a_success_of_dynamodb_has_a_request_id_and_its_content_type() {
+        let id = ("x-amzn-requestid", "1");
+        let kind = |kind| ("content-type", kind);
+        let of_dynamodb = kind("application/x-amz-json-1.0");
+        for (status, headers, is_success) in [
+            (200, vec![id, of_dynamodb], true),
+            (
+                200,
+                vec![id, kind("Application/X-Amz-Json-1.0 ; charset=utf-8")],
+                true,
+            ),
+            (201, vec![id, of_dynamodb], false),
+            (204, vec![id, of_dynamodb], false),
+            (200, vec![("x-amzn-requestid", ""), of_dynamodb], false),
+            (200, vec![of_dynamodb], false),
+            // API Gateway has such a request id.
+            (200, vec![id, kind("application/json")], false),
+            (200, vec![id], false),
+        ] {
+            let status = u16::try_from(status).unwrap().try_into().unwrap();
+            let mut response = HttpResponse::new(status, "{}".into());
+            for (name, value) in &headers {
+                response.headers_mut().insert(*name, *value);
+            }
+            assert_eq!(
+                self::is_success(&response),
+                is_success,
+                "{status} {headers:?}"
+            );
+        }
+    }
+
+    #[test]
     fn every_type_of_dynamodb_is_read() {
         let string = |text: &str| AttributeValue::S(text.to_owned());
         let blob = |bytes: &[u8]| Blob::new(bytes);
@@ -270,12 +331,21 @@ mod tests {
 
     #[test]
     fn an_item_is_read_from_each_kind_of_response() {
-        for none in ["{}", "", r#"{"Item":null}"#] {
-            assert_eq!(item(none), None, "{none}");
-        }
-        let with_capacity = r#"{"ConsumedCapacity":{"TableName":"t"},"Item":{}}"#;
-        for some in [with_capacity, r#"{"Attributes":{}}"#] {
-            assert_eq!(item(some), Some(Item::new()), "{some}");
+        let some = || Some(Item::new());
+        for (text, item, attributes) in [
+            ("{}", None, None),
+            ("", None, None),
+            (r#"{"Item":null,"Attributes":null}"#, None, None),
+            (
+                r#"{"ConsumedCapacity":{"TableName":"t"},"Item":{}}"#,
+                some(),
+                None,
+            ),
+            (r#"{"Attributes":{}}"#, None, some()),
+        ] {
+            let body = read(text.as_bytes()).unwrap();
+            assert_eq!((body.item, body.attributes), (item, attributes), "{text}");
+            assert_eq!(body.is_object, !text.is_empty(), "{text}");
         }
     }
 

@@ -28,6 +28,9 @@ pub(crate) type Item = HashMap<String, AttributeValue>;
 /// The error code of a write whose condition failed.
 pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
+/// The target of a read.
+const GET_ITEM: &str = "DynamoDB_20120810.GetItem";
+
 /// The reply of DynamoDB to a request for one item.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ItemReply {
@@ -200,16 +203,23 @@ async fn send_once(
     notes.starts(request.uri());
     let response = prepared.connector.call(request).await;
     let mut response = response.map_err(SendError::Connector)?;
-    let clock_is_wrong = skew.is_some_and(|skew| skew.measure(&response, now, prepared.now()));
+    let clock_is_wrong =
+        skew.is_some_and(|skew| skew.measure(&response, corrected, now, prepared.now()));
     let error = match read(&mut response).await {
         Err(error) => SendError::Broken(error, response),
-        Ok(body) => match (response.status().is_success(), body) {
-            (true, Some(body)) => return Ok(body.item),
-            (_, body) => SendError::Response {
-                response,
-                body: body.unwrap_or_default(),
-                clock_is_wrong,
-            },
+        Ok(Some(body)) if body.is_object && reply::is_success(&response) => {
+            return Ok(match outgoing.target {
+                GET_ITEM => body.item,
+                _ => body.attributes,
+            });
+        }
+        // What only looks like a success of DynamoDB has no error code of DynamoDB either.
+        Ok(body) => SendError::Response {
+            body: body
+                .filter(|_| !response.status().is_success())
+                .unwrap_or_default(),
+            response,
+            clock_is_wrong,
         },
     };
     if error.retry_kind() == Some(ErrorKind::TransientError) && reconnects(prepared) {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
+use crate::recognise::not_from_dynamodb;
 use crate::sdk_error;
 
 /// An expression, a placeholder, a key or a version is wrong. Nothing was sent.
@@ -62,6 +63,9 @@ impl RequestError {
             (SdkError::DispatchFailure(_), _) => "the connection failed or broke".to_owned(),
             (SdkError::ConstructionFailure(_), _) => "the request could not be prepared".to_owned(),
             _ if code.is_some() => sdk_error::quoted(None),
+            (SdkError::ResponseError(failure), _) => {
+                not_from_dynamodb(failure.raw().status().as_u16())
+            }
             _ => "the response could not be read".to_owned(),
         };
         Self {

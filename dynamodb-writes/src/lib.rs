@@ -36,6 +36,7 @@
 mod error;
 mod expression;
 pub mod once;
+mod recognise;
 mod sdk_error;
 mod send;
 pub mod versioned;
@@ -45,6 +46,7 @@ pub use error::{InvalidExpression, RequestError};
 /// What `idempotency-dynamodb` shares with this crate. It has no promise of stability: the two have the same version.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::recognise::Recognises;
     pub use crate::sdk_error::{
         CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS, cause, chain, is_about_size,
         never_connected, quoted, without_values,

@@ -20,6 +20,7 @@ use aws_sdk_dynamodb::config::{
 };
 use aws_sdk_dynamodb::error::{BoxError, ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
@@ -30,6 +31,7 @@ use aws_smithy_runtime_api::client::interceptors::context::Error;
 use idempotency_core::store::SendLog;
 
 use crate::error::RequestError;
+use crate::recognise::{ClockClassifier, Recognises};
 use crate::sdk_error::{CONDITION_FAILED, SendEnd, end};
 
 /// The largest item, in bytes: 400 KB, attribute names included.
@@ -247,7 +249,12 @@ pub(crate) async fn read(
     key: &Item,
 ) -> Result<Option<Item>, RequestError> {
     let call = client.get_item().table_name(table).consistent_read(true);
-    match call.set_key(Some(key.clone())).send().await {
+    let call = call.set_key(Some(key.clone())).customize();
+    match call
+        .config_override(noting::<GetItemError>(()))
+        .send()
+        .await
+    {
         Ok(output) => Ok(output.item),
         Err(error) => Err(RequestError::new("dynamodb:GetItem", table, error, false)),
     }
@@ -267,6 +274,13 @@ pub trait SdkSendNotes: fmt::Debug + Send + Sync + 'static {
     fn ends(&self, end: SendEnd<'_>);
 }
 
+/// Notes nothing.
+impl SdkSendNotes for () {
+    fn starts(&self, _: &str) {}
+
+    fn ends(&self, _: SendEnd<'_>) {}
+}
+
 /// Returns the configuration of a call whose operation has the error `E`: the call tells the notes of each send.
 pub fn noting<E>(notes: impl SdkSendNotes) -> Builder
 where
@@ -274,11 +288,12 @@ where
 {
     let mut config = Builder::new();
     // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
+    config.push_interceptor(SharedInterceptor::permanent(Recognises));
     config.push_interceptor(SharedInterceptor::permanent(Interceptor {
         notes,
         meta: |error| error.downcast_ref::<E>().map(ProvideErrorMetadata::meta),
     }));
-    config
+    config.retry_classifier(ClockClassifier::<E>::default())
 }
 
 #[derive(Debug)]

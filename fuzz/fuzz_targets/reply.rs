@@ -28,7 +28,11 @@ impl HttpConnector for Responder {
     fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
         let (status, body) = self.0.lock().expect("no thread panics").clone();
         let status = status.try_into().expect("a status");
-        HttpConnectorFuture::ready(Ok(HttpResponse::new(status, SdkBody::from(body))))
+        let mut response = HttpResponse::new(status, SdkBody::from(body));
+        let headers = response.headers_mut();
+        headers.insert("x-amzn-requestid", "1");
+        headers.insert("content-type", "application/x-amz-json-1.0");
+        HttpConnectorFuture::ready(Ok(response))
     }
 }
 

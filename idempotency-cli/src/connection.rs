@@ -76,9 +76,17 @@ impl Connection {
         let request = self.client.describe_table().table_name(&self.config.table);
         let described = request.send().await;
         let described = described.map_err(|error| self.failed("DescribeTable", &error))?;
-        Ok(described
-            .table
-            .unwrap_or_else(|| TableDescription::builder().build()))
+        described.table.ok_or_else(|| self.no_table())
+    }
+
+    /// Returns the failure of a description without a table. DynamoDB sends none.
+    pub(crate) fn no_table(&self) -> Failure {
+        let table = &self.config.table;
+        let message = format!(
+            "dynamodb:DescribeTable on the table `{table}` failed: the response has no table, so it is not from DynamoDB: \
+             check the endpoint and proxies"
+        );
+        Failure::new(Exit::Failed, message)
     }
 
     /// Returns table, region, account and endpoint in one line, for the operator who confirms. A part that cannot be found says so.

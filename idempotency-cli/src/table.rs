@@ -77,14 +77,13 @@ async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
     let described = connection.client.describe_table().table_name(table);
     match described.send().await {
         Ok(output) => {
-            if let Some(table) = output.table {
-                findings.extend([
-                    exists(&table),
-                    keys(&table, connection),
-                    billing(&table),
-                    protection(&table),
-                ]);
-            }
+            let table = output.table.ok_or_else(|| connection.no_table())?;
+            findings.extend([
+                exists(&table),
+                keys(&table, connection),
+                billing(&table),
+                protection(&table),
+            ]);
         }
         Err(error) => match error.code() {
             Some("ResourceNotFoundException") => {

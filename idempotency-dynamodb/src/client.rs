@@ -18,6 +18,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedCredentialsProvider;
 use aws_sdk_dynamodb::config::{Builder, SharedHttpClient, StalledStreamProtectionConfig};
 use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
+use dynamodb_writes::__private::Recognises;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use http::http_client;
 use idempotency_core::config::ConfigurationError;
@@ -170,7 +171,7 @@ pub fn sdk_client(config: &SdkConfig) -> Client {
         // Requests are small, and the timeout of a send covers a stream that stalls.
         builder = builder.stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     }
-    Client::from_conf(builder.build())
+    Client::from_conf(builder.interceptor(Recognises).build())
 }
 
 /// Returns the retry settings to use with these settings of the caller. A setting that equals the SDK's default counts as not

@@ -1,5 +1,8 @@
 //! `idempotency table create` and `idempotency table check`.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+
 use idempotency_testkit::dynamodb::{Fault, TableSpec};
 
 use crate::{Ran, Table, command, finish};
@@ -86,4 +89,37 @@ async fn a_denied_action_is_reported_without_the_others() {
     let ran = table.run("table check --json").exits(1);
     finds(&ran, "dynamodb:UpdateItem", "wrong", "");
     finds(&ran, "dynamodb:DeleteItem", "ok", "");
+}
+
+/// Starts a server that responds to each request with 200, these headers and an empty object. Returns its address.
+fn server(headers: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = BufReader::new(connection.unwrap());
+            let mut line = String::new();
+            while connection.read_line(&mut line).unwrap_or(0) > 2 {
+                line.clear();
+            }
+            // Its body is not read. The client may have closed the connection.
+            let reply = format!("HTTP/1.1 200 OK\r\n{headers}content-length: 2\r\n\r\n{{}}");
+            let _ = connection.get_mut().write_all(reply.as_bytes());
+            let _ = connection.fill_buf();
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_dynamodb_passes_no_check() {
+    let table = Table::new(TableSpec::new("idempotency")).await;
+    let gateway = "x-amzn-requestid: 1\r\ncontent-type: application/json\r\n";
+    let without_a_table = "x-amzn-requestid: 1\r\ncontent-type: application/x-amz-json-1.0\r\n";
+    for headers in ["", gateway, without_a_table] {
+        let mut check = table.command("table check");
+        check.env("AWS_ENDPOINT_URL_DYNAMODB", server(headers));
+        let ran = finish(check, "");
+        ran.fails(1, "is not from DynamoDB: check the endpoint and proxies");
+    }
 }

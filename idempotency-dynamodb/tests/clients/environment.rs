@@ -83,7 +83,7 @@ impl Server {
             let (status, body) = self.response(&line);
             let length = body.len();
             let head = format!(
-                "HTTP/1.1 {status} -\r\ncontent-length: {length}\r\nx-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n"
+                "HTTP/1.1 {status} -\r\ncontent-length: {length}\r\nx-amzn-requestid: 1\r\ncontent-type: application/x-amz-json-1.0\r\nx-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n"
             );
             connection.write_all((head + &body).as_bytes()).await?;
         }

@@ -50,9 +50,11 @@ fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
     (head + body).into_bytes()
 }
 
+/// The headers of each response of DynamoDB.
+const OF_DYNAMODB: &str = "x-amzn-requestid: 1\r\ncontent-type: application/x-amz-json-1.0\r\n";
+
 fn success() -> Vec<u8> {
-    let json = "content-type: application/x-amz-json-1.0\r\n";
-    response("200 OK", json, "{}")
+    response("200 OK", OF_DYNAMODB, "{}")
 }
 
 fn condition_failed() -> Vec<u8> {
@@ -231,15 +233,35 @@ async fn a_response_that_stalls_at_any_byte_ends_alike() {
 
 #[tokio::test]
 async fn a_wrong_response_ends_alike() {
-    let escaped = |text: &str| text.replace(r"\r\n", "\r\n").into_bytes();
+    // What is wrong must be all that is wrong.
+    let head = format!("200 OK\r\n{OF_DYNAMODB}");
+    let escaped = |text: &str| {
+        let text = text.replace(r"\r\n", "\r\n");
+        text.replace("200 OK\r\n", &head).into_bytes()
+    };
     let closes = rows(include_str!("responses.txt")).map(|row| {
         let (name, text) = row.split_once(" => ").unwrap();
         (name, Act::Closes(escaped(text)))
     });
-    let ok = |headers: &str, body: &str| Act::Responds(response("200 OK", headers, body));
-    let no_end = b"HTTP/1.1 200 OK\r\n\r\n{}".to_vec();
-    let no_text = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\xff\xfe".to_vec();
-    let header = b"HTTP/1.1 200 OK\r\nx-amzn-errortype: \xff\xfe\r\ncontent-length: 2\r\n\r\n{}";
+    let ok = |headers: &str, body: &str| {
+        Act::Responds(response(
+            "200 OK",
+            &(headers.to_owned() + OF_DYNAMODB),
+            body,
+        ))
+    };
+    let no_end = escaped("HTTP/1.1 200 OK\r\n\r\n{}");
+    let no_text = [
+        &escaped("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n")[..],
+        b"\xff\xfe",
+    ]
+    .concat();
+    let header = [
+        &escaped("HTTP/1.1 200 OK\r\n")[..],
+        b"x-amzn-errortype: \xff\xfe\r\ncontent-length: 2\r\n\r\n{}",
+    ]
+    .concat();
+    let html = Act::Responds(response("200 OK", "content-type: text/html\r\n", "{}"));
     let elsewhere = "location: http://127.0.0.1:1/\r\n";
     let redirection = response("307 Temporary Redirect", elsewhere, "");
     let long = "x".repeat(2_000_000);
@@ -252,11 +274,11 @@ async fn a_wrong_response_ends_alike() {
     let others = [
         ("no length and no end", Act::Stalls(no_end)),
         ("the first bytes of TLS", Act::Closes(tls)),
-        ("a header that is no text", Act::Closes(header.to_vec())),
+        ("a header that is no text", Act::Closes(header)),
         ("a redirection", Act::Closes(redirection)),
         ("a wrong checksum", ok("x-amz-crc32: 1\r\n", "{}")),
         ("gzip that is none", ok("content-encoding: gzip\r\n", "{}")),
-        ("a web page", ok("content-type: text/html\r\n", "{}")),
+        ("a web page", html),
         ("a mark before the JSON", ok("", "\u{feff}{}")),
         ("white space around the JSON", ok("", " \r\n{ }\n")),
         ("two values", ok("", "{}{}")),

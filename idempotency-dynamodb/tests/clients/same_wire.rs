@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use aws_config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::endpoint::{Endpoint, EndpointFuture, Params, ResolveEndpoint};
 use aws_sdk_dynamodb::config::{Credentials, Region};
+use aws_smithy_async::time::TimeSource;
 use aws_types::sdk_config::Builder;
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
@@ -18,7 +20,7 @@ use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use serde_json::json;
 
 use super::script::{Reply, SentRequest, Wire};
-use super::{Kind, columns, rows, said_in_full};
+use super::{Kind, columns, rows, said, said_in_full};
 
 const ARN: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/payments";
 
@@ -214,6 +216,17 @@ pub(crate) enum RequestKind {
     Get,
 }
 
+/// Returns the reply to a request.
+async fn replied(store: &DynamoDbStore, request: RequestKind) -> StoreReply {
+    let (id, is_new) = (RecordId::new("charge#1"), Condition::NoRecord);
+    match request {
+        RequestKind::Put => store.put(&id, &Record::default(), &is_new).await,
+        RequestKind::Update => store.update(&id, &Change::default(), &is_new).await,
+        RequestKind::Delete => store.delete(&id, &is_new).await,
+        RequestKind::Get => store.get(&id).await,
+    }
+}
+
 /// Returns how a request with these replies ends, and the dates of its sends.
 pub(crate) async fn ended(
     kind: Kind,
@@ -230,15 +243,9 @@ pub(crate) async fn ended(
     let retries = RetryConfig::standard().with_max_attempts(3);
     let retries = retries.with_initial_backoff(Duration::from_millis(1));
     let store = kind.store(&config.retry_config(retries).build());
-    let (id, is_new) = (RecordId::new("charge#1"), Condition::NoRecord);
     // tokio suspends a task that never waits after some time, and its sends would appear to time out.
     tokio::task::yield_now().await;
-    let reply = match request {
-        RequestKind::Put => store.put(&id, &Record::default(), &is_new).await,
-        RequestKind::Update => store.update(&id, &Change::default(), &is_new).await,
-        RequestKind::Delete => store.delete(&id, &is_new).await,
-        RequestKind::Get => store.get(&id).await,
-    };
+    let reply = replied(&store, request).await;
     if let StoreReply::Failed { error, .. } = &reply {
         let (mut texts, mut cause) = (String::new(), error.source());
         while let Some(error) = cause {
@@ -269,8 +276,7 @@ async fn every_error_response_is_repeated_as_often_and_ends_alike() {
         let (status, body) = row.split_once(' ').unwrap_or((row, ""));
         Reply::new(status.parse().unwrap(), body)
     });
-    let named =
-        |code, body: &str| Reply::Response(400, vec![("x-amzn-errortype", code)], body.to_owned());
+    let named = |code, body: &str| Reply::new(400, body).with_header("x-amzn-errortype", code);
     let by_header = [
         named("ThrottlingException:http://a", "{}"),
         named("a#AccessDenied", r#"{"__type":"other"}"#),
@@ -311,12 +317,151 @@ async fn every_error_code_is_repeated_as_often_and_ends_alike_for_each_request()
 }
 
 #[tokio::test]
+async fn only_a_success_of_dynamodb_is_one() {
+    use RequestKind::{Delete, Get, Put, Update};
+    for row in rows(include_str!("successes.txt")) {
+        let [status, id, kind, body, of_write, of_read] = columns(row);
+        let headers = [("x-amzn-requestid", id), ("content-type", kind)];
+        let headers = headers.into_iter().filter(|(_, value)| !value.is_empty());
+        let reply = Reply::Response(status.parse().unwrap(), headers.collect(), body.to_owned());
+        for kind in Kind::ALL {
+            for request in [Put, Update, Delete, Get] {
+                let wire = Wire::new([reply.clone()]);
+                let config = wire.quick_config(credentials()).build();
+                let end = said(&replied(&kind.store(&config), request).await);
+                let expected = match request {
+                    Get => of_read,
+                    Put | Update | Delete => of_write,
+                };
+                assert_eq!(end, expected, "{kind:?} {request:?}: {row}");
+                wire.requests();
+            }
+        }
+        same_end(Put, reply).await;
+    }
+}
+
+/// The clock of a process.
+#[derive(Clone, Debug)]
+struct Clock(Arc<Mutex<SystemTime>>);
+
+impl TimeSource for Clock {
+    fn now(&self) -> SystemTime {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// The time of DynamoDB, and its `date`.
+const NOW: (u64, &str) = (1_795_331_218, "Sun, 22 Nov 2026 07:06:58 GMT");
+
+/// Claims a key, then completes it while these replies come. Meanwhile the clock, which was wrong by this number of seconds, is set
+/// right if `is_set`. Returns the end, and the time of each signature of the completion.
+async fn completed(
+    kind: Kind,
+    wrong_by: i64,
+    is_set: bool,
+    replies: Vec<Reply>,
+) -> (String, Vec<String>) {
+    let dated = Reply::ok().with_header("date", NOW.1);
+    let wire = Wire::new([dated].into_iter().chain(replies));
+    let now = |wrong_by: i64| {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(NOW.0.checked_add_signed(wrong_by).unwrap())
+    };
+    let clock = Clock(Arc::new(Mutex::new(now(wrong_by))));
+    let config = wire.quick_config(credentials()).time_source(clock.clone());
+    let store = kind.store(&config.build());
+    replied(&store, RequestKind::Put).await;
+    if is_set {
+        *clock.0.lock().unwrap() = now(0);
+    }
+    wire.take();
+    let end = said(&replied(&store, RequestKind::Update).await);
+    let sent = wire.take();
+    let dates = sent.iter().map(|sent| sent.header("x-amz-date").to_owned());
+    (end, dates.collect())
+}
+
+#[tokio::test]
+async fn a_signature_that_was_refused_for_its_time_is_made_again_and_no_other_server_sets_the_clock()
+ {
+    let refused = || {
+        let signature = json!({ "message": "Signature not yet current" });
+        let reply = Reply::with_code(400, "InvalidSignatureException", signature);
+        reply.with_header("date", NOW.1)
+    };
+    let page = || Reply::page(503, "busy").with_header("date", "Sun, 22 Nov 2020 07:06:58 GMT");
+    let minutes = 60;
+    let (right, early, late) = ("20261122T070658Z", "20261122T064658Z", "20261122T072658Z");
+    for (wrong_by, is_set, replies, end, dates) in [
+        // The correction of a wrong clock stays.
+        (
+            20 * minutes,
+            false,
+            vec![Reply::ok()],
+            "applied",
+            vec![right],
+        ),
+        // The clock was set, and the correction is wrong.
+        (
+            20 * minutes,
+            true,
+            vec![refused(), Reply::ok()],
+            "applied",
+            vec![early, right],
+        ),
+        (
+            -20 * minutes,
+            true,
+            vec![refused(), Reply::ok()],
+            "applied",
+            vec![late, right],
+        ),
+        // The time of the signature is right, so something else is wrong.
+        (
+            20 * minutes,
+            false,
+            vec![refused()],
+            "Credentials",
+            vec![right],
+        ),
+        (0, false, vec![refused()], "Credentials", vec![right]),
+        (
+            0,
+            false,
+            vec![page(), Reply::ok()],
+            "applied, maybe applied",
+            vec![right; 2],
+        ),
+        (
+            20 * minutes,
+            false,
+            vec![page(), page(), Reply::ok()],
+            "applied, maybe applied",
+            vec![right; 3],
+        ),
+    ] {
+        for kind in Kind::ALL {
+            let replies = replies.clone();
+            let completed = completed(kind, wrong_by, is_set, replies.clone()).await;
+            let expected = (
+                end.to_owned(),
+                dates.iter().map(ToString::to_string).collect(),
+            );
+            assert_eq!(
+                completed, expected,
+                "{kind:?} {wrong_by} {is_set} {replies:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_claim_after_a_failed_send_or_with_a_refused_signature_ends_as_its_row_says() {
     let signature = |message: &str| {
         json!({ "__type": "a#InvalidSignatureException", "message": message }).to_string()
     };
-    let date = vec![("date", "Sun, 22 Nov 2020 07:06:58 GMT")];
-    let expired = Reply::Response(400, date, signature("Signature expired"));
+    let date = "Sun, 22 Nov 2020 07:06:58 GMT";
+    let expired = Reply::new(400, signature("Signature expired")).with_header("date", date);
     let refused = Reply::new(400, signature("no"));
     let internal = Reply::new(500, "{}");
     let [once, again] = ["maybe_again: false }", "maybe_again: true }"];

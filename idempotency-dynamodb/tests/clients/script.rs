@@ -23,6 +23,12 @@ use aws_smithy_types::body::SdkBody;
 use aws_types::sdk_config::Builder;
 use serde_json::{Value, json};
 
+/// The headers of each response of DynamoDB.
+const OF_DYNAMODB: [(&str, &str); 2] = [
+    ("x-amzn-requestid", "1"),
+    ("content-type", "application/x-amz-json-1.0"),
+];
+
 /// The reply to one send.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
@@ -37,9 +43,22 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// Returns a response without headers.
+    /// Returns a response of DynamoDB.
     pub(crate) fn new(status: u16, body: impl ToString) -> Self {
+        Self::Response(status, OF_DYNAMODB.to_vec(), body.to_string())
+    }
+
+    /// Returns a response of another server.
+    pub(crate) fn page(status: u16, body: impl ToString) -> Self {
         Self::Response(status, Vec::new(), body.to_string())
+    }
+
+    /// Adds a header to a response.
+    pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
+        if let Self::Response(_, headers, _) = &mut self {
+            headers.push((name, value));
+        }
+        self
     }
 
     /// Returns an error response of DynamoDB.
