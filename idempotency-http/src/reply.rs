@@ -6,7 +6,7 @@ use bytes::Bytes;
 use idempotency_core::engine::{Codec, Errors, Written};
 use idempotency_core::error::Error;
 
-use crate::rules::Unstorable;
+use crate::rules::{Unstorable, Verdict};
 use crate::stored::StoredResponse;
 
 /// What is sent to the client.
@@ -21,9 +21,12 @@ pub enum ClientReply<R> {
 
 /// Says that the handler itself returned this response, and that its request had no effect.
 ///
-/// A response of a handler with status 5xx, 408 or 499 has the form of one that a layer makes, such as a timeout or a panic catcher.
-/// The layer cannot distinguish them. Under `on_timeout = "hold"` such a response keeps the key for an operator, unless this is among
-/// its extensions: then the key is free. Under `rerun` it changes nothing.
+/// A response of a handler with a status that is not stored, such as 503 or 429, has the form of one that a layer makes, such as a
+/// timeout, a limit or a panic catcher. The layer cannot distinguish them. Under `on_timeout = "hold"` such a response keeps the key for
+/// an operator, unless this is among its extensions. With it the key is free, also after a 4xx that would be stored.
+///
+/// A layer of this crate puts it into its refusals of requests that were not processed, so that a layer outside does not store them, and
+/// does not hold its key.
 ///
 /// It reports the whole run. Leave it out if a layer inside calls the handler again, such as a retry: an earlier attempt may have had
 /// an effect and reported nothing.
@@ -41,6 +44,14 @@ pub enum ClientReply<R> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureReport;
+
+impl FailureReport {
+    /// Returns true if a response of this verdict has a report that counts. A success is stored all the same.
+    pub(crate) fn counts_for<B>(response: &http::Response<B>, verdict: Verdict) -> bool {
+        let may_count = verdict != Verdict::Store || response.status().is_client_error();
+        may_count && response.extensions().get::<Self>().is_some()
+    }
+}
 
 /// Why a response of a handler cannot be stored. The text is for the outcome event. It must not contain a part of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::{Call, Identity};
 use idempotency_core::outcome::OutcomeKind;
+use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::RecordId;
 
 use super::{HeaderRule, HttpOperation};
@@ -12,7 +13,8 @@ use crate::host::Place;
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
 use crate::reply::{
-    CallFailed, ClientReply, Failure, HandlerEnd, Keep, Reply, ViewError, codec, errors,
+    CallFailed, ClientReply, Failure, FailureReport, HandlerEnd, Keep, Reply, ViewError, codec,
+    errors,
 };
 use crate::rules::{Unstorable, Verdict};
 use crate::stored::StoredResponse;
@@ -151,6 +153,15 @@ impl HttpOperation {
         response
     }
 
+    /// Returns what is kept of a response whose status says that its request was not processed. A layer inside can have made it, so under
+    /// `hold` it is a failure that the handler has not reported.
+    pub(crate) fn unprocessed(&self, why: &'static str) -> Keep {
+        match self.0.operation.policy().on_timeout {
+            OnTimeout::Rerun => Keep::Nothing,
+            _ => Keep::Failed(why),
+        }
+    }
+
     /// Returns what is kept of a response that cannot be stored.
     pub(crate) fn unstorable(&self, why: &'static str) -> Keep {
         Keep::Unstorable(self.0.rules.on_unstorable, why)
@@ -167,7 +178,11 @@ impl HttpOperation {
             Err(ViewError::NoResponse(why)) => return Ok(Reply::Own(own, Keep::Failed(why))),
             Err(ViewError::Unreadable(why)) => return Ok(Reply::Own(own, self.unstorable(why))),
         };
-        let keep = match self.0.rules.verdict(view.status()) {
+        let verdict = self.0.rules.verdict(view.status());
+        if FailureReport::counts_for(&view, verdict) {
+            return Err(Failure::Response(own, None));
+        }
+        let keep = match verdict {
             Verdict::Failed => return Err(Failure::Response(own, None)),
             Verdict::Release => Keep::Nothing,
             Verdict::Store if view.body().len() > self.0.rules.max_body => {

@@ -142,16 +142,18 @@ where
 {
     let rules = operation.rules();
     let verdict = rules.verdict(response.status());
+    if FailureReport::counts_for(&response, verdict) {
+        let own = response.map(ResponseBody::passed);
+        return Err(Failure::Response(own, None));
+    }
     // An empty body may have no length: that of `lambda_http` has none.
     let body = response.body();
     let is_stream = body.size_hint().exact().is_none() && !body.is_end_stream();
     if verdict != Verdict::Store || is_stream && !rules.collects_streams {
-        let report = response.extensions().get::<FailureReport>();
-        let doubt = report.is_none().then_some(STATUS);
         let own = response.map(ResponseBody::passed);
         return match verdict {
-            Verdict::Failed => Err(Failure::Response(own, doubt)),
-            Verdict::Release => Ok(Reply::Own(own, Keep::Nothing)),
+            Verdict::Failed => Err(Failure::Response(own, Some(STATUS))),
+            Verdict::Release => Ok(Reply::Own(own, operation.unprocessed(STATUS))),
             Verdict::Store => Ok(Reply::Own(own, operation.unstorable(STREAM))),
         };
     }
@@ -175,7 +177,7 @@ fn failed<R, E>(error: E) -> Failure<R, E> {
 }
 
 /// Why a status alone is no report of the handler.
-const STATUS: &str = "the status of the response can be that of a layer inside, such as a timeout or a panic catcher, so the key is \
+const STATUS: &str = "the status of the response can be that of a layer inside, such as a timeout, a limit or a retry, so the key is \
     held: if the handler itself returns it and had no effect, add `FailureReport` to its extensions";
 /// Why an error alone is no report of the handler.
 const ERROR: &str = "the error can be that of a layer inside, such as a timeout, so the key is held: if the handler itself fails \

@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::error_handling::HandleErrorLayer;
+use axum::middleware::{Next, from_fn};
 use axum::routing::post as on_post;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
@@ -266,9 +267,19 @@ async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_u
         let inside = ResponseBodyTimeoutLayer::new(SECOND);
         app.layer(inside).layer(layer)
     };
+    let attempts: Position = |app, layer| {
+        let refuse_the_second = async |request: axum::extract::Request, next: Next| {
+            drop(next.run(request).await);
+            StatusCode::TOO_MANY_REQUESTS
+        };
+        app.layer(from_fn(refuse_the_second)).layer(layer)
+    };
     let reported_503 = Responds(|| reported(text(503, "")));
+    let reported_409 = Responds(|| reported(text(409, "")));
+    let reported_422 = Responds(|| reported(text(422, "")));
+    let reported_200 = Responds(|| reported(text(200, "")));
     let reported_break = Responds(|| reported(broken()));
-    let cases: [(&str, First, Position, usize, usize); 24] = [
+    let cases: [(&str, First, Position, usize, usize); 36] = [
         ("408 of a timeout inside", Hangs, timeout::<408>, 2, 1),
         ("499 of a timeout inside", Hangs, timeout::<499>, 2, 1),
         ("500 of a timeout inside", Hangs, timeout::<500>, 2, 1),
@@ -290,13 +301,25 @@ async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_u
         // The handler says so itself.
         ("503 with a report", reported_503, only, 2, 2),
         ("a broken body with a report", reported_break, only, 2, 1),
-        // These say that the request was not processed.
-        ("403", Status(403), only, 2, 2),
-        ("409", Status(409), only, 2, 2),
-        ("412", Status(412), only, 2, 2),
-        ("429", Status(429), only, 2, 2),
-        // The response is stored.
+        // These say that the request was not processed. They too can be made by a layer.
+        ("401", Status(401), only, 2, 1),
+        ("403", Status(403), only, 2, 1),
+        ("409", Status(409), only, 2, 1),
+        ("412", Status(412), only, 2, 1),
+        ("425", Status(425), only, 2, 1),
+        ("429", Status(429), only, 2, 1),
+        ("304", Status(304), only, 2, 1),
+        ("307", Status(307), only, 2, 1),
+        ("409 of a timeout inside", Hangs, timeout::<409>, 2, 1),
+        ("425 of a timeout inside", Hangs, timeout::<425>, 2, 1),
+        ("429 of a timeout inside", Hangs, timeout::<429>, 2, 1),
+        ("429 for the second attempt", Status(500), attempts, 2, 1),
+        ("409 with a report", reported_409, only, 2, 2),
+        // The response is stored, unless a report says that there was no effect.
         ("404", Status(404), only, 1, 1),
+        ("422", Status(422), only, 1, 1),
+        ("422 with a report", reported_422, only, 2, 2),
+        ("200 with a report", reported_200, only, 1, 1),
     ];
     for (name, first, position, rerun, hold) in cases {
         for (on_timeout, expected) in [(OnTimeout::Rerun, rerun), (OnTimeout::Hold, hold)] {
@@ -310,6 +333,37 @@ async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_u
             }
             assert_eq!(runs.count(), expected, "{name}, {on_timeout:?}");
         }
+    }
+}
+
+/// Returns the policy for the statuses that are stored: all of them, or none.
+fn stores(all: bool) -> HttpOperation {
+    let settings = with_settings(|settings| settings.on_timeout = Some(OnTimeout::Hold));
+    built(settings.stored_statuses(move |_| all))
+}
+
+#[tokio::test]
+async fn a_status_that_a_policy_does_not_store_is_held_under_hold() {
+    for (all, status, runs) in [
+        (false, 200, 1),
+        (false, 404, 1),
+        (true, 429, 1),
+        (true, 200, 1),
+    ] {
+        let (service, counted) = serve(stores(all).layer(backend()), move |_| text(status, ""));
+        twice(&service).await;
+        assert_eq!(counted.count(), runs, "{all} {status}");
+        let (service, counted) = serve(stores(all).layer(backend()), move |_| {
+            reported(text(status, ""))
+        });
+        twice(&service).await;
+        // A stored success is stored all the same.
+        let is_free = !all || status >= 400;
+        assert_eq!(
+            counted.count(),
+            runs + usize::from(is_free),
+            "{all} {status}"
+        );
     }
 }
 
