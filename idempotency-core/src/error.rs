@@ -92,6 +92,12 @@ impl Error {
         self.0.cause.kind
     }
 
+    /// Returns true if the call was refused before its handler, and no other call can have done it: it had no effect.
+    #[doc(hidden)]
+    pub fn is_unprocessed(&self) -> bool {
+        !self.handler_ran() && self.kind().is_of_unprocessed()
+    }
+
     /// Returns true if the handler ran during this call.
     pub fn handler_ran(&self) -> bool {
         self.0.handler_ran

@@ -106,6 +106,24 @@ kinds! {
 }
 
 impl ErrorKind {
+    /// Returns true if a call that ends in this error before its handler has done nothing. A call in progress or with an unknown outcome
+    /// may have its effect through another call.
+    pub(super) const fn is_of_unprocessed(self) -> bool {
+        matches!(
+            self,
+            Self::PayloadMismatch
+                | Self::KeyMissing
+                | Self::InvalidPayload
+                | Self::ExpressionFailed
+                | Self::Contended
+                | Self::NoTimeLeft
+                | Self::StoreFailed
+                | Self::Configuration
+                | Self::Environment
+                | Self::UnknownInvocation
+        )
+    }
+
     /// Returns true if retrying the same call later can succeed without a change to configuration, code or data.
     ///
     /// If [`Error::handler_ran`](super::Error::handler_ran), the retry gets the stored response or runs the handler again.

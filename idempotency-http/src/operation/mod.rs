@@ -33,6 +33,7 @@ use idempotency_core::operation::CompiledOperation;
 
 use crate::host::Host;
 use crate::problem::Problem;
+use crate::reply::FailureReport;
 use crate::rules::Rules;
 use crate::service::HttpIdempotencyLayer;
 
@@ -185,8 +186,16 @@ impl HttpOperation {
         }
     }
 
-    /// Returns the response for a refused request.
+    /// Returns the response for a refused request. If the request was not processed, the response says so to a layer outside.
     pub(crate) fn refuse(&self, problem: &Problem) -> http::Response<Bytes> {
+        let mut response = self.refusal(problem);
+        if problem.error().is_unprocessed() {
+            response.extensions_mut().insert(FailureReport);
+        }
+        response
+    }
+
+    fn refusal(&self, problem: &Problem) -> http::Response<Bytes> {
         if let Some(response) = &self.0.error_response {
             return response(problem);
         }

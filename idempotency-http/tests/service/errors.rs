@@ -367,6 +367,104 @@ async fn a_status_that_a_policy_does_not_store_is_held_under_hold() {
     }
 }
 
+#[tokio::test]
+async fn a_refusal_of_a_layer_inside_frees_the_key_of_the_layer_outside() {
+    type Inner = fn(HttpOperationBuilder) -> HttpOperationBuilder;
+    let optional: Inner = |rules| rules.key_header("x-inner");
+    let small: Inner = |rules| rules.max_request_body(1);
+    let by_part: Inner = |rules| rules.key("powertools_json(body)");
+    let shown: Inner = |rules| rules.error_response(text_of_problem);
+    let inner = |rules: Inner, backend: Backend| {
+        let inner = HttpOperation::builder("shop::inner").variables(Variables::default());
+        built(rules(inner.caller_header("x-inner-user"))).layer(backend)
+    };
+    let user = || post().header("x-inner-user", "u-1");
+    let malformed = || user().header("x-inner", "a,b");
+    let used = Arc::new(MemoryStore::new());
+    let (first, _) = count(inner(|rules| rules, backend_over(&used)));
+    let other = answer(&first, of(user(), "other")).await;
+    assert_eq!(other, "200 1");
+    let store = Arc::new(MemoryStore::new());
+    for (head, layer, expected) in [
+        (user(), inner(optional, backend()), "400 key-missing"),
+        (malformed(), inner(optional, backend()), "400 key-malformed"),
+        (user(), inner(by_part, backend()), "400 request-unreadable"),
+        (
+            post(),
+            inner(|rules| rules, backend()),
+            "403 caller-unknown",
+        ),
+        (user(), inner(small, backend()), "413 body-too-large"),
+        (
+            user(),
+            inner(|rules| rules, backend_over(&used)),
+            "422 key-reused",
+        ),
+        (
+            user(),
+            inner(|rules| rules, denied(0)),
+            "503 unavailable, retry after 1",
+        ),
+        (
+            user(),
+            inner(shown, denied(0)),
+            "418 urn:idempotency:unavailable",
+        ),
+    ] {
+        let request = of(head, "no JSON {");
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let request = || Request::from_parts(parts.clone(), Body::from(body.clone()));
+        for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
+            let outer = with_on_timeout(on_timeout).layer(backend_over(&store));
+            let (inside, runs) = count(layer.clone());
+            let app = App::new(outer.layer(inside).map_response(|it| it.map(Body::new)));
+            assert_eq!(answer(&app, request()).await, expected, "{on_timeout:?}");
+            assert!(store.is_empty(), "{expected} {on_timeout:?}");
+            assert_eq!(answer(&app, request()).await, expected, "{on_timeout:?}");
+            assert_eq!(runs.count(), 0, "{expected} {on_timeout:?}");
+        }
+    }
+}
+
+fn text_of_problem(problem: &Problem) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(problem.reason().type_uri()));
+    *response.status_mut() = StatusCode::IM_A_TEAPOT;
+    response
+}
+
+/// What a run inside may have done is not known from these.
+#[tokio::test]
+async fn a_response_of_a_layer_inside_that_leaves_doubt_holds_the_key_of_the_layer_outside() {
+    let store = Arc::new(MemoryStore::new());
+    let inner = |backend| {
+        built(
+            HttpOperation::builder("shop::inner")
+                .variables(Variables::default())
+                .shared_by_all_callers(),
+        )
+        .layer(backend)
+    };
+    let (hanging, _) = hang(inner(backend_over(&store)));
+    let _running = start(&hanging);
+    for (inside, expected) in [
+        (
+            count(inner(backend_over(&store))).0,
+            "409 in-progress, retry after 1",
+        ),
+        (
+            count(inner(denied(1))).0,
+            "500 not-confirmed, retry after 1",
+        ),
+    ] {
+        let outer = with_on_timeout(OnTimeout::Hold).layer(backend());
+        let app = App::new(outer.layer(inside).map_response(|it| it.map(Body::new)));
+        assert_eq!(answer(&app, request()).await, expected);
+        let held = answer(&app, request()).await;
+        assert_eq!(held, "409 in-progress, retry after 1");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_service_inside_is_held_under_hold() {
     for (on_timeout, expected) in [(OnTimeout::Rerun, (200, 2)), (OnTimeout::Hold, (409, 1))] {

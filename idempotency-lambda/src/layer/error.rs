@@ -76,9 +76,18 @@ impl ServiceError {
         }
     }
 
+    /// Returns the error of a call that was refused by this framework. If nothing of the call was done, the error is a report: a layer
+    /// outside does not hold its key.
+    pub(super) fn refused(error: Error) -> Self {
+        Self {
+            is_report: error.is_unprocessed(),
+            ..Self::of(error)
+        }
+    }
+
     /// Returns the rules for errors of a service inside.
     pub(super) fn errors() -> Errors<Self> {
-        Errors::new(Self::from).unreported(|error| (!error.is_report).then_some(UNREPORTED))
+        Errors::new(Self::refused).unreported(|error| (!error.is_report).then_some(UNREPORTED))
     }
 
     /// Returns the name under which the error reaches Lambda.
@@ -150,8 +159,16 @@ impl StdError for ServiceError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use idempotency_core::protocol::policy::OnTimeout;
+    use idempotency_core::store::MemoryStore;
+    use lambda_runtime::tower::{ServiceBuilder, ServiceExt};
+    use lambda_runtime::{Context, LambdaEvent};
+    use serde_json::{Value, json};
+
     use super::*;
-    use crate::diagnostic;
+    use crate::{IdempotencyLayer, Operation, diagnostic};
 
     fn ours() -> Error {
         Error::new(ErrorKind::PayloadMismatch, "charge")
@@ -173,16 +190,38 @@ mod tests {
         let report = || ServiceError::reported(ours());
         assert_eq!(report().kind(), Some(ErrorKind::PayloadMismatch));
         let wrapped = std::io::Error::other(report());
+        let of_layer = ServiceError::refused(ours());
+        let after_a_run = ServiceError::refused(ours().with_handler_ran(true));
         for (error, is_report) in [
             (ServiceError::of(report()), true),
             (ServiceError::of(BoxError::from(report())), true),
             (ServiceError::of(ours()), false),
             (ServiceError::of(ServiceError::of(ours())), false),
             (ServiceError::of(wrapped), false),
+            // A refusal of a layer inside.
+            (ServiceError::of(of_layer), true),
+            (ServiceError::of(after_a_run), false),
         ] {
             assert_eq!(error.is_report, is_report, "{error:?}");
             assert_eq!(error.error_type(), "IdempotencyPayloadMismatch");
         }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_of_a_layer_inside_frees_the_key_of_the_layer_outside() {
+        let store = Arc::new(MemoryStore::new());
+        let layer = |path: &str, key: &'static str, store: Arc<MemoryStore>| {
+            let operation = Operation::builder(path).key(key).store(store);
+            IdempotencyLayer::new(operation.on_timeout(OnTimeout::Hold).build().unwrap())
+        };
+        let service = ServiceBuilder::new()
+            .layer(layer("shop::outer", "order_id", Arc::clone(&store)))
+            .layer(layer("shop::inner", "payment_id", Arc::default()))
+            .service_fn(async |_: LambdaEvent<Value>| Ok::<_, BoxError>(1));
+        let event = LambdaEvent::new(json!({ "order_id": 1 }), Context::default());
+        let error = service.oneshot(event).await.unwrap_err();
+        assert_eq!(error.kind(), Some(ErrorKind::KeyMissing));
+        assert!(store.is_empty());
     }
 
     #[test]

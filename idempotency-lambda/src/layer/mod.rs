@@ -211,7 +211,8 @@ where
                 response.map_err(ServiceError::of)
             });
             Box::pin(async move {
-                let call = identified?.run_with(Codec::json(), ServiceError::errors(), handler);
+                let identified = identified.map_err(ServiceError::refused)?;
+                let call = identified.run_with(Codec::json(), ServiceError::errors(), handler);
                 call.await.map(Outcome::into_response)
             }) as Pin<Box<dyn Future<Output = _> + Send>>
         })
