@@ -58,6 +58,10 @@ s/Timeout: 10$/Timeout: 40/
 s/ +DeadLetterConfig:/            RetryPolicy:/
 s/^      DeadLetterQueue:/      Other:/
 s/MetricName: ReadThrottleEvents/MetricName: UserErrors/
+s/MetricName=\\"Rejected\\"/MetricName=\\"Refused\\"/
+s/unprotected, refused/refused/
+s/"title": "Source of replays"/"title": "Replays"/
+s/claims `iss` and `sub`/claim `sub`/
 CHANGES
 echo "$count changes, $missed not found"
 exit $((missed > 0))

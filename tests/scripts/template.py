@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares template.yaml with the code: functions, variables, metrics, permissions, event sources, alarms and dashboard.
+"""Compares template.yaml and the guide with the code: functions, variables, metrics, permissions, event sources, alarms and dashboard.
 
 tests/scripts/template.sh runs it. It needs PyYAML, which the SAM CLI brings. It prints every fault, and exits with 2 if there is one.
 An argument names another template: tests/scripts/template-faults.sh checks with changed copies that each fault is found.
@@ -320,7 +320,60 @@ def check_dashboard():
         require(f"${{{alarm}.Arn}}" in dashboard(), f"the dashboard does not show {alarm}")
 
 
-for check in (check_functions, check_variables, check_table, check_permissions, check_sources, check_metrics, check_alarms, check_dashboard):
+def rows(page, heading):
+    """Returns the cells of the rows of the tables of a section."""
+    text = re.split(rf"^#+ {re.escape(heading)}$", (ROOT / "docs" / page).read_text(), flags=re.M)[1]
+    section = re.split(r"^#", text, flags=re.M)[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| ")]
+    return [row for row in cells if row[0] not in ("metric", "alarm", "widget")]
+
+
+def names(rows):
+    return [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+
+
+def check_pages():
+    """Compares what the guide says of metrics, alarms and the dashboard with the code and the template."""
+    code = rust("idempotency-lambda/src/metrics")
+    counted = set(re.findall(r'(?:=>|then_some\(|Some\(|count\() ?"([A-Z]\w+)"|=> Some\("(\w+)"\)', code))
+    counted = {one or other for one, other in counted} | literals(code, r"\w+Latency") | literals(rust("idempotency-lambda/src/batch"), "Undecodable|Unprocessed")
+    metrics = names(rows("guide/metrics.md", "The metrics"))
+    for name in counted ^ set(metrics):
+        require(False, f"docs/guide/metrics.md and the code differ in the metric {name}")
+    outcomes = set(re.findall(r'CallOutcome::[\w:| ]+=> "(\w+)"', code)) | set(re.findall(r'_ => "(\w+)"', code))
+    require("Rejected" in outcomes, "no outcomes were found in the code: this script reads it wrongly")
+    require(set(metrics[: len(outcomes)]) == outcomes, f"docs/guide/metrics.md: the first table has other metrics than {sorted(outcomes)}")
+    shown = {metric for where, *_, metric in queries() if where == "dashboard, Calls by result"}
+    require(shown == outcomes, f"dashboard, Calls by result: the bars differ from the outcomes in {sorted(shown ^ outcomes)}")
+    [text] = [widget["properties"]["markdown"] for widget in widgets() if widget["type"] == "text"]
+    for outcome in outcomes:
+        require(outcome.lower() in text, f"dashboard: its text does not name {outcome.lower()} calls")
+    alarms = dict.fromkeys(names(rows("guide/operating.md", "Alarms")))
+    require(set(alarms) == set(ALARMS), f"docs/guide/operating.md: the alarms differ from the template in {sorted(set(alarms) ^ set(ALARMS))}")
+    watched = {metric: ALARMS[where] for where, *_, metric in queries() if where in ALARMS}
+    table = rows("guide/metrics.md", "Alarms")
+    require(set(names(table)[: len(watched)]) == set(watched), f"docs/guide/metrics.md: the first alarms are not {sorted(watched)}")
+    for name, (_, when) in zip(names(table), table):
+        minutes = watched[name]["DatapointsToAlarm"] if name in watched else 1
+        require(when.startswith("any") == (name != "TakenOver"), f"docs/guide/metrics.md, {name}: not `any`")
+        require(minutes == 1 and "minutes" not in when, f"docs/guide/metrics.md, {name}: the alarm takes {minutes} minutes with data")
+    throttled = dict(zip(names(rows("guide/operating.md", "Alarms")), rows("guide/operating.md", "Alarms")))["TableThrottledAlarm"][1]
+    spelled = {number: word for number, word in enumerate("zero one two three four five".split())}
+    of = ALARMS["TableThrottledAlarm"]
+    said = f"{spelled[of['DatapointsToAlarm']]} of {spelled[of['EvaluationPeriods']]} minutes"
+    require(said in throttled, f"docs/guide/operating.md, TableThrottledAlarm: write `{said}`")
+    for claims in set(re.findall(r"jwt\.claims\.\[([\w, ]+)\]", rust("examples"))):
+        said = " and ".join(f"`{claim}`" for claim in claims.split(", "))
+        require(f"claims {said}" in FILE.read_text(), f"the comment at the API does not say that the keys hold the claims {said}")
+    titles = [widget["properties"]["title"] for widget in widgets() if widget["type"] == "metric"]
+    described = [name for row in rows("guide/operating.md", "The dashboard") for name in row[0].split("; ")]
+    for name in described:
+        require(any(title.startswith(name) for title in titles), f"docs/guide/operating.md: the dashboard has no widget {name}")
+    for title in titles:
+        require(any(title.startswith(name) for name in described), f"docs/guide/operating.md does not explain the widget {title}")
+
+
+for check in (check_functions, check_variables, check_table, check_permissions, check_sources, check_metrics, check_alarms, check_dashboard, check_pages):
     check()
 for fault in faults:
     print(f"template.yaml: {fault}")

@@ -266,3 +266,31 @@ pub(crate) fn print_template(
         .map_err(Failure::output)?;
     Ok(Exit::Done)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_names_the_actions_of_a_function() {
+        let page = include_str!("../../../docs/guide/operating.md");
+        let [first, others @ ..] = ACTIONS;
+        let others = others.map(|action| action.trim_start_matches("dynamodb:"));
+        let actions = format!(
+            "four actions on the table's items: `{first}`, `{}`",
+            others.join("`, `")
+        );
+        assert!(page.contains(&actions), "write: {actions}");
+    }
+
+    #[test]
+    fn each_call_of_the_construct_names_the_id_that_a_start_reads() {
+        let construct = include_str!("construct.ts");
+        let calls = construct.split("records(\"").skip(1);
+        let calls: Vec<_> = calls.filter_map(|call| call.split_once(')')).collect();
+        assert!(!calls.is_empty());
+        for (arguments, _) in calls {
+            assert!(arguments.contains(WARM_UP_ID), "records({arguments})");
+        }
+    }
+}

@@ -244,10 +244,13 @@ fn unencrypted_events(variables: &Variables) -> Result<bool, ConfigurationError>
     is_second_value(variables, UNENCRYPTED_EVENTS, ["false", "true"], remedy)
 }
 
+/// The clients that a variable can name. The first one is the default.
+const CLIENTS: [&str; 2] = ["lean", "sdk"];
+
 /// Returns true if the client of the SDK is named, and false for the lean one, which is the default.
 fn names_sdk_client(variables: &Variables) -> Result<bool, ConfigurationError> {
     let remedy = "write one of `lean`, `sdk`";
-    is_second_value(variables, CLIENT, ["lean", "sdk"], remedy)
+    is_second_value(variables, CLIENT, CLIENTS, remedy)
 }
 
 /// Returns the value of the partition key for a table with a sort key.
@@ -484,6 +487,36 @@ mod tests {
     use idempotency_core::store::Store;
 
     use super::*;
+
+    #[test]
+    fn the_configuration_page_has_the_default_of_each_variable() {
+        let page = include_str!("../../../docs/reference/configuration.md");
+        let config = TableConfig::from_variables(&variables(&[(TABLE, "t")])).unwrap();
+        assert!(!config.sdk_client && !config.unencrypted_events && config.split_large_responses);
+        let names = &config.names;
+        let threshold = config.compress_above.map(|bytes| bytes.to_string());
+        for (variable, default) in [
+            (KEY, names.key.as_str()),
+            (EXPIRATION, &names.expiration),
+            (IN_PROGRESS_EXPIRATION, &names.in_progress_expiration),
+            (STATUS, &names.status),
+            (DATA, &names.data),
+            (VALIDATION, &names.validation),
+            // The page has the default with zstd.
+            (COMPRESS_ABOVE, threshold.as_deref().unwrap_or("16384")),
+            (UNENCRYPTED_EVENTS, "false"),
+            (LARGE_RESPONSES, "split"),
+            (CLIENT, CLIENTS[0]),
+        ] {
+            let mut rows = page.lines().filter(|line| line.starts_with('|'));
+            let row = rows.find(|row| row.contains(&format!("| `{variable}` |")));
+            let end = format!("| `{default}` |");
+            assert!(
+                row.is_some_and(|row| row.ends_with(&end)),
+                "{variable}: {row:?}"
+            );
+        }
+    }
 
     fn variables(variables: &[(&str, &str)]) -> Variables {
         variables
