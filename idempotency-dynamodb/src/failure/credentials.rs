@@ -57,6 +57,7 @@ fn is_of_profile(cause: &str) -> bool {
         "Login",
         "login/cache",
         "access token",
+        "cargo feature",
         "external process",
     ];
     words.iter().any(|word| cause.contains(word))
