@@ -5,7 +5,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::COOKIE;
+use http::header::{COOKIE, HOST};
 use http::request::Parts;
 use serde_json::{Map, Value, json};
 
@@ -133,7 +133,7 @@ fn event_text(
     Value::Object(event).to_string()
 }
 
-/// Returns the headers with lower-case names. Values of one name are joined by commas.
+/// Returns the headers with lower-case names. Values of one name are joined by commas. A request of HTTP/2 has its host in the URI alone.
 fn headers(parts: &Parts) -> Map<String, Value> {
     let mut joined = Map::new();
     for name in parts.headers.keys().filter(|name| **name != COOKIE) {
@@ -146,6 +146,10 @@ fn headers(parts: &Parts) -> Map<String, Value> {
         if let Ok(values) = values {
             joined.insert(name.as_str().to_owned(), values.join(",").into());
         }
+    }
+    if let (None, Some(authority)) = (parts.headers.get(HOST), parts.uri.authority()) {
+        let host = authority.as_str().rsplit('@').next();
+        joined.insert(HOST.as_str().to_owned(), host.into());
     }
     joined
 }
@@ -240,7 +244,7 @@ mod tests {
                 "version": "2.0",
                 "rawPath": "/a%20b",
                 "rawQueryString": "x=1&y=%2F+z&x=2&e",
-                "headers": {"x-id": "1,2"},
+                "headers": {"host": "shop.example", "x-id": "1,2"},
                 "cookies": ["a=1", "b=2", "c=3"],
                 "queryStringParameters": {"x": "1,2", "y": "/ z", "e": ""},
                 "requestContext": {"http": {"method": "POST", "path": "/a%20b"}},
