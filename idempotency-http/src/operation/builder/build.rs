@@ -10,7 +10,7 @@ use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variab
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::{CallerFaults, Expression, check_caller_header};
 use idempotency_core::operation::CompiledOperation;
-use idempotency_core::protocol::policy::Steps;
+use idempotency_core::protocol::policy::{OnTimeout, Steps};
 
 use super::{Caller, HttpOperationBuilder};
 use crate::operation::event::EventRule;
@@ -207,6 +207,13 @@ impl HttpOperationBuilder {
         }
         let events = EventRule::of(&key, &caller, &fingerprint);
         let operation = compile(&written.path, &settings, &variables)?;
+        let holds = operation.policy().on_timeout != OnTimeout::Rerun;
+        if holds && rules.on_unstorable == Unstorable::Release {
+            return Err(ConfigurationError::new(
+                "`on_unstorable` is `Release`, which frees the key of a request that was processed, and under `on_timeout = \"hold\"` it \
+                 must not run again: write `Complete` or `Refuse`",
+            ));
+        }
         if let Some(why) = &faults.doubted {
             let operation = operation.key_prefix();
             tracing::warn!(operation, "`caller`: {why}");

@@ -92,6 +92,11 @@ fn a_wrong_setting_is_named_with_what_to_write() {
     };
     let with_steps = scoped().settings(with_steps).without_fingerprint();
     is_refused(with_steps, "`steps` need a fingerprint");
+    let hold = ("IDEMPOTENCY_ON_TIMEOUT".to_owned(), "hold".to_owned());
+    let held = || scoped().variables(Variables::from_iter([hold.clone()]));
+    let released = held().on_unstorable(Unstorable::Release);
+    is_refused(released, "`on_unstorable` is `Release`");
+    assert!(held().on_unstorable(Unstorable::Refuse).build().is_ok());
 }
 
 #[test]
