@@ -352,6 +352,19 @@ mod tests {
     }
 
     #[test]
+    fn two_tenants_never_have_one_id() {
+        let tenants = [
+            "a", "A", " a", "a ", "a\u{a0}", "a#", "a%23", "a%2523", "a%", "a#b#42b7", "%23",
+        ];
+        let ids: std::collections::BTreeSet<_> = tenants
+            .iter()
+            .map(|tenant| RecordId::of("shop", Some(tenant), "42b7"))
+            .chain([RecordId::of("shop", None, "42b7")])
+            .collect();
+        assert_eq!(ids.len(), tenants.len() + 1);
+    }
+
+    #[test]
     fn the_prefix_of_an_id_has_neither_tenant_nor_digest() {
         for tenant in [None, Some("blue#42")] {
             assert_eq!(RecordId::of("shop#2", tenant, "42b7").prefix(), "shop#2");

@@ -92,7 +92,10 @@ fn sorted(query: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use http::Request;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -169,6 +172,31 @@ mod tests {
             ("&a&&b=&", "a&b="),
         ] {
             assert_eq!(sorted(query), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn requests_have_one_fingerprint_only_if_path_query_and_body_are_the_same(
+            requests in prop::array::uniform2(("[/a-b%.\u{a0} ]{0,3}", "[ab1=&+% ]{0,5}", "[ab ]{0,1}")),
+        ) {
+            let of = |(path, query, body): &(String, String, String)| {
+                let target = Target { path: path.into(), query: query.into() };
+                of_request(&parts("text/plain"), &target, body.as_bytes(), LIMIT)
+            };
+            // The parameters of each name, in their order.
+            let parameters = |query: &str| {
+                let mut all = BTreeMap::<String, Vec<String>>::new();
+                for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+                    let name = pair.split('=').next().unwrap_or_default();
+                    all.entry(name.to_owned()).or_default().push(pair.to_owned());
+                }
+                all
+            };
+            let [one, other] = &requests;
+            let is_same = (&one.0, &one.2) == (&other.0, &other.2)
+                && parameters(&one.1) == parameters(&other.1);
+            prop_assert_eq!(of(one) == of(other), is_same);
         }
     }
 
