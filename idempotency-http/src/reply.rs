@@ -46,6 +46,26 @@ pub enum ClientReply<R> {
 pub struct FailureReport;
 
 impl FailureReport {
+    /// Returns the report for a response that a handler makes of this error, which a protected function that it called ended in. `None` if
+    /// that function may have had its effect: it ran, it is in progress, or its outcome is not known.
+    ///
+    /// The handler itself must have had no effect.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::{Extension, http::StatusCode, response::IntoResponse};
+    /// use idempotency_http::{Error, FailureReport};
+    ///
+    /// fn failed(error: &Error) -> impl IntoResponse + use<> {
+    ///     let report = FailureReport::of(error).map(Extension);
+    ///     (StatusCode::SERVICE_UNAVAILABLE, report, "try again later")
+    /// }
+    /// ```
+    pub fn of(error: &Error) -> Option<Self> {
+        error.is_unprocessed().then_some(Self)
+    }
+
     /// Returns true if a response of this verdict has a report that counts. A success is stored all the same.
     pub(crate) fn counts_for<B>(response: &http::Response<B>, verdict: Verdict) -> bool {
         let may_count = verdict != Verdict::Store || response.status().is_client_error();

@@ -189,8 +189,8 @@ impl HttpOperation {
     /// Returns the response for a refused request. If the request was not processed, the response says so to a layer outside.
     pub(crate) fn refuse(&self, problem: &Problem) -> http::Response<Bytes> {
         let mut response = self.refusal(problem);
-        if problem.error().is_unprocessed() {
-            response.extensions_mut().insert(FailureReport);
+        if let Some(report) = FailureReport::of(problem.error()) {
+            response.extensions_mut().insert(report);
         }
         response
     }

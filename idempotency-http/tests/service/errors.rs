@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::error_handling::HandleErrorLayer;
 use axum::middleware::{Next, from_fn};
 use axum::routing::post as on_post;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
+use idempotency_core::error::ErrorKind;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::policy::{OnStoreError, OnTimeout};
 use idempotency_core::store::{
@@ -431,6 +432,28 @@ fn text_of_problem(problem: &Problem) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(problem.reason().type_uri()));
     *response.status_mut() = StatusCode::IM_A_TEAPOT;
     response
+}
+
+#[tokio::test]
+async fn a_handler_reports_a_refusal_of_the_operation_that_it_calls() {
+    for (ends, held) in [
+        (ErrorKind::StoreFailed, false),
+        (ErrorKind::PayloadMismatch, false),
+        (ErrorKind::AlreadyInProgress, true),
+        (ErrorKind::Unresolved, true),
+        (ErrorKind::CompletionUnknown, true),
+    ] {
+        let store = Arc::new(MemoryStore::new());
+        let layer = with_on_timeout(OnTimeout::Hold).layer(backend_over(&store));
+        let error = idempotency_http::Error::new(ends, "shop::inner");
+        let report = FailureReport::of(&error).map(Extension);
+        let pay = move || async move { (StatusCode::CONFLICT, report, "") };
+        let app = App::new(Router::new().route("/payments", on_post(pay)).layer(layer));
+        assert_eq!(answer(&app, request()).await, "409");
+        assert_eq!(!store.is_empty(), held, "{ends:?}");
+    }
+    let ran = idempotency_http::Error::new(ErrorKind::NoTimeLeft, "shop").with_handler_ran(true);
+    assert_eq!(FailureReport::of(&ran), None);
 }
 
 /// What a run inside may have done is not known from these.

@@ -5,6 +5,7 @@
 //! | start an axum `Router` or a service of `lambda_http` requests | [`run`], [`run_concurrent`]; with a `Runtime` of your own [`service`] |
 //! | protect it, or a part of it | [`OperationBuilder::http`](crate::OperationBuilder::http), which makes an [`HttpLayer`] |
 //! | protect a handler of HTTP events | `#[idempotent(http, ..)]`: see [`idempotent`](macro@crate::idempotent) |
+//! | report, under `hold`, that a handler had no effect | [`FailureReport`] |
 //! | replace the responses of this framework | [`HttpLayerBuilder::error_response`], [`Problem`], [`Reason`] |
 //!
 //! The rules of HTTP (key, caller, responses) are those of the crate `idempotency-http`, which needs no Lambda. This module
@@ -49,7 +50,7 @@ pub use host::HttpLayer;
 pub use host::LambdaHost;
 pub use run::{run, run_concurrent, service};
 
-pub use idempotency_http::{Problem, Reason, Unstorable};
+pub use idempotency_http::{FailureReport, Problem, Reason, Unstorable};
 
 /// Collects the HTTP rules of an operation. [`OperationBuilder::http`](crate::OperationBuilder::http) starts it.
 ///
