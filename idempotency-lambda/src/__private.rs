@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::event::{Event, Payload};
 use crate::invocation::{Deadline, HasContext};
-use crate::operation::IdentifiedCall;
+use crate::operation::{IdentifiedCall, whole_event};
 
 #[cfg(feature = "http")]
 pub use crate::http::Unstorable;
@@ -42,7 +42,9 @@ pub fn identify_event<V: Event>(
     store: Option<StoreHandle>,
 ) -> Result<IdentifiedCall, Error> {
     let deadline = Deadline::from(event.context());
-    IdentifiedCall::new(&operation.operation(store)?, event.payload(), deadline)
+    let operation = operation.operation(store)?;
+    whole_event::look_at(&operation, event.payload());
+    IdentifiedCall::new(&operation, event.payload(), deadline)
 }
 
 pub fn identify_value<P: Payload + ?Sized>(

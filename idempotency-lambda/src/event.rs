@@ -4,7 +4,9 @@ use idempotency_core::error::Error;
 use idempotency_core::operation::{CompiledOperation, Identity};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::operation::whole_event;
 use crate::raw::Raw;
 
 /// A value that a key can be taken from: any `Serialize`, or an event that kept its own text ([`Raw`]).
@@ -41,6 +43,12 @@ pub trait Payload {
         operation: &CompiledOperation,
         tenant: Option<&str>,
     ) -> Result<Identity, Error>;
+
+    /// Returns the payload as a JSON value, if its text has at most this many bytes.
+    #[doc(hidden)]
+    fn json_within(&self, _bytes: usize) -> Option<Value> {
+        None
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -52,6 +60,10 @@ impl<T: Serialize + ?Sized> Payload for T {
     ) -> Result<Identity, Error> {
         operation.identify_value(self, tenant)
     }
+
+    fn json_within(&self, bytes: usize) -> Option<Value> {
+        whole_event::json_within(self, bytes)
+    }
 }
 
 impl<T> Payload for Raw<T> {
@@ -61,6 +73,11 @@ impl<T> Payload for Raw<T> {
         tenant: Option<&str>,
     ) -> Result<Identity, Error> {
         operation.identify(self.text(), tenant)
+    }
+
+    fn json_within(&self, bytes: usize) -> Option<Value> {
+        let text = Some(self.text()).filter(|text| text.len() <= bytes);
+        serde_json::from_str(text?).ok()
     }
 }
 

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::diagnostic::BoxError;
 use crate::event::Payload;
 use crate::invocation::{Change, InScope};
-use crate::operation::Operation;
+use crate::operation::{Operation, whole_event};
 
 /// A tower layer that protects a service of events with an [`Operation`].
 ///
@@ -202,6 +202,7 @@ where
     fn call(&mut self, event: LambdaEvent<P>) -> Self::Future {
         let change = Change::of_context(&event.context);
         InScope::enter(change, || {
+            whole_event::look_at(&self.operation, &event.payload);
             let identified = self.operation.identify(&event.payload, &event.context);
             // Call the service that is ready, and keep the clone, which may not be.
             let next = self.inner.clone();

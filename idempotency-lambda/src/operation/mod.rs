@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `builder` | the settings of an operation that is built in code |
 //! | `identified` | a call whose identity is known; every form of a call but HTTP runs there |
+//! | `whole_event` | warns of a key that is a whole event in which nothing changes |
 //! | `registry` | every operation of the program, and which key prefix it has |
 //!
 //! The files refer to each other: compiling an operation compares its key prefix with all known prefixes, and the registry
@@ -14,6 +15,7 @@ use std::future::Future;
 use std::sync::Arc;
 #[cfg(feature = "batch")]
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Backend;
@@ -33,6 +35,7 @@ use crate::process::warn;
 mod builder;
 mod identified;
 pub(crate) mod registry;
+pub(crate) mod whole_event;
 
 pub use builder::{OperationBuilder, StoreHandle};
 pub use identified::IdentifiedCall;
@@ -76,16 +79,19 @@ struct Inner {
     /// The same operation for batches of a stream, made for the first of these batches.
     #[cfg(feature = "batch")]
     waiting: OnceLock<Operation>,
+    /// True after the first event whose key is the whole event. Operations that differ in their store alone share it.
+    has_seen_event: Arc<AtomicBool>,
 }
 
 impl Inner {
-    fn new(compiled: Arc<CompiledOperation>, backend: Option<Backend>) -> Arc<Self> {
-        Arc::new(Self {
+    fn new(compiled: Arc<CompiledOperation>, backend: Option<Backend>) -> Self {
+        Self {
             compiled,
             backend,
             #[cfg(feature = "batch")]
             waiting: OnceLock::new(),
-        })
+            has_seen_event: Arc::default(),
+        }
     }
 }
 
@@ -228,13 +234,16 @@ impl Operation {
         if registry::claim(&claimant, prefix, identity, variables)? {
             compiled.advice().iter().for_each(|advice| warn(advice));
         }
-        Ok(Self(Inner::new(Arc::new(compiled), None)))
+        Ok(Self(Arc::new(Inner::new(Arc::new(compiled), None))))
     }
 
     /// Returns the same operation with a store of its own.
     pub(crate) fn with_store(&self, StoreHandle(store): StoreHandle) -> Self {
         let compiled = Arc::clone(&self.0.compiled);
-        Self(Inner::new(compiled, Some(process::backend_over(store))))
+        Self(Arc::new(Inner {
+            has_seen_event: Arc::clone(&self.0.has_seen_event),
+            ..Inner::new(compiled, Some(process::backend_over(store)))
+        }))
     }
 
     /// Returns the same operation, whose duplicates wait unless a setting or a variable says what they do.
@@ -242,7 +251,7 @@ impl Operation {
     pub(crate) fn waiting_by_default(&self) -> Self {
         let waiting = self.0.waiting.get_or_init(|| {
             let compiled = Arc::new(self.0.compiled.waiting_by_default());
-            Self(Inner::new(compiled, self.0.backend.clone()))
+            Self(Arc::new(Inner::new(compiled, self.0.backend.clone())))
         });
         waiting.clone()
     }

@@ -1,0 +1,169 @@
+//! Finds a function whose key is a whole event in which nothing changes: each event after the first one is a replay.
+
+use std::io::{Error, Result, Write};
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Operation;
+use crate::event::Payload;
+use crate::process::warn;
+
+/// The most bytes of an event that is looked at. An input that is written by hand is shorter.
+const LOOKED_AT: usize = 4 * 1024;
+
+/// The ends of names whose values differ from event to event.
+const CHANGING: [&str; 19] = [
+    "id",
+    "ids",
+    "uuid",
+    "guid",
+    "key",
+    "token",
+    "nonce",
+    "time",
+    "timestamp",
+    "date",
+    "day",
+    "month",
+    "at",
+    "number",
+    "no",
+    "ref",
+    "reference",
+    "sequence",
+    "version",
+];
+
+/// Warns once if the key of this operation is the whole event, and nothing in its first event looks like an id or a time.
+pub(crate) fn look_at<P: Payload + ?Sized>(operation: &Operation, payload: &P) {
+    let compiled = operation.compiled();
+    let is_whole = compiled.key_expression().is_none() && !compiled.is_disabled();
+    if !is_whole || operation.0.has_seen_event.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if payload
+        .json_within(LOOKED_AT)
+        .is_some_and(|event| is_constant(&event))
+    {
+        warn(&format!(
+            "{}: the whole event is the key, and nothing in this event looks like an id or a time: until the window ends, an equal event \
+             gets the response of this one without a run, as each event of a schedule with a constant input does; write a `key` with what \
+             changes, or add it to the input (this warning is logged once)",
+            compiled.key_prefix()
+        ));
+    }
+}
+
+/// Returns true if an event is an object without a member that looks like an id or a time.
+fn is_constant(event: &Value) -> bool {
+    matches!(event, Value::Object(members) if !members.is_empty()) && !changes(event)
+}
+
+fn changes(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .any(|(name, value)| names_a_change(name) && !is_empty(value) || changes(value)),
+        Value::Array(elements) => elements.iter().any(changes),
+        // A UUID, a date, a time in seconds.
+        Value::String(text) => text.bytes().filter(u8::is_ascii_digit).count() >= 6,
+        Value::Number(number) => number.to_string().len() >= 6,
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+/// Returns true if the last word of a name, such as `orderId`, `order_id` or `detail-id`, is one of those that change.
+fn names_a_change(name: &str) -> bool {
+    let start = name.rfind(['_', '-', '.', ':', ' ']).map_or(0, |at| at + 1);
+    let last = &name[start..];
+    let capital = last.rfind(|letter: char| letter.is_ascii_uppercase());
+    let word = capital.map_or(last, |at| &last[at..]);
+    // `orderID` has its last word in capitals.
+    let is_last = |word: &str| CHANGING.contains(&word.to_ascii_lowercase().as_str());
+    is_last(last) || is_last(word) || last.ends_with("ID")
+}
+
+/// Returns the value as JSON, if its text has at most this many bytes.
+pub(crate) fn json_within<T: Serialize + ?Sized>(value: &T, bytes: usize) -> Option<Value> {
+    let mut text = Within {
+        text: Vec::new(),
+        bytes,
+    };
+    serde_json::to_writer(&mut text, value).ok()?;
+    serde_json::from_slice(&text.text).ok()
+}
+
+/// A text that refuses to become longer.
+struct Within {
+    text: Vec<u8>,
+    bytes: usize,
+}
+
+impl Write for Within {
+    fn write(&mut self, more: &[u8]) -> Result<usize> {
+        if self.text.len() + more.len() > self.bytes {
+            return Err(Error::other("too long"));
+        }
+        self.text.extend_from_slice(more);
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_without_an_id_or_a_time_is_constant() {
+        for (event, expected) in [
+            (r#"{"job": "nightly"}"#, true),
+            (
+                r#"{"job": "nightly", "retries": 3, "tables": ["a", "b"], "dry": false}"#,
+                true,
+            ),
+            (
+                r#"{"job": {"kind": "report", "valid": true}, "paid": "no"}"#,
+                true,
+            ),
+            (r#"{"job": "nightly", "id": null, "time": ""}"#, true),
+            (r#"{"order_id": "a"}"#, false),
+            (r#"{"orderId": 1}"#, false),
+            (r#"{"eventID": "a"}"#, false),
+            (r#"{"detail": [{"Key": "a"}]}"#, false),
+            (r#"{"at": "noon"}"#, false),
+            (r#"{"job": "nightly", "run": "2026-11-26"}"#, false),
+            (r#"{"job": "nightly", "run": 1700000000}"#, false),
+            // The event itself can be the id, and an empty one is no key.
+            (r#""nightly""#, false),
+            ("7", false),
+            ("[]", false),
+            ("{}", false),
+        ] {
+            let event = serde_json::from_str(event).unwrap();
+            assert_eq!(is_constant(&event), expected, "{event}");
+        }
+    }
+
+    #[test]
+    fn a_long_event_is_not_looked_at() {
+        let job = |length: usize| serde_json::json!({ "job": "x".repeat(length) });
+        assert!(json_within(&job(20), 32).is_some());
+        assert_eq!(json_within(&job(40), 32), None);
+    }
+}
