@@ -80,6 +80,17 @@ impl<'de, A: DeserializeOwned> Deserialize<'de> for PlainEvent<A> {
     }
 }
 
+/// The payload of an event, or why it cannot be read. It is never an error of the runtime, which has no stable name for one.
+pub(crate) struct ReadEvent<A>(pub(crate) Result<A, String>);
+
+impl<'de, A: DeserializeOwned> Deserialize<'de> for ReadEvent<A> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = PlainEvent::deserialize(deserializer);
+        let read = read.map(|PlainEvent(payload)| payload);
+        Ok(Self(read.map_err(|error| error.to_string())))
+    }
+}
+
 /// The text of a whole event, read by `serde_json`. A [`Raw`](crate::Raw) gets the text itself: to look for the end of a value takes as
 /// long as to read it.
 struct WholeText<'de>(&'de str);

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use idempotency_core::config::ConfigurationError;
-use idempotency_core::error::Error;
+use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::event::refused;
 use idempotency_core::store::{Store, StoreError, StoreErrorKind};
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::streaming::Body;
@@ -23,16 +24,17 @@ use tokio::runtime::Builder;
 
 use crate::diagnostic::{BoxError, diagnostic};
 use crate::invocation::InvocationLayer;
+use crate::layer::ServiceError;
 use crate::operation::registry;
-use crate::plain_event::{EventBodyLayer, PlainEvent};
+use crate::plain_event::{EventBodyLayer, ReadEvent};
 use crate::process::warn;
 use crate::{metrics, process};
 
 /// Starts the function: does what [`init`](crate::init) does, then serves events with `handler`.
 ///
 /// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. An event is read in less time than by `lambda_runtime` alone.
-/// The error of an event that does not fit its type names the place and never quotes the payload, and the runtime's log has no payload
-/// at any level. Errors of this framework reach Lambda under stable `errorType` names, such as `IdempotencyAlreadyInProgress` (see
+/// An event that does not fit its type ends in [`InvalidPayload`](crate::ErrorKind::InvalidPayload), whose text names the place and never
+/// quotes the payload, and the runtime's log has no payload at any level. Errors of this framework reach Lambda under stable `errorType` names, such as `IdempotencyAlreadyInProgress` (see
 /// [`ErrorKind::name`](crate::ErrorKind::name)). The local caches are cleared after a SnapStart restore.
 ///
 /// # Errors
@@ -70,9 +72,15 @@ where
     E: Into<BoxError>,
 {
     init().await?;
-    let handler = move |event: LambdaEvent<PlainEvent<A>>| {
-        let PlainEvent(payload) = event.payload;
-        handler(LambdaEvent::new(payload, event.context))
+    let handler = move |event: LambdaEvent<ReadEvent<A>>| {
+        let ReadEvent(payload) = event.payload;
+        let response = payload.map(|payload| handler(LambdaEvent::new(payload, event.context)));
+        async move {
+            match response {
+                Ok(response) => response.await.map_err(ServiceError::of),
+                Err(why) => Err(refused(unreadable(why)).into()),
+            }
+        }
     };
     Runtime::new(service(handler))
         .layer(EventBodyLayer)
@@ -80,6 +88,13 @@ where
         .register_snapstart_resource(Arc::new(ClearCaches))
         .run()
         .await
+}
+
+/// Returns the error of an event that does not fit the type of the handler.
+fn unreadable(why: String) -> Error {
+    let operation = registry::only_prefix();
+    let operation = operation.unwrap_or_else(|| "idempotency".to_owned());
+    Error::new(ErrorKind::InvalidPayload, operation).with_detail(why)
 }
 
 /// Returns the handler as a service, for a `main` that builds its own [`Runtime`](lambda_runtime::Runtime).

@@ -40,6 +40,15 @@ pub(crate) fn check_settings() -> Result<(), Error> {
         .try_for_each(|operation| operation.operation(None).map(drop))
 }
 
+/// Returns the key prefix of the program's only operation, or `None` if there are several or none.
+pub(crate) fn only_prefix() -> Option<String> {
+    let registered = OPERATIONS.iter().filter_map(|operation| operation.prefix());
+    let built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = registered.chain(built.keys().map(String::as_str));
+    let only = all.next()?.to_owned();
+    all.next().is_none().then_some(only)
+}
+
 /// True if an operation that was built in code uses the global backend.
 static BUILT_WITHOUT_A_STORE: AtomicBool = AtomicBool::new(false);
 /// True if an operation that was built in code has a store of its own.

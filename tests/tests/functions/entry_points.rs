@@ -39,6 +39,12 @@ async fn carrying(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
     tokio::spawn(in_current_invocation(charge(event.payload))).await?
 }
 
+/// The whole event is the key.
+#[idempotent(key_prefix = "scheduled")]
+async fn scheduled(event: LambdaEvent<Value>) -> Result<u64, BoxError> {
+    Ok(event.payload["amount"].as_u64().unwrap_or_default())
+}
+
 struct App;
 
 #[idempotent(payload = event.payload, key = "order_id", key_prefix = "charge", shared_key_prefix = true)]
@@ -66,6 +72,11 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
         "run" => return idempotency_lambda::run(handler).await,
         "run, spawning" => return idempotency_lambda::run(spawning).await,
         "run, carrying" => return idempotency_lambda::run(carrying).await,
+        "run, logged" => {
+            tracing_subscriber::fmt().with_ansi(false).init();
+            return idempotency_lambda::run(handler).await;
+        }
+        "run, scheduled" => return idempotency_lambda::run(scheduled).await,
         _ => init().await?,
     }
     match role {
@@ -271,4 +282,67 @@ async fn a_call_before_the_first_invocation_is_refused_unless_it_is_marked_as_ou
     // The function still serves events.
     let invocation = harness.process.invoke(harness.event(7)).tenant("blue");
     assert_eq!(harness.response(invocation.await), 7);
+}
+
+#[tokio::test]
+async fn an_event_that_does_not_fit_its_type_has_an_outcome_event_and_a_stable_name() {
+    let harness = Harness::start("run, logged").await;
+    for (event, place) in [
+        (
+            r#"{"order_id": "s3cr3t", "amount": 1}"#,
+            "does not fit its type at `order_id`",
+        ),
+        ("s3cr3t", "is not JSON"),
+    ] {
+        let error = harness.process.invoke(event).await.unwrap_err();
+        assert_eq!(error.error_type, "IdempotencyInvalidPayload");
+        let text = error.to_string();
+        assert!(
+            text.contains(place) && text.contains("the handler did not run"),
+            "{text}"
+        );
+        assert!(!text.contains("s3cr3t"), "{text}");
+    }
+    // The process goes on.
+    assert_eq!(
+        harness.response(harness.process.invoke(harness.event(1)).await),
+        1
+    );
+    let log = harness.process.log();
+    let outcomes = log
+        .iter()
+        .filter(|line| line.text.contains("IdempotencyInvalidPayload"));
+    let refused = |text: &str| text.contains("WARN") && text.contains("outcome=\"refused\"");
+    assert_eq!(
+        outcomes.filter(|line| refused(&line.text)).count(),
+        2,
+        "{log:?}"
+    );
+    assert!(
+        !log.iter().any(|line| line.text.contains("s3cr3t")),
+        "{log:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_whole_event_in_which_nothing_changes_is_a_warning_once() {
+    for (event, warnings) in [
+        (json!({ "job": "nightly" }), 1),
+        (
+            json!({ "job": "nightly", "time": "2026-11-26T00:00:00Z" }),
+            0,
+        ),
+    ] {
+        let harness = Harness::start("run, scheduled").await;
+        for _ in 0..2 {
+            assert_eq!(harness.response(harness.process.invoke(&event).await), 0);
+        }
+        let log = harness.process.log();
+        let warned = |text: &str| text.contains("scheduled: the whole event is the key");
+        assert_eq!(
+            log.iter().filter(|line| warned(&line.text)).count(),
+            warnings,
+            "{log:?}"
+        );
+    }
 }
