@@ -7,6 +7,7 @@ mod batch {
     mod attribute;
     mod hostile;
     mod properties;
+    mod recipes;
     mod shop;
     mod sources;
     mod sqs;
