@@ -1,6 +1,8 @@
 //! One protected request: its body is read, its call is identified, and the inner service runs under the protocol.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::{Extensions, Request, Response};
@@ -20,12 +22,45 @@ use crate::received::ReceivedRequest;
 use crate::reply::{ClientReply, Failure, FailureReport, HandlerEnd, Keep, Reply};
 use crate::rules::Verdict;
 
+/// Whether a run inside the call of a layer has started: an extension of the request that its handler gets.
+///
+/// A layer between this one and another one inside can send the request again. Then a refusal of the inner one, which says that nothing was
+/// done, is true of the last attempt alone.
+#[derive(Clone, Default)]
+struct Started(Arc<AtomicBool>);
+
 /// Runs `inner` for one request, or returns the response of an earlier request or of this framework.
 pub(super) async fn protect<S, H, B, R>(
     operation: &HttpOperation,
     host: H,
+    inner: S,
+    request: Request<B>,
+) -> Result<ClientReply<Response<ResponseBody<R>>>, S::Error>
+where
+    H: Host,
+    S: Service<Request<B>, Response = Response<R>>,
+    B: Body<Data = Bytes> + From<String> + From<Vec<u8>> + 'static,
+    B::Error: Into<BoxError>,
+    R: Body<Data = Bytes>,
+{
+    let outside = request.extensions().get::<Started>().cloned();
+    let outside = outside.unwrap_or_default();
+    let mut reply = run(operation, host, inner, request, &outside).await?;
+    if let ClientReply::Made(response) = &mut reply
+        && outside.0.load(Ordering::Relaxed)
+    {
+        response.extensions_mut().remove::<FailureReport>();
+    }
+    Ok(reply)
+}
+
+/// As [`protect`]. Notes in `outside` that the handler starts.
+async fn run<S, H, B, R>(
+    operation: &HttpOperation,
+    host: H,
     mut inner: S,
     request: Request<B>,
+    outside: &Started,
 ) -> Result<ClientReply<Response<ResponseBody<R>>>, S::Error>
 where
     H: Host,
@@ -67,6 +102,7 @@ where
         Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
             let handler = async |call: Call| {
+                outside.begin(&mut parts.extensions);
                 give_unprotected(&mut parts.extensions, call.clone());
                 let response = inner.call(Request::from_parts(parts, body)).await;
                 let response = response.map_err(failed)?;
@@ -91,6 +127,7 @@ where
     };
     let protected = identity.bypass().is_none();
     let handler = async |call: Call| {
+        outside.begin(&mut parts.extensions);
         parts.extensions.insert(call.clone());
         let body = rebuilt::<B>(body, may_be_text);
         let response = inner.call(Request::from_parts(parts, body)).await;
@@ -101,6 +138,14 @@ where
         reply(operation, response).await
     };
     operation.run(&place, &identity, handler).await
+}
+
+impl Started {
+    /// Notes that a run starts, and gives the request a note of its own for the layers inside.
+    fn begin(&self, extensions: &mut Extensions) {
+        self.0.store(true, Ordering::Relaxed);
+        extensions.insert(Self::default());
+    }
 }
 
 /// Returns the reply of a request that is not protected. Its response is read only if the handler staged writes: they are applied

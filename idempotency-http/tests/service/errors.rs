@@ -456,6 +456,37 @@ async fn a_handler_reports_a_refusal_of_the_operation_that_it_calls() {
     assert_eq!(FailureReport::of(&ran), None);
 }
 
+/// Sends each request a second time if it has no response after a second.
+async fn try_twice(request: axum::extract::Request, next: Next) -> axum::response::Response {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let attempt = || {
+        let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
+        next.clone().run(request)
+    };
+    match tokio::time::timeout(SECOND, attempt()).await {
+        Ok(response) => response,
+        Err(_) => attempt().await,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_no_report_after_an_attempt_that_ran_inside() {
+    // The first attempt has its effect and is dropped. For the second one the store of the inner layer fails.
+    for (first, held) in [(First::Hangs, true), (First::Status(200), false)] {
+        let (runs, store) = (Runs::default(), Arc::new(MemoryStore::new()));
+        let inner = HttpOperation::builder("shop::inner").variables(Variables::default());
+        let inner = built(inner.shared_by_all_callers());
+        let claims = usize::from(matches!(first, First::Hangs));
+        let outer = with_on_timeout(OnTimeout::Hold).layer(backend_over(&store));
+        let inside = route(&runs, first).layer(inner.layer(denied(claims)));
+        let app = App::new(inside.layer(from_fn(try_twice)).layer(outer));
+        let seen = answer(&app, request()).await;
+        assert_eq!(seen, "503 unavailable, retry after 1");
+        assert_eq!((runs.count(), store.is_empty()), (claims, !held));
+    }
+}
+
 /// What a run inside may have done is not known from these.
 #[tokio::test]
 async fn a_response_of_a_layer_inside_that_leaves_doubt_holds_the_key_of_the_layer_outside() {

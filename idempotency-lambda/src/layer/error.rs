@@ -78,9 +78,12 @@ impl ServiceError {
 
     /// Returns the error of a call that was refused by this framework. If nothing of the call was done, the error is a report: a layer
     /// outside does not hold its key.
+    ///
+    /// An error that a retry can resolve is none, because it says nothing of an earlier attempt: a retry between the two layers may have
+    /// made one that ran.
     pub(super) fn refused(error: Error) -> Self {
         Self {
-            is_report: error.is_unprocessed(),
+            is_report: error.is_unprocessed() && !error.kind().is_retryable(),
             ..Self::of(error)
         }
     }
@@ -191,6 +194,8 @@ mod tests {
         assert_eq!(report().kind(), Some(ErrorKind::PayloadMismatch));
         let wrapped = std::io::Error::other(report());
         let of_layer = ServiceError::refused(ours());
+        let store_failed = Error::new(ErrorKind::StoreFailed, "charge");
+        assert!(!ServiceError::refused(store_failed).is_report);
         let after_a_run = ServiceError::refused(ours().with_handler_ran(true));
         for (error, is_report) in [
             (ServiceError::of(report()), true),
