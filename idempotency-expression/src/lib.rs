@@ -14,6 +14,7 @@
 //! | `function` | the functions and their parameters |
 //! | `caller` | judges values as the caller of a request |
 //! | `events` | the types of events that are not the body of a record |
+//! | `prefix` | refuses texts that are no key prefix, and shows hidden characters as escapes |
 //! | `settings` | the table of settings, from which both crates take names, variables and accepted values |
 //!
 //! # Examples
@@ -37,6 +38,7 @@ mod events;
 mod function;
 mod json;
 mod parse;
+mod prefix;
 pub mod scan;
 mod settings;
 mod text;
@@ -49,5 +51,6 @@ pub use events::{event_type_in, is_event_type};
 pub use function::{Function, is_token};
 pub use json::{JsonError, JsonErrorKind, MAX_DEPTH, Scanner};
 pub use parse::{parse, parse_with};
+pub use prefix::{LONGEST_PREFIX, is_hidden, refuse_prefix, visible};
 pub use settings::{Check, SETTINGS, Scope, SettingRow};
 pub use text::{Text, take_code_point};

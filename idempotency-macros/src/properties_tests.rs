@@ -259,7 +259,7 @@ proptest! {
 
     #[test]
     fn a_prefix_is_accepted_if_it_is_at_start(
-        text in prop_oneof![any::<String>(), "[a-f]{500,520}", "é{250,260}", ".{0,4}#tenant=.{0,4}"],
+        text in prop_oneof![any::<String>(), "[a-f]{500,520}", "é{250,260}", ".{0,4}#tenant=.{0,4}", "[a-f]{0,2}\\PC[a-f]{0,2}"],
     ) {
         let settings = Settings { key_prefix: Some(text.clone().into()), ..Settings::default() };
         let at_start = settings.key_prefix(&Variables::default(), "shop::charge");

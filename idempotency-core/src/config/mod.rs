@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use idempotency_expression::visible;
+
 mod settings;
 mod value;
 mod variables;
@@ -37,8 +39,10 @@ impl ConfigurationError {
         }
     }
 
-    /// Returns an error about the value of a setting or variable, with what to write instead.
+    /// Returns an error about the value of a setting or variable, with what to write instead. The value is in one line, without
+    /// characters that control a terminal.
     pub fn value(name: &str, value: &str, remedy: impl fmt::Display) -> Self {
+        let value = visible(value);
         Self::new(format!("{name} is `{value}`: {remedy}"))
     }
 

@@ -4,16 +4,16 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use idempotency_expression::{SETTINGS, SettingRow};
+use idempotency_expression::{LONGEST_PREFIX, SETTINGS, SettingRow, refuse_prefix};
 
 use super::value::{choice, duration, number, truth, truth_or};
+use super::variables::FUNCTION_NAME;
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::CacheLimits;
 use crate::key::{HashAlgorithm, limit_for};
 use crate::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy, Steps,
 };
-use crate::record::TENANT_MARK;
 
 type Text = Cow<'static, str>;
 
@@ -59,9 +59,6 @@ macro_rules! fields {
     };
 }
 idempotency_expression::settings!(fields);
-
-/// The longest prefix in bytes. With tenant and digest, an id must fit into a sort key of DynamoDB: 1024 bytes.
-const LONGEST_PREFIX: usize = 512;
 
 impl Settings {
     /// Returns true if other operations of the program may have the same `key_prefix`.
@@ -143,7 +140,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns an error if the prefix is empty, longer than 512 bytes or contains `#tenant=`.
+    /// Returns an error if the prefix is empty, longer than 512 bytes, or has white space, characters that are not shown, or `#`.
     pub fn key_prefix(
         &self,
         variables: &Variables,
@@ -159,16 +156,21 @@ impl Settings {
             return Ok(prefix.clone().into_owned());
         }
         let path = operation.replace("::", ".");
-        let function = || variables.value("AWS_LAMBDA_FUNCTION_NAME");
-        let name = application.or_else(function).unwrap_or("local");
-        let prefix = format!("{name}.{path}");
-        if let Some(application) = application
-            && prefix.len() > LONGEST_PREFIX
-        {
-            let remedy = "write a shorter name: with the path of the operation, the key prefix has more than 512 bytes";
-            return Err(ConfigurationError::value(variable, application, remedy));
+        let function = variables.value(FUNCTION_NAME);
+        let name = application.or(function).unwrap_or("local");
+        if application.is_none() {
+            check_prefix(FUNCTION_NAME, name)?;
         }
-        check_prefix("the default key prefix", &prefix).map(|()| prefix)
+        check_prefix("the path of the operation", &without_raw_marks(&path))?;
+        let prefix = format!("{name}.{path}");
+        if prefix.len() <= LONGEST_PREFIX {
+            return Ok(prefix);
+        }
+        let remedy = "write a shorter name: with the path of the operation, the key prefix has more than 512 bytes";
+        Err(match application {
+            Some(application) => ConfigurationError::value(variable, application, remedy),
+            None => ConfigurationError::value("the path of the operation", &path, remedy),
+        })
     }
 
     /// Returns what the record keeps of the event: `all`, an expression, or `None` for nothing.
@@ -259,18 +261,23 @@ impl Settings {
     }
 }
 
-/// Refuses an empty prefix, one that is too long, and one that contains the mark of a tenant.
+/// Refuses a text that is no key prefix.
 fn check_prefix(name: &str, prefix: &str) -> Result<(), ConfigurationError> {
-    let remedy = if prefix.is_empty() {
-        "write a name for this operation"
-    } else if prefix.len() > LONGEST_PREFIX {
-        "write at most 512 bytes"
-    } else if prefix.contains(TENANT_MARK) {
-        "leave out `#tenant=`, which marks a tenant's keys"
-    } else {
-        return Ok(());
-    };
-    Err(ConfigurationError::value(name, prefix, remedy))
+    match refuse_prefix(prefix) {
+        None => Ok(()),
+        Some(remedy) => Err(ConfigurationError::value(name, prefix, remedy)),
+    }
+}
+
+/// Returns the path of an operation without `r#` of raw names: a module `r#type` has this mark in its path.
+fn without_raw_marks(path: &str) -> String {
+    let of_name = |each: char| each.is_alphanumeric() || each == '_';
+    let segments = path.split('.').map(|segment| {
+        let raw = segment.strip_prefix("r#");
+        raw.filter(|name| name.chars().all(of_name))
+            .unwrap_or(segment)
+    });
+    segments.collect::<Vec<_>>().join(".")
 }
 
 #[cfg(test)]
@@ -408,9 +415,55 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_with_the_mark_of_a_tenant_is_refused() {
-        let settings = settings(|it| it.key_prefix = Some("shop#tenant=a".into()));
-        assert!(settings.key_prefix(&nothing(), "shop").is_err());
+    fn a_prefix_that_no_command_can_name_is_refused_wherever_it_comes_from() {
+        let error = |text: &str, path: &str, variable: Option<&str>| {
+            let settings =
+                settings(|it| it.key_prefix = (!text.is_empty()).then(|| text.to_owned().into()));
+            let variables = variable.map_or_else(nothing, |name| with(name, "a\u{9b}2J b"));
+            let error = settings.key_prefix(&variables, path).unwrap_err();
+            error.to_string()
+        };
+        let so = |name: &str, shown: &str, instead: &str| {
+            format!(
+                "{name} is `{shown}`: it has {instead}; a prefix has no white space, no hidden character and no `#`"
+            )
+        };
+        assert_eq!(
+            error("shop#tenant=a", "shop", None),
+            so("key_prefix", "shop#tenant=a", "`#`: write `shop.tenant=a`")
+        );
+        assert_eq!(
+            error("shop\n", "shop", None),
+            so("key_prefix", "shop\\n", "U+000A: write `shop`")
+        );
+        let path = so(
+            "the path of the operation",
+            "place order",
+            "U+0020: write `place.order`",
+        );
+        assert_eq!(error("", "place order", None), path);
+        let shown = "a\\u009b2J b";
+        let of_variable = so("IDEMPOTENCY_KEY_PREFIX", shown, "U+009B: write `a.2J.b`");
+        for text in ["", "shop"] {
+            assert_eq!(
+                error(text, "shop", Some("IDEMPOTENCY_KEY_PREFIX")),
+                of_variable
+            );
+        }
+        let function = so(FUNCTION_NAME, shown, "U+009B: write `a.2J.b`");
+        assert_eq!(error("", "shop", Some(FUNCTION_NAME)), function);
+    }
+
+    #[test]
+    fn a_module_with_a_raw_name_keeps_its_mark_in_the_default_prefix() {
+        let prefix = |path| Settings::default().key_prefix(&nothing(), path);
+        assert_eq!(
+            prefix("shop::r#type::charge").unwrap(),
+            "local.shop.r#type.charge"
+        );
+        for path in ["shop::r#tenant=b", "shop::r#::charge#", "r#a#b"] {
+            assert!(prefix(path).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ const PREFIX: &str = "IDEMPOTENCY_";
 const POWERTOOLS_DISABLED: &str = "POWERTOOLS_IDEMPOTENCY_DISABLED";
 
 /// The name of the Lambda function, set by Lambda.
-const FUNCTION_NAME: &str = "AWS_LAMBDA_FUNCTION_NAME";
+pub(super) const FUNCTION_NAME: &str = "AWS_LAMBDA_FUNCTION_NAME";
 
 /// The memory of the Lambda function in MiB, set by Lambda. It determines how much memory an event may use.
 const MEMORY_SIZE: &str = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE";

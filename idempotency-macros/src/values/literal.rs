@@ -3,16 +3,13 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use idempotency_expression::{SettingRow, is_token};
+use idempotency_expression::{SettingRow, is_token, refuse_prefix};
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, Lit};
 
 use super::Constant;
 
 type Checked = syn::Result<Constant>;
-
-/// The longest prefix in bytes. With the tenant and the digest, an id must fit into the 1024 bytes of DynamoDB's sort key.
-pub(super) const LONGEST_PREFIX: usize = 512;
 
 /// Returns the error of a value.
 fn refused<T>(value: &Expr, message: impl Display) -> syn::Result<T> {
@@ -91,21 +88,15 @@ pub(super) fn caller(name: &str, value: &Expr) -> Checked {
     })
 }
 
-/// Checks a key prefix: not empty, not too long, without the mark of a tenant.
+/// Checks a key prefix.
 pub(super) fn prefix(name: &str, value: &Expr) -> Checked {
     text_without(name, value, |text| {
-        Some(match text.len() {
-            0 => {
-                "`key_prefix` is empty: write a name for this operation, or leave it out".to_owned()
-            }
-            length if length > LONGEST_PREFIX => {
-                format!("`key_prefix` has {length} bytes: write at most {LONGEST_PREFIX}")
-            }
-            _ if text.contains("#tenant=") => {
-                "leave out `#tenant=`, which marks a tenant's keys".to_owned()
-            }
-            _ => return None,
-        })
+        if text.is_empty() {
+            return Some(format!(
+                "`{name}` is empty: write a name for this operation, or leave it out"
+            ));
+        }
+        refuse_prefix(text).map(|remedy| format!("`{name}`: {remedy}"))
     })
 }
 

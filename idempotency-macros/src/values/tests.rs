@@ -2,9 +2,9 @@
 
 use quote::ToTokens;
 
-use super::literal::LONGEST_PREFIX;
 use super::*;
 use crate::arguments::Arguments;
+use idempotency_expression::LONGEST_PREFIX;
 
 fn checked(setting: &str) -> syn::Result<Value> {
     let mut arguments = Arguments::parse(setting.parse().unwrap());
@@ -46,6 +46,6 @@ fn a_prefix_has_at_most_512_bytes() {
         .unwrap();
     assert_eq!(
         error.to_string(),
-        "`key_prefix` has 513 bytes: write at most 512"
+        "`key_prefix`: it has 513 bytes: write at most 512"
     );
 }

@@ -123,7 +123,7 @@ async fn the_future_of_a_call_does_not_grow_with_what_its_handler_holds() {
     assert_eq!(call.await.unwrap(), 1);
 }
 
-#[idempotent(payload = order, key_prefix = "own store", store = OWN.with(Arc::clone))]
+#[idempotent(payload = order, key_prefix = "own.store", store = OWN.with(Arc::clone))]
 async fn with_own_store(order: u32) -> Result<u32, BoxError> {
     Ok(order)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::{Client, Config};
-use idempotency_core::config::{Settings, Variables};
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::example::ready;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::condition::claimable;
@@ -87,7 +87,7 @@ proptest! {
                 let text = error.to_string();
                 prop_assert!(error.is_about_variable(), "{}", text);
                 let named = variables.iter().any(|(name, value)| {
-                    text.starts_with(&format!("{name} is `{value}`: "))
+                    text.starts_with(&ConfigurationError::value(name, value, "").to_string())
                 });
                 prop_assert!(named, "{}", text);
             }
