@@ -33,6 +33,8 @@ pub enum SendEnd<'a> {
         never_connected: bool,
         /// True if there was none in time.
         timeout: bool,
+        /// The error of the connection.
+        error: Option<&'a ConnectorError>,
     },
     /// The client does not say.
     Unknown,
@@ -65,12 +67,14 @@ pub(crate) fn end<'a>(
         return SendEnd::NoResponse {
             never_connected: never_connected(connector),
             timeout: connector.is_timeout(),
+            error: Some(connector),
         };
     }
     if error.is_timeout_error() {
         return SendEnd::NoResponse {
             never_connected: false,
             timeout: true,
+            error: None,
         };
     }
     let meta = error.as_operation_error().and_then(meta);

@@ -21,6 +21,7 @@ use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
 use dynamodb_writes::__private::Recognises;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use http::http_client;
+use hyper_util::client::proxy::matcher::Matcher;
 use idempotency_core::config::ConfigurationError;
 
 use crate::failure;
@@ -58,8 +59,8 @@ fn behavior() -> BehaviorVersion {
 ///
 /// # Errors
 ///
-/// If no region is configured, or if the program has no TLS provider: neither this crate's features `rustls-ring` and `rustls-aws-lc`, nor
-/// the SDK's own client.
+/// If no region is configured, if `AWS_CA_BUNDLE` names no file with certificates, or if the program has no TLS provider: neither this
+/// crate's features `rustls-ring` and `rustls-aws-lc`, nor the SDK's own client.
 ///
 /// # Examples
 ///
@@ -101,6 +102,8 @@ async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError>
 
 async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, ConfigurationError> {
     let region = region.filter(is_set).ok_or_else(no_region)?;
+    #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+    http::check_bundle().map_err(ConfigurationError::new)?;
     let mut config = aws_config::defaults(behavior())
         .region(region)
         .retry_config(retries(None))
@@ -119,6 +122,25 @@ async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, Configuratio
         return Ok(config.into_builder().credentials_provider(provider).build());
     }
     Ok(config)
+}
+
+/// The variable that names a file with certificate authorities.
+pub(crate) const BUNDLE: &str = "AWS_CA_BUNDLE";
+
+/// Returns what to do about a certificate that is not trusted.
+pub(crate) fn authorities() -> String {
+    #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+    let remedy = http::authorities();
+    #[cfg(not(any(feature = "rustls-ring", feature = "rustls-aws-lc")))]
+    let remedy = "let the HTTP client of the program trust its authority".to_owned();
+    remedy
+}
+
+/// Returns the proxy that the environment names for this endpoint.
+pub(crate) fn proxy(endpoint: &str) -> Option<String> {
+    let endpoint = endpoint.parse().ok()?;
+    let proxy = Matcher::from_env().intercept(&endpoint)?;
+    Some(proxy.uri().to_string())
 }
 
 /// Returns the error of a program without a TLS provider.

@@ -6,11 +6,12 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::OnceLock;
 
-use aws_sdk_dynamodb::error::{BuildError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{BuildError, ConnectorError, ProvideErrorMetadata, SdkError};
 use dynamodb_writes::__private::{TRANSACTION_IN_PROGRESS, cause, chain, never_connected, quoted};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
 pub(crate) use self::credentials::profile;
+use crate::client;
 use crate::item::size;
 use crate::large;
 use crate::request::{TRANSACT, iam_action};
@@ -45,10 +46,11 @@ impl TableRef {
             _ if !sent => self.unsent(target, &error),
             SdkError::DispatchFailure(failure) => {
                 let connector = failure.as_connector_error();
-                self.no_response(connector.is_some_and(never_connected), failure.is_timeout())
+                let never_connected = connector.is_some_and(never_connected);
+                self.no_response(never_connected, failure.is_timeout(), connector)
             }
-            SdkError::TimeoutError(_) => self.no_response(false, true),
-            _ => self.no_response(false, false),
+            SdkError::TimeoutError(_) => self.no_response(false, true, None),
+            _ => self.no_response(false, false, None),
         };
         match cause(error) {
             Some(source) => made.with_source(source),
@@ -264,21 +266,39 @@ impl TableRef {
         )
     }
 
-    /// Returns the error of a send without a readable response, or of one that could not connect.
-    pub(crate) fn no_response(&self, never_connected: bool, timeout: bool) -> StoreError {
+    /// Returns the error of a send without a readable response, or of one that could not connect. `error` is that of the connection.
+    pub(crate) fn no_response(
+        &self,
+        never_connected: bool,
+        timeout: bool,
+        error: Option<&ConnectorError>,
+    ) -> StoreError {
+        let endpoint = self.endpoint.get().map_or("", String::as_str);
+        let at = if is_of_aws(endpoint) {
+            format!(" at {endpoint}")
+        } else {
+            String::new()
+        };
+        if let Some(why) = error.and_then(distrust) {
+            let message = format!("no connection to {self}{at}: {why}");
+            return StoreError::new(StoreErrorKind::Certificate, message);
+        }
         let what = match (never_connected, timeout) {
             (true, _) => "no connection to",
             (false, true) => "no response in time from",
             (false, false) => "the connection broke before a response from",
         };
-        let at = match self.endpoint.get() {
-            Some(endpoint) if is_of_aws(endpoint) => format!(" at {endpoint}"),
-            _ => String::new(),
+        let remedy = match client::proxy(endpoint) {
+            Some(proxy) => format!(
+                "it goes through the proxy {}: check that the proxy runs and reaches DynamoDB (HTTPS_PROXY, HTTP_PROXY and \
+                 ALL_PROXY name it), or except the endpoint with NO_PROXY",
+                origin(&proxy)
+            ),
+            None => "check the endpoint (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL and `endpoint_url` set another one); a \
+                     function in a VPC needs a route to DynamoDB, such as a gateway endpoint"
+                .to_owned(),
         };
-        let message = format!(
-            "{what} {self}{at}: check the endpoint (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL and `endpoint_url` set \
-             another one); a function in a VPC needs a route to DynamoDB, such as a gateway endpoint"
-        );
+        let message = format!("{what} {self}{at}: {remedy}");
         StoreError::new(StoreErrorKind::Unreachable, message)
     }
 
@@ -319,6 +339,24 @@ impl TableRef {
 /// What to do about a record that is too large.
 const TOO_LARGE: &str =
     "return a smaller response, or a reference to where the whole response is stored";
+
+/// What an HTTP client with rustls says of a certificate that it does not trust.
+const UNTRUSTED: &str = "invalid peer certificate: ";
+
+/// Returns why the error of a connection is due to a certificate, and what to do. `None` if it has another cause.
+fn distrust(error: &ConnectorError) -> Option<String> {
+    chain(error).find_map(|error| {
+        let text = error.to_string();
+        if text.starts_with(client::BUNDLE) {
+            return Some(text);
+        }
+        let (_, why) = text.split_once(UNTRUSTED)?;
+        let remedy = client::authorities();
+        Some(format!(
+            "the certificate of the endpoint, or of a proxy before it, is not trusted ({why}): {remedy}"
+        ))
+    })
+}
 
 /// Returns true if a validation message is about the keys of the table. DynamoDB has no separate code for that.
 fn is_about_keys(message: &str) -> bool {
@@ -431,7 +469,7 @@ pub(crate) mod tests {
         let table = table();
         table.note_endpoint("https://dynamodb.eu-west-1.amazonaws.com/");
         assert!(!table.to_string().contains("amazonaws"));
-        let text = table.no_response(true, false).to_string();
+        let text = table.no_response(true, false, None).to_string();
         let named = "in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: check";
         assert!(text.contains(named), "{text}");
     }

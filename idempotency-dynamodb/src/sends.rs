@@ -73,7 +73,8 @@ impl Sends {
             SendEnd::NoResponse {
                 never_connected,
                 timeout,
-            } => Some(self.table.no_response(never_connected, timeout)),
+                error,
+            } => Some(self.table.no_response(never_connected, timeout, error)),
             SendEnd::ErrorResponse {
                 status,
                 code,
@@ -131,10 +132,12 @@ impl SendNotes for Sends {
             SendResult::Timeout => SendEnd::NoResponse {
                 never_connected: false,
                 timeout: true,
+                error: None,
             },
             SendResult::NoResponse(error) => SendEnd::NoResponse {
                 never_connected: never_connected(error),
                 timeout: error.is_timeout(),
+                error: Some(error),
             },
             SendResult::Response {
                 status,

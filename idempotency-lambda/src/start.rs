@@ -166,9 +166,9 @@ const WARM_UP: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 ///
-/// If a variable or a setting cannot be used, if two operations share a key prefix by mistake, if there is no store, if the
-/// table has other keys than the configured ones, or if it is not encrypted and an operation keeps events in it. The error says
-/// what to do, and is reported to Lambda, so that the invoker gets it.
+/// If a variable or a setting cannot be used, if two operations share a key prefix by mistake, if there is no store, if its
+/// certificate is not trusted, if the table has other keys than the configured ones, or if it is not encrypted and an operation keeps
+/// events in it. The error says what to do, and is reported to Lambda, so that the invoker gets it.
 ///
 /// # Examples
 ///
@@ -205,8 +205,13 @@ async fn started() -> Result<(), Error> {
         return Ok(());
     };
     // A retry cannot correct these errors. With other keys, two records could become one item. Without encryption no event is
-    // written, so no call would run.
-    if [StoreErrorKind::WrongSchema, StoreErrorKind::NotEncrypted].contains(&error.kind()) {
+    // written, and without trust nothing is sent, so no call would run.
+    let lasting = [
+        StoreErrorKind::WrongSchema,
+        StoreErrorKind::NotEncrypted,
+        StoreErrorKind::Certificate,
+    ];
+    if lasting.contains(&error.kind()) {
         let error = ConfigurationError::new(error.to_string());
         return Err(process::configuration_error(&error));
     }

@@ -169,15 +169,17 @@ fn kind(error: &StoreError, is_transaction: bool, is_refused: bool) -> WriteErro
         StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
         StoreErrorKind::Conflict => WriteErrorKind::Conflict,
         kind if is_refused && may_pass(kind) => WriteErrorKind::Refused,
-        StoreErrorKind::Credentials => WriteErrorKind::Credentials,
+        StoreErrorKind::Credentials | StoreErrorKind::Certificate => WriteErrorKind::Credentials,
         kind if kind.is_transient() => WriteErrorKind::Transient,
         _ => WriteErrorKind::Permanent,
     }
 }
 
-/// Returns true if the same request may succeed later. Credentials are renewed, and a clock is set right, while a call runs.
+/// Returns true if the same request may succeed later. Credentials and certificates are renewed, and a clock is set right, while a call
+/// runs.
 fn may_pass(kind: StoreErrorKind) -> bool {
-    kind.is_transient() || kind == StoreErrorKind::Credentials
+    let renewed = [StoreErrorKind::Credentials, StoreErrorKind::Certificate];
+    kind.is_transient() || renewed.contains(&kind)
 }
 
 /// Returns the output of `request`, or `None` if the timer ends first. The timer is made only if the request is not ready at
@@ -249,14 +251,15 @@ mod tests {
                 "a throttled transaction is sent again while the lease runs"
             );
         }
-        let credentials = failure(StoreErrorKind::Credentials);
-        for (is_transaction, is_refused, expected) in [
-            (false, false, WriteErrorKind::Credentials),
-            (true, false, WriteErrorKind::Credentials),
-            (false, true, WriteErrorKind::Refused),
-        ] {
-            let found = kind(&credentials, is_transaction, is_refused);
-            assert_eq!(found, expected, "they can be renewed before the lease ends");
+        for of in [StoreErrorKind::Credentials, StoreErrorKind::Certificate] {
+            for (is_transaction, is_refused, expected) in [
+                (false, false, WriteErrorKind::Credentials),
+                (true, false, WriteErrorKind::Credentials),
+                (false, true, WriteErrorKind::Refused),
+            ] {
+                let found = kind(&failure(of), is_transaction, is_refused);
+                assert_eq!(found, expected, "it can pass before the lease ends");
+            }
         }
         let denied = failure(StoreErrorKind::AccessDenied);
         for (is_transaction, is_refused) in [(true, false), (false, true)] {

@@ -191,8 +191,8 @@ pub enum WriteErrorKind {
     /// The same write will succeed when another transaction with one of its items has ended, or when the transaction is not throttled
     /// any more. It was not applied.
     Conflict,
-    /// The credentials or the time of the signature were not accepted, or there were no credentials. The same write will succeed when
-    /// the credentials are renewed or the clock is set right. It was not applied.
+    /// The credentials or the time of the signature were not accepted, there were no credentials, or the store's certificate was not
+    /// trusted. The same write will succeed when they are renewed or the clock is set right. It was not applied.
     Credentials,
     /// The record is larger than the store accepts.
     TooLarge,

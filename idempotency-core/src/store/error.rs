@@ -38,6 +38,8 @@ pub enum StoreErrorKind {
     AccessDenied,
     /// There are no credentials, or they have expired or are wrong.
     Credentials,
+    /// The certificate of the store, or of a proxy before it, is not trusted. Nothing was sent.
+    Certificate,
     /// The table does not exist.
     TableMissing,
     /// The table has other keys.
@@ -52,7 +54,7 @@ pub enum StoreErrorKind {
 
 impl StoreErrorKind {
     /// Returns true if the same request may succeed later without a change. The engine sends a completion again only after such an
-    /// error, or after [`Credentials`](Self::Credentials).
+    /// error, or after [`Credentials`](Self::Credentials) and [`Certificate`](Self::Certificate).
     #[doc(hidden)]
     pub fn is_transient(self) -> bool {
         matches!(
@@ -104,14 +106,15 @@ mod tests {
     #[test]
     fn only_errors_that_pass_without_a_change_are_transient() {
         use StoreErrorKind::{
-            AccessDenied, Conflict, Credentials, Internal, NotEncrypted, Rejected, TableMissing,
-            Throttled, TooLarge, Unreachable, WrongSchema,
+            AccessDenied, Certificate, Conflict, Credentials, Internal, NotEncrypted, Rejected,
+            TableMissing, Throttled, TooLarge, Unreachable, WrongSchema,
         };
         for kind in [Unreachable, Throttled, Conflict, Internal] {
             assert!(kind.is_transient(), "{kind:?}");
         }
         for kind in [
             AccessDenied,
+            Certificate,
             Credentials,
             TableMissing,
             WrongSchema,

@@ -262,8 +262,11 @@ fn both(server: &Server, folder: &Path, status: &str, words: &str, row: &str) ->
 async fn each_variable_of_the_sdk_counts_for_both_clients() {
     let server = Server::start().await;
     let folder = home(&server);
+    let url = format!("http://127.0.0.1:{}", server.port);
     for row in rows(include_str!("environment.txt")) {
         let (words, contained) = row.split_once("=>").unwrap();
+        let contained = contained.replace("URL", &url);
+        let contained = contained.replace("FOLDER", folder.to_str().unwrap());
         let (status, words) = words.trim().split_once(' ').unwrap();
         let text = both(&server, &folder, status, words, row);
         assert!(text.contains(contained.trim()), "{row}: {text}");

@@ -79,19 +79,21 @@ impl Front {
     }
 }
 
-/// Starts the function with this client, which trusts the certificate in `roots`.
+/// Starts the function with this client. Each of these variables names a file in this folder, whose certificates are trusted.
 async fn start(
     client: &str,
-    roots: &str,
+    trusted: &[(&str, &str)],
 ) -> Result<(EmbeddedDynamoDb, Front, LocalLambda), BoxError> {
     let database = EmbeddedDynamoDb::start().await?;
     database.create_table(TableSpec::new(TABLE)).await?;
     let front = Front::start(&database).await?;
-    let roots = format!("{}/tests/functions/tls/{roots}", env!("CARGO_MANIFEST_DIR"));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/functions/tls/");
+    let trusted = trusted.iter();
+    let trusted = trusted.map(|(name, file)| (*name, folder.to_owned() + file));
     let function = process::function("tls/charge")?
         .envs(database.environment())
         .env("AWS_ENDPOINT_URL_DYNAMODB", &front.endpoint)
-        .env("SSL_CERT_FILE", roots)
+        .envs(trusted)
         .env("IDEMPOTENCY_CLIENT", client)
         .env("IDEMPOTENCY_TABLE", TABLE);
     let lambda = LocalLambda::start(function).await?;
@@ -106,7 +108,7 @@ fn order() -> String {
 async fn a_duplicate_in_another_process_gets_the_first_response_through_tls() -> Result<(), BoxError>
 {
     for client in CLIENTS {
-        let (database, front, lambda) = start(client, "server.pem").await?;
+        let (database, front, lambda) = start(client, &[("SSL_CERT_FILE", "server.pem")]).await?;
         let first = lambda.start_process().await?;
         let response = first.invoke(order()).await?.json()?;
         assert_eq!(response["charged"], 4200, "{client}");
@@ -130,15 +132,49 @@ async fn a_duplicate_in_another_process_gets_the_first_response_through_tls() ->
 }
 
 #[tokio::test]
-async fn a_server_whose_certificate_is_not_trusted_gets_no_request() -> Result<(), BoxError> {
+async fn the_authorities_of_aws_ca_bundle_replace_those_of_the_system() -> Result<(), BoxError> {
     for client in CLIENTS {
-        let (database, front, lambda) = start(client, "other.pem").await?;
-        let error = lambda.invoke(order()).await.unwrap_err();
-        assert_eq!(error.error_type, "IdempotencyStoreFailed", "{client}");
-        assert_eq!(front.connections(), 0, "{client}");
-        // Only the test itself has asked the database, for its table.
-        for request in database.requests() {
-            assert_eq!(request.operation, "CreateTable", "{client}");
+        let trusted = [
+            ("SSL_CERT_FILE", "other.pem"),
+            ("AWS_CA_BUNDLE", "server.pem"),
+        ];
+        let (_database, front, lambda) = start(client, &trusted).await?;
+        assert_eq!(
+            lambda.invoke(order()).await?.json()?["charged"],
+            4200,
+            "{client}"
+        );
+        assert_eq!(front.connections(), 1, "{client}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_whose_certificate_is_not_trusted_fails_the_start_and_gets_no_request()
+-> Result<(), BoxError> {
+    let untrusted = "or of a proxy before it, is not trusted (";
+    let of_system = "name a file with its authority in AWS_CA_BUNDLE";
+    let of_bundle = "other.pem` (AWS_CA_BUNDLE) are trusted: add the one that issued it";
+    let none = "there are no certificate authorities here: install them";
+    for client in CLIENTS {
+        for (variable, file, remedy) in [
+            ("SSL_CERT_FILE", "other.pem", of_system),
+            ("AWS_CA_BUNDLE", "other.pem", of_bundle),
+            ("SSL_CERT_FILE", "mod.rs", none),
+        ] {
+            let (database, front, lambda) = start(client, &[(variable, file)]).await?;
+            let error = lambda.invoke(order()).await.unwrap_err();
+            assert_eq!(error.error_type, "IdempotencyConfiguration", "{client}");
+            let text = error.to_string();
+            assert!(
+                text.contains(untrusted) && text.contains(remedy),
+                "{client}: {text}"
+            );
+            assert_eq!(front.connections(), 0, "{client}");
+            // Only the test itself has asked the database, for its table.
+            for request in database.requests() {
+                assert_eq!(request.operation, "CreateTable", "{client}");
+            }
         }
     }
     Ok(())
