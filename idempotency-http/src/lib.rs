@@ -36,6 +36,12 @@
 //! # }
 //! ```
 //!
+//! # Features
+//!
+//! `axum`, on by default, finds the path that the client sent also inside `Router::nest` and after a middleware of the `Router` that
+//! rewrites it. Without it the fingerprint has the path that is left there, and [`HttpOperationBuilder::uri_from`] can say where the
+//! other one is.
+//!
 //! # Map
 //!
 //! | type | what it is |

@@ -16,7 +16,7 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use idempotency_core::operation::{Call, Run};
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
-use idempotency_http::{ClientReply, HttpOperation, HttpOperationBuilder, Unstorable};
+use idempotency_http::{ClientReply, Error, HttpOperation, HttpOperationBuilder, Unstorable};
 use tower::{Layer, ServiceExt, service_fn};
 use tracing::instrument::WithSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
@@ -189,12 +189,86 @@ impl From<Vec<u8>> for OtherBody {
     }
 }
 
+/// A host that knows this path of each request.
+#[derive(Clone)]
+struct Knows(Backend, Option<&'static str>);
+
+impl Host for Knows {
+    async fn place(&self, _: &str, _: &Parts) -> Result<Place, Error> {
+        Ok(place(self.0.clone()))
+    }
+
+    fn sent_path(&self, _: &Parts) -> Option<String> {
+        self.1.map(str::to_owned)
+    }
+}
+
+#[tokio::test]
+async fn the_path_of_the_user_counts_before_that_of_the_platform_and_both_before_that_of_the_uri() {
+    let known = |parts: &Parts| Some(parts.headers.get("x-uri")?.to_str().ok()?.parse().unwrap());
+    let by_user = with(|builder| builder.uri_from(known));
+    let by_path = |operation: &HttpOperation, path, store: &Arc<MemoryStore>| {
+        let layer = operation.layer(Knows(backend_over(store), path));
+        serve(layer, |_| text(200, "paid")).0
+    };
+    let store = Arc::new(MemoryStore::new());
+    let uri = |head: Builder, uri: &str| of(head.uri(uri), "{}");
+    for (operation, path, request, expected) in [
+        (operation(), Some("/a"), uri(post(), "/b?q=1"), "200 paid"),
+        (
+            operation(),
+            Some("/a"),
+            uri(post(), "/c?q=1"),
+            "200 paid, replayed",
+        ),
+        (
+            operation(),
+            Some("/b"),
+            uri(post(), "/a?q=1"),
+            "422 key-reused",
+        ),
+        (
+            operation(),
+            None,
+            uri(post(), "/a?q=1"),
+            "200 paid, replayed",
+        ),
+        (
+            by_user.clone(),
+            Some("/b"),
+            uri(post().header("x-uri", "/a?q=1"), "/"),
+            "200 paid, replayed",
+        ),
+        (
+            by_user.clone(),
+            Some("/a"),
+            uri(post().header("x-uri", "/a?q=2"), "/?q=1"),
+            "422 key-reused",
+        ),
+        (
+            by_user,
+            Some("/a"),
+            uri(post(), "/?q=1"),
+            "200 paid, replayed",
+        ),
+    ] {
+        let app = by_path(&operation, path, &store);
+        assert_eq!(answer(&app, request).await, expected, "{path:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_axum_whose_routers_cannot_be_asked_for_the_path_is_a_warning_once() {
     let uri = |parts: &Parts| Some(parts.uri.clone());
-    for (operation, warnings) in [(operation(), 1), (with(|builder| builder.uri_from(uri)), 0)] {
+    let path = Some("/accounts/1");
+    for (operation, path, warnings) in [
+        (operation(), None, 1),
+        (operation(), path, 0),
+        (with(|builder| builder.uri_from(uri)), None, 0),
+    ] {
         let inner = service_fn(async |_: Request<OtherBody>| Ok::<_, Infallible>(text(200, "1")));
-        let service = operation.layer(backend()).layer(inner);
+        let host = Knows(backend(), path);
+        let service = operation.layer(host).layer(inner);
         let log = log_of(async {
             for _ in 0..2 {
                 let request = post().body(OtherBody::from("{}".to_owned())).unwrap();
