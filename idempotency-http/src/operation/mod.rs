@@ -186,11 +186,13 @@ impl HttpOperation {
         }
     }
 
-    /// Returns the response for a refused request. If the request was not processed, the response says so to a layer outside.
+    /// Returns the response for a refused request. Its extensions tell a layer outside the reason, and whether nothing was done.
     pub(crate) fn refuse(&self, problem: &Problem) -> http::Response<Bytes> {
         let mut response = self.refusal(problem);
+        let extensions = response.extensions_mut();
+        extensions.insert(problem.reason());
         if let Some(report) = FailureReport::of(problem.error()) {
-            response.extensions_mut().insert(report);
+            extensions.insert(report);
         }
         response
     }

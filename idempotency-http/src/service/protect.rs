@@ -43,13 +43,18 @@ where
     B::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
 {
-    let outside = request.extensions().get::<Started>().cloned();
-    let outside = outside.unwrap_or_default();
+    let found = request.extensions().get::<Started>().cloned();
+    let is_inside = found.is_some();
+    let outside = found.unwrap_or_default();
     let mut reply = run(operation, host, inner, request, &outside).await?;
-    if let ClientReply::Made(response) = &mut reply
-        && outside.0.load(Ordering::Relaxed)
-    {
-        response.extensions_mut().remove::<FailureReport>();
+    if let ClientReply::Made(response) = &mut reply {
+        let extensions = response.extensions_mut();
+        if outside.0.load(Ordering::Relaxed) {
+            extensions.remove::<FailureReport>();
+        } else if is_inside && extensions.get() == Some(&Reason::InProgress) {
+            // The run is that of another call: the layer outside has had no effect.
+            extensions.insert(FailureReport);
+        }
     }
     Ok(reply)
 }

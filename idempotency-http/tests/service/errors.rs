@@ -472,51 +472,43 @@ async fn try_twice(request: axum::extract::Request, next: Next) -> axum::respons
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_no_report_after_an_attempt_that_ran_inside() {
-    // The first attempt has its effect and is dropped. For the second one the store of the inner layer fails.
-    for (first, held) in [(First::Hangs, true), (First::Status(200), false)] {
+    let inner = HttpOperation::builder("shop::inner").variables(Variables::default());
+    let inner = built(inner.shared_by_all_callers());
+    let used = Arc::new(MemoryStore::new());
+    let (other, _) = hang(inner.layer(backend_over(&used)));
+    let _running = start(&other);
+    let (unavailable, in_progress) = ("503 unavailable", "409 in-progress");
+    // The first attempt of two has its effect and is dropped. The second one meets its claim, or a store that fails.
+    for (runs_first, backend, expected) in [
+        (true, denied(1), unavailable),
+        (true, backend(), in_progress),
+        (false, denied(0), unavailable),
+        (false, backend_over(&used), in_progress),
+    ] {
         let (runs, store) = (Runs::default(), Arc::new(MemoryStore::new()));
-        let inner = HttpOperation::builder("shop::inner").variables(Variables::default());
-        let inner = built(inner.shared_by_all_callers());
-        let claims = usize::from(matches!(first, First::Hangs));
         let outer = with_on_timeout(OnTimeout::Hold).layer(backend_over(&store));
-        let inside = route(&runs, first).layer(inner.layer(denied(claims)));
+        let inside = route(&runs, First::Hangs).layer(inner.layer(backend));
         let app = App::new(inside.layer(from_fn(try_twice)).layer(outer));
         let seen = answer(&app, request()).await;
-        assert_eq!(seen, "503 unavailable, retry after 1");
-        assert_eq!((runs.count(), store.is_empty()), (claims, !held));
+        assert_eq!(seen, format!("{expected}, retry after 1"));
+        let found = (runs.count(), store.is_empty());
+        assert_eq!(found, (usize::from(runs_first), !runs_first), "{expected}");
     }
 }
 
-/// What a run inside may have done is not known from these.
+/// What a run inside may have done is not known from this.
 #[tokio::test]
 async fn a_response_of_a_layer_inside_that_leaves_doubt_holds_the_key_of_the_layer_outside() {
-    let store = Arc::new(MemoryStore::new());
-    let inner = |backend| {
-        built(
-            HttpOperation::builder("shop::inner")
-                .variables(Variables::default())
-                .shared_by_all_callers(),
-        )
-        .layer(backend)
-    };
-    let (hanging, _) = hang(inner(backend_over(&store)));
-    let _running = start(&hanging);
-    for (inside, expected) in [
-        (
-            count(inner(backend_over(&store))).0,
-            "409 in-progress, retry after 1",
-        ),
-        (
-            count(inner(denied(1))).0,
-            "500 not-confirmed, retry after 1",
-        ),
-    ] {
-        let outer = with_on_timeout(OnTimeout::Hold).layer(backend());
-        let app = App::new(outer.layer(inside).map_response(|it| it.map(Body::new)));
-        assert_eq!(answer(&app, request()).await, expected);
-        let held = answer(&app, request()).await;
-        assert_eq!(held, "409 in-progress, retry after 1");
-    }
+    let inner = HttpOperation::builder("shop::inner").variables(Variables::default());
+    let inner = built(inner.shared_by_all_callers());
+    let (inside, _) = count(inner.layer(denied(1)));
+    let outer = with_on_timeout(OnTimeout::Hold).layer(backend());
+    let app = App::new(outer.layer(inside).map_response(|it| it.map(Body::new)));
+    let expected = [
+        "500 not-confirmed, retry after 1",
+        "409 in-progress, retry after 1",
+    ];
+    assert_eq!(twice(&app).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
