@@ -67,7 +67,10 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// assert!(remedy.starts_with("it has U+0020: write `shop.charge`"), "{remedy}");
 /// ```
 pub fn refuse_prefix(prefix: &str) -> Option<String> {
-    let is_refused = |each: char| each == '#' || each.is_whitespace() || is_hidden(each);
+    // Two variables that are not Unicode can become one with the replacement character.
+    let is_refused = |each: char| {
+        matches!(each, '#' | char::REPLACEMENT_CHARACTER) || each.is_whitespace() || is_hidden(each)
+    };
     let Some(first) = prefix.chars().find(|each| is_refused(*each)) else {
         return match prefix.len() {
             0 => Some("write a name for this operation".to_owned()),
@@ -129,6 +132,8 @@ mod tests {
             ("a\u{e0041}b", "U+E0041", "`a.b`"),
             ("shop#charge", "`#`", "`shop.charge`"),
             ("shop#tenant=a", "`#`", "`shop.tenant=a`"),
+            // What is not Unicode in a variable becomes this.
+            ("caf\u{fffd}", "U+FFFD", "`caf`"),
             ("#", "`#`", "a name"),
         ] {
             let remedy = refuse_prefix(prefix).unwrap();
