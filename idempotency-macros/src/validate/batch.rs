@@ -1,10 +1,9 @@
 //! Checks of `#[idempotent(sqs, ..)]`, `kinesis` and `dynamodb_stream`: the settings, and the record.
 
-use idempotency_expression::{Scope, is_event_type};
-use syn::visit_mut::{VisitMut, visit_path_mut};
-use syn::{Error, FnArg, Path, Signature, Type};
+use idempotency_expression::Scope;
+use syn::{Error, FnArg, Signature, Type};
 
-use super::{PayloadSource, type_name};
+use super::{PayloadSource, event_type, type_name};
 use crate::arguments::{Arguments, Shape, Source, names};
 
 /// Returns the errors of settings that do not fit a batch, and of a batch's settings on another function.
@@ -78,28 +77,4 @@ pub(super) fn record(signature: &mut Signature, source: Source) -> syn::Result<P
         pattern: last.pat.clone(),
         of: last.ty.clone(),
     })
-}
-
-/// Returns the name of a type of events that is anywhere in this type.
-fn event_type(of: &Type) -> Option<String> {
-    struct Search(Option<String>);
-
-    impl VisitMut for Search {
-        fn visit_path_mut(&mut self, path: &mut Path) {
-            let names: Vec<_> = path
-                .segments
-                .iter()
-                .map(|part| part.ident.to_string())
-                .collect();
-            let names: Vec<_> = names.iter().map(String::as_str).collect();
-            if is_event_type(&names) {
-                self.0 = names.last().map(|name| (*name).to_owned());
-            }
-            visit_path_mut(self, path);
-        }
-    }
-
-    let mut search = Search(None);
-    search.visit_type_mut(&mut of.clone());
-    search.0
 }

@@ -6,9 +6,10 @@ mod function;
 mod http;
 mod payload;
 
+use idempotency_expression::is_event_type;
 use proc_macro2::{Ident, TokenStream, TokenTree};
-use syn::visit_mut::{VisitMut, visit_type_mut};
-use syn::{Error, Expr, GenericArgument, Pat, PathArguments, Signature, Type, TypeImplTrait};
+use syn::visit_mut::{VisitMut, visit_path_mut, visit_type_mut};
+use syn::{Error, Expr, GenericArgument, Pat, Path, PathArguments, Signature, Type, TypeImplTrait};
 
 use crate::arguments::{Arguments, Setting, Shape};
 use crate::parameters::Parameters;
@@ -126,6 +127,14 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
             .constants
             .push((values::ident("key"), Constant::Text(key)));
     }
+    // The other errors can be about a shape that is missing.
+    if let Some(PayloadSource::Event { of, .. }) = &payload
+        && shape.is_none()
+        && whole_payload
+        && errors.is_empty()
+    {
+        errors.extend(payload::whole_event(of));
+    }
     let combined = errors.into_iter().reduce(|mut all, error| {
         all.combine(error);
         all
@@ -229,6 +238,30 @@ fn impl_trait(within: &Type) -> Option<TypeImplTrait> {
 
     let mut search = Search(None);
     search.visit_type_mut(&mut within.clone());
+    search.0
+}
+
+/// Returns the name of a type of events that is anywhere in this type.
+fn event_type(of: &Type) -> Option<String> {
+    struct Search(Option<String>);
+
+    impl VisitMut for Search {
+        fn visit_path_mut(&mut self, path: &mut Path) {
+            let names: Vec<_> = path
+                .segments
+                .iter()
+                .map(|part| part.ident.to_string())
+                .collect();
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            if is_event_type(&names) {
+                self.0 = names.last().map(|name| (*name).to_owned());
+            }
+            visit_path_mut(self, path);
+        }
+    }
+
+    let mut search = Search(None);
+    search.visit_type_mut(&mut of.clone());
     search.0
 }
 

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::{Error, Expr, FnArg, Pat, PatIdent, ReturnType, Signature, Type};
 
-use super::{PayloadSource, Returned, impl_trait, type_arguments, type_name};
+use super::{PayloadSource, Returned, event_type, impl_trait, type_arguments, type_name};
 use crate::arguments::Shape;
 
 /// Returns the event: the only parameter, and with `http` the last one. A pattern is replaced by a name, and is matched in the
@@ -59,6 +59,38 @@ pub(super) fn event(signature: &mut Signature, shape: Option<Shape>) -> syn::Res
         pattern,
         of: parameter.ty.clone(),
     })
+}
+
+/// Returns the error of a key that is a whole event which is another one in each delivery.
+pub(super) fn whole_event(of: &Type) -> Option<Error> {
+    let name = event_type(of)?;
+    let (why, shape) = if name.starts_with("Sqs") {
+        (
+            "a message has another receipt handle in each delivery",
+            "`#[idempotent(sqs)]` on a function of one message",
+        )
+    } else if name.starts_with("Kinesis") {
+        (
+            "a retry can have a part of its records",
+            "`#[idempotent(kinesis)]` on a function of one record",
+        )
+    } else if name.ends_with("Event") {
+        (
+            "a retry can have a part of its records",
+            "`#[idempotent(dynamodb_stream)]` on a function of one change",
+        )
+    } else {
+        (
+            "each request has an id and a time of its own",
+            "`#[idempotent(http, ..)]`",
+        )
+    };
+    Some(Error::new_spanned(
+        of,
+        format!(
+            "a whole `{name}` is no key, because {why}, so a retry would run again: write {shape}, or a `key` that stays the same"
+        ),
+    ))
 }
 
 /// Returns true if two parameters are a `LambdaEvent` and one that may be a `Call` under another name.

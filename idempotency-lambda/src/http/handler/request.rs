@@ -275,6 +275,23 @@ mod tests {
     }
 
     #[test]
+    fn a_repeated_header_of_an_event_is_no_caller() {
+        for (user, is_known) in [(json!(["u-1"]), true), (json!(["u-1", "u-2"]), false)] {
+            let headers =
+                json!({ "headers": { "x-user": "u-1" }, "multiValueHeaders": { "x-user": user } });
+            let sent = event("v1", headers).to_string();
+            let raw = Raw::<ApiGatewayProxyRequest>::from_json(sent).unwrap();
+            for caller in [
+                "header(@, 'X-User')",
+                "multiValueHeaders.\"x-user\"",
+                "headers.\"x-user\"",
+            ] {
+                assert_eq!(key_by_caller(caller, &raw).is_some(), is_known, "{caller}");
+            }
+        }
+    }
+
+    #[test]
     fn a_user_of_an_identity_pool_is_one_caller_through_an_http_api_and_a_rest_api() {
         let arn = "arn:aws:sts::123456789012:assumed-role/PoolUser/CognitoIdentityCredentials";
         let key = |id: Option<&str>| {
