@@ -12,7 +12,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -49,14 +49,22 @@ where
             tokio::task::yield_now().await;
             continue;
         };
-        let _ = stream.set_nodelay(true);
-        let handler = handler.clone();
-        tokio::spawn(async move {
-            let _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service_fn(handler))
-                .await;
-        });
+        serve_connection(stream, handler.clone());
     }
+}
+
+/// Serves a connection in a task of its own.
+pub(crate) fn serve_connection<H, F>(stream: TcpStream, handler: H)
+where
+    H: Fn(Request) -> F + Send + 'static,
+    F: Future<Output = Result<Response, HangUp>> + Send + 'static,
+{
+    let _ = stream.set_nodelay(true);
+    tokio::spawn(async move {
+        let _ = http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), service_fn(handler))
+            .await;
+    });
 }
 
 /// Returns a JSON response.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use idempotency_core::time::Clock;
+use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{BoxError, SystemClock, with_backend, with_invocation};
 use serde::Serialize;
 
 use super::effects::Expectation;
 use super::ending::{Ending, comparable};
-use super::ending::{judge, judge_changed, judge_other, row};
+use super::ending::{judge, judge_after, judge_changed, judge_with_another, row};
 use super::gate::{FaultKind, MAX_NOTED, Point, Trace};
 use super::process::{Local, Process};
 use super::provider::{Listener, Provider};
@@ -175,6 +175,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// Changes the event of each delivery (from 1), as its source does: a receive count, a request id, a time of arrival.
     pub fn delivered_as(mut self, change: impl Fn(E, u32) -> E + Send + Sync + 'static) -> Self {
         self.deliver = Some(Arc::new(change));
+        self.plan.is_changed_by_delivery = true;
         self
     }
 
@@ -191,6 +192,24 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// If the faultless run has nothing of this name, the check fails.
     pub fn ignore_effect(mut self, name: &str) -> Self {
         self.plan.ignored_effects.push(name.to_owned());
+        self
+    }
+
+    /// Says that these effects are one: it happens in one of these ways, such as a charge at one of two providers, or a mail that
+    /// waits in an outbox while its service is down. Each name is as in [`ignore_effect`](Self::ignore_effect); of a table the items
+    /// are counted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_lambda::BoxError;
+    /// # use idempotency_testkit::retry_safety::{World, retry_safety};
+    /// # let check = retry_safety(7_u64, async |_: World, _: u64| Ok::<(), BoxError>(()));
+    /// let check = check.one_of(["POST /first-bank/charges", "POST /second-bank/charges"]);
+    /// # let _ = check;
+    /// ```
+    pub fn one_of<const N: usize>(mut self, names: [&str; N]) -> Self {
+        self.plan.one_of.push(names.map(str::to_owned).into());
         self
     }
 
@@ -264,8 +283,12 @@ pub(super) struct Plan {
     pub(super) others: Vec<usize>,
     /// The numbers of the events that have the key of the event and another content.
     pub(super) changed: Vec<usize>,
+    /// True if each delivery changes the event.
+    pub(super) is_changed_by_delivery: bool,
     /// The names of effects that are not compared.
     pub(super) ignored_effects: Vec<String>,
+    /// For each effect that can happen in several ways, their names.
+    pub(super) one_of: Vec<Vec<String>>,
     /// For how long the sender can deliver the event again.
     pub(super) retried_for: Option<Duration>,
     /// How long a process waits for its sockets, in real time, before virtual time moves.
@@ -335,21 +358,30 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
         handler,
         server: Server::start()?,
         listener,
-        start: SystemClock.now(),
+        start: before_midnight(SystemClock.now()),
         rerun_in_another_second: Cell::new(true),
         stale_reads: RefCell::default(),
+        seen: RefCell::default(),
     };
     let mut report = SafetyReport::empty();
     report.unseen = unseen(plan);
     let (expectation, first) = without_faults(&theatre, &mut report)?;
-    other_events(&theatre, &mut report.rows)?;
+    let orders = other_events(&theatre, &expectation, &mut report.rows)?;
     beyond_reach(&theatre, &mut report.rows)?;
     let mut number = 0;
     for course in courses(&theatre, first, &mut report)? {
         let mark = if course.is_warm { " (warm)" } else { "" };
         for (point, label) in course.trace {
             number += 1;
-            for fault in FaultKind::ALL.into_iter().filter(|fault| point.has(*fault)) {
+            let faults = FaultKind::ALL.into_iter().filter(|fault| {
+                let can_be = match fault {
+                    FaultKind::CrashThenLate => !course.is_warm,
+                    other if other.has_another() => !orders.is_empty() && !course.is_warm,
+                    _ => true,
+                };
+                can_be && point.has(*fault)
+            });
+            for fault in faults {
                 let (stage, is_reached) = scenario(&theatre, course.is_warm, (&point, fault))?;
                 let label = format!("{label}{mark}");
                 // The requests before and after this wait are points of their own, so the effects around it were played.
@@ -358,6 +390,7 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
                     continue;
                 }
                 let verdict = match is_reached {
+                    true if fault.has_another() => judge_with_another(plan, &stage, &orders)?,
                     true => judge(plan, &stage, &expectation)?,
                     false => (SafetyVerdict::NotReached, Vec::new()),
                 };
@@ -366,6 +399,19 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
             }
         }
     }
+    let seen = theatre.seen.borrow();
+    let of_several = plan.one_of.iter().flatten();
+    report
+        .unseen
+        .extend(of_several.filter(|name| !seen.contains(*name)).map(|name| {
+            format!("`{name}` of `.one_of(..)`: no case had this effect, so check its name")
+        }));
+    report.unseen.extend(
+        expectation
+            .not_compared()
+            .iter()
+            .map(|name| format!("`{name}`, as it differs between two runs without a fault")),
+    );
     let stale = theatre.stale_reads.borrow();
     report.unseen.extend(stale.iter().map(|read| {
         format!("`{read}` with an earlier state, as it is eventually consistent: set `consistent_read(true)` if a run decides by it")
@@ -394,12 +440,19 @@ fn scenario<'a>(
             true => theatre.warm_stage()?,
             false => theatre.stage()?,
         };
-        let process = stage.play(EVENT, Some((point.clone(), fault)))?;
+        let process = stage.play(point.clone(), fault)?;
         tries += 1;
         if process.gate.played() || tries == most {
             return Ok((stage, process.gate.played()));
         }
     }
+}
+
+/// Returns the time just before the next midnight (UTC), so that the event is delivered again on another day.
+fn before_midnight(now: EpochMillis) -> EpochMillis {
+    const DAY: i64 = 86_400_000;
+    let since_midnight = now.get().rem_euclid(DAY);
+    EpochMillis::new(now.get() - since_midnight + DAY - 500)
 }
 
 /// Returns what this check does not look at.
@@ -413,6 +466,30 @@ fn unseen(plan: &Plan) -> Vec<String> {
                       `.retried_for(..)`";
         unseen.push(window.to_owned());
     }
+    for (is_given, missing) in [
+        (
+            !plan.others.is_empty(),
+            "the event of another operation, such as the order of another user, which can come between a crash and its redelivery: \
+             give it with `.another(..)`",
+        ),
+        (
+            !plan.changed.is_empty(),
+            "an event with the same key and another content: give it with `.changed(..)`",
+        ),
+        (
+            plan.is_changed_by_delivery,
+            "what each delivery of the event changes, such as a receive count: make it with `.delivered_as(..)`",
+        ),
+    ] {
+        if !is_given {
+            unseen.push(missing.to_owned());
+        }
+    }
+    unseen.push(
+        "what a new process changes and a delivery here does not: the process id, a `static`, the environment, the real clock. A \
+         token or an amount must not depend on them"
+            .to_owned(),
+    );
     if plan.own_server {
         unseen.push("faults inside of a server of the test's own".to_owned());
     }
@@ -425,7 +502,7 @@ fn without_faults(
     report: &mut SafetyReport,
 ) -> Result<(Expectation, Trace), Failure> {
     let plan = theatre.plan;
-    let (expectation, mut stage, process) = effect_of(theatre, EVENT)?;
+    let (expectation, mut stage, process) = effect_of(theatre, &[EVENT])?;
     let (trace, had_more) = process.gate.trace();
     if let Some(delivery) = stage.deliveries.first()
         && !plan.fails
@@ -444,6 +521,15 @@ fn without_faults(
         return Err(Failure::new(format!(
             "the delivery without a fault had no effect `{name}`, so it cannot be ignored: name a count, a table, an attribute \
              such as `accounts.attempts`, or a request such as `POST /attempts`"
+        )));
+    }
+    if let Some(names) = plan
+        .one_of
+        .iter()
+        .find(|names| !names.iter().any(|name| all.has(name)))
+    {
+        return Err(Failure::new(format!(
+            "the delivery without a fault had no effect of `.one_of({names:?})`: name counts, tables, or requests such as `POST /charges`"
         )));
     }
     if !expectation.sees_an_effect() && !plan.without_effect {
@@ -482,14 +568,42 @@ fn without_faults(
     Ok((expectation, trace))
 }
 
-/// Plays the events of other operations, and those with another content.
-fn other_events(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failure> {
-    for (index, event) in theatre.plan.others.iter().enumerate() {
-        let alone = effect_of(theatre, *event)?.0;
+/// Plays the events of other operations, and those with another content. Returns what the event and the first other one change, in
+/// both orders.
+fn other_events(
+    theatre: &Theatre<'_>,
+    expectation: &Expectation,
+    rows: &mut Vec<Row>,
+) -> Result<Vec<Expectation>, Failure> {
+    let plan = theatre.plan;
+    let mut orders = Vec::new();
+    for (index, event) in plan.others.iter().enumerate() {
+        let alone = effect_of(theatre, &[*event])?.0;
         let mut stage = theatre.stage()?;
-        let verdict = judge_other(&mut stage, *event, &alone)?;
+        let verdict = judge_after(&mut stage, (EVENT, *event), &alone, &plan.ignored)?;
+        let is_safe = verdict.0.is_safe();
         let point = numbered("another event", index);
         rows.push(row(0, point, None, verdict, &stage));
+        if index > 0 || !is_safe {
+            continue;
+        }
+        for order in [[EVENT, *event], [*event, EVENT]] {
+            orders.push(effect_of(theatre, &order)?.0);
+        }
+        stage.shared.advance(Duration::from_secs(1));
+        stage.deliver(EVENT, None)?;
+        let verdict = judge_with_another(plan, &stage, &orders)?;
+        let point = "delivered again after another event".to_owned();
+        rows.push(row(0, point, None, verdict, &stage));
+        let mut stage = theatre.stage()?;
+        let verdict = judge_after(&mut stage, (*event, EVENT), expectation, &plan.ignored)?;
+        rows.push(row(
+            0,
+            "after another event".to_owned(),
+            None,
+            verdict,
+            &stage,
+        ));
     }
     for (index, event) in theatre.plan.changed.iter().enumerate() {
         let mut stage = theatre.stage()?;
@@ -497,7 +611,7 @@ fn other_events(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failur
         let point = numbered("changed event", index);
         rows.push(row(0, point, None, verdict, &stage));
     }
-    Ok(())
+    Ok(orders)
 }
 
 /// Finds the effects that happen where no fault can fall. A second world shares the fakes of the first, but what it does under a
@@ -572,21 +686,30 @@ fn courses(
     }
 }
 
-/// Delivers an event once in an empty world, and once in another one. Returns what it changes, and the first world with its process.
+/// Delivers events once in an empty world, and once in another one. Returns what they change, and the first world with the process of
+/// the last event. The responses are those to the last event.
 fn effect_of<'a>(
     theatre: &'a Theatre<'_>,
-    event: usize,
+    events: &[usize],
 ) -> Result<(Expectation, Stage<'a>, Arc<Process>), Failure> {
     let mut stage = theatre.stage()?;
     let before = stage.snapshot()?;
     stage.shared.watch(true);
-    let first = stage.deliver(event, None)?;
+    let mut process = None;
+    for event in events {
+        process = Some(stage.deliver(*event, None)?);
+    }
+    let (Some(process), Some(event)) = (process, events.last()) else {
+        return Err(Failure::new("there is no event to deliver"));
+    };
     let earlier = stage.shared.watch(false);
     let after = stage.snapshot()?;
     let mut another = theatre.stage_at(ANOTHER_TIME, "another-request")?;
-    another.deliver(event, None)?;
+    for event in events {
+        another.deliver(*event, None)?;
+    }
     let response = |stage: &Stage<'_>| {
-        let response = stage.final_response()?;
+        let response = stage.response_to(*event)?;
         Some(comparable(response, &theatre.plan.ignored))
     };
     let expectation = Expectation {
@@ -596,12 +719,26 @@ fn effect_of<'a>(
         earlier,
         responses: (response(&stage), response(&another)),
     };
-    Ok((expectation, stage, first))
+    Ok((expectation, stage, process))
 }
 
 fn numbered(name: &str, index: usize) -> String {
     match index {
         0 => name.to_owned(),
         index => format!("{name} {}", index + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_event_is_delivered_again_on_another_day() {
+        for now in [0, 1, 86_399_999, 1_800_000_000_000] {
+            let start = before_midnight(EpochMillis::new(now)).get();
+            assert!(start > now - 500 && start <= now + 86_400_000, "{now}");
+            assert_ne!(start / 86_400_000, (start + 1_000) / 86_400_000, "{now}");
+        }
     }
 }

@@ -369,6 +369,16 @@ impl Database {
             .collect()
     }
 
+    /// Returns when the first record of the framework expires, in seconds.
+    pub(super) fn expiration(&self) -> Result<Option<i64>, DatabaseError> {
+        let records = self.items_of(RECORDS)?;
+        let times = records.values().filter_map(|record| {
+            let time = record["expiration"]["N"].as_str()?;
+            time.parse().ok()
+        });
+        Ok(times.min())
+    }
+
     fn items_of(&self, table: &str) -> Result<BTreeMap<String, Value>, DatabaseError> {
         let description = self.call("DescribeTable", table, &json!({ "TableName": table }))?;
         let schema = description["Table"]["KeySchema"].as_array();

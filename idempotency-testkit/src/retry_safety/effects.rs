@@ -50,6 +50,23 @@ impl Snapshot {
         self
     }
 
+    /// Counts the effects with these names as one: counts, requests, and the items of tables.
+    pub(super) fn with_one_of(mut self, names: &Vec<String>) -> Self {
+        let mut sum: i64 = 0;
+        for name in names {
+            let requests = self.requests.iter();
+            let requests = requests.filter(|request| request.label() == *name).count();
+            let items = self.items.get(name).map_or(0, BTreeMap::len);
+            let count = self.counts.get(name).copied().unwrap_or_default();
+            sum = sum
+                .saturating_add(count)
+                .saturating_add(whole(requests + items));
+        }
+        self = self.without(names);
+        self.counts.insert(names.join("` or `"), sum);
+        self
+    }
+
     /// Returns the number of requests that were applied, by method and path.
     pub(super) fn requests_by_path(&self) -> BTreeMap<String, i64> {
         by_name(self.requests.iter().map(ProviderRequest::label))
@@ -87,6 +104,23 @@ impl Expectation {
         self.before != self.after
     }
 
+    /// Returns the attributes that differ between two faultless runs, such as `accounts.receipt`. They are not compared.
+    pub(super) fn not_compared(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for (table, items) in &self.after.items {
+            let again = self.again.items.get(table);
+            for (key, item) in items {
+                let again = again.and_then(|items| items.get(key));
+                let attributes = item.as_object().into_iter().flatten();
+                let differ = attributes.filter(|(name, value)| {
+                    again.is_some_and(|again| again.get(*name) != Some(*value))
+                });
+                names.extend(differ.map(|(name, _)| format!("{table}.{name}")));
+            }
+        }
+        names
+    }
+
     /// Returns how the world differs from the world after a faultless run.
     pub(super) fn compare(&self, actual: &Snapshot) -> Vec<Difference> {
         let mut differences = Vec::new();
@@ -100,12 +134,57 @@ impl Expectation {
         differences
     }
 
-    fn requests(&self, actual: &Snapshot) -> Vec<Difference> {
-        let by = if self.after.requests_by_path() == self.again.requests_by_path() {
+    /// Returns what the event did not do after another event, although it does it alone. `before` and `after` are the world before
+    /// and after it.
+    pub(super) fn missing(&self, before: &Snapshot, after: &Snapshot) -> Vec<String> {
+        let mut missing = Vec::new();
+        let by = self.requests_by();
+        let of = |world: &Snapshot| by(world).into_iter().chain(world.counts.clone());
+        let [alone_before, alone, before_by, after_by] = [&self.before, &self.after, before, after]
+            .map(|world| of(world).collect::<BTreeMap<_, _>>());
+        for (name, expected) in alone {
+            let of =
+                |counts: &BTreeMap<String, i64>| counts.get(&name).copied().unwrap_or_default();
+            let should = expected.saturating_sub(of(&alone_before));
+            let (was, is) = (of(&before_by), of(&after_by));
+            if let Some(Kind::Lost) = count(was, was.saturating_add(should), is) {
+                let expected = was.saturating_add(should);
+                missing.push(format!("`{name}` is {is} instead of {expected}"));
+            }
+        }
+        for (table, items) in &self.after.items {
+            for (key, item) in items {
+                let of = |world: &Snapshot| world.items.get(table)?.get(key).cloned();
+                let worlds = [&self.before, &self.again, before, after].map(of);
+                for (name, expected) in item.as_object().into_iter().flatten() {
+                    let [alone, again, was, is] =
+                        worlds.each_ref().map(|item| item.as_ref()?.get(name));
+                    // What a run alone does not change, or what differs between two of them.
+                    if alone == Some(expected) || again != Some(expected) || is == Some(expected) {
+                        continue;
+                    }
+                    if was == is {
+                        let is = text(is);
+                        missing.push(format!(
+                            "`{name}` of `{key}` in the table `{table}` is still {is}"
+                        ));
+                    }
+                }
+            }
+        }
+        missing
+    }
+
+    fn requests_by(&self) -> fn(&Snapshot) -> BTreeMap<String, i64> {
+        if self.after.requests_by_path() == self.again.requests_by_path() {
             Snapshot::requests_by_path
         } else {
             Snapshot::requests_by_method
-        };
+        }
+    }
+
+    fn requests(&self, actual: &Snapshot) -> Vec<Difference> {
+        let by = self.requests_by();
         counts(&by(&self.before), &by(&self.after), &by(actual))
     }
 
@@ -223,6 +302,25 @@ impl Expectation {
                 )
             })
         })
+    }
+
+    /// Returns the place of a value in a response that two faultless runs do not have there, although both have the same, and that
+    /// is in the response to another event.
+    pub(super) fn leak(&self, response: &Value, to_another: &Value) -> Option<String> {
+        let (Some(first), Some(second)) = &self.responses else {
+            return None;
+        };
+        let mut leaves = Vec::new();
+        collect(response, String::new(), &mut leaves);
+        let leaks = |(pointer, text): &(String, String)| {
+            let of = |response: &Value| response.pointer(pointer).and_then(leaf);
+            let alone = of(first);
+            alone.is_some()
+                && alone == of(second)
+                && alone.as_ref() != Some(text)
+                && of(to_another).as_ref() == Some(text)
+        };
+        leaves.into_iter().find(leaks).map(|(pointer, _)| pointer)
     }
 
     /// Returns the values that the response and the items share in each faultless run, and that differ between the two runs.
@@ -547,6 +645,70 @@ mod tests {
         // The same in each faultless run: not a value of the run.
         let other = world(json!({ "receipt": { "S": "r-3" }, "by": { "S": "bank" } }));
         assert_eq!(expectation.disagreement(&other, &response("r-3")), None);
+    }
+
+    #[test]
+    fn what_an_event_does_alone_must_happen_after_another_event_too() {
+        let item = |by: &str, units: i64, at: &str| {
+            world(
+                json!({ "by": { "S": by }, "units": { "N": units.to_string() }, "at": { "S": at } }),
+            )
+        };
+        let with = |mut world: Snapshot, charges: i64| {
+            world.counts.insert("charges".to_owned(), charges);
+            world
+        };
+        let after = with(item("u-2", 5, "1"), 1);
+        let again = with(item("u-2", 5, "2"), 1);
+        let alone = faultless(with(Snapshot::default(), 0), after, again);
+        assert_eq!(
+            alone.not_compared().into_iter().collect::<Vec<_>>(),
+            ["accounts.at"]
+        );
+        let before = with(item("u-1", 5, "1"), 1);
+        let missing = |after: Snapshot| alone.missing(&before, &after);
+        // A number may be set, or raised by any amount: a fee can be a part of what is there.
+        assert!(missing(with(item("u-2", 5, "1"), 2)).is_empty());
+        assert!(missing(with(item("u-2", 8, "1"), 2)).is_empty());
+        assert_eq!(
+            missing(with(item("u-2", 5, "1"), 1)),
+            ["`charges` is 1 instead of 2"]
+        );
+        let kept = "`by` of `a-1` in the table `accounts` is still `u-1`";
+        assert_eq!(missing(with(item("u-1", 5, "1"), 2)), [kept]);
+    }
+
+    #[test]
+    fn a_value_of_the_response_to_another_event_is_a_leak() {
+        let response = |user: &str, number: u64| json!({ "user": user, "number": number });
+        let mut alone = faultless(
+            Snapshot::default(),
+            Snapshot::default(),
+            Snapshot::default(),
+        );
+        alone.responses = (Some(response("u-2", 1)), Some(response("u-2", 1)));
+        let other = response("u-1", 1);
+        assert_eq!(
+            alone.leak(&response("u-1", 2), &other).as_deref(),
+            Some("/user")
+        );
+        assert_eq!(alone.leak(&response("u-2", 2), &other), None);
+        // It differs in each run.
+        alone.responses.1 = Some(response("u-3", 1));
+        assert_eq!(alone.leak(&response("u-1", 2), &other), None);
+    }
+
+    #[test]
+    fn effects_that_are_one_are_counted_together() {
+        let mut seen = world(json!({}));
+        seen.counts.insert("mails".to_owned(), 2);
+        let names = ["mails", "accounts", "POST /mails"]
+            .map(str::to_owned)
+            .to_vec();
+        let seen = seen.with_one_of(&names);
+        let sum = ("mails` or `accounts` or `POST /mails".to_owned(), 3);
+        assert_eq!(seen.counts, BTreeMap::from([sum]));
+        assert!(seen.items.is_empty());
     }
 
     #[test]

@@ -218,30 +218,55 @@ pub(super) fn judge(
 ) -> Result<Judgement, Failure> {
     let world = stage.snapshot()?;
     let differences = expectation.compare(&world);
+    if let Some(judgement) = judge_effects(plan, stage, &differences) {
+        return Ok(judgement);
+    }
+    let response = stage.response_to(EVENT);
+    let response = response.map(|response| comparable(response, &plan.ignored));
+    let disagrees = || expectation.disagreement(&world, response.as_ref()?);
+    let different = responses(stage, &plan.ignored)
+        .or_else(disagrees)
+        .or_else(|| runs(stage, &plan.ignored));
+    Ok(judge_responses(different))
+}
+
+/// Judges a scenario in which another event was delivered before this one was done. `orders` are the worlds in which one was done after
+/// the other, in both orders. The world must be as one of them.
+pub(super) fn judge_with_another(
+    plan: &Plan,
+    stage: &Stage<'_>,
+    orders: &[Expectation],
+) -> Result<Judgement, Failure> {
+    let world = stage.snapshot()?;
+    let differences = orders.iter().map(|order| order.compare(&world));
+    let nearest = differences.min_by_key(Vec::len).unwrap_or_default();
+    if let Some(judgement) = judge_effects(plan, stage, &nearest) {
+        return Ok(judgement);
+    }
+    Ok(judge_responses(responses(stage, &plan.ignored)))
+}
+
+/// Judges what happened to the effects. `None` if each happened once, and the sender has a final response.
+fn judge_effects(plan: &Plan, stage: &Stage<'_>, differences: &[Difference]) -> Option<Judgement> {
     let of = |kind: Kind| {
         let those = differences.iter().filter(move |found| found.kind == kind);
         those.map(|found: &Difference| found.text.clone())
     };
     let (twice, lost): (Vec<_>, Vec<_>) = (of(Kind::Twice).collect(), of(Kind::Lost).collect());
     if !twice.is_empty() {
-        return Ok((SafetyVerdict::EffectTwice, twice));
+        return Some((SafetyVerdict::EffectTwice, twice));
     }
-    if !plan.fails && !stage.has_response() {
-        return Ok(unfinished(stage, lost));
+    if !plan.fails && stage.response_to(EVENT).is_none() {
+        return Some(unfinished(stage, lost));
     }
-    if !lost.is_empty() {
-        return Ok((SafetyVerdict::EffectLost, lost));
-    }
-    let response = stage.final_response();
-    let response = response.map(|response| comparable(response, &plan.ignored));
-    let disagrees = || expectation.disagreement(&world, response.as_ref()?);
-    let different = responses(stage, &plan.ignored)
-        .or_else(disagrees)
-        .or_else(|| runs(stage, &plan.ignored));
-    Ok(match different {
+    (!lost.is_empty()).then_some((SafetyVerdict::EffectLost, lost))
+}
+
+fn judge_responses(different: Option<String>) -> Judgement {
+    match different {
         Some(different) => (SafetyVerdict::ResponsesDiffer, vec![different]),
         None => SAFE,
-    })
+    }
 }
 
 /// Returns the row of a scenario.
@@ -254,7 +279,13 @@ pub(super) fn row(
 ) -> Row {
     let mut deliveries: Vec<_> = stage.deliveries.iter().collect();
     deliveries.sort_by_key(|delivery| delivery.number);
-    let deliveries = deliveries.iter().map(|delivery| delivery.ending.text());
+    let deliveries = deliveries.iter().map(|delivery| {
+        let text = delivery.ending.text();
+        match delivery.event {
+            EVENT => text,
+            _ => format!("another event: {text}"),
+        }
+    });
     Row {
         number,
         point,
@@ -265,29 +296,60 @@ pub(super) fn row(
     }
 }
 
-/// Judges the delivery of an event that is another operation: it must have its own effect. `alone` is its effect without the
+/// Judges the delivery of an event after one of another operation: it must have its own effect. `alone` is its effect without the
 /// event before.
-pub(super) fn judge_other(
+pub(super) fn judge_after(
     stage: &mut Stage<'_>,
-    other: usize,
+    (first, second): (usize, usize),
     alone: &Expectation,
+    ignored: &[String],
 ) -> Result<Judgement, Failure> {
-    stage.deliver(EVENT, None)?;
+    stage.deliver(first, None)?;
     let before = stage.snapshot()?;
-    stage.deliver(other, None)?;
+    stage.deliver(second, None)?;
     let after = stage.snapshot()?;
+    // The event of the check comes second if the order of the two is the other one.
+    let (verdict, [this, other]) = match second {
+        EVENT => (
+            SafetyVerdict::EffectLost,
+            ["this event", "the event of another operation"],
+        ),
+        _ => (
+            SafetyVerdict::WrongKey,
+            ["the event of another operation", "this event"],
+        ),
+    };
     let ended = stage.deliveries.last().map(|delivery| &delivery.ending);
-    if ended.is_some_and(|ending| ending.final_response().is_none()) {
-        let text = ended.map(|ending| ending.text()).unwrap_or_default();
-        let finding = format!("the event of another operation ended with: {text}");
+    if let Some(ending) = ended.filter(|ending| ending.final_response().is_none()) {
+        let finding = format!("after {other}, {this} ended with: {}", ending.text());
         return Ok((SafetyVerdict::Stuck, vec![finding]));
     }
     if alone.sees_an_effect() && before == after {
-        let finding = "the event of another operation had no effect: it got the response of this one, so both have one key. Add to \
-                       the key what distinguishes them, such as the user";
-        return Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]));
+        let finding = format!(
+            "after {other}, {this} had no effect: it got the response of the first one, so both have one key. Add to the key what \
+             distinguishes them, such as the user"
+        );
+        return Ok((verdict, vec![finding]));
     }
-    Ok(SAFE)
+    let mut missing = alone.missing(&before, &after);
+    let response = |event| Some(comparable(stage.response_to(event)?, ignored));
+    if let (Some(to_this), Some(to_other)) = (response(second), response(first))
+        && let Some(place) = alone.leak(&to_this, &to_other)
+    {
+        let place = at(&place);
+        missing.push(format!(
+            "the response to {this} has a value of the response to {other}{place}"
+        ));
+    }
+    if missing.is_empty() {
+        return Ok(SAFE);
+    }
+    let finding = format!(
+        "after {other}, {this} did not do what it does alone: a token, an item, a guard or a cache does not distinguish them, as if \
+         it lacked the user (if they are meant to share something, name it with `.ignore_effect(..)` or `.ignore(..)`)"
+    );
+    missing.insert(0, finding);
+    Ok((verdict, missing))
 }
 
 /// Judges the delivery of an event that has the key of the event before and another content: it must be refused.
@@ -318,7 +380,7 @@ pub(super) fn judge_changed(stage: &mut Stage<'_>, changed: usize) -> Result<Jud
 
 /// Judges a scenario in which no delivery got a final response.
 fn unfinished(stage: &Stage<'_>, lost: Vec<String>) -> Judgement {
-    let last = stage.deliveries.last();
+    let last = stage.of(EVENT).last();
     if last.is_some_and(|delivery| delivery.ending.is_held()) {
         let finding = "the key is held until an operator decides (`on_timeout = \"hold\"`)";
         return (SafetyVerdict::Held, vec![finding.to_owned()]);
@@ -335,7 +397,7 @@ fn unfinished(stage: &Stage<'_>, lost: Vec<String>) -> Judgement {
 
 /// Compares the final responses that the senders got.
 fn responses(stage: &Stage<'_>, ignored: &[String]) -> Option<String> {
-    let mut responses = stage.deliveries.iter().filter_map(|delivery| {
+    let mut responses = stage.of(EVENT).filter_map(|delivery| {
         let response = delivery.ending.final_response()?;
         Some((delivery.number, comparable(response, ignored)))
     });

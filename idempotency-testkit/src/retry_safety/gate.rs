@@ -17,6 +17,11 @@ pub enum FaultKind {
     CrashBefore,
     /// The process is killed after the request was applied or the fake was used, or after the response was returned.
     CrashAfter,
+    /// As [`CrashAfter`](Self::CrashAfter), and another event is delivered before this one is delivered again.
+    CrashThenAnother,
+    /// As [`CrashAfter`](Self::CrashAfter), and the event is delivered again as late as possible: when the sender's retries end
+    /// ([`retried_for`](super::RetrySafety::retried_for)), or else just before the window ends, at most a day later.
+    CrashThenLate,
     /// The request is not applied, and its reply is an error.
     Refused,
     /// The request is not applied, and neither is any later one of this delivery to the same service. Each reply is an error.
@@ -29,23 +34,39 @@ pub enum FaultKind {
     NoReply,
     /// The event is delivered a second time while the function runs.
     Duplicate,
+    /// Another event is delivered while the function runs.
+    AnotherMeanwhile,
     /// The process stands still until its lease has expired. Another process takes over, and then the first one goes on.
     Takeover,
 }
 
 impl FaultKind {
     /// Every fault, in the order of the columns of a report.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::CrashBefore,
         Self::CrashAfter,
+        Self::CrashThenAnother,
+        Self::CrashThenLate,
         Self::Refused,
         Self::Outage,
         Self::Partial,
         Self::LostReply,
         Self::NoReply,
         Self::Duplicate,
+        Self::AnotherMeanwhile,
         Self::Takeover,
     ];
+
+    /// Returns true if the process is killed after the request was applied.
+    pub(super) fn is_crash_after(self) -> bool {
+        use FaultKind::{CrashAfter, CrashThenAnother, CrashThenLate};
+        matches!(self, CrashAfter | CrashThenAnother | CrashThenLate)
+    }
+
+    /// Returns true if an event of another operation is delivered.
+    pub(super) fn has_another(self) -> bool {
+        matches!(self, Self::CrashThenAnother | Self::AnotherMeanwhile)
+    }
 }
 
 /// Writes the name of the column.
@@ -54,12 +75,15 @@ impl fmt::Display for FaultKind {
         f.pad(match self {
             Self::CrashBefore => "crash before",
             Self::CrashAfter => "crash after",
+            Self::CrashThenAnother => "crash, another",
+            Self::CrashThenLate => "crash, late",
             Self::Refused => "refused",
             Self::Outage => "outage",
             Self::Partial => "partial",
             Self::LostReply => "lost reply",
             Self::NoReply => "no reply",
             Self::Duplicate => "duplicate",
+            Self::AnotherMeanwhile => "another",
             Self::Takeover => "takeover",
         })
     }
@@ -91,11 +115,12 @@ pub(super) enum Point {
 impl Point {
     /// Returns true if the fault can happen here.
     pub(super) fn has(&self, fault: FaultKind) -> bool {
-        use FaultKind::{CrashAfter, CrashBefore, Duplicate, Partial, Takeover};
+        use FaultKind::{AnotherMeanwhile, CrashAfter, CrashBefore, Duplicate, Partial, Takeover};
         match self {
             Self::Await(..) => matches!(fault, CrashBefore | Duplicate | Takeover),
             Self::Request(Service::Fake, _) => {
-                matches!(fault, CrashBefore | CrashAfter | Duplicate | Takeover)
+                let stops = matches!(fault, CrashBefore | Duplicate | AnotherMeanwhile | Takeover);
+                stops || fault.is_crash_after()
             }
             Self::Request(Service::DynamoDb, (kind, _)) if kind.starts_with("Batch") => true,
             Self::Request(..) => fault != Partial,

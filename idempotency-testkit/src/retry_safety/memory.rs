@@ -1,7 +1,7 @@
 //! The records of a scenario without the embedded DynamoDB: in memory. Their requests pass the gate of their process, under the names
 //! that DynamoDB has for them, so the points of a function are the same with both.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
@@ -16,6 +16,7 @@ use super::effects::Items;
 use super::gate::{FaultKind, Service};
 use super::process::{Process, RequestFate};
 use super::world::World;
+use crate::lock::lock;
 
 /// Makes the stores of a check.
 pub(super) struct Server;
@@ -23,6 +24,8 @@ pub(super) struct Server;
 /// The store of one scenario.
 pub(super) struct Database {
     records: MemoryStore,
+    /// When the record of the last claim expires, in seconds.
+    expiration: Mutex<Option<i64>>,
 }
 
 impl Server {
@@ -34,6 +37,7 @@ impl Server {
     pub(super) fn database(&self, _: &Plan) -> Result<Database, Failure> {
         Ok(Database {
             records: MemoryStore::new(),
+            expiration: Mutex::default(),
         })
     }
 }
@@ -42,6 +46,11 @@ impl Database {
     /// Returns the items of the function's own tables: there are none.
     pub(super) fn items(&self, _hidden: &str) -> Result<Items, Failure> {
         Ok(Items::new())
+    }
+
+    /// Returns when the record of the framework expires, in seconds.
+    pub(super) fn expiration(&self) -> Result<Option<i64>, Failure> {
+        Ok(*lock(&self.expiration))
     }
 }
 
@@ -58,6 +67,10 @@ impl GatedStore {
         let process = &self.0;
         if let Some((key, stored)) = completion(request) {
             process.gate.completes_with(key, stored);
+        }
+        if let Some(Write::Put(record)) = request.record().map(|record| record.write) {
+            *lock(&process.shared.database.expiration) =
+                record.expiration.value().map(|time| time.get());
         }
         let label = format!("{} {RECORDS}", operation(request));
         let refuses = |fault| fault == Some(FaultKind::Refused);

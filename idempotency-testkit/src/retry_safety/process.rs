@@ -201,7 +201,7 @@ impl Process {
 
     /// Lets a request pass the gate, with the fault that is planned there. A killed process waits without end.
     pub(super) async fn pass<T>(
-        &self,
+        self: &Arc<Self>,
         service: Service,
         label: String,
         refuses: impl FnOnce(Option<FaultKind>) -> bool,
@@ -217,7 +217,8 @@ impl Process {
         if refuses(fault) || lock(&self.down).contains(&service) {
             return RequestFate::Refused;
         }
-        if fault != Some(FaultKind::CrashAfter) {
+        let crashes_after = fault.is_some_and(FaultKind::is_crash_after);
+        if !crashes_after {
             self.play(fault);
         }
         if self.gate.is_dead() {
@@ -226,7 +227,7 @@ impl Process {
         let done = perform(fault);
         self.touch();
         match fault {
-            Some(FaultKind::CrashAfter) => {
+            _ if crashes_after => {
                 self.play(fault);
                 std::future::pending().await
             }
@@ -237,11 +238,15 @@ impl Process {
     }
 
     /// Plays a fault that stops the process or its thread. Other faults are those of a request.
-    pub(super) fn play(&self, fault: Option<FaultKind>) {
+    pub(super) fn play(self: &Arc<Self>, fault: Option<FaultKind>) {
         match fault {
-            Some(FaultKind::CrashBefore | FaultKind::CrashAfter) => self.gate.kill(),
-            Some(fault @ (FaultKind::Duplicate | FaultKind::Takeover)) => {
+            Some(FaultKind::CrashBefore) => self.gate.kill(),
+            Some(fault) if fault.is_crash_after() => self.gate.kill(),
+            Some(
+                fault @ (FaultKind::Duplicate | FaultKind::AnotherMeanwhile | FaultKind::Takeover),
+            ) => {
                 self.shared.set_now(self.now());
+                provider::take_connections(self);
                 self.gate.pause(fault);
                 // The timers of the process stood still too.
                 self.epoch.set(self.shared.now());
@@ -253,10 +258,10 @@ impl Process {
     /// Notes a use of a fake, and plays the fault. Returns true if the process is killed after it.
     ///
     /// A fake is used without an await, so a kill unwinds the stack of the function from here.
-    pub(super) fn use_fake(&self, label: String) -> bool {
+    pub(super) fn use_fake(self: &Arc<Self>, label: String) -> bool {
         self.touch();
         let fault = self.gate.request(Service::Fake, label);
-        if fault == Some(FaultKind::CrashAfter) {
+        if fault.is_some_and(FaultKind::is_crash_after) {
             return true;
         }
         self.play(fault);

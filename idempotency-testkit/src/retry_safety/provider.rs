@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use http_body_util::BodyExt;
+use idempotency_core::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::gate::{FaultKind, Service};
 use super::process::{Process, RequestFate};
@@ -114,6 +115,11 @@ impl Listener {
         let address = socket.local_addr()?;
         Ok(Self { socket, address })
     }
+
+    /// Returns the connections that were opened and not accepted yet.
+    fn waiting(&self) -> impl Iterator<Item = std::net::TcpStream> {
+        std::iter::from_fn(|| Some(self.socket.accept().ok()?.0))
+    }
 }
 
 /// The provider in one scenario, with what it did.
@@ -188,15 +194,34 @@ impl Http {
 
 /// Serves the provider on the runtime of this process, if the check has one.
 pub(super) fn serve(process: &Arc<Process>) {
-    let listener = process.shared.listener();
-    let socket = listener.and_then(|listener| listener.socket.try_clone().ok());
-    let Some(Ok(listener)) = socket.map(TcpListener::from_std) else {
+    let Some(listener) = process.shared.listener() else {
         return;
     };
+    // Those of a process that has ended.
+    listener.waiting().for_each(drop);
+    let socket = listener.socket.try_clone();
+    if let Ok(Ok(listener)) = socket.map(TcpListener::from_std) {
+        tokio::spawn(wire::serve(listener, handler(process)));
+    }
+}
+
+/// Accepts what this process has connected, before it stands still: another process would accept it and close it at its own end.
+pub(super) fn take_connections(process: &Arc<Process>) {
+    let listener = process.shared.listener();
+    for stream in listener.into_iter().flat_map(Listener::waiting) {
+        let stream = stream.set_nonblocking(true).map(|()| stream);
+        if let Ok(Ok(stream)) = stream.map(TcpStream::from_std) {
+            wire::serve_connection(stream, handler(process));
+        }
+    }
+}
+
+fn handler(
+    process: &Arc<Process>,
+) -> impl Fn(wire::Request) -> BoxFuture<'static, Result<wire::Response, HangUp>> + Clone + Send + 'static
+{
     let process = Arc::clone(process);
-    tokio::spawn(wire::serve(listener, move |request| {
-        handle(Arc::clone(&process), request)
-    }));
+    move |request| Box::pin(handle(Arc::clone(&process), request))
 }
 
 async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::Response, HangUp> {

@@ -25,6 +25,8 @@ use crate::lock::lock;
 /// How often an event is delivered until there is a final response, the first time included.
 const DELIVERIES: usize = 5;
 
+const A_DAY: Duration = Duration::from_secs(86_400);
+
 /// The pause before the sender delivers an event again at once.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -41,6 +43,8 @@ pub(super) struct Theatre<'a> {
     pub(super) rerun_in_another_second: Cell<bool>,
     /// The requests that read what can be out of date.
     pub(super) stale_reads: RefCell<BTreeSet<String>>,
+    /// Those names of effects that can happen in several ways that were seen in some scenario.
+    pub(super) seen: RefCell<BTreeSet<String>>,
 }
 
 /// A scenario.
@@ -55,6 +59,8 @@ pub(super) struct Stage<'a> {
 /// A delivery that has ended.
 pub(super) struct Delivery {
     pub(super) number: u32,
+    /// The number of the event.
+    pub(super) event: usize,
     pub(super) ending: Ending,
     /// The stored forms of the responses that it asked to store.
     pub(super) completions: Completions,
@@ -129,15 +135,42 @@ impl Theatre<'_> {
 }
 
 impl Stage<'_> {
-    /// Delivers an event until there is a final response, as its sender does, and then once more.
-    pub(super) fn play(
-        &mut self,
-        event: usize,
-        fault: Option<(Point, FaultKind)>,
-    ) -> Result<Arc<Process>, Failure> {
-        let first = self.deliver(event, fault)?;
-        let mut pause = AT_ONCE;
-        while !self.has_response() && self.deliveries.len() < DELIVERIES {
+    /// Delivers the event with this fault until there is a final response, as its sender does, and then once more.
+    pub(super) fn play(&mut self, point: Point, fault: FaultKind) -> Result<Arc<Process>, Failure> {
+        let plan = self.theatre.plan;
+        let first = self.deliver(EVENT, Some((point, fault)))?;
+        let other = plan.others.first().filter(|_| fault.has_another());
+        if let (FaultKind::CrashThenAnother, Some(other)) = (fault, other) {
+            self.shared.advance(AT_ONCE);
+            self.deliver(*other, None)?;
+        }
+        let pause = match (fault, plan.retried_for) {
+            (FaultKind::CrashThenLate, Some(time)) => time,
+            (FaultKind::CrashThenLate, None) => self.rest_of_window()?,
+            _ => AT_ONCE,
+        };
+        self.deliver_until_done(EVENT, pause)?;
+        if let Some(other) = other {
+            self.deliver_until_done(*other, AT_ONCE)?;
+        }
+        self.shared.advance(AT_ONCE);
+        self.deliver(EVENT, None)?;
+        Ok(first)
+    }
+
+    /// Returns the time until just before the records of this scenario expire, at most a day.
+    fn rest_of_window(&self) -> Result<Duration, Failure> {
+        let end = self.shared.database.expiration()?.unwrap_or_default();
+        let rest = end.saturating_sub(self.shared.now().get() / 1_000);
+        let rest = Duration::from_secs(rest.try_into().unwrap_or_default());
+        // A later delivery can come after the next lease too.
+        let rest = rest.saturating_sub(2 * (TIMEOUT + AT_ONCE));
+        Ok(rest.clamp(AT_ONCE, A_DAY))
+    }
+
+    /// Delivers an event again until there is a final response, first after this pause.
+    fn deliver_until_done(&mut self, event: usize, mut pause: Duration) -> Result<(), Failure> {
+        while self.response_to(event).is_none() && self.of(event).count() < DELIVERIES {
             self.shared.advance(pause);
             if self.has_completion() && self.theatre.rerun_in_another_second.take() {
                 wait_for_the_next_second();
@@ -145,9 +178,14 @@ impl Stage<'_> {
             self.deliver(event, None)?;
             pause = TIMEOUT + AT_ONCE;
         }
-        self.shared.advance(AT_ONCE);
-        self.deliver(event, None)?;
-        Ok(first)
+        Ok(())
+    }
+
+    /// Returns the deliveries of an event that have ended.
+    pub(super) fn of(&self, event: usize) -> impl Iterator<Item = &Delivery> {
+        self.deliveries
+            .iter()
+            .filter(move |delivery| delivery.event == event)
     }
 
     /// Delivers an event once.
@@ -201,6 +239,7 @@ impl Stage<'_> {
         self.theatre.stale_reads.borrow_mut().extend(stale);
         self.deliveries.push(Delivery {
             number,
+            event,
             ending,
             completions: process.gate.completions(),
             repeats,
@@ -218,13 +257,22 @@ impl Stage<'_> {
         if fault == FaultKind::Takeover {
             self.shared.advance(TIMEOUT + AT_ONCE);
         }
+        let event = match self.theatre.plan.others.first() {
+            Some(other) if fault == FaultKind::AnotherMeanwhile => *other,
+            _ => event,
+        };
         self.deliver_after(!paused.gate.completions().is_empty(), event, None)?;
         Ok(())
     }
 
     /// Returns what can be seen of the world now, without what the check ignores.
     pub(super) fn snapshot(&self) -> Result<Snapshot, Failure> {
-        Ok(self.all()?.without(&self.theatre.plan.ignored_effects))
+        let plan = self.theatre.plan;
+        let seen = self.all()?.without(&plan.ignored_effects);
+        let of_several = plan.one_of.iter().flatten();
+        let of_several = of_several.filter(|name| seen.has(name)).cloned();
+        self.theatre.seen.borrow_mut().extend(of_several);
+        Ok(plan.one_of.iter().fold(seen, Snapshot::with_one_of))
     }
 
     /// Returns all that can be seen of the world now.
@@ -252,14 +300,9 @@ impl Stage<'_> {
         Ok(snapshot)
     }
 
-    /// Returns true if a delivery has a final response.
-    pub(super) fn has_response(&self) -> bool {
-        self.final_response().is_some()
-    }
-
-    /// Returns the final response of the delivery that had one first.
-    pub(super) fn final_response(&self) -> Option<&Value> {
-        let mut endings = self.deliveries.iter().map(|delivery| &delivery.ending);
+    /// Returns the final response to an event that was there first.
+    pub(super) fn response_to(&self, event: usize) -> Option<&Value> {
+        let mut endings = self.of(event).map(|delivery| &delivery.ending);
         endings.find_map(Ending::final_response)
     }
 

@@ -98,6 +98,29 @@ async fn a_token_that_each_run_makes_anew_protects_nothing() {
 }
 
 #[tokio::test]
+async fn a_process_that_runs_meanwhile_breaks_no_connection_of_the_one_that_stands_still() {
+    let handler = async |world: &World, event: &Value, _| {
+        let sent = send(world, "POST", "/charges", Some("o-1"), &event["amount"]).await;
+        if sent.is_err() {
+            world.fake::<super::Outbox>().send();
+        }
+        sent
+    };
+    let check = in_operation(order(), || operation("http.meanwhile"), handler);
+    let check = check.effect("errors", super::mails).provider(provider());
+    let report = check.run().await;
+    let meanwhile = |row: &&Row| matches!(row.fault, Some(Duplicate | Takeover));
+    let rows: Vec<_> = report.rows().iter().filter(meanwhile).collect();
+    assert!(
+        rows.iter().any(|row| row.point.contains("await")),
+        "{report}"
+    );
+    for row in rows {
+        assert_eq!(row.verdict, SafetyVerdict::Ok, "{report}");
+    }
+}
+
+#[tokio::test]
 async fn a_put_with_an_id_of_the_event_is_safe_without_a_token() {
     let report = play("http.put", async |world, event| {
         send(world, "PUT", "/orders/o-1", None, &event["amount"]).await?;

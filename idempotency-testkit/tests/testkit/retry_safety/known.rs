@@ -31,7 +31,7 @@ pub(crate) fn accounts() -> TableSpec {
     TableSpec::new("accounts").ttl(None)
 }
 
-async fn open_account(world: World) {
+pub(super) async fn open_account(world: World) {
     let put = world.dynamodb().put_item().table_name("accounts");
     let put = put.item("id", S("a-1".into()));
     let put = put.item("balance", N("500".into()));
@@ -58,22 +58,27 @@ fn named(
 }
 
 /// Shows the effects of the fakes and of the table.
-fn shown(check: RetrySafety<Value>) -> RetrySafety<Value> {
+pub(super) fn shown(check: RetrySafety<Value>) -> RetrySafety<Value> {
     let check = check.effect("charges", charges).effect("mails", mails);
     check.table(accounts()).prepare(open_account)
 }
 
-fn done() -> Result<Value, BoxError> {
+pub(super) fn done() -> Result<Value, BoxError> {
     Ok(json!({ "done": true }))
 }
 
 /// Returns a number that no other run has.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-async fn put(world: &World, id: &str, name: &str, value: AttributeValue) -> Result<(), BoxError> {
+pub(super) async fn put(
+    world: &World,
+    id: &str,
+    name: &str,
+    value: AttributeValue,
+) -> Result<(), BoxError> {
     let put = world.dynamodb().put_item().table_name("accounts");
     let put = put.item("id", S(id.to_owned())).item(name, value);
     put.send().await?;
@@ -90,7 +95,7 @@ pub(crate) async fn add(world: &World, name: &str, amount: u64) -> Result<(), Bo
     Ok(())
 }
 
-async fn attribute(
+pub(super) async fn attribute(
     world: &World,
     id: &str,
     name: &str,

@@ -64,17 +64,32 @@ async fn an_effect_that_the_function_does_not_have_cannot_be_ignored() {
 }
 
 #[tokio::test]
+async fn one_effect_of_several_must_be_there_without_a_fault() {
+    let check = retry_safety(order(), async |world: World, _: Value| {
+        world.fake::<super::Bank>().charge(Some("o-1"));
+        Ok::<_, BoxError>(())
+    });
+    let check = check
+        .effect("charges", charges)
+        .one_of(["charge", "POST /charges"]);
+    assert_fails(check, "had no effect of `.one_of").await;
+}
+
+#[tokio::test]
 async fn what_is_not_looked_at_is_named_in_a_report() {
     let report = retry_safety(order(), async |world: World, event: Value| {
         protected("misuse.unseen", &event, async || {
             let get = world.dynamodb().get_item().table_name("accounts");
             get.key("id", S("a-1".into())).send().await?;
+            let run = S(world.context().request_id);
+            super::known::put(&world, "last", "run", run).await?;
             Ok(json!({ "charge": world.fake::<super::Bank>().charge(Some("o-1")) }))
         })
         .await
     })
     .table(accounts())
     .effect("charges", charges)
+    .one_of(["charges", "POST /mistyped"])
     .run()
     .await;
     assert!(report.is_safe(), "{report}");
@@ -82,6 +97,12 @@ async fn what_is_not_looked_at_is_named_in_a_report() {
     for unseen in [
         "a delivery after the window",
         "`GetItem accounts` with an earlier state",
+        "`accounts.run`, as it differs between two runs",
+        "with `.another(..)`",
+        "with `.changed(..)`",
+        "with `.delivered_as(..)`",
+        "the process id, a `static`, the environment, the real clock",
+        "`POST /mistyped` of `.one_of(..)`: no case had this effect",
     ] {
         assert!(text.contains(unseen), "{text}");
     }

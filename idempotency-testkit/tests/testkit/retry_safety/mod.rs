@@ -1,5 +1,6 @@
 //! `retry_safety` on functions that are unsafe in many ways, and on safe ones beside them.
 
+mod corpus;
 mod http;
 mod known;
 mod misuse;
