@@ -33,6 +33,7 @@ export class IdempotencyTable extends Construct {
       timeToLiveAttribute: "expiration",
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
       // Records hold the handlers' responses.
+      // With a key of your own (`encryptionKey`) each function also needs kms:Decrypt on it.
       encryption: TableEncryption.AWS_MANAGED,
       // If the table were deleted, every stored response would be lost, and each late duplicate would run again.
       removalPolicy: RemovalPolicy.RETAIN,

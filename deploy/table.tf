@@ -57,7 +57,7 @@ resource "aws_dynamodb_table" "idempotency" {
     enabled = true
   }
 
-  # Records hold the handlers' responses.
+  # Records hold the handlers' responses. With a key of your own (`kms_key_arn`) each function also needs kms:Decrypt on it.
   server_side_encryption {
     enabled = true
   }

@@ -109,6 +109,14 @@ fn exists(table: &TableDescription) -> Finding {
         Some(status @ (TableStatus::Active | TableStatus::Updating)) => {
             finding("table", Verdict::Ok, status.as_str())
         }
+        Some(status @ TableStatus::InaccessibleEncryptionCredentials) => {
+            let remedy = "its KMS key cannot be used: enable the key, cancel its deletion, and let its policy allow kms:Decrypt";
+            finding(
+                "table",
+                Verdict::Wrong,
+                format!("its status is {status}: {remedy}"),
+            )
+        }
         Some(status) => finding("table", Verdict::Wrong, format!("its status is {status}")),
         None => finding("table", Verdict::Unknown, "it has no status"),
     }

@@ -123,6 +123,18 @@ impl TableRef {
         use StoreErrorKind as Kind;
         let short = code.unwrap_or("no code");
         let quoted = quoted(message);
+        if is_about_kms(short, message.unwrap_or_default()) {
+            let text = format!(
+                "the KMS key of {self}{} cannot be used ({short}: {quoted}): allow the function's role kms:Decrypt on the key, \
+                 in a policy of the role or of the key, and check that the key is enabled and is not to be deleted",
+                if target == TRANSACT {
+                    ", or of another table of the transaction,"
+                } else {
+                    ""
+                }
+            );
+            return StoreError::new(Kind::AccessDenied, text);
+        }
         if target == TRANSACT
             && let Some((kind, text)) = self.classify_transaction(short, &quoted)
         {
@@ -135,7 +147,7 @@ impl TableRef {
                 Kind::TableMissing,
                 format!("there is no {self}: create it, or set IDEMPOTENCY_TABLE"),
             ),
-            "AccessDeniedException" | "AccessDenied" | "KMSAccessDeniedException" => (
+            "AccessDeniedException" | "AccessDenied" => (
                 Kind::AccessDenied,
                 format!(
                     "{action} is denied on {self}: allow the function's role dynamodb:GetItem, dynamodb:PutItem, \
@@ -146,24 +158,29 @@ impl TableRef {
             | "InvalidClientTokenId"
             | "InvalidSignatureException"
             | "IncompleteSignatureException"
+            | "IncompleteSignature"
             | "SignatureDoesNotMatch"
             | "MissingAuthenticationTokenException"
             | "MissingAuthenticationToken"
             | "ExpiredTokenException"
-            | "ExpiredToken" => (
+            | "ExpiredToken"
+            | "AuthFailure"
+            | "RequestExpired"
+            | "RequestTimeTooSkewed" => (
                 Kind::Credentials,
                 format!(
                     "the credentials for {self} were not accepted: renew them, and check the clock ({quoted})"
                 ),
             ),
-            "ThrottlingException"
-            | "Throttling"
-            | "ProvisionedThroughputExceededException"
-            | "RequestLimitExceeded" => (
+            code if THROTTLED.contains(&code) => (
                 Kind::Throttled,
                 format!(
                     "{self} throttles requests ({short}): raise its capacity, or use on-demand billing"
                 ),
+            ),
+            "RequestTimeout" | "RequestTimeoutException" => (
+                Kind::Unreachable,
+                format!("{self} did not get the whole request in time ({short}): try again later"),
             ),
             "TransactionConflictException" => (
                 Kind::Conflict,
@@ -218,7 +235,7 @@ impl TableRef {
                 Kind::TableMissing,
                 format!("a table of the transaction with {self} does not exist ({quoted})"),
             ),
-            "AccessDeniedException" | "AccessDenied" | "KMSAccessDeniedException" => (
+            "AccessDeniedException" | "AccessDenied" => (
                 Kind::AccessDenied,
                 format!(
                     "a write of the transaction with {self} is denied: allow the function's role dynamodb:PutItem, \
@@ -339,6 +356,35 @@ impl TableRef {
 /// What to do about a record that is too large.
 const TOO_LARGE: &str =
     "return a smaller response, or a reference to where the whole response is stored";
+
+/// The error codes of a service that asks for fewer requests: both clients send again after them.
+const THROTTLED: [&str; 15] = [
+    "BandwidthLimitExceeded",
+    "EC2ThrottledException",
+    "KMSThrottlingException",
+    "LimitExceededException",
+    "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "ThrottledException",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+    TRANSACTION_IN_PROGRESS,
+];
+
+/// Returns true if an error is about the key of KMS that encrypts the table. DynamoDB reports most of them as a denied access.
+fn is_about_kms(code: &str, message: &str) -> bool {
+    let denied = ["AccessDeniedException", "AccessDenied"].contains(&code);
+    let named = ["kms:", "KMS key", "Key Management Service"];
+    match code.strip_prefix("KMS") {
+        Some(_) => !THROTTLED.contains(&code),
+        None => denied && named.iter().any(|name| message.contains(name)),
+    }
+}
 
 /// What an HTTP client with rustls says of a certificate that it does not trust.
 const UNTRUSTED: &str = "invalid peer certificate: ";
@@ -508,6 +554,28 @@ pub(crate) mod tests {
             let error = put(status, code, message);
             assert_eq!(format!("{:?}", error.kind()), kind, "{row}");
         }
+        let denied =
+            "User: arn:aws:iam::1:role/f is not authorized to perform: kms:Decrypt on resource: k";
+        for (code, message) in [
+            ("AccessDeniedException", denied),
+            ("AccessDeniedException", "KMS key access denied"),
+            ("KMSNotFoundException", "m"),
+            ("KMSInvalidState", "m"),
+        ] {
+            let text = put("400", code, message).to_string();
+            let begin = format!(
+                "the KMS key of DynamoDB table `payments` in eu-west-1 cannot be used ({code}: "
+            );
+            assert!(text.starts_with(&begin), "{text}");
+            assert!(
+                text.contains("allow the function's role kms:Decrypt on the key"),
+                "{text}"
+            );
+        }
+        let of_table =
+            "User: a is not authorized to perform: dynamodb:PutItem on resource: table/KMS";
+        let text = put("400", "AccessDeniedException", of_table).to_string();
+        assert!(text.starts_with("dynamodb:PutItem is denied on"), "{text}");
         let invalid = "Invalid ConditionExpression: x";
         let error = put("400", "ValidationException", invalid);
         assert_eq!(

@@ -263,11 +263,16 @@ pub(crate) async fn ended(
 
 /// Gives both clients the same reply to each send, and returns the end that both have, after as many sends.
 async fn same_end(request: RequestKind, reply: Reply) -> String {
+    same_sends(request, reply).await.0
+}
+
+/// Returns the end that both clients have, and the number of sends.
+async fn same_sends(request: RequestKind, reply: Reply) -> (String, usize) {
     let [sdk, lean] = Kind::ALL.map(|kind| ended(kind, request, vec![reply.clone(); 3]));
     let (sdk, lean) = (sdk.await, lean.await);
     let (of_lean, of_sdk) = ((&lean.0, lean.1.len()), (&sdk.0, sdk.1.len()));
     assert_eq!(of_lean, of_sdk, "{request:?} {reply:?}");
-    lean.0
+    (lean.0, lean.1.len())
 }
 
 #[tokio::test]
@@ -310,7 +315,12 @@ async fn every_error_code_is_repeated_as_often_and_ends_alike_for_each_request()
             }
             for status in [400, 500] {
                 let body = json!({ "message": "s3cr3t" });
-                same_end(request, Reply::with_code(status, code, body)).await;
+                let reply = Reply::with_code(status, code, body);
+                let (end, sends) = same_sends(request, reply).await;
+                // The engine sends a completion again after what the clients send again.
+                let passes = ["Throttled", "Unreachable", "Internal", "Conflict"];
+                let passes = passes.iter().any(|kind| end.starts_with(kind));
+                assert!(sends == 1 || status == 500 || passes, "{code}: {end}");
             }
         }
     }
