@@ -75,7 +75,10 @@ impl ReadError {
         impl fmt::Display for Place<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.write_field(f)?;
-                write!(f, ", line {}, column {}", self.0.line, self.0.column)
+                match self.0.line {
+                    0 => Ok(()),
+                    line => write!(f, ", line {line}, column {}", self.0.column),
+                }
             }
         }
 
@@ -88,6 +91,10 @@ impl From<serde_json::Error> for ReadError {
     fn from(error: serde_json::Error) -> Self {
         Self {
             what: match error.classify() {
+                // serde_json has no kind of its own for it.
+                Category::Syntax if error.to_string().starts_with("recursion limit exceeded") => {
+                    "has more than 127 levels of arrays and objects"
+                }
                 Category::Data => "does not fit its type",
                 Category::Eof => "ends too early",
                 Category::Syntax | Category::Io => "is not JSON",
@@ -105,7 +112,11 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.what)?;
         self.write_field(f)?;
-        write!(f, " (line {}, column {})", self.line, self.column)
+        match self.line {
+            // The place of the error is not known.
+            0 => Ok(()),
+            line => write!(f, " (line {line}, column {})", self.column),
+        }
     }
 }
 
@@ -522,5 +533,14 @@ mod tests {
     fn a_text_that_is_not_json_has_a_place_too() {
         assert_eq!(error_of("{"), "ends too early at `?` (line 1, column 1)");
         assert!(error_of("{]").starts_with("is not JSON"));
+        let deep = read::<serde_json::Value>(&"[".repeat(128)).unwrap_err();
+        let deep = deep.to_string();
+        assert!(
+            deep.starts_with("has more than 127 levels of arrays and objects"),
+            "{deep}"
+        );
+        assert!(deep.ends_with(" (line 1, column 128)"), "{deep}");
+        let error: serde_json::Error = serde::de::Error::custom("no place");
+        assert_eq!(ReadError::from(error).to_string(), "does not fit its type");
     }
 }
