@@ -18,6 +18,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedCredentialsProvider;
 use aws_sdk_dynamodb::config::{Builder, SharedHttpClient, StalledStreamProtectionConfig};
 use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
+use aws_types::service_config::ServiceConfigKey;
 use dynamodb_writes::__private::Recognises;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use http::http_client;
@@ -102,6 +103,8 @@ async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError>
 
 async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, ConfigurationError> {
     let region = region.filter(is_set).ok_or_else(no_region)?;
+    check_region(region.as_ref())?;
+    check_credentials(|name| std::env::var(name).ok())?;
     #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
     http::check_bundle().map_err(ConfigurationError::new)?;
     let mut config = aws_config::defaults(behavior())
@@ -116,6 +119,9 @@ async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, Configuratio
         None => {}
     }
     let config = config.load().await;
+    if let Some(endpoint) = set_endpoint(&config) {
+        check_endpoint(&endpoint)?;
+    }
     #[cfg(feature = "profiles")]
     if let Some(provider) = config.credentials_provider() {
         let provider = SharedCredentialsProvider::new(unhurried::Unhurried::new(provider));
@@ -220,6 +226,74 @@ fn retries(own: Option<&RetryConfig>) -> RetryConfig {
         .with_max_backoff(longest)
 }
 
+/// Checks that a region can have this name.
+pub(crate) fn check_region(region: &str) -> Result<(), ConfigurationError> {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
+    if region.chars().all(is_allowed) {
+        return Ok(());
+    }
+    let remedy = "write the name of a region, such as `eu-west-1`";
+    let shown = region.escape_debug().to_string();
+    Err(ConfigurationError::value(
+        "the region (AWS_REGION)",
+        &shown,
+        remedy,
+    ))
+}
+
+/// Checks that an endpoint is a URL.
+fn check_endpoint(endpoint: &str) -> Result<(), ConfigurationError> {
+    let (scheme, rest) = endpoint.split_once("://").unwrap_or_default();
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let is_url = ["http", "https"].contains(&scheme.to_ascii_lowercase().as_str())
+        && !host.is_empty()
+        && endpoint.chars().all(|letter| letter.is_ascii_graphic());
+    if is_url {
+        return Ok(());
+    }
+    // A URL can contain a password.
+    let shown = endpoint.rsplit('@').next().unwrap_or_default();
+    let shown = shown.escape_debug().to_string();
+    Err(ConfigurationError::value(
+        "the endpoint (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL or `endpoint_url` of the profile)",
+        &shown,
+        "write a URL, such as `http://localhost:8000`",
+    ))
+}
+
+/// Checks the variables with credentials. A signature with a blank is refused, and a token with a line break cannot be sent.
+fn check_credentials(value: impl Fn(&str) -> Option<String>) -> Result<(), ConfigurationError> {
+    for name in [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+    ] {
+        let is_wrong = |letter: char| !letter.is_ascii_graphic();
+        // A blank value counts as not set.
+        let value = value(name).filter(|value| !value.trim().is_empty());
+        if value.is_some_and(|value| value.contains(is_wrong)) {
+            return Err(ConfigurationError::new(format!(
+                "{name} has a blank, a line break or another character that no credentials have: set it again without it"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the endpoint that a variable or a profile sets.
+fn set_endpoint(config: &SdkConfig) -> Option<String> {
+    let key = ServiceConfigKey::builder()
+        .service_id("DynamoDB")
+        .env("AWS_ENDPOINT_URL")
+        .profile("endpoint_url")
+        .build();
+    let of_service = config
+        .service_config()
+        .zip(key.ok())
+        .and_then(|(services, key)| services.load_config(key));
+    of_service.or_else(|| config.endpoint_url().map(str::to_owned))
+}
+
 /// Returns the error of a client without a region.
 pub(crate) fn no_region() -> ConfigurationError {
     let empty = std::env::var_os("AWS_REGION")
@@ -273,6 +347,49 @@ mod tests {
         let region = Region::from_static("eu-west-1");
         assert_eq!(region_of(&region).await, Some(region.clone()));
         assert!(no_region_text(true, None).starts_with("AWS_REGION is empty"));
+    }
+
+    #[test]
+    fn an_endpoint_that_is_no_url_and_credentials_with_a_blank_are_named() {
+        for url in [
+            "http://localhost:8000",
+            "https://host/path",
+            "HTTP://[::1]:1",
+        ] {
+            assert_eq!(check_endpoint(url), Ok(()));
+        }
+        for wrong in [
+            "localhost:8000",
+            "ftp://host",
+            "http://",
+            "http:///a",
+            "http://a b",
+            "http://a\n",
+        ] {
+            let text = check_endpoint(wrong).unwrap_err().to_string();
+            assert!(
+                text.contains(&format!("is `{}`: write a URL", wrong.escape_debug())),
+                "{text}"
+            );
+        }
+        let text = check_endpoint("ftp://user:s3cr3t@host")
+            .unwrap_err()
+            .to_string();
+        assert!(!text.contains("s3cr3t"), "{text}");
+        for (name, value, is_right) in [
+            ("AWS_SESSION_TOKEN", "IQoJ/+=", true),
+            ("AWS_SESSION_TOKEN", "", true),
+            ("AWS_SESSION_TOKEN", "s3cr3t\nb", false),
+            ("AWS_SECRET_ACCESS_KEY", "s3cr3t\r", false),
+            ("AWS_ACCESS_KEY_ID", " s3cr3t", false),
+        ] {
+            let checked = check_credentials(|it| (it == name).then(|| value.to_owned()));
+            assert_eq!(checked.is_ok(), is_right, "{name}");
+            if let Err(error) = checked {
+                let text = error.to_string();
+                assert!(text.starts_with(name) && !text.contains("s3cr3t"), "{text}");
+            }
+        }
     }
 
     #[cfg(not(any(feature = "rustls-ring", feature = "rustls-aws-lc")))]

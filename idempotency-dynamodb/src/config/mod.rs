@@ -423,7 +423,7 @@ impl DynamoDbStoreBuilder {
     ///
     /// # Errors
     ///
-    /// If the table or the client is missing, if the client has no region or cannot do what it is configured for, or if an
+    /// If the table or the client is missing or has a name or region that cannot be, if the client has no region or cannot do what it is configured for, or if an
     /// attribute name is not valid in DynamoDB or is used twice.
     pub fn build(self) -> Result<DynamoDbStore, ConfigurationError> {
         let table = self.table.filter(|table| !table.is_empty()).ok_or_else(|| {
@@ -434,6 +434,7 @@ impl DynamoDbStoreBuilder {
                 "the DynamoDB store has no client: set `client` or `sdk_config` in the builder",
             )
         })?;
+        check_table(&table)?;
         let (sdk, lean) = match client {
             StoreClient::Sdk(client) => (client, None),
             StoreClient::Lean(lean) => {
@@ -447,6 +448,7 @@ impl DynamoDbStoreBuilder {
             .filter(|region| client::is_set(region))
             .ok_or_else(client::no_region)?
             .to_string();
+        client::check_region(&region)?;
         self.names.check(
             self.composite
                 .as_ref()
@@ -479,6 +481,30 @@ impl DynamoDbStoreBuilder {
             self.unencrypted_events,
         ))
     }
+}
+
+/// The longest ARN of a table.
+const LONGEST_TABLE: usize = 1024;
+
+/// Checks that a table can have this name or ARN.
+fn check_table(table: &str) -> Result<(), ConfigurationError> {
+    let allowed = if table.starts_with("arn:") {
+        "_-.:/"
+    } else {
+        "_-."
+    };
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || allowed.contains(letter);
+    if table.chars().all(is_allowed) && table.len() <= LONGEST_TABLE {
+        return Ok(());
+    }
+    let remedy =
+        "write the name of a table, of ASCII letters, digits, `_`, `-` and `.`, or its ARN";
+    let shown = table.escape_debug().to_string();
+    Err(ConfigurationError::value(
+        "the table (IDEMPOTENCY_TABLE)",
+        &shown,
+        remedy,
+    ))
 }
 
 #[cfg(test)]
@@ -611,6 +637,27 @@ mod tests {
             (DynamoDbStore::builder().table("t"), "has no client"),
             (builder().client(client(None)), "set AWS_REGION"),
             (builder().client(empty), "AWS_REGION"),
+            (
+                builder().table("pay ments"),
+                "IDEMPOTENCY_TABLE) is `pay ments`: write",
+            ),
+            (builder().table("payments\n"), r"is `payments\n`: write"),
+            (
+                builder().table("arn:aws:dynamodb:eu-west-1:1:table/a b"),
+                "or its ARN",
+            ),
+            (
+                builder().table("https://host/payments"),
+                "write the name of a table",
+            ),
+            (
+                builder().client(client(Some(Region::new("eu west-1")))),
+                "AWS_REGION) is `eu west-1`",
+            ),
+            (
+                builder().client(client(Some(Region::new("eu-west-1\n")))),
+                r"is `eu-west-1\n`: write",
+            ),
             (composite("status", "p"), "sort key attribute is `status`"),
             (composite("sk", ""), "set IDEMPOTENCY_STATIC_PK_VALUE"),
             (composite("sk", &"p".repeat(2049)), "at most 2048 bytes"),
