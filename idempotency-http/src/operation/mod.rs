@@ -83,6 +83,8 @@ struct Inner {
     caller: CallerRule,
     /// The headers that the caller is taken from. A repeated one is no caller.
     caller_headers: Vec<String>,
+    /// What the user should look at, although the operation can be used.
+    advice: Option<String>,
     key: KeyRule,
     fingerprint: FingerprintRule,
     uri_from: Option<Arc<UriFunction>>,
@@ -162,6 +164,13 @@ impl HttpOperation {
             );
         }
         false
+    }
+
+    /// Returns what the user should look at, although the operation can be used. [`build_with`](HttpOperationBuilder::build_with) leaves
+    /// it to its caller.
+    #[doc(hidden)]
+    pub fn advice(&self) -> Option<&str> {
+        self.0.advice.as_deref()
     }
 
     /// Returns the operation that the calls run under.

@@ -37,6 +37,7 @@ use idempotency_http::{HttpOperation, HttpOperationBuilder, HttpTarget};
 
 use crate::operation::registry::{Claimant, note_built};
 use crate::operation::{Operation, StoreHandle};
+use crate::process::warn;
 use crate::{process, start};
 
 #[doc(hidden)]
@@ -131,6 +132,9 @@ pub(super) fn compile(
         let operation = Operation::compile_as(claimant, settings, identity, variables)?;
         Ok(compiled.insert(operation).shared())
     })?;
+    if let Some(advice) = http.advice() {
+        warn(&format!("{}: {advice}", http.compiled().key_prefix()));
+    }
     // Unreachable: `build_with` has called the function, or has failed.
     let missing = || ConfigurationError::new("the operation was not compiled");
     Ok((http, compiled.ok_or_else(missing)?))

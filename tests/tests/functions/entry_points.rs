@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotency_lambda::{
-    BoxError, InvocationLayer, LambdaEvent, idempotent, in_current_invocation, init,
+    BoxError, InvocationLayer, LambdaEvent, Operation, idempotent, in_current_invocation, init,
     with_invocation,
 };
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
@@ -77,6 +77,13 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
             return idempotency_lambda::run(handler).await;
         }
         "run, scheduled" => return idempotency_lambda::run(scheduled).await,
+        "run, doubtful caller" => {
+            let doubted = Operation::builder("doubted")
+                .http()
+                .caller_header("authorization");
+            doubted.build()?;
+            return idempotency_lambda::run(handler).await;
+        }
         _ => init().await?,
     }
     match role {
@@ -322,6 +329,14 @@ async fn an_event_that_does_not_fit_its_type_has_an_outcome_event_and_a_stable_n
         !log.iter().any(|line| line.text.contains("s3cr3t")),
         "{log:?}"
     );
+}
+
+#[tokio::test]
+async fn a_caller_that_may_be_none_is_a_warning_also_without_a_subscriber() {
+    let harness = Harness::start("run, doubtful caller").await;
+    let warned =
+        "`caller`: `headers.authorization` is another caller after the client's token is renewed";
+    harness.process.wait_for_line(warned).await.unwrap();
 }
 
 #[tokio::test]

@@ -48,9 +48,14 @@ impl HttpTarget for () {
         let operation = builder.build_with(|path, settings, variables| {
             CompiledOperation::new(path, settings, variables).map(Arc::new)
         });
-        operation.map_err(|error| {
+        let operation = operation.map_err(|error| {
             Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
-        })
+        })?;
+        if let Some(advice) = operation.advice() {
+            let operation = operation.compiled().key_prefix();
+            tracing::warn!(operation, "{advice}");
+        }
+        Ok(operation)
     }
 }
 
@@ -214,13 +219,10 @@ impl HttpOperationBuilder {
                  must not run again: write `Complete` or `Refuse`",
             ));
         }
-        if let Some(why) = &faults.doubted {
-            let operation = operation.key_prefix();
-            tracing::warn!(operation, "`caller`: {why}");
-        }
         Ok(HttpOperation(Arc::new(Inner {
             caller,
             caller_headers: faults.headers.into_iter().collect(),
+            advice: faults.doubted.map(|why| format!("`caller`: {why}")),
             key,
             fingerprint,
             uri_from: written.uri_from,
