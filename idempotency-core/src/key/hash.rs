@@ -78,6 +78,20 @@ impl HashAlgorithm {
         })
     }
 
+    /// As [`hex_of_json`](Self::hex_of_json). Also `None` if an object has two members of one name: programs differ in which one
+    /// counts.
+    pub fn hex_of_distinct_json(&self, text: &str, memory_limit: usize) -> Option<String> {
+        let bytes = text.as_bytes();
+        if let Some((digest, has_twice)) =
+            tape::digest_of_members(bytes, *self, CANONICAL, memory_limit)
+        {
+            return (!has_twice).then_some(digest);
+        }
+        let mut budget = Budget::new(memory_limit);
+        let json = Json::parse_within(bytes, &mut budget).ok()?;
+        (tape::members_of(bytes) == Ok(members(&json))).then(|| self.hex_of(&json))
+    }
+
     /// Returns the digest in lower-case hex. The text is hashed while it is written.
     pub(super) fn hex_of_written(&self, text: impl HashInput) -> String {
         match self {
@@ -219,6 +233,15 @@ impl FromStr for HashAlgorithm {
             name: name.to_owned(),
         };
         found.map(|(algorithm, _)| algorithm).ok_or_else(unknown)
+    }
+}
+
+/// Returns the number of members in all objects of a value.
+fn members(json: &Json) -> usize {
+    match json {
+        Json::Array(values) => values.iter().map(members).sum(),
+        Json::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
+        _ => 0,
     }
 }
 

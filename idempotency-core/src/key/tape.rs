@@ -47,6 +47,17 @@ pub(crate) fn digest(
     layout: &Layout,
     memory_limit: usize,
 ) -> Option<String> {
+    let (digest, _) = digest_of_members(text, hash, layout, memory_limit)?;
+    Some(digest)
+}
+
+/// Returns what [`digest`] returns, and true if an object has two members of one name.
+pub(super) fn digest_of_members(
+    text: &[u8],
+    hash: HashAlgorithm,
+    layout: &Layout,
+    memory_limit: usize,
+) -> Option<(String, bool)> {
     if text.len() > memory_limit / TREE_BYTES {
         return None;
     }
@@ -60,11 +71,31 @@ pub(crate) fn digest(
         places: &places,
         python_numbers: layout.python_numbers,
         is_key: false,
+        has_twice: false,
         order: Vec::new(),
         characters: Vec::new(),
     };
     let digest = hash.hex_of_written(&mut tape);
-    tape.is_key.then_some(digest)
+    tape.is_key.then_some((digest, tape.has_twice))
+}
+
+/// Returns the number of members in all objects of a JSON text, each as often as it is written.
+pub(super) fn members_of(text: &[u8]) -> Result<usize, JsonErrorKind> {
+    fn count(text: &mut Scanner<'_>, members: &mut usize) -> Result<(), JsonErrorKind> {
+        match text.peek() {
+            Some(b'[') => text.nested(b']', |text| count(text, members)),
+            Some(b'{') => text.nested(b'}', |text| {
+                text.skip_name()?;
+                text.skip_colon()?;
+                *members += 1;
+                count(text, members)
+            }),
+            _ => text.skip(),
+        }
+    }
+    let mut members = 0;
+    let read = Scanner::new(text, 0).document(|text| count(text, &mut members));
+    read.map(|()| members).map_err(|error| error.kind())
 }
 
 /// Appends the places of the next value.
@@ -154,6 +185,8 @@ pub(super) struct Tape<'t> {
     python_numbers: bool,
     /// True if the value can be a key, as [`is_absent_key`](super::is_absent_key) decides. It is known when the value is written.
     is_key: bool,
+    /// True if an object has two members of one name. It is known when the value is written.
+    has_twice: bool,
     /// The places of the names of the objects that are being written. Those of one object are sorted.
     order: Vec<u32>,
     /// The characters of a string with escapes.
@@ -251,6 +284,7 @@ impl<'t> Tape<'t> {
             let name = self.order[at] as usize;
             // Of members with one name, the last counts.
             if at + 1 < last && self.name(name) == self.name(self.order[at + 1] as usize) {
+                self.has_twice = true;
                 continue;
             }
             out.ascii(between);

@@ -53,14 +53,15 @@ impl FingerprintRule {
 /// Returns the fingerprint of a request: a JSON list of its method, path, query and a digest of its body.
 ///
 /// A body of JSON is hashed in its canonical form, so white space and the order of members do not matter. Any other body is
-/// hashed as bytes, and so is JSON that cannot be read or takes more memory than `memory_limit`.
+/// hashed as bytes, and so is JSON that cannot be read, that takes more memory than `memory_limit`, or that has two members of one name:
+/// one program takes the first, another the last.
 fn of_request(parts: &Parts, target: &Target<'_>, body: &[u8], memory_limit: usize) -> String {
     // SHA-256 for every `hash`: two bodies with one MD5 digest are easy to make.
     const HASH: HashAlgorithm = HashAlgorithm::Sha256;
     let json = Some(body)
         .filter(|_| is_json(parts))
         .and_then(|body| std::str::from_utf8(body).ok())
-        .and_then(|text| HASH.hex_of_json(text, memory_limit));
+        .and_then(|text| HASH.hex_of_distinct_json(text, memory_limit));
     let (form, digest) = match json {
         Some(digest) => ("json", digest),
         None => ("bytes", HASH.hex_of_bytes(body)),
@@ -115,6 +116,7 @@ mod tests {
         let of = |content_type: &str, body: &[u8]| fingerprint(&parts(content_type), body, LIMIT);
         let json = |body: &str| of("application/json", body.as_bytes());
         assert_eq!(json(r#"{"a":1,"b":[2]}"#), json(r#"{ "b": [2], "a": 1 }"#));
+        assert_eq!(json(r#"{"a":null}"#), json(r#"{ "\u0061": null }"#));
         // Every digit counts. What cannot be read is compared by its bytes.
         for (one, other) in [
             (r#"{"a":1}"#, r#"{"a":2}"#),
@@ -122,6 +124,10 @@ mod tests {
             ("12345678901234567890123", "12345678901234567890124"),
             ("[12345678901234567.89]", "[12345678901234567.90]"),
             ("{\"a\":", "{\"a\": "),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            (r#"{"a":1,"a":2}"#, r#"{"a":3,"a":2}"#),
+            (r#"{"a":1,"\u0061":2}"#, r#"{"a":2}"#),
+            (r#"[{"b":{"a":null,"a":null}}]"#, r#"[{"b":{"a":null}}]"#),
         ] {
             assert_eq!(json(one), json(one), "{one}");
             assert_ne!(json(one), json(other), "{one} {other}");
