@@ -71,21 +71,29 @@ impl StoredResponse {
         &self.body
     }
 
-    /// Returns the JSON text that is stored. `None` if a header is not UTF-8.
+    /// Returns the JSON text that is stored. `None` if it cannot be written.
     pub fn to_json(&self) -> Option<String> {
         let mut headers = Map::new();
         let mut multi_value_headers = Map::new();
+        let mut latin1_headers = Map::new();
         for name in self.headers.keys() {
-            let values = self.headers.get_all(name).iter();
-            let values: Result<Vec<Value>, _> = values
+            let values = || self.headers.get_all(name).iter();
+            let texts: Result<Vec<Value>, _> = values()
                 .map(|value| std::str::from_utf8(value.as_bytes()).map(Value::from))
                 .collect();
-            let mut values = values.ok()?;
-            let name = name.as_str().to_owned();
-            if values.len() > 1 {
-                multi_value_headers.insert(name, values.into());
-            } else if let Some(value) = values.pop() {
-                headers.insert(name, value);
+            let written = name.as_str().to_owned();
+            let Ok(mut texts) = texts else {
+                let text = |value: &HeaderValue| -> String {
+                    value.as_bytes().iter().copied().map(char::from).collect()
+                };
+                let texts = values().map(|value| Value::from(text(value)));
+                latin1_headers.insert(written, texts.collect());
+                continue;
+            };
+            if texts.len() > 1 {
+                multi_value_headers.insert(written, texts.into());
+            } else if let Some(text) = texts.pop() {
+                headers.insert(written, text);
             }
         }
         let text = std::str::from_utf8(&self.body).ok();
@@ -94,6 +102,7 @@ impl StoredResponse {
             status_code: self.status.as_u16(),
             headers,
             multi_value_headers,
+            latin1_headers,
             is_base64_encoded: text.is_none(),
             body: match text {
                 Some(text) => Cow::Borrowed(text),
@@ -132,6 +141,21 @@ impl StoredResponse {
                 add(&mut headers, &name, &values);
             }
         }
+        for (name, values) in read.latin1_headers.unwrap_or_default() {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            let (Ok(name), Value::Array(values)) = (name, values) else {
+                continue;
+            };
+            for text in values.iter().filter_map(Value::as_str) {
+                let bytes: Result<Vec<u8>, _> = text.chars().map(u8::try_from).collect();
+                let value = bytes
+                    .ok()
+                    .and_then(|bytes| HeaderValue::from_bytes(&bytes).ok());
+                if let Some(value) = value.filter(|_| !is_never_stored(&name)) {
+                    headers.append(&name, value);
+                }
+            }
+        }
         let body = read.body.unwrap_or_default();
         let body = if read.is_base64_encoded == Some(true) {
             let decoded = STANDARD.decode(body);
@@ -145,12 +169,6 @@ impl StoredResponse {
             headers,
             body,
         })
-    }
-
-    /// Returns true if every header is UTF-8, so that the response can be stored.
-    pub(crate) fn has_text_headers(&self) -> bool {
-        let mut values = self.headers.values();
-        values.all(|value| std::str::from_utf8(value.as_bytes()).is_ok())
     }
 
     /// Returns the response that is sent, with a `content-length`.
@@ -189,6 +207,9 @@ struct ResponseJson<'a> {
     headers: Map<String, Value>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     multi_value_headers: Map<String, Value>,
+    /// The headers with a value that is not UTF-8: a character for each byte. Other programs ignore them.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    latin1_headers: Map<String, Value>,
     body: Cow<'a, str>,
     is_base64_encoded: bool,
 }
@@ -202,6 +223,8 @@ struct Read {
     headers: Option<Map<String, Value>>,
     #[serde(default)]
     multi_value_headers: Option<Map<String, Value>>,
+    #[serde(default)]
+    latin1_headers: Option<Map<String, Value>>,
     #[serde(default)]
     body: Option<String>,
     #[serde(default)]
@@ -308,12 +331,18 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_not_text_cannot_be_stored() {
-        let not_text = HeaderValue::from_bytes(b"\xff").unwrap();
-        let headers = HeaderMap::from_iter([(HeaderName::from_static("x-a"), not_text)]);
+    fn a_header_that_is_not_utf_8_is_stored_byte_for_byte() {
+        let mut headers = HeaderMap::new();
+        for value in [&b"caf\xe9"[..], b"\xff", "é".as_bytes(), b"a"] {
+            headers.append("x-a", HeaderValue::from_bytes(value).unwrap());
+        }
+        headers.append("x-b", HeaderValue::from_static("b"));
         let response = StoredResponse::new(StatusCode::OK, headers, Bytes::new());
-        assert!(!response.has_text_headers());
-        assert_eq!(response.to_json(), None);
+        let text = response.to_json().unwrap();
+        assert_eq!(StoredResponse::from_json(&text).unwrap(), response);
+        let hostile = r#"{"statusCode":200,"latin1Headers":{"set-cookie":["a"],"x-a":["a\n","\u0100",1],"x-b":"a"}}"#;
+        let read = StoredResponse::from_json(hostile).unwrap();
+        assert!(read.headers().is_empty());
     }
 
     #[test]

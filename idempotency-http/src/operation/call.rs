@@ -198,21 +198,13 @@ impl HttpOperation {
 
     /// Returns what is kept of a response that is the result of its request.
     pub(crate) fn keep(&self, status: StatusCode, headers: &HeaderMap, body: Bytes) -> Keep {
-        let stored = StoredResponse {
+        Keep::Stored(StoredResponse {
             status,
             headers: self.0.rules.stored_headers(headers),
             body,
-        };
-        if stored.has_text_headers() {
-            Keep::Stored(stored)
-        } else {
-            self.unstorable(NOT_TEXT)
-        }
+        })
     }
 }
-
-/// Why a response with such a header is not stored.
-const NOT_TEXT: &str = "a header of the response is not UTF-8, so the response cannot be stored";
 
 /// Why a response that the store did not take is not stored.
 const NOT_KEPT: &str =
