@@ -153,15 +153,22 @@ impl Rules {
 
 /// Returns true if a response of this status is the result of its request.
 ///
-/// 301, 302 and 303 tell the client where the result is. 307 and 308 ask for the same request elsewhere. After 304, 401, 403, 409, 412,
-/// 417, 421, 425, 428 and 429 nothing was done, and a later request can get another response. 408 and 499 end a run that broke off.
+/// 301, 302 and 303 tell the client where the result is. 307 and 308 ask for the same request elsewhere. After 304 and a status of
+/// [`NOT_A_RESULT`] a later request can get another response.
 fn is_stored_by_default(status: StatusCode) -> bool {
     match status.as_u16() {
-        401 | 403 | 408 | 409 | 412 | 417 | 421 | 425 | 428 | 429 | 499 => false,
+        code if NOT_A_RESULT.contains(&code) => false,
         200..=299 | 301..=303 | 400..=499 => true,
         _ => false,
     }
 }
+
+/// The 4xx that are not the result of a request. Nothing was done, as a router, an extractor or a layer inside says: about rights, a
+/// state, a limit, or headers that the fingerprint does not have. 408 and 499 end a run that broke off.
+const NOT_A_RESULT: [u16; 22] = [
+    401, 403, 405, 406, 407, 408, 409, 411, 412, 413, 414, 415, 416, 417, 421, 423, 425, 426, 428,
+    429, 431, 499,
+];
 
 /// Returns true if a header is never stored or replayed: it belongs to one client's session or to one connection.
 pub(crate) fn is_never_stored(name: &HeaderName) -> bool {
@@ -225,13 +232,35 @@ mod tests {
         for code in 100..=599_u16 {
             let expected = match code {
                 500..=599 | 408 | 499 => Verdict::Failed,
-                304 | 401 | 403 | 409 | 412 | 417 | 421 | 425 | 428 | 429 => Verdict::Release,
-                200..=299 | 301 | 302 | 303 | 400..=499 => Verdict::Store,
+                400 | 402 | 404 | 410 | 418..=420 | 422 | 424 | 427 | 430 | 432..=498 => {
+                    Verdict::Store
+                }
+                200..=299 | 301 | 302 | 303 => Verdict::Store,
                 _ => Verdict::Release,
             };
             let status = StatusCode::from_u16(code).unwrap();
             assert_eq!(rules.verdict(status), expected, "{code}");
         }
+    }
+
+    #[test]
+    fn the_guide_lists_what_is_stored() {
+        let guide = include_str!("../../docs/guide/http.md");
+        let codes = NOT_A_RESULT.map(|code| code.to_string());
+        let [first @ .., last] = &codes;
+        let statuses = format!(
+            "| status | 2xx, 301 to 303, and 4xx except {} and {last}.",
+            first.join(", ")
+        );
+        assert!(guide.contains(&statuses), "write: {statuses}");
+        let row = guide.lines().find(|line| line.starts_with("| headers |"));
+        let mut listed: Vec<_> = row.unwrap().split('`').skip(1).step_by(2).collect();
+        listed.retain(|name| !name.contains(['(', '*']) && *name != "Origin");
+        let all = STORED;
+        let mut stored: Vec<_> = all.iter().map(HeaderName::as_str).collect();
+        listed.sort_unstable();
+        stored.sort_unstable();
+        assert_eq!(listed, stored);
     }
 
     #[test]

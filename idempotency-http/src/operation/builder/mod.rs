@@ -280,7 +280,7 @@ impl<T> HttpOperationBuilder<T> {
         self
     }
 
-    /// Sets which statuses are stored. Default: 2xx, 301 to 303, and 4xx except 401, 403, 408, 409, 412, 417, 421, 425, 428, 429 and 499.
+    /// Sets which statuses are stored. Default: 2xx, 301 to 303, and the 4xx that can be the result of a request, such as 400, 404 and 422.
     ///
     /// A server error is never stored. It is a failure of the handler, as is a 408 that is not stored: the policy `on_error`
     /// decides on the claim, which is released by default.
