@@ -20,7 +20,7 @@ mod target;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use bytes::Bytes;
 use http::header::{
@@ -97,8 +97,8 @@ struct Inner {
     replayed_header: Option<HeaderName>,
     error_response: Option<Arc<ErrorResponse>>,
     added_headers: Option<Arc<AddedHeaders>>,
-    /// True if the operation has warned of a key under a method that is not protected.
-    has_warned: AtomicBool,
+    /// A bit for each method that is not protected: the operation has warned of a key under it.
+    has_warned: AtomicU8,
     /// True if the operation has warned of a path that may not be the one that the client sent.
     has_warned_of_path: AtomicBool,
     key_required: bool,
@@ -115,18 +115,21 @@ pub(crate) struct HeaderRule {
 }
 
 impl HeaderRule {
-    /// Adds the headers of `add_headers`. Removes the CORS headers that were stored for another origin: this origin must not get what the
-    /// service allows the other one.
+    /// Adds the headers of `add_headers`, which alone say then which origin is allowed. Removes the CORS headers that were stored for
+    /// another origin: this origin must not get what the service allows the other one.
     pub(crate) fn apply(self, headers: &mut HeaderMap) {
         let stored = headers.get(ACCESS_CONTROL_ALLOW_ORIGIN);
         let is_for_this_origin = stored.is_some() && stored == self.origin.as_ref();
-        if !is_for_this_origin || self.added.is_some() {
-            let is_for_all = self.added.is_none() && stored.is_some_and(|origin| origin == "*");
+        let is_for_all = stored.is_some_and(|origin| origin == "*");
+        let is_decided = self.added.is_some();
+        if !is_for_this_origin || is_decided {
             headers.remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);
+        }
+        if !is_for_this_origin && !is_for_all {
             headers.remove(ACCESS_CONTROL_EXPOSE_HEADERS);
-            if !is_for_all {
-                headers.remove(ACCESS_CONTROL_ALLOW_ORIGIN);
-            }
+        }
+        if is_decided || !is_for_this_origin && !is_for_all {
+            headers.remove(ACCESS_CONTROL_ALLOW_ORIGIN);
         }
         headers.extend(self.added.unwrap_or_default());
     }
@@ -146,21 +149,29 @@ impl HttpOperation {
 
     /// Returns true if requests of this method are protected.
     ///
-    /// The first request of another method that has a key in the key's header causes a warning in the log: its client relies on a
-    /// protection that it does not have.
+    /// The first request of each other method that has a key in the key's header causes a warning in the log: its client relies on a
+    /// protection that it does not have. A safe method, such as GET, needs none.
     pub fn protects(&self, method: &Method, headers: &HeaderMap) -> bool {
         if self.0.methods.contains(method) {
             return true;
         }
+        // PUT and DELETE; POST and PATCH if they are not listed; any other one.
+        let bit = ["PUT", "DELETE", "POST", "PATCH"];
+        let bit = 1
+            << bit
+                .iter()
+                .position(|it| *it == method.as_str())
+                .unwrap_or(4);
         if let KeyRule::Header(name) = &self.0.key
             && headers.contains_key(name)
+            && !method.is_safe()
             && !self.0.operation.is_disabled()
-            && !self.0.has_warned.swap(true, Ordering::Relaxed)
+            && self.0.has_warned.fetch_or(bit, Ordering::Relaxed) & bit == 0
         {
             tracing::warn!(
                 operation = self.0.operation.key_prefix(),
                 "a {method} request has an idempotency key and ran unprotected, because `methods` does not list {method}: add it, or \
-                 tell the client that its retries run again (this warning is logged once)"
+                 tell the client that its retries run again (this warning is logged once for {method})"
             );
         }
         false
@@ -246,9 +257,11 @@ mod tests {
             (Some(shop), Some(shop), false, all),
             (Some(shop), Some(partner), false, [false; 3]),
             (Some(shop), None, false, [false; 3]),
-            (Some("*"), Some(partner), false, [true, false, false]),
+            (Some("*"), Some(partner), false, [true, false, true]),
+            (Some("*"), None, false, [true, false, true]),
             (None, Some(partner), false, [false; 3]),
-            (Some(shop), Some(shop), true, [true, false, false]),
+            (Some(shop), Some(shop), true, [true, false, true]),
+            (Some("*"), Some(partner), true, [true, false, true]),
             (Some(shop), Some(partner), true, [true, false, false]),
         ] {
             let value = HeaderValue::from_static;

@@ -117,6 +117,10 @@ fn a_caller_that_only_the_user_can_judge_is_a_warning_when_the_operation_is_buil
     };
     for (builder, text) in [
         (
+            builder().caller_header("x-user-id"),
+            "the key prefix begins with `local`",
+        ),
+        (
             builder().caller_header("Authorization"),
             "after the client's token is renewed",
         ),
@@ -133,23 +137,30 @@ fn a_caller_that_only_the_user_can_judge_is_a_warning_when_the_operation_is_buil
         assert!(log.contains("WARN") && log.contains(text), "{log}");
     }
     let sub = "requestContext.authorizer.jwt.claims.[iss, sub]";
-    assert_eq!(warned(builder().caller(sub)), "");
+    assert_eq!(warned(builder().key_prefix("shop").caller(sub)), "");
 }
 
 #[tokio::test]
-async fn a_method_that_is_not_protected_and_has_a_key_is_a_warning_once() {
+async fn each_method_that_is_not_protected_and_has_a_key_is_a_warning_once() {
     let to = |method: &str| Request::builder().method(method).uri("/secret-path");
     let with_key = |head: Builder| head.header("idempotency-key", "secret-key");
     let heads = [
-        to("GET"),
-        with_key(to("PUT")),
-        with_key(to("PUT")),
         with_key(to("GET")),
+        with_key(to("PUT")),
+        with_key(to("PUT")),
+        with_key(to("DELETE")),
+        to("PROPFIND"),
     ];
     let requests = heads.map(|head| of(head, "secret-body"));
     let log = logged(&operation(), requests).await;
-    assert_eq!(log.matches("\"WARN\"").count(), 1, "{log}");
-    for part in ["local.shop.payments", "PUT", "`methods`", "ran unprotected"] {
+    assert_eq!(log.matches("\"WARN\"").count(), 2, "{log}");
+    for part in [
+        "local.shop.payments",
+        "a PUT",
+        "a DELETE",
+        "`methods`",
+        "ran unprotected",
+    ] {
         assert!(log.contains(part), "{part}: {log}");
     }
     assert!(!log.contains("secret"), "{log}");

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 
 use http::{HeaderName, HeaderValue};
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
@@ -143,6 +143,7 @@ impl HttpOperationBuilder {
                 None => HeaderName::from_static("idempotency-key"),
             }),
         };
+        let has_prefix = settings.key_prefix.is_some();
         let part = settings.validate.take();
         let fingerprint = match (part, &written.fingerprint_also) {
             (Some(text), None) => FingerprintRule::Part(compiled("fingerprint", &text)?),
@@ -219,6 +220,18 @@ impl HttpOperationBuilder {
                  must not run again: write `Complete` or `Refuse`",
             ));
         }
+        let is_named = |name: &&str| variables.value(name).is_some();
+        if !has_prefix
+            && !["IDEMPOTENCY_KEY_PREFIX", "AWS_LAMBDA_FUNCTION_NAME"]
+                .iter()
+                .any(is_named)
+        {
+            tracing::warn!(
+                operation = operation.key_prefix(),
+                "the key prefix begins with `local`, as in each server without a name: set IDEMPOTENCY_KEY_PREFIX or `key_prefix`, \
+                 otherwise two services with one table get each other's responses"
+            );
+        }
         Ok(HttpOperation(Arc::new(Inner {
             caller,
             caller_headers: faults.headers.into_iter().collect(),
@@ -235,7 +248,7 @@ impl HttpOperationBuilder {
             replayed_header: replayed_header.transpose()?,
             error_response: written.error_response,
             added_headers: written.added_headers,
-            has_warned: AtomicBool::new(false),
+            has_warned: AtomicU8::new(0),
             has_warned_of_path: AtomicBool::new(false),
             key_required: key_required == KeyRequired::All,
             documentation: documentation.transpose()?,
