@@ -13,6 +13,7 @@ use idempotency_dynamodb::record_of_piece;
 use crate::exit;
 use crate::plan::PlanArguments;
 use crate::template::TemplateArguments;
+use crate::terminal::is_hidden;
 
 /// Keys, records and the table of idempotent Lambda functions.
 #[derive(Debug, Parser)]
@@ -82,7 +83,7 @@ pub(crate) struct KeyArguments {
     #[arg(short, long)]
     pub(crate) prefix: Option<String>,
     /// The path of the operation, such as shop::charge, for the default prefix; it follows IDEMPOTENCY_KEY_PREFIX, or
-    /// AWS_LAMBDA_FUNCTION_NAME without it
+    /// AWS_LAMBDA_FUNCTION_NAME without it, one of which must be set
     #[arg(short, long, value_name = "PATH", conflicts_with = "prefix")]
     pub(crate) operation: Option<String>,
     /// JMESPath expression of the validated part
@@ -193,8 +194,8 @@ const DIGITS: [usize; 6] = [32, 40, 56, 64, 96, 128];
 /// Parses the key of a record: `{prefix}#{digest}`. Refuses a text that cannot be a key, because its record would appear
 /// to be missing.
 fn record_id(text: &str) -> Result<RecordId, String> {
-    if text.contains(char::is_control) {
-        let remedy = "it has a line break or another control character: write the key alone, which is the first line of `idempotency key`";
+    if text.contains(is_hidden) {
+        let remedy = "it has a line break or another hidden character: write the key alone, which is the first line of `idempotency key`";
         return Err(remedy.to_owned());
     }
     if let Some(record) = record_of_piece(text) {

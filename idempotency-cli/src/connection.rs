@@ -13,6 +13,7 @@ use idempotency_dynamodb::{DynamoDbStore, TableConfig, default_client};
 
 use crate::exit::{Exit, Failure};
 use crate::operator::{Operator, ThisProcess};
+use crate::terminal::visible;
 
 pub(crate) struct Connection {
     pub(crate) config: TableConfig,
@@ -117,6 +118,7 @@ impl Connection {
             (Some(code), message) => format!("{code}: {}", message.unwrap_or("no message")),
             (None, _) => chain(error),
         };
+        let why = visible(&why);
         let message = format!("dynamodb:{action} on the table `{table}` failed: {why}");
         Failure::new(Exit::Failed, message)
     }

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use idempotency_core::key::{Integer, Json, Text};
 
 use crate::exit::Failure;
+use crate::terminal::lines;
 
 /// The members of an object.
 #[derive(Default)]
@@ -70,6 +71,7 @@ pub(crate) fn error(message: &str) -> Json {
 }
 
 /// Prints a result to the standard output: as JSON with a newline, or as `text`, which ends with a newline itself.
+/// What another program wrote must be in one line of it.
 pub(crate) fn print(
     as_json: bool,
     json: impl FnOnce() -> Object,
@@ -79,6 +81,7 @@ pub(crate) fn print(
     let written = if as_json {
         write(&mut output, &json().into())
     } else {
+        let text = lines(&text.to_string());
         write!(output, "{text}").and_then(|()| output.flush())
     };
     written.map_err(Failure::output)

@@ -26,6 +26,7 @@ use idempotency_core::key::Json;
 
 use crate::connection::{Service, causes, chain};
 use crate::exit::{Exit, Failure};
+use crate::terminal::visible;
 
 /// The timeout to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -132,6 +133,7 @@ fn refusal(status: u16, error_type: Option<String>, payload: &str) -> String {
     let code = code.split(':').next().unwrap_or_default();
     let message = member(payload, "Message").or_else(|| member(payload, "message"));
     let message = message.unwrap_or_else(|| "no message".to_owned());
+    let message = visible(&message);
     let remedy = match code {
         "AccessDeniedException" => "; allow lambda:InvokeFunction",
         "ResourceNotFoundException" => "; check its name and the region",

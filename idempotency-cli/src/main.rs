@@ -16,6 +16,7 @@
 //! | `plan` | `idempotency plan` |
 //! | `connection` | the table, its client and the endpoints, from the environment variables |
 //! | `operator` | the clock, and the confirmation |
+//! | `terminal` | texts of other programs, without what controls a terminal |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
@@ -30,6 +31,7 @@ mod plan;
 mod record;
 mod table;
 mod template;
+mod terminal;
 mod time;
 
 use std::ffi::OsString;
@@ -45,7 +47,15 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
-    perform(&Arguments::parse(), std::env::vars_os().collect()).into()
+    match Arguments::try_parse() {
+        Ok(arguments) => perform(&arguments, std::env::vars_os().collect()).into(),
+        // It quotes an argument, such as a key of another program.
+        Err(error) if error.use_stderr() => {
+            eprint!("{}", terminal::lines(&error.to_string()));
+            Exit::Usage.into()
+        }
+        Err(error) => error.exit(),
+    }
 }
 
 /// A variable that only functions read. It causes no warning if it is set.
@@ -102,7 +112,7 @@ fn connected(
     let variables: Variables = variables.into_iter().collect();
     let others = [&[FUNCTIONS_STORE], TableConfig::VARIABLES].concat();
     for unknown in variables.unknown(&others) {
-        eprintln!("warning: {unknown}");
+        terminal::warn(unknown);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -124,6 +134,7 @@ fn report(failure: &Failure, as_json: bool) {
         .is_ok();
     if !reported {
         // If this fails as well, there is no output left.
-        let _ = writeln!(std::io::stderr(), "error: {}", failure.message);
+        let message = terminal::lines(&failure.message);
+        let _ = writeln!(std::io::stderr(), "error: {message}");
     }
 }

@@ -19,6 +19,7 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object};
 use crate::template::WARM_UP_ID;
+use crate::terminal::visible;
 
 /// The result of one check.
 struct Finding {
@@ -292,7 +293,8 @@ fn to_json(table: &str, findings: &[Finding], wrong: bool) -> Object {
 fn to_text(table: &str, findings: &[Finding]) -> String {
     let lines = findings.iter().map(|finding| {
         let verdict = finding.verdict.name();
-        format!("  {verdict:<8} {:<20} {}\n", finding.check, finding.detail)
+        let detail = visible(&finding.detail);
+        format!("  {verdict:<8} {:<20} {detail}\n", finding.check)
     });
     format!("table `{table}`\n{}", lines.collect::<String>())
 }

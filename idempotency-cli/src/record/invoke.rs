@@ -14,6 +14,7 @@ use crate::connection::{Connection, Service, chain};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, text};
 use crate::lambda::{self, InvokeReply, member};
+use crate::terminal::{json_line, visible, warn};
 
 pub(super) async fn invoke(
     function: &str,
@@ -127,15 +128,15 @@ impl ReplayResult<'_> {
     fn warn(&self) {
         let responded = self.invoked.function_error.is_none();
         if responded && matches!(self.after, Ok((true, _))) {
-            eprintln!(
-                "warning: the record `{}` did not change, so the function did not run under its key: is `{}` its function, and is the \
+            warn(format_args!(
+                "the record `{}` did not change, so the function did not run under its key: is `{}` its function, and is the \
                  event its whole input?",
                 self.id, self.function
-            );
+            ));
         }
         if let Err(failure) = &self.after {
             let why = &failure.message;
-            eprintln!("warning: the record cannot be read again: {why}");
+            warn(format_args!("the record cannot be read again: {why}"));
         }
     }
 
@@ -166,14 +167,17 @@ impl ReplayResult<'_> {
             ..
         } = &self.invoked;
         let version = version.as_deref().unwrap_or("unknown");
-        let function = self.function;
+        let (function, version) = (visible(self.function), visible(version));
         let mut text = format!("invoked `{function}`: status {status}, version {version}\n");
         match self.error() {
             Some((error_type, message)) => {
                 let message = message.unwrap_or_else(|| "--show-data shows its text".to_owned());
-                text.push_str(&format!("error     {error_type}: {message}\n"));
+                let error = format!("{error_type}: {message}");
+                text.push_str(&format!("error     {}\n", visible(&error)));
             }
-            None if self.with_data => text.push_str(&format!("response  {payload}\n")),
+            None if self.with_data => {
+                text.push_str(&format!("response  {}\n", json_line(payload)));
+            }
             None => {
                 let bytes = payload.len();
                 text.push_str(&format!(

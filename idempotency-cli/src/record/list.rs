@@ -13,6 +13,7 @@ use crate::arguments::ListArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, text};
+use crate::terminal::{visible, word};
 use crate::time;
 
 /// How many bytes one read unit reads, with eventual consistency.
@@ -73,7 +74,7 @@ pub(crate) async fn list(
     let rest = match &listed.after {
         None if failure.is_some() => "nothing was read".to_owned(),
         None => "the end of the table".to_owned(),
-        Some(after) => format!("not the whole table: go on with `--after '{after}'`"),
+        Some(after) => format!("not the whole table: go on with `--after {}`", word(after)),
     };
     eprintln!("read {items} items with {read_units} read units: {rest}");
     failure.map_or(Ok(Exit::Done), Err)
@@ -189,15 +190,14 @@ impl Listing {
     /// Returns one line for each claim, which begins with its key.
     fn text(&self, now: EpochMillis) -> String {
         let line = |claim: &Claim| {
-            let (id, state) = (&claim.id, claim.state.name());
+            // Another program can have written the ids and the operations.
+            let (id, state) = (visible(&claim.id), claim.state.name());
             let ended = time::with_distance(claim.lease_end.get(), now);
             let operation = claim.operation.as_deref();
-            let operation = operation.unwrap_or("of no known operation");
+            let operation = visible(operation.unwrap_or("of no known operation"));
             format!("{id}  {state}  lease ended {ended}  {operation}\n")
         };
-        let text: String = self.claims.iter().map(line).collect();
-        // Another program can have written the ids and the operations.
-        text.replace(|char: char| char.is_control() && char != '\n', " ")
+        self.claims.iter().map(line).collect()
     }
 
     fn to_json(&self) -> Object {

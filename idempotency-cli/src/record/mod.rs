@@ -21,6 +21,7 @@ use crate::arguments::{GetArguments, ReplayArguments};
 use crate::connection::{Connection, chain};
 use crate::exit::{Exit, Failure};
 use crate::json;
+use crate::terminal::{json_line, lines, visible};
 use invoke::invoke;
 use shown::RecordView;
 
@@ -80,7 +81,7 @@ fn failed(reply: StoreReply, doubt: &str) -> Failure {
         StoreReply::Failed { error, .. } => error.to_string(),
         other => format!("unknown result {other:?}"),
     };
-    Failure::new(Exit::Failed, message)
+    Failure::new(Exit::Failed, visible(&message))
 }
 
 /// Reads the record. Fails if there is none.
@@ -115,7 +116,7 @@ pub(crate) async fn replay(
         .text("key", id.as_str())
         .text("event", event.as_str())
         .bool("event_is_whole", event.is_whole());
-    let text = format_args!("{}\n", event.as_str());
+    let text = format_args!("{}\n", json_line(event.as_str()));
     json::print(arguments.store.json, || found, text)?;
     Ok(Exit::Done)
 }
@@ -146,10 +147,10 @@ async fn confirm(
     }
     let place = connection.place().await;
     // Not on standard output, which a program may read.
-    let shown = format!("{shown}{:<12} {place}\n", "table");
+    let shown = lines(&format!("{shown}{:<12} {}\n", "table", visible(&place)));
     let written = io::stderr().write_all(shown.as_bytes());
     written.map_err(Failure::output)?;
-    let question = format!("\n{question} [y/N] ");
+    let question = format!("\n{} [y/N] ", visible(question));
     let reply = connection.operator.ask(&question);
     let reply = reply.map_err(Failure::output)?.ok_or_else(|| {
         let message =

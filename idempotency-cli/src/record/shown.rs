@@ -11,6 +11,7 @@ use idempotency_core::time::EpochMillis;
 
 use super::StoredRecord;
 use crate::json::{self, Object, text};
+use crate::terminal::{json_line, visible};
 use crate::time::{rfc3339, with_distance};
 
 /// A record, with what is needed to format it.
@@ -165,9 +166,9 @@ impl RecordView<'_> {
         format!(
             "{} by {}, {}: {}",
             trace.verdict.as_str(),
-            one_line(&trace.by),
+            trace.by,
             with_distance(trace.at.get(), self.now),
-            one_line(&trace.reason),
+            trace.reason,
         )
     }
 
@@ -177,7 +178,7 @@ impl RecordView<'_> {
         }
         described(&self.record.data, |data| {
             if self.with_data {
-                data.as_str().to_owned()
+                json_line(data.as_str())
             } else {
                 format!("{} bytes; --show-data shows them", data.as_str().len())
             }
@@ -185,7 +186,7 @@ impl RecordView<'_> {
     }
 }
 
-/// Writes one line for each attribute; absent ones are left out.
+/// Writes one line for each attribute; absent ones are left out. Another program can have written each of them.
 impl fmt::Display for RecordView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record;
@@ -210,11 +211,11 @@ impl fmt::Display for RecordView<'_> {
             ("decision", decision),
             ("steps", steps_line(&record.steps, self.with_data)),
             ("data", self.data()),
-            (event, self.event.map(|event| one_line(event.as_str()))),
+            (event, self.event.map(|event| json_line(event.as_str()))),
         ];
         for (name, text) in lines {
             if let Some(text) = text {
-                writeln!(f, "{name:<12} {text}")?;
+                writeln!(f, "{name:<12} {}", visible(&text))?;
             }
         }
         Ok(())
@@ -250,11 +251,6 @@ fn decision_json(trace: &str) -> Json {
     decision.into()
 }
 
-/// Returns the text without characters that control a terminal: another program can have written it.
-fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
-}
-
 /// The text of an attribute that cannot be read.
 const UNREADABLE: &str = "present, but of a type that cannot be read";
 
@@ -272,9 +268,9 @@ fn steps_line(steps: &Field<RecordedSteps>, with_data: bool) -> Option<String> {
             return "none recorded".to_owned();
         }
         let named = steps.iter().map(|(name, result)| {
-            let (name, result) = (one_line(name), result.as_str());
+            let result = result.as_str();
             if with_data {
-                format!("{name} = {}", one_line(result))
+                format!("{name} = {}", json_line(result))
             } else {
                 format!("{name} ({} bytes)", result.len())
             }
@@ -391,13 +387,13 @@ mod tests {
 
     #[test]
     fn the_names_of_steps_are_shown_and_their_results_only_on_request() {
-        let two = steps(&[("charge\u{1b}", "\"s3cr3t\""), ("reserve", "7")]);
+        let two = steps(&[("charge", "\"s3cr3t\""), ("reserve", "7")]);
         let (line, json) = shown(&two, false);
-        assert_eq!(line, "charge  (8 bytes), reserve (1 bytes)");
+        assert_eq!(line, "charge (8 bytes), reserve (1 bytes)");
         assert!(json.contains(r#""name": "reserve""#), "{json}");
         assert!(!json.contains("s3cr3t"), "{json}");
         let (line, json) = shown(&two, true);
-        assert_eq!(line, "charge  = \"s3cr3t\", reserve = 7");
+        assert_eq!(line, "charge = \"s3cr3t\", reserve = 7");
         assert!(json.contains("s3cr3t"), "{json}");
     }
 

@@ -129,7 +129,7 @@ fn every_bad_line_has_an_error_at_its_position() {
         ("expression", "[", 4_000, "`expression`: "),
         ("validate", "!", 4_000, "`validate`: "),
         ("prefix", "p", 100_000, "`prefix` has more than 4096 bytes"),
-        ("prefix", "p", 513, "write at most 512 bytes"),
+        ("prefix", "p", 513, "write at most 512"),
     ] {
         let value = json_text(&part.repeat(times));
         let line = format!("{{\"event\": \"1\", \"{name}\": {value}}}");

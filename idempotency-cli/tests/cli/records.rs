@@ -246,9 +246,9 @@ async fn the_event_is_shown_only_on_request() {
 #[tokio::test]
 async fn a_part_of_an_event_is_marked_as_such() {
     let table = with_event("{\"selected\":[7,\"\u{9b}2J\"]}").await;
-    // A character that controls the terminal is not shown.
+    // A character that controls the terminal is shown as an escape.
     let shown = table.run("get $KEY --event");
-    shown.prints("event part   [7,\" 2J\"]\n");
+    shown.prints("event part   [7,\"\\u009b2J\"]\n");
     for line in ["get $KEY --event --json", "replay $KEY --json"] {
         assert_eq!(table.run(line).json(0)["event_is_whole"], false);
     }
@@ -262,4 +262,70 @@ async fn a_record_without_an_event_that_can_be_read_is_a_failure() {
     table.set("event", AttributeValue::Bool(true)).await;
     let unreadable = "cannot be read: it was not written by this framework";
     table.run("replay $KEY").fails(1, unreadable);
+}
+
+/// Characters that a terminal does not show: they move the cursor, forge a line, or reverse the order of letters.
+const HIDDEN: &str = "\u{1b}[2J\u{9b}\u{7f}\r\n\t\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{e0041}";
+
+#[tokio::test]
+async fn no_attribute_of_a_record_reaches_the_terminal_with_hidden_characters() {
+    let table = Table::held().await;
+    let forged = format!("a{HIDDEN}\nwindow ends  never");
+    let json = |value: &str| serde_json::to_string(&json!({ "b": value })).unwrap();
+    let trace = json!({ "at": 1, "by": forged, "decided": "rerun", "reason": forged });
+    let steps = [(forged.clone(), text(&json(&forged)))].into();
+    for (name, value) in [
+        ("owner", text(&forged)),
+        ("validation", text(&forged)),
+        ("operation", text(&forged)),
+        ("decision", text(&trace.to_string())),
+        ("steps", AttributeValue::M(steps)),
+        ("event", text(&format!("{{\"all\":{}}}", json(&forged)))),
+        ("data", text(&json(&forged))),
+    ] {
+        table.set(name, value).await;
+    }
+    let ask = "--by a --reason b";
+    for (status, failure) in [
+        ("INPROGRESS", None),
+        ("COMPLETED", Some(&forged)),
+        (&*forged, None),
+    ] {
+        table.set("status", text(status)).await;
+        table
+            .set("failure", failure.map(|failure| text(failure)))
+            .await;
+        for line in [
+            "get $KEY --show-data --event",
+            "list --held --yes",
+            "evict $KEY",
+            "replay $KEY",
+            "replay $KEY --invoke charge",
+            &format!("resolve $KEY --rerun {ask}"),
+            &format!("resolve $KEY --completed 1 --owner 1 {ask}"),
+        ] {
+            let mut command = table.command(line);
+            command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
+            let ran = finish(command, "");
+            let shown = format!("{}{}", ran.stdout, ran.stderr);
+            let raw = |each: char| HIDDEN.contains(each) && !"[2J\n".contains(each);
+            assert!(!shown.contains(raw), "{line}: {shown:?}");
+            let forged = shown
+                .lines()
+                .filter(|line| line.starts_with("window ends  never"));
+            assert_eq!(forged.count(), 0, "{line}: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_with_hidden_characters_is_listed_with_escapes_and_refused_with_them() {
+    let table = Table::held().await;
+    table.set("id", text(&format!("it's\u{202e}{KEY}"))).await;
+    let listed = table.run("list --held --yes --read-units 0").exits(0);
+    listed.hides("\u{202e}").prints("it's\\u202eshop#");
+    let refused = command(&format!("get '\u{1b}[2J{KEY}'"));
+    finish(refused, "")
+        .fails(2, "another hidden character")
+        .hides("\u{1b}");
 }
