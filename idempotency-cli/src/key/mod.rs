@@ -21,12 +21,14 @@ use serde_json::Value;
 use crate::arguments::KeyArguments;
 use crate::exit::{Exit, Failure};
 use crate::json;
-use settings::{KeyResult, KeySettings, checked_prefix, compiled};
+use crate::terminal::visible;
+use settings::{KeyResult, KeySettings, checked_prefix, compiled, known_application};
 
 /// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.
 const MAX_BYTES: usize = 16 << 20;
 
 pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Result<Exit, Failure> {
+    let mut partial = false;
     let result = if arguments.http {
         let settings = HttpKeySettings::new(arguments, variables)?;
         settings.key_of(&read_event(arguments.file.as_deref())?)
@@ -37,19 +39,34 @@ pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Resu
             print_keys(io::stdin().lock(), &mut output, &settings, MAX_BYTES)?;
             return Ok(Exit::Done);
         }
+        partial = settings.partial;
         settings.key_of(&read_event(arguments.file.as_deref())?.into())
     };
+    let is_refused =
+        matches!(&result, KeyResult::Key { missing, .. } if !missing.is_empty() && !partial);
     let mut output = io::stdout().lock();
     if arguments.json {
         json::write(&mut output, &result.to_json()).map_err(Failure::output)?;
-        return Ok(result.exit());
+        return Ok(match is_refused {
+            true => Exit::NoKey,
+            false => result.exit(),
+        });
     }
     match result {
+        KeyResult::Key { missing, .. } if is_refused => {
+            let missing = missing.join("`, `");
+            let message = format!(
+                "the event has no `{missing}`: the function refuses it, and there is no record; if its `key_required` takes a part \
+                 of the key, set IDEMPOTENCY_KEY_REQUIRED=true"
+            );
+            Err(Failure::new(Exit::NoKey, message))
+        }
         KeyResult::Key {
             key,
             text,
             validation,
             missing,
+            hints,
         } => {
             let mut more = String::new();
             if let Some(validation) = validation {
@@ -57,6 +74,9 @@ pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Resu
             }
             for part in missing {
                 more += &format!("missing     {part}\n");
+            }
+            for hint in hints {
+                more += &format!("hint        {}\n", visible(&hint));
             }
             if let Some(text) = text.filter(|_| arguments.explain) {
                 more += &format!("text        {text}\n");
@@ -229,6 +249,9 @@ impl HttpKeySettings {
             hash: arguments.hash,
             ..Settings::default()
         };
+        if arguments.operation.is_some() && arguments.prefix.is_none() {
+            known_application(variables)?;
+        }
         let path = arguments.operation.as_deref().unwrap_or("operation");
         let mut rules = HttpOperation::builder(path)
             .settings(settings)
@@ -295,6 +318,7 @@ impl HttpKeySettings {
                 .filter(|_| is_whole)
                 .map(str::to_owned),
             missing: Vec::new(),
+            hints: Vec::new(),
         }
     }
 }

@@ -160,3 +160,37 @@ fn the_key_of_a_request_needs_only_the_parts_of_the_event_that_the_layer_reads()
         json!({"multiValueHeaders": {"Idempotency-Key": ["a", "b"]}, "requestContext": context});
     key("", repeated).fails(1, "more than once");
 }
+
+#[test]
+fn a_key_with_a_missing_part_is_an_error_unless_the_function_takes_it() {
+    let event = r#"{"body": {"user_id": "u-1"}}"#;
+    let ran = key("", event).fails(5, "the event has no `order_id`: the function refuses it");
+    assert_eq!(ran.stdout, "");
+    assert_eq!(key("--json", event).json(5)["missing"], json!(["order_id"]));
+    for required in ["true", "false"] {
+        let mut taken = command("key --expression 'body.[user_id, order_id]'");
+        taken.env("IDEMPOTENCY_KEY_REQUIRED", required);
+        finish(taken, event).fails(0, "missing     order_id\n");
+    }
+}
+
+#[test]
+fn an_operation_without_a_known_application_is_refused() {
+    for line in [
+        "key --operation shop::charge",
+        "key --http --shared-by-all-callers --operation shop::charge",
+    ] {
+        finish(command(line), EVENT).fails(2, "set IDEMPOTENCY_KEY_PREFIX as the function has it");
+    }
+    let mut known = command("key --operation shop::charge");
+    known.env("AWS_LAMBDA_FUNCTION_NAME", "app");
+    finish(known, EVENT).exits(0).prints("app.shop.charge#");
+}
+
+#[test]
+fn a_value_that_a_type_writes_in_another_way_has_a_hint() {
+    let event = r#"{"body": {"user_id": "67E55044-10B1-426F-9247-BB680E5FE0C8", "order_id": 1}}"#;
+    key("", event).fails(0, "hint        `67E55044-");
+    let hints = key("--json", event).json(0)["hints"].clone();
+    assert_eq!(hints.as_array().unwrap().len(), 1);
+}
