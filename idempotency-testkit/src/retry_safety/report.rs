@@ -192,6 +192,9 @@ fn write(report: &SafetyReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if !report.unplayed.is_empty() {
         write!(f, "; {} more could not be played", report.unplayed.len())?;
     }
+    if bad.is_empty() && !report.unseen.is_empty() {
+        write!(f, "; not looked at: {}, see below", report.unseen.len())?;
+    }
     writeln!(f, "\n")?;
     for row in report.rows.iter().filter(|row| row.fault.is_none()) {
         writeln!(f, "- {}: {}", row.point, row.verdict)?;
@@ -388,6 +391,19 @@ mod tests {
         assert!(text.starts_with(first), "{text}");
         assert!(
             text.contains("\n- `await 2 after POST /charges`, crash\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_first_line_of_a_safe_function_says_that_something_was_not_looked_at() {
+        let mut report = report(vec![row(0, None, SafetyVerdict::Ok)]);
+        report.unseen.push("a delivery after the window".to_owned());
+        let text = report.to_string();
+        let first = "retry safety: all 1 cases are safe; not looked at: 1, see below\n";
+        assert!(text.starts_with(first), "{text}");
+        assert!(
+            text.ends_with("not looked at:\n\n- a delivery after the window\n"),
             "{text}"
         );
     }

@@ -468,6 +468,96 @@ pub(super) fn bugs() -> Vec<(&'static str, SafetyVerdict, RetrySafety<Value>)> {
                 Ok(json!({ "request": world.context().request_id }))
             }),
         ),
+        (
+            "balance of a service that is put back",
+            EffectLost,
+            of("put-back-note", async |world, event, _| {
+                let (notes, marks) = (world.fake::<Notes>(), world.fake::<Marks>());
+                let known = notes.get("orders").unwrap_or_default();
+                if !known.contains(&id(event)) {
+                    notes.set("orders", &format!("{known} {}", id(event)));
+                }
+                marks.mark(&id(event));
+                done()
+            })
+            .effect("orders", async |world| {
+                let orders = world.fake::<Notes>().get("orders").unwrap_or_default();
+                orders.split_whitespace().count()
+            }),
+        ),
+        (
+            "refund of what a rerun finds",
+            EffectTwice,
+            of("refund", async |world, event, call| {
+                if call.which_run() != Run::First {
+                    world.fake::<Outbox>().send();
+                }
+                world.fake::<Bank>().charge(Some(&id(event)));
+                done()
+            }),
+        ),
+        (
+            "amount of a static",
+            EffectTwice,
+            of("static-amount", async |world, event, _| {
+                static PRICE: AtomicU64 = AtomicU64::new(1);
+                let price = PRICE.fetch_add(1, Ordering::Relaxed);
+                world.fake::<Ledger>().book(&id(event), price);
+                done()
+            }),
+        ),
+        (
+            "token of each attempt",
+            EffectTwice,
+            of("attempt", async |world, event, _| {
+                for attempt in 1..=2 {
+                    let token = format!("{} {attempt}", id(event));
+                    if send(world, "POST", "/charges", Some(&token), event)
+                        .await
+                        .is_ok()
+                    {
+                        return done();
+                    }
+                }
+                Err("the bank does not respond".into())
+            })
+            .provider(provider()),
+        ),
+        (
+            "charge that is given up",
+            EffectLost,
+            of("given-up", async |world, event, _| {
+                let token = id(event);
+                let charge = send(world, "POST", "/charges", Some(&token), event);
+                match tokio::time::timeout(Duration::from_secs(2), charge).await {
+                    Ok(Ok(_)) => done(),
+                    _ => Ok(json!({ "status": "pending" })),
+                }
+            })
+            .provider(provider()),
+        ),
+        (
+            "order that is taken for one in progress",
+            EffectLost,
+            of("in-progress", async |world, event, _| {
+                if !create(world, &format!("claim {}", id(event)), "run").await? {
+                    return Ok(json!({ "status": "in progress" }));
+                }
+                world.fake::<Bank>().charge(Some(&id(event)));
+                done()
+            }),
+        ),
+        (
+            "token of the provider without the user",
+            WrongKey,
+            of("provider-token", async |world, event, _| {
+                let body = json!({ "amount": 100 });
+                send(world, "POST", "/charges", Some(text(event, "order")), &body).await?;
+                send(world, "PUT", &format!("/orders/{}", id(event)), None, &body).await?;
+                done()
+            })
+            .provider(provider()),
+        ),
         // With a fallback, of which each check says that it is one of the effects.
         (
             "second bank after any error of the first",

@@ -5,6 +5,7 @@ mod bugs;
 mod safe;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue::{N, S};

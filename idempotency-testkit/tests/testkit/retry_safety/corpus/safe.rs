@@ -43,6 +43,39 @@ pub(super) fn safe() -> Vec<(&'static str, RetrySafety<Value>)> {
             .one_of(["POST /mails", "outbox"]),
         ),
         (
+            "lock of the account that ends by itself",
+            of("safe-lock", async |world, event, _| {
+                let now = world.now().get() / 1_000;
+                let lock = world.dynamodb().put_item().table_name("locks");
+                let lock = lock
+                    .item("id", S("a-1".into()))
+                    .item("holder", S(id(event)))
+                    .item("until", N((now + 40).to_string()));
+                let lock = lock
+                    .condition_expression("attribute_not_exists(id) OR #u < :now OR holder = :me");
+                let lock = lock.expression_attribute_names("#u", "until");
+                let lock = lock
+                    .expression_attribute_values(":now", N(now.to_string()))
+                    .expression_attribute_values(":me", S(id(event)));
+                lock.send().await?;
+                world.fake::<Bank>().charge(Some(&id(event)));
+                let free = world.dynamodb().delete_item().table_name("locks");
+                free.key("id", S("a-1".into())).send().await?;
+                done()
+            })
+            .table(TableSpec::new("locks")),
+        ),
+        (
+            "requests that the provider recognises",
+            of("safe-provider", async |world, event, _| {
+                let body = json!({ "amount": 100 });
+                send(world, "POST", "/charges", Some(&id(event)), &body).await?;
+                send(world, "PUT", &format!("/orders/{}", id(event)), None, &body).await?;
+                done()
+            })
+            .provider(provider()),
+        ),
+        (
             "token with the user",
             of("safe-token", async |world, event, _| {
                 let charge = world.fake::<Bank>().charge(Some(&id(event)));
