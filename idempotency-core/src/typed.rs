@@ -1,15 +1,25 @@
 //! Reads a typed value from JSON text. Its error names the place of the fault and never quotes the text.
 //!
 //! A name is shown only if it is a field of a type: the members of a map are named by the text.
+//!
+//! serde reads a struct from an array too, by position. Then `["a", 1]` is an `Order`, and texts that mean something else have its key.
+//! So an array is refused where a type has fields. Where serde keeps a part of the text before it knows the type (`untagged`,
+//! `flatten`, a tag inside), a read cannot tell, and the value is compared with its text: [`arrays_stay`].
 
-use std::cell::RefCell;
+mod arrays;
+
+use std::any::type_name;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess,
-    SeqAccess, VariantAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error as _, IgnoredAny,
+    IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
+
+pub use arrays::arrays_stay;
 
 /// Reads a value from JSON text.
 ///
@@ -27,21 +37,92 @@ use serde_json::error::Category;
 /// assert_eq!(error.to_string(), "does not fit its type at `[1]` (line 1, column 15)");
 /// ```
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
-    serde_json::from_str(text).map_err(|error| {
-        // The path costs time, so it is looked for only after a failure.
-        let trail = Trail::default();
-        let mut json = serde_json::Deserializer::from_str(text);
-        // It fails again, and leaves its trail.
-        drop(T::deserialize(Tracker::new(&mut json, &trail)));
-        let Notes { path, fields } = trail.0.into_inner();
-        let message = error.to_string();
-        let missing = missing_field(&message).filter(|name| fields.contains(name));
-        ReadError {
-            missing: missing.map(str::to_owned),
-            path: path_text(&path),
-            ..ReadError::from(error)
-        }
-    })
+    read_and_check(text, |_, _| Ok(()))
+}
+
+/// Reads a value from JSON text, and checks it if it has arrays that the read could not judge. `check` is [`arrays_stay`] for a type
+/// that is written as JSON.
+///
+/// # Errors
+///
+/// As for [`read`], and the error of `check`.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::typed::{arrays_stay, read_and_check};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// #[serde(untagged)]
+/// enum Orders {
+///     One { id: String },
+///     Many(Vec<Orders>),
+/// }
+/// let read = |text| read_and_check(text, arrays_stay::<Orders>);
+/// assert!(read(r#"[{"id": "a"}]"#).is_ok());
+/// assert!(read(r#"["a"]"#).is_err());
+/// ```
+pub fn read_and_check<T: DeserializeOwned>(
+    text: &str,
+    check: fn(&T, &str) -> Result<(), ReadError>,
+) -> Result<T, ReadError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let (read, unsure) = read_by_name(&mut json);
+    match read.and_then(|value| json.end().map(|()| value)) {
+        Ok(value) if unsure => check(&value, text).map(|()| value),
+        Ok(value) => Ok(value),
+        Err(error) => Err(located::<T>(text, error)),
+    }
+}
+
+/// Reads a value of a type that is also written as JSON, and compares its arrays with those of the text.
+pub(crate) fn read_checked<T: Serialize + DeserializeOwned>(text: &str) -> Result<T, ReadError> {
+    read_and_check(text, arrays_stay)
+}
+
+/// Reads a value from a deserializer, and refuses a list where the type has fields. Returns also if the value has a list that the read
+/// could not judge.
+///
+/// # Errors
+///
+/// Those of the deserializer.
+///
+/// # Examples
+///
+/// ```
+/// # use idempotency_core::typed::read_by_name;
+/// let mut json = serde_json::Deserializer::from_str("[1, 2]");
+/// let (read, unsure) = read_by_name::<(u8, u8), _>(&mut json);
+/// assert_eq!((read.unwrap(), unsure), ((1, 2), false));
+/// ```
+pub fn read_by_name<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> (Result<T, D::Error>, bool) {
+    let trail = Trail::default();
+    let read = T::deserialize(Tracker::<_, false>::new(deserializer, &trail));
+    (read, trail.unsure.get())
+}
+
+/// Returns the error of a text that was not read, with its path. The path costs time, so it is looked for only after a failure.
+fn located<T: DeserializeOwned>(text: &str, error: serde_json::Error) -> ReadError {
+    let trail = Trail::default();
+    let mut json = serde_json::Deserializer::from_str(text);
+    // It fails again, and leaves its trail.
+    drop(T::deserialize(Tracker::<_, true>::new(&mut json, &trail)));
+    let Notes { path, fields } = trail.notes.into_inner();
+    let message = error.to_string();
+    let missing = missing_field(&message).filter(|name| fields.contains(name));
+    let mut located = ReadError {
+        missing: missing.map(str::to_owned),
+        path: path_text(&path),
+        ..ReadError::from(error)
+    };
+    // A list with more elements than the type has is a syntax error for `serde_json`.
+    if located.what == NOT_JSON && serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        located.what = NO_FIT;
+    }
+    located
 }
 
 /// The error of a text that does not fit its type. It says where the fault is and never quotes the text.
@@ -50,6 +131,8 @@ pub struct ReadError {
     what: &'static str,
     /// The name of a field that the text does not have.
     missing: Option<String>,
+    /// True if it is an array where the type has fields.
+    array: bool,
     /// The path of the field. Empty if it is the whole value, or not known.
     path: String,
     line: usize,
@@ -57,10 +140,25 @@ pub struct ReadError {
 }
 
 impl ReadError {
+    /// Returns the error of an array that became an object. Its place is not known.
+    fn of_array() -> Self {
+        Self {
+            array: true,
+            what: NO_FIT,
+            missing: None,
+            path: String::new(),
+            line: 0,
+            column: 0,
+        }
+    }
+
     /// Writes the missing field and the path, if they are known.
     fn write_field(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(field) = &self.missing {
             write!(f, " (no field `{field}`)")?;
+        }
+        if self.array {
+            write!(f, " ({ARRAY})")?;
         }
         if !self.path.is_empty() {
             write!(f, " at `{}`", self.path)?;
@@ -86,6 +184,11 @@ impl ReadError {
     }
 }
 
+const NO_FIT: &str = "does not fit its type";
+const NOT_JSON: &str = "is not JSON";
+/// Why a value is refused that serde would read by position.
+const ARRAY: &str = "an array, where the type has named fields";
+
 /// Without a path and the name of a missing field: only [`read`] finds them.
 impl From<serde_json::Error> for ReadError {
     fn from(error: serde_json::Error) -> Self {
@@ -95,11 +198,12 @@ impl From<serde_json::Error> for ReadError {
                 Category::Syntax if error.to_string().starts_with("recursion limit exceeded") => {
                     "has more than 127 levels of arrays and objects"
                 }
-                Category::Data => "does not fit its type",
+                Category::Data => NO_FIT,
                 Category::Eof => "ends too early",
-                Category::Syntax | Category::Io => "is not JSON",
+                Category::Syntax | Category::Io => NOT_JSON,
             },
             missing: None,
+            array: error.to_string().starts_with(ARRAY),
             path: String::new(),
             line: error.line(),
             column: error.column(),
@@ -161,10 +265,15 @@ enum Segment {
     Name(&'static str),
 }
 
-/// What a failed read leaves behind.
+/// What a read leaves behind.
 #[derive(Default)]
-struct Trail(RefCell<Notes>);
+struct Trail {
+    notes: RefCell<Notes>,
+    /// True if serde kept a list before it knew the type.
+    unsure: Cell<bool>,
+}
 
+/// What a failed read leaves behind.
 #[derive(Default)]
 struct Notes {
     /// Where the read failed: the innermost segment first.
@@ -175,25 +284,36 @@ struct Notes {
 
 impl Trail {
     /// Adds the segment to the path if this is a failure.
-    fn at<T, E>(&self, result: Result<T, E>, segment: impl FnOnce() -> Segment) -> Result<T, E> {
-        if result.is_err() {
-            self.0.borrow_mut().path.push(segment());
+    fn at<const PATH: bool, T, E>(
+        &self,
+        result: Result<T, E>,
+        segment: impl FnOnce() -> Segment,
+    ) -> Result<T, E> {
+        if PATH && result.is_err() {
+            self.notes.borrow_mut().path.push(segment());
         }
         result
     }
 
     /// Notes the fields of a type if this is a failure, and no part of the type has noted a segment.
-    fn within<T, E>(&self, fields: &'static [&'static str], result: Result<T, E>) -> Result<T, E> {
-        let mut notes = self.0.borrow_mut();
-        if result.is_err() && notes.path.is_empty() {
-            notes.fields = fields;
+    fn within<const PATH: bool, T, E>(
+        &self,
+        fields: &'static [&'static str],
+        result: Result<T, E>,
+    ) -> Result<T, E> {
+        if PATH && result.is_err() {
+            let mut notes = self.notes.borrow_mut();
+            if notes.path.is_empty() {
+                notes.fields = fields;
+            }
         }
         result
     }
 }
 
-/// Wraps a deserializer, a visitor or another part of a read, and notes where it fails.
-struct Tracker<'t, I> {
+/// Wraps a deserializer, a visitor or another part of a read. It refuses a list where the type has fields, and notes where the read
+/// fails if `PATH` is true.
+struct Tracker<'t, I, const PATH: bool> {
     inner: I,
     trail: &'t Trail,
     /// The names of the fields or variants that the type has here.
@@ -201,9 +321,22 @@ struct Tracker<'t, I> {
     /// The name of the present member, or the number of elements before the present one.
     name: &'static str,
     index: usize,
+    /// What the visitor does with a list.
+    lists: Lists,
 }
 
-impl<'t, I> Tracker<'t, I> {
+/// What a visitor does with a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lists {
+    /// It reads it: a list is what it asked for.
+    Asked,
+    /// It would read named fields from it, by position.
+    Fields,
+    /// It asked for any value, and may keep the list until it knows the type.
+    Any,
+}
+
+impl<'t, I, const PATH: bool> Tracker<'t, I, PATH> {
     fn new(inner: I, trail: &'t Trail) -> Self {
         Self {
             inner,
@@ -211,7 +344,12 @@ impl<'t, I> Tracker<'t, I> {
             names: &[],
             name: UNKNOWN,
             index: 0,
+            lists: Lists::Asked,
         }
+    }
+
+    fn lists(self, lists: Lists) -> Self {
+        Self { lists, ..self }
     }
 
     fn named(self, names: &'static [&'static str]) -> Self {
@@ -219,12 +357,12 @@ impl<'t, I> Tracker<'t, I> {
     }
 
     /// Wraps another part of the read, which belongs to the same type.
-    fn with<J>(&self, inner: J) -> Tracker<'t, J> {
+    fn with<J>(&self, inner: J) -> Tracker<'t, J, PATH> {
         Tracker::new(inner, self.trail).named(self.names)
     }
 
     /// Wraps a part of the read that belongs to another type.
-    fn inside<J>(&self, inner: J) -> Tracker<'t, J> {
+    fn inside<J>(&self, inner: J) -> Tracker<'t, J, PATH> {
         Tracker::new(inner, self.trail)
     }
 }
@@ -235,17 +373,17 @@ const UNKNOWN: &str = "?";
 macro_rules! forward_deserialize {
     ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
-            let visitor = Tracker::new(visitor, self.trail);
+            let visitor = self.inside(visitor);
             self.inner.$method($($argument,)* visitor)
         }
     )*};
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Tracker<'_, D> {
+impl<'de, D: Deserializer<'de>, const PATH: bool> Deserializer<'de> for Tracker<'_, D, PATH> {
     type Error = D::Error;
 
     forward_deserialize! {
-        deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64()
+        deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64()
         deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
         deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string() deserialize_bytes()
         deserialize_byte_buf() deserialize_option() deserialize_unit() deserialize_seq() deserialize_map()
@@ -254,15 +392,20 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Tracker<'_, D> {
         deserialize_tuple_struct(name: &'static str, len: usize)
     }
 
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        let visitor = self.inside(visitor).lists(Lists::Any);
+        self.inner.deserialize_any(visitor)
+    }
+
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = Tracker::new(visitor, self.trail).named(fields);
+        let visitor = self.inside(visitor).named(fields).lists(Lists::Fields);
         let read = self.inner.deserialize_struct(name, fields, visitor);
-        self.trail.within(fields, read)
+        self.trail.within::<PATH, _, _>(fields, read)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -271,7 +414,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Tracker<'_, D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let visitor = Tracker::new(visitor, self.trail).named(variants);
+        let visitor = self.inside(visitor).named(variants);
         self.inner.deserialize_enum(name, variants, visitor)
     }
 }
@@ -284,7 +427,7 @@ macro_rules! forward_visit {
     )*};
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Tracker<'_, V> {
+impl<'de, V: Visitor<'de>, const PATH: bool> Visitor<'de> for Tracker<'_, V, PATH> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -316,6 +459,15 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Tracker<'_, V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
+        match self.lists {
+            Lists::Asked => {}
+            Lists::Any if type_name::<V::Value>() == type_name::<serde_json::Value>() => {}
+            // The visitor of an enum with its tag inside takes the first element for the tag.
+            Lists::Any if !type_name::<V>().contains("TaggedContentVisitor") => {
+                self.trail.unsure.set(true);
+            }
+            Lists::Fields | Lists::Any => return Err(A::Error::custom(ARRAY)),
+        }
         let access = self.with(access);
         self.inner.visit_seq(access)
     }
@@ -331,7 +483,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Tracker<'_, V> {
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Tracker<'_, S> {
+impl<'de, S: DeserializeSeed<'de>, const PATH: bool> DeserializeSeed<'de> for Tracker<'_, S, PATH> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
@@ -340,7 +492,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Tracker<'_, S> {
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Tracker<'_, A> {
+impl<'de, A: SeqAccess<'de>, const PATH: bool> SeqAccess<'de> for Tracker<'_, A, PATH> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
@@ -351,18 +503,19 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Tracker<'_, A> {
         let element = self.inner.next_element_seed(seed);
         let index = self.index;
         self.index += 1;
-        self.trail.at(element, || Segment::Index(index))
+        self.trail
+            .at::<PATH, _, _>(element, || Segment::Index(index))
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Tracker<'_, A> {
+impl<'de, A: MapAccess<'de>, const PATH: bool> MapAccess<'de> for Tracker<'_, A, PATH> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        let key = if self.names.is_empty() {
+        let key = if !PATH || self.names.is_empty() {
             self.inner.next_key_seed(seed)
         } else {
             let key = self.inner.next_key::<String>();
@@ -374,34 +527,41 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Tracker<'_, A> {
                 .transpose()
             })
         };
-        self.trail.at(key, || Segment::Name(UNKNOWN))
+        self.trail.at::<PATH, _, _>(key, || Segment::Name(UNKNOWN))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         let seed = self.inside(seed);
         let value = self.inner.next_value_seed(seed);
-        self.trail.at(value, || Segment::Name(self.name))
+        self.trail
+            .at::<PATH, _, _>(value, || Segment::Name(self.name))
     }
 }
 
-impl<'de, 't, A: EnumAccess<'de>> EnumAccess<'de> for Tracker<'t, A> {
+impl<'de, 't, A: EnumAccess<'de>, const PATH: bool> EnumAccess<'de> for Tracker<'t, A, PATH> {
     type Error = A::Error;
-    type Variant = Tracker<'t, A::Variant>;
+    type Variant = Tracker<'t, A::Variant, PATH>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(
         self,
         seed: S,
     ) -> Result<(S::Value, Self::Variant), A::Error> {
+        let trail = self.trail;
+        if !PATH {
+            let seed = self.inside(seed);
+            let (value, access) = self.inner.variant_seed(seed)?;
+            return Ok((value, Tracker::new(access, trail)));
+        }
         let (name, access) = self.inner.variant::<String>()?;
         let variant = Tracker {
             name: known(self.names, &name),
-            ..Tracker::new(access, self.trail)
+            ..Tracker::new(access, trail)
         };
         Ok((seed.deserialize(name.into_deserializer())?, variant))
     }
 }
 
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Tracker<'_, A> {
+impl<'de, A: VariantAccess<'de>, const PATH: bool> VariantAccess<'de> for Tracker<'_, A, PATH> {
     type Error = A::Error;
 
     fn unit_variant(self) -> Result<(), A::Error> {
@@ -409,15 +569,17 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Tracker<'_, A> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, A::Error> {
-        let seed = Tracker::new(seed, self.trail);
+        let seed = self.inside(seed);
         let value = self.inner.newtype_variant_seed(seed);
-        self.trail.at(value, || Segment::Name(self.name))
+        self.trail
+            .at::<PATH, _, _>(value, || Segment::Name(self.name))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
-        let visitor = Tracker::new(visitor, self.trail);
+        let visitor = self.inside(visitor);
         let value = self.inner.tuple_variant(len, visitor);
-        self.trail.at(value, || Segment::Name(self.name))
+        self.trail
+            .at::<PATH, _, _>(value, || Segment::Name(self.name))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -425,10 +587,11 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Tracker<'_, A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        let visitor = Tracker::new(visitor, self.trail).named(fields);
+        let visitor = self.inside(visitor).named(fields).lists(Lists::Fields);
         let value = self.inner.struct_variant(fields, visitor);
-        let value = self.trail.within(fields, value);
-        self.trail.at(value, || Segment::Name(self.name))
+        let value = self.trail.within::<PATH, _, _>(fields, value);
+        self.trail
+            .at::<PATH, _, _>(value, || Segment::Name(self.name))
     }
 }
 

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use idempotency_core::typed::read_by_name;
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -120,7 +121,10 @@ impl StoredResponse {
     ///
     /// If the text is not JSON, if it has no valid `statusCode`, or if its body is neither text nor base64.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
-        let read: Read = serde_json::from_str(text)?;
+        let mut json = serde_json::Deserializer::from_str(text);
+        let (read, _) = read_by_name::<Read, _>(&mut json);
+        let read = read?;
+        json.end()?;
         let status = match &read.status_code {
             Value::Number(number) => number.as_u64().and_then(|code| u16::try_from(code).ok()),
             Value::String(code) => code.parse().ok(),

@@ -1,13 +1,15 @@
 //! The traits of what a key is taken from: a [`Payload`], and an [`Event`], the parameter of a handler.
 
-use idempotency_core::error::Error;
+use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::{CompiledOperation, Identity};
+use idempotency_core::typed::{self, ReadError};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::operation::whole_event;
-use crate::raw::Raw;
+use crate::plain_event;
+use crate::raw::{Raw, RawError};
 
 /// A value that a key can be taken from: any `Serialize`, or an event that kept its own text ([`Raw`]).
 ///
@@ -49,6 +51,16 @@ pub trait Payload {
     fn json_within(&self, _bytes: usize) -> Option<Value> {
         None
     }
+
+    /// Checks that no array of the text, from which this was read, was read as a type with named fields.
+    ///
+    /// # Errors
+    ///
+    /// If an array was. A payload whose key is taken from the text has no such error.
+    #[doc(hidden)]
+    fn arrays_stay(&self, _: &str) -> Result<(), ReadError> {
+        Ok(())
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -58,11 +70,19 @@ impl<T: Serialize + ?Sized> Payload for T {
         operation: &CompiledOperation,
         tenant: Option<&str>,
     ) -> Result<Identity, Error> {
+        plain_event::check(self).map_err(|error| {
+            let error = RawError(error).to_string();
+            Error::new(ErrorKind::InvalidPayload, operation.key_prefix()).with_detail(error)
+        })?;
         operation.identify_value(self, tenant)
     }
 
     fn json_within(&self, bytes: usize) -> Option<Value> {
         whole_event::json_within(self, bytes)
+    }
+
+    fn arrays_stay(&self, text: &str) -> Result<(), ReadError> {
+        typed::arrays_stay(self, text)
     }
 }
 

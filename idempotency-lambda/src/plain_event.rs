@@ -4,12 +4,13 @@
 //! a third of the time of reading. So [`EventBodyLayer`] keeps the bytes back, and [`PlainEvent`] reads them without the path. The
 //! path is looked for only if the payload does not fit its type.
 
+use std::any::type_name;
 use std::cell::Cell;
 use std::mem;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use idempotency_core::typed;
+use idempotency_core::typed::{self, ReadError};
 use lambda_runtime::tower::Layer;
 use lambda_runtime::{LambdaInvocation, Service};
 use serde::de::{DeserializeOwned, Error as _, Visitor};
@@ -18,11 +19,43 @@ use serde_json::de::StrRead;
 use tokio::task::futures::TaskLocalFuture;
 use tokio::task_local;
 
+use crate::event::Payload;
 use crate::raw::{RAW, RawError};
 
 task_local! {
-    /// The bytes of the event that this task serves, until they are read.
-    static BODY: Cell<Bytes>;
+    /// The event that this task serves.
+    static EVENT: Cell<Body>;
+}
+
+/// The bytes of an event.
+#[derive(Default)]
+pub(crate) enum Body {
+    /// They were read, and are gone.
+    #[default]
+    Read,
+    Unread(Bytes),
+    /// They were read as the type of this name. They have arrays that the read could not judge.
+    Unsure(&'static str, Bytes),
+}
+
+/// Checks that no array of the event became a type with named fields, if the payload is the one that was read from the event.
+///
+/// # Errors
+///
+/// If an array did.
+pub(crate) fn check<A: Payload + ?Sized>(payload: &A) -> Result<(), ReadError> {
+    let Ok(Body::Unsure(read, body)) = EVENT.try_with(Cell::take) else {
+        return Ok(());
+    };
+    let text = std::str::from_utf8(&body).unwrap_or_default();
+    let same = read == type_name::<A>();
+    let checked = if same {
+        payload.arrays_stay(text)
+    } else {
+        Ok(())
+    };
+    EVENT.with(|event| event.set(Body::Unsure(read, body)));
+    checked
 }
 
 /// Keeps the bytes of each event for [`PlainEvent`].
@@ -43,20 +76,20 @@ pub(crate) struct EventBodyService<S>(S);
 impl<S: Service<LambdaInvocation>> Service<LambdaInvocation> for EventBodyService<S> {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = TaskLocalFuture<Cell<Bytes>, S::Future>;
+    type Future = TaskLocalFuture<Cell<Body>, S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.0.poll_ready(context)
     }
 
     fn call(&mut self, mut invocation: LambdaInvocation) -> Self::Future {
-        let body = Cell::new(mem::take(&mut invocation.body));
+        let event = Cell::new(Body::Unread(mem::take(&mut invocation.body)));
         // `lambda_runtime` reads the event in `call` (1.5). It may read it in the future as well.
-        let (unread, response) = BODY.sync_scope(body, || {
+        let (event, response) = EVENT.sync_scope(event, || {
             let response = self.0.call(invocation);
-            (BODY.with(Cell::take), response)
+            (EVENT.with(Cell::take), response)
         });
-        BODY.scope(Cell::new(unread), response)
+        EVENT.scope(Cell::new(event), response)
     }
 }
 
@@ -65,10 +98,15 @@ pub(crate) struct PlainEvent<A>(pub(crate) A);
 
 impl<'de, A: DeserializeOwned> Deserialize<'de> for PlainEvent<A> {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        let body = BODY.try_with(Cell::take).map_err(D::Error::custom)?;
+        // Without a body the text is empty, and no value.
+        let body = match EVENT.try_with(Cell::take).map_err(D::Error::custom)? {
+            Body::Unread(body) => body,
+            Body::Read | Body::Unsure(..) => Bytes::new(),
+        };
         let text = std::str::from_utf8(&body)
             .map_err(|error| D::Error::custom(format_args!("the event is not JSON: {error}")))?;
-        A::deserialize(WholeText(text)).map(Self).map_err(|error| {
+        let (read, unsure) = typed::read_by_name::<A, _>(WholeText(text));
+        let payload = read.map_err(|error| {
             let message = error.to_string();
             // The error of a `Raw` knows the place in its own text.
             if message.starts_with("the event does not fit its type") {
@@ -76,7 +114,11 @@ impl<'de, A: DeserializeOwned> Deserialize<'de> for PlainEvent<A> {
             }
             let place = typed::read::<A>(text).err().unwrap_or(error.into());
             D::Error::custom(RawError(place))
-        })
+        })?;
+        if unsure {
+            EVENT.with(|event| event.set(Body::Unsure(type_name::<A>(), body)));
+        }
+        Ok(Self(payload))
     }
 }
 
@@ -156,7 +198,8 @@ mod tests {
     fn read<A: DeserializeOwned>(body: &'static [u8]) -> Result<A, String> {
         // The deserializer of a runtime that got no bytes.
         let payload = || serde_json::from_str::<PlainEvent<A>>("");
-        BODY.sync_scope(Cell::new(Bytes::from_static(body)), payload)
+        EVENT
+            .sync_scope(Cell::new(Body::Unread(Bytes::from_static(body))), payload)
             .map(|event| event.0)
             .map_err(|error| error.to_string())
     }
@@ -213,6 +256,57 @@ mod tests {
         const PLACE: &str = "the event does not fit its type at `cards[1]` (line 1, column 25)";
         for error in [read::<Order>(EVENT).err(), read::<Raw<Order>>(EVENT).err()] {
             assert!(error.as_ref().unwrap().starts_with(PLACE), "{error:?}");
+        }
+    }
+
+    #[derive(Debug, Deserialize, serde::Serialize)]
+    struct Line {
+        price: u8,
+    }
+
+    #[derive(Debug, Deserialize, serde::Serialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(Line),
+        Many(Vec<Line>),
+    }
+
+    #[test]
+    fn an_array_is_no_struct() {
+        let error = read::<Line>(b"[1]").unwrap_err();
+        let expected =
+            "the event does not fit its type (an array, where the type has named fields)";
+        assert!(error.starts_with(expected), "{error}");
+        assert!(read::<Raw<Line>>(b"[1]").is_err());
+        assert!(read::<(u8,)>(b"[1]").is_ok());
+    }
+
+    #[test]
+    fn an_array_that_serde_keeps_before_it_knows_the_type_is_found_when_the_key_is_taken() {
+        let identify = |body: &'static [u8]| {
+            let operation = crate::Operation::builder("orders").build().unwrap();
+            let event = Cell::new(Body::Unread(Bytes::from_static(body)));
+            EVENT.sync_scope(event, || {
+                let PlainEvent(payload) =
+                    serde_json::from_str::<PlainEvent<OneOrMany>>("").unwrap();
+                // A part of the event has no text of its own.
+                let part = operation.identify("a", crate::Deadline::Inherited);
+                assert!(part.is_ok());
+                [0, 1].map(|_| {
+                    let call = operation.identify(&payload, crate::Deadline::Inherited);
+                    call.map(drop).map_err(|error| error.to_string())
+                })
+            })
+        };
+        for call in identify(br#"[{"price": 1}]"#) {
+            assert_eq!(call, Ok(()));
+        }
+        for call in identify(b"[1]") {
+            let error = call.unwrap_err();
+            assert!(
+                error.contains("an array, where the type has named fields"),
+                "{error}"
+            );
         }
     }
 

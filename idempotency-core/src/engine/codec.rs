@@ -22,7 +22,7 @@ pub struct Codec<R> {
 enum Read<R> {
     /// A function of the codec's own.
     Own(fn(&str) -> serde_json::Result<R>),
-    /// [`typed::read`], whose error names the field.
+    /// That of a type's own JSON, whose error names the field.
     Typed(fn(&str) -> Result<R, ReadError>),
 }
 
@@ -140,7 +140,7 @@ impl<R: Serialize + DeserializeOwned> Codec<R> {
                 Ok(text) => Written::Text(text),
                 Err(_) => Written::NotSerializable,
             },
-            read: Read::Typed(typed::read),
+            read: Read::Typed(typed::read_checked),
             proves: proof::of::<R>,
         }
     }
@@ -161,3 +161,20 @@ impl<R> Clone for Read<R> {
 }
 
 impl<R> Copy for Read<R> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_array_is_no_struct() {
+        #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
+        struct Receipt {
+            amount: u8,
+        }
+        let codec = Codec::<Receipt>::json();
+        assert_eq!(codec.read(r#"{"amount": 1}"#), Ok(Receipt { amount: 1 }));
+        assert!(codec.read("[1]").is_err());
+        assert_eq!(Codec::<(u8,)>::json().read("[1]"), Ok((1,)));
+    }
+}

@@ -15,6 +15,7 @@ use super::policy::OnTimeout;
 use super::requests::{HELD_FOR, LONGEST_BESIDE_AN_EVENT};
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
+use crate::typed;
 
 /// The recorded failure of a claim that an operator freed. It is what frees a key under `hold`.
 pub const FREED: &str = "ResolvedByOperator";
@@ -234,7 +235,7 @@ impl Trace {
 
     /// Returns the trace in the text of a record, or `None` if the text is not one.
     pub fn from_json(text: &str) -> Option<Self> {
-        let stored: StoredTrace = serde_json::from_str(text).ok()?;
+        let stored: StoredTrace = typed::read(text).ok()?;
         let all = [Verdict::Completed, Verdict::Rerun];
         let mut all = all.into_iter();
         Some(Self {

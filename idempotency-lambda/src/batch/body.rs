@@ -8,7 +8,7 @@ use idempotency_core::error::Error;
 use idempotency_core::operation::{CompiledOperation, Identity};
 use idempotency_core::typed;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::event::Payload;
@@ -55,9 +55,39 @@ pub trait Body: Payload + Sized {
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + Payload> Body for T {
     fn decode(bytes: &[u8]) -> Result<Self, Undecodable> {
-        let text = str::from_utf8(bytes).map_err(|_| Undecodable::new("is not UTF-8"))?;
-        typed::read(text).map_err(|error| Undecodable::new(error.to_string()))
+        let text = str::from_utf8(bytes).map_err(|_| {
+            Undecodable::new(if bytes.starts_with(&KPL) {
+                "is an aggregate of the Kinesis Producer Library (it begins with F3 89 9A C2), which has several records: set \
+                `AggregationEnabled` of the producer to false"
+            } else {
+                "is not UTF-8"
+            })
+        })?;
+        typed::read_and_check(text, T::arrays_stay).map_err(|error| {
+            Undecodable::new(match pointer(text) {
+                Some(class) => format!(
+                    "is a pointer of the SQS extended client (`{class}`), because the message is in S3: take `RawBody`, and read \
+                    the object"
+                ),
+                None => error.to_string(),
+            })
+        })
     }
+}
+
+/// How an aggregate of the Kinesis Producer Library begins.
+const KPL: [u8; 4] = [0xf3, 0x89, 0x9a, 0xc2];
+
+/// The classes that the extended client of SQS names in a pointer to S3, in its versions since 2 and 1.
+const POINTERS: [&str; 2] = [
+    "software.amazon.payloadoffloading.PayloadS3Pointer",
+    "com.amazon.sqs.javamessaging.MessageS3Pointer",
+];
+
+/// Returns the class of a pointer of the SQS extended client: an array with this class and the place of the message.
+fn pointer(text: &str) -> Option<&'static str> {
+    let (class, _) = serde_json::from_str::<(String, IgnoredAny)>(text).ok()?;
+    POINTERS.into_iter().find(|known| *known == class)
 }
 
 /// The error of a body that cannot be read.
@@ -212,6 +242,47 @@ mod tests {
         }
         let error = Order::decode(&[0xff]).unwrap_err();
         assert_eq!(error.to_string(), "is not UTF-8");
+    }
+
+    #[test]
+    fn an_array_is_no_struct_and_what_other_programs_put_into_a_body_is_named() {
+        let extended_client =
+            r#"["software.amazon.payloadoffloading.PayloadS3Pointer", {"s3Key": "s3cr3t"}]"#;
+        for (body, wrong) in [
+            (
+                "[1]".as_bytes(),
+                "does not fit its type (an array, where the type has named fields)",
+            ),
+            (
+                extended_client.as_bytes(),
+                "is a pointer of the SQS extended client",
+            ),
+            (
+                &[0xf3, 0x89, 0x9a, 0xc2, 0x0a],
+                "is an aggregate of the Kinesis Producer Library",
+            ),
+        ] {
+            let error = Order::decode(body).unwrap_err().to_string();
+            assert!(
+                error.starts_with(wrong) && !error.contains("s3cr3t"),
+                "{error}"
+            );
+        }
+        let pointer = <(String, serde_json::Value)>::decode(extended_client.as_bytes());
+        assert!(pointer.is_ok(), "a tuple is a sequence");
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(Order),
+        Many(Vec<Order>),
+    }
+
+    #[test]
+    fn an_array_that_serde_keeps_before_it_knows_the_type_is_no_struct() {
+        assert!(OneOrMany::decode(br#"[{"amount": 1}]"#).is_ok());
+        assert!(OneOrMany::decode(b"[1]").is_err());
     }
 
     #[test]

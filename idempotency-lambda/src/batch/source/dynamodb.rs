@@ -7,6 +7,7 @@ use aws_lambda_events::streams::DynamoDbEventResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::typed;
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
@@ -160,8 +161,10 @@ fn read_image<T: DeserializeOwned>(name: &str, item: &Item) -> Result<Option<T>,
     if item.is_empty() {
         return Ok(None);
     }
-    // The message of serde may quote the item.
-    let image = serde_dynamo::from_item(item.clone());
+    let image = serde_dynamo::AttributeValue::M(item.clone().into());
+    let image = serde_dynamo::Deserializer::from_attribute_value(image);
+    // The key is taken from the item, so lists that the read cannot judge do not count. The message of serde may quote the item.
+    let (image, _) = typed::read_by_name(image);
     image
         .map(Some)
         .map_err(|_| Undecodable::new(format!("does not fit its type: the {name} image")))
@@ -267,6 +270,26 @@ mod tests {
             r#""s":"a\"b","ss":["p","q"],"t":true,"z":null}"#
         );
         assert_eq!(text(item).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_list_of_an_item_is_no_struct() {
+        #[derive(Debug, serde::Deserialize)]
+        #[allow(dead_code)]
+        struct Order {
+            lines: Vec<Line>,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[allow(dead_code)]
+        struct Line {
+            price: u8,
+        }
+        let read = |line: serde_json::Value| {
+            let item = serde_json::from_value(json!({ "lines": { "L": [line] } })).unwrap();
+            read_image::<Order>("new", &item).is_ok()
+        };
+        assert!(read(json!({ "M": { "price": { "N": "1" } } })));
+        assert!(!read(json!({ "L": [{ "N": "1" }] })));
     }
 
     #[test]

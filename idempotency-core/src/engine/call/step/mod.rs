@@ -399,8 +399,12 @@ impl Call {
         self.step_error(kind, name, detail)
     }
 
-    fn read_result<T: DeserializeOwned>(&self, name: &str, result: &Data) -> Result<T, Error> {
-        typed::read(result.as_str()).map_err(|error| {
+    fn read_result<T: Serialize + DeserializeOwned>(
+        &self,
+        name: &str,
+        result: &Data,
+    ) -> Result<T, Error> {
+        typed::read_checked(result.as_str()).map_err(|error| {
             // Type and place only: serde's own message may quote the result.
             let detail = format!("`{}`{}", std::any::type_name::<T>(), error.place());
             self.step_error(ErrorKind::StepTypeChanged, name, &detail)
@@ -436,7 +440,7 @@ fn through_json<T: Serialize + DeserializeOwned>(result: T) -> Result<(T, String
     if proof::of::<T>(&text) {
         return Ok((result, text));
     }
-    let read = typed::read(&text).map_err(
+    let read = typed::read_checked(&text).map_err(
         |_| "its result cannot be read back from its own JSON: correct the type's `Serialize` or `Deserialize`",
     )?;
     Ok((read, text))

@@ -255,6 +255,26 @@ fn a_recorded_result_of_another_type_is_an_error_that_does_not_quote_it() {
 }
 
 #[test]
+fn a_recorded_array_is_no_struct() {
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Parcel {
+        number: u8,
+    }
+    let store = store();
+    let first = run(&store, |call| async move {
+        call.step("a", || done(vec![7])).await?;
+        Err(declined())
+    });
+    assert!(first.is_err());
+    end_lease(&store);
+    let (error, _) = error_of_a_step(&store, &kept(), |call| async move {
+        let parcel: Parcel = call.step("a", || async { panic!("it runs") }).await?;
+        Ok::<_, Error>(parcel.number.to_string())
+    });
+    assert_eq!(error.kind(), ErrorKind::StepTypeChanged);
+}
+
+#[test]
 fn a_call_whose_claim_is_gone_ends_in_the_winners_response() {
     let store = store();
     let (error, ended) = error_of_a_step(&store, &kept(), |call| {
