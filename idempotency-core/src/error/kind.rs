@@ -46,7 +46,7 @@ kinds! {
     /// The key was used with another payload.
     PayloadMismatch = "this key was used with another payload: send a new key, or the payload that was sent first";
     /// The payload has no key, and the operation requires one.
-    KeyMissing = "the payload has no idempotency key, and one is required";
+    KeyMissing = "the payload lacks its idempotency key, or a part of it or of what is compared";
     /// The operation cannot take a key from this payload.
     InvalidPayload = "no key can be taken from this payload";
     /// An expression failed on this payload.

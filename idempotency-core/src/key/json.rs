@@ -85,6 +85,17 @@ pub fn is_absent_key(json: &Json) -> bool {
     }
 }
 
+/// Returns true if a selected value is nothing that can be compared: null, or an array or object that holds only nulls. An empty one is
+/// a value: it differs from others.
+pub(crate) fn is_nothing(json: &Json) -> bool {
+    match json {
+        Json::Str(_) => false,
+        Json::Array(elements) => !elements.is_empty() && is_absent_key(json),
+        Json::Object(members) => members.values().next().is_some() && is_absent_key(json),
+        _ => is_absent_key(json),
+    }
+}
+
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Json({})", self.type_name())

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Budget, EvaluationError, Expression, Json, JsonError, Needs, Selection};
+use super::{Budget, EvaluationError, Expression, Json, JsonError, Needs, Selection, is_nothing};
 
 /// A JSON value and the memory that is left for the results of expressions on it.
 ///
@@ -40,6 +40,22 @@ impl ParsedPayload {
     /// Returns an error if the expression fails on this value, or if its result takes more memory than is left.
     pub fn select(&mut self, expression: &Expression) -> Result<Selection, EvaluationError> {
         expression.select_within(&self.json, &mut self.budget)
+    }
+
+    /// Evaluates an expression of which every part is compared. A part is missing if it is null, or holds nulls alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`select`](Self::select).
+    pub fn select_compared(
+        &mut self,
+        expression: &Expression,
+    ) -> Result<Selection, EvaluationError> {
+        let mut selection = expression.select_where(&self.json, &mut self.budget, is_nothing)?;
+        if selection.missing.is_empty() && is_nothing(&selection.value) {
+            selection.missing.push(expression.as_str().into());
+        }
+        Ok(selection)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::canonical::{CANONICAL, Layout, PYTHON_CANONICAL};
 use super::needs::Needs;
 use super::tape;
-use super::{Budget, EvaluationError, Expression, HashAlgorithm, Json, is_absent_key};
+use super::{Budget, EvaluationError, Expression, HashAlgorithm, Json, is_absent_key, is_nothing};
 
 /// The expressions and the hash algorithm that identify the calls of an operation.
 ///
@@ -47,8 +47,10 @@ pub struct SelectedKey<'a> {
 /// The digest of the validated part of a payload.
 pub(crate) struct Validation {
     pub(crate) hash: String,
-    /// True if `validate` found nothing.
-    pub(crate) of_null: bool,
+    /// True if `validate` selects nothing.
+    pub(crate) of_nothing: bool,
+    /// The parts of `validate` that select nothing.
+    pub(crate) missing: Vec<Arc<str>>,
 }
 
 impl Selector {
@@ -122,10 +124,11 @@ impl Selector {
         let Some(expression) = &self.validate else {
             return Ok(None);
         };
-        let part = expression.select_within(payload, budget)?.value;
+        let part = expression.select_where(payload, budget, is_nothing)?;
         Ok(Some(Validation {
-            hash: self.hash.hex_of_written((&part, self.layout)),
-            of_null: part == Json::Null,
+            hash: self.hash.hex_of_written((&part.value, self.layout)),
+            of_nothing: is_nothing(&part.value),
+            missing: part.missing,
         }))
     }
 
@@ -211,15 +214,24 @@ mod tests {
     }
 
     #[test]
-    fn a_validated_part_that_is_null_is_noticed() {
-        let payload = Json::parse(r#"{"a": 1}"#).unwrap();
-        for (validate, text, of_null) in [("a", "1", false), ("b", "null", true)] {
+    fn a_validated_part_that_selects_nothing_is_noticed() {
+        let payload = Json::parse(r#"{"a": 1, "c": "", "d": [], "e": {}}"#).unwrap();
+        for (validate, text, of_nothing, missing) in [
+            ("a", "1", false, 0),
+            ("b", "null", true, 0),
+            ("[a, b]", "[1, null]", false, 1),
+            ("[b, b.c]", "[null, null]", true, 2),
+            ("[c, d, e]", r#"["", [], {}]"#, false, 0),
+            ("[a, b || 'none']", r#"[1, "none"]"#, false, 0),
+            ("[a, to_string(b)]", r#"[1, "null"]"#, false, 1),
+        ] {
             let selector = selector(None, Some(validate));
             let hash = HashAlgorithm::Md5.hex(text);
             assert_eq!(selector.validation(&payload), Ok(Some(hash)));
             let mut budget = Budget::of_one_evaluation();
             let part = selector.validation_within(&payload, &mut budget).unwrap();
-            assert_eq!(part.unwrap().of_null, of_null);
+            let part = part.unwrap();
+            assert_eq!((part.of_nothing, part.missing.len()), (of_nothing, missing));
             assert_eq!(selector.validate_expression().unwrap().as_str(), validate);
         }
         assert!(

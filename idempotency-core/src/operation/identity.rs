@@ -198,11 +198,19 @@ impl CompiledOperation {
             .selector
             .validation_within(payload, budget)
             .map_err(|error| Refusal::Failed("validate", error))?;
-        if validation.as_ref().is_some_and(|part| part.of_null) {
-            tracing::warn!(
-                operation = self.key_prefix(),
-                "`validate` finds nothing in this payload, so nothing is validated"
-            );
+        if let Some(part) = &validation
+            && let Some(why) = self.why_not_compared(part)
+        {
+            let refused = match self.key_required {
+                KeyRequired::All => true,
+                KeyRequired::Any => part.of_nothing,
+                KeyRequired::No => false,
+            };
+            if refused {
+                let error = self.error(ErrorKind::KeyMissing).with_detail(why);
+                return Err(Refusal::Refused(error));
+            }
+            tracing::warn!(operation = self.key_prefix(), "{why}");
         }
         Ok(Identity(State::Protected {
             id: RecordId::of(self.key_prefix(), tenant, &digest),

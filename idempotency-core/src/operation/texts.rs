@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::identity::State;
 use super::{CompiledOperation, Identity};
 use crate::error::{Error, ErrorKind};
-use crate::key::{Budget, EvaluationError, Expression, Json, Needs};
+use crate::key::{Budget, EvaluationError, Expression, Json, Needs, Validation};
 use crate::outcome::Bypass;
 
 impl CompiledOperation {
@@ -42,14 +42,27 @@ impl CompiledOperation {
 
     /// Returns which parts of the key are missing.
     pub(super) fn missing_parts_text(&self, missing: &[Arc<str>]) -> String {
-        let parts: Vec<_> = missing.iter().map(|part| format!("`{part}`")).collect();
         let key = self
             .selector
             .key_expression()
             .map_or("", Expression::as_str);
-        let parts = parts.join(", ");
+        let parts = quoted(missing);
         let are = if missing.len() == 1 { "is" } else { "are" };
         format!("{parts} of the key `{key}` {are} missing, null or empty")
+    }
+
+    /// Returns why a part of this payload is not compared; `None` if each is.
+    pub(super) fn why_not_compared(&self, part: &Validation) -> Option<String> {
+        let expression = self.selector.validate_expression()?.as_str();
+        let (parts, default) = match part.missing.first() {
+            Some(first) => (quoted(&part.missing), &**first),
+            None if part.of_nothing => (format!("`{expression}`"), expression),
+            None => return None,
+        };
+        Some(format!(
+            "{parts} of `validate` selects nothing, so it is not compared: correct `validate`, or send the part (where payloads without \
+             it are the same, write a default: `{default} || 'none'`)"
+        ))
     }
 
     /// Returns the error of an expression that failed on the payload with this text.
@@ -101,6 +114,12 @@ impl CompiledOperation {
             .map(|advice| format!("{}: {advice}", self.key_prefix()))
             .collect()
     }
+}
+
+/// Returns the names in backticks.
+fn quoted(names: &[Arc<str>]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 /// Returns true if the event with this text says that its body is base64.

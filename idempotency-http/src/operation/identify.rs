@@ -104,7 +104,7 @@ impl HttpOperation {
             None => self.caller(event)?,
         };
         let part = match self.0.fingerprint.part() {
-            Some((setting, part)) => Some(event.select(setting, part)?.value.to_canonical()),
+            Some((setting, part)) => Some(event.select_compared(setting, part)?),
             None => None,
         };
         let rule = &self.0.fingerprint;
@@ -205,6 +205,15 @@ impl<'a> Event<'a> {
         setting: &str,
         expression: &Expression,
     ) -> Result<Selection, Box<Problem>> {
+        self.select_by(setting, expression, ParsedPayload::select)
+    }
+
+    fn select_by(
+        &mut self,
+        setting: &str,
+        expression: &Expression,
+        select: fn(&mut ParsedPayload, &Expression) -> Result<Selection, EvaluationError>,
+    ) -> Result<Selection, Box<Problem>> {
         let operation = self.operation;
         let payload = match &mut self.payload {
             Some(payload) => payload,
@@ -216,7 +225,7 @@ impl<'a> Event<'a> {
                 none.insert(payload)
             }
         };
-        payload.select(expression).map_err(|error| {
+        select(payload, expression).map_err(|error| {
             let detail = match error {
                 EvaluationError::TooLarge => format!(
                     "`{setting}`: the event and what the expression makes of it take more than {} MiB of memory",
@@ -239,13 +248,42 @@ impl<'a> Event<'a> {
             return Ok(None);
         }
         if !is_complete(&selected) {
-            let missing = selected.missing.iter().map(|part| format!("`{part}`"));
-            let missing = missing.collect::<Vec<_>>().join(", ");
+            let missing = quoted(&selected.missing);
             let detail = format!("the `{setting}` `{expression}` lacks {missing}");
             return Err(self.operation.problem(ErrorKind::KeyMissing, detail));
         }
         Ok(Some(selected.value.to_canonical()))
     }
+
+    /// Evaluates an expression of which every part is compared. Returns the JSON text.
+    fn select_compared(
+        &mut self,
+        setting: &str,
+        expression: &Expression,
+    ) -> Result<String, Box<Problem>> {
+        let selected = self.select_by(setting, expression, ParsedPayload::select_compared)?;
+        let Some(first) = selected.missing.first() else {
+            return Ok(selected.value.to_canonical());
+        };
+        let detail = format!(
+            "{} of `{setting}` selects nothing, so it is not compared: correct `{setting}`, or write a default where requests \
+             without it are the same: `{first} || 'none'`",
+            quoted(&selected.missing)
+        );
+        let error = self.operation.error_with(ErrorKind::KeyMissing, detail);
+        let text = "the request lacks a part that is compared with its retries, and was not processed: send it again with every part";
+        Err(Box::new(Problem::of_request(
+            Reason::RequestUnreadable,
+            text,
+            error,
+        )))
+    }
+}
+
+/// Returns the names in backticks.
+fn quoted(names: &[Arc<str>]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 /// Returns true if nothing is missing.
@@ -382,6 +420,54 @@ mod tests {
         assert!(identity("powertools_json(body)", r#"{"id": 1}"#).is_ok());
         // What the expression does not look at takes no memory.
         assert!(identity("powertools_json(body).id", &large).is_ok());
+    }
+
+    #[test]
+    fn a_part_of_the_fingerprint_that_selects_nothing_is_refused() {
+        let head = head("u-1");
+        let identity = |built: HttpOperation, body: &str| {
+            let refused = built.identity(&ReceivedRequest::new(&head, body.as_bytes()), None);
+            refused
+                .map(drop)
+                .map_err(|problem| (problem.reason(), problem.error().to_string()))
+        };
+        let with = |set: fn(HttpOperationBuilder) -> HttpOperationBuilder| {
+            built(|builder| set(builder.shared_by_all_callers()))
+        };
+        for (operation, missing) in [
+            (
+                with(|it| it.fingerprint("powertools_json(body).amuont")),
+                "powertools_json(body).amuont",
+            ),
+            (
+                with(|it| it.fingerprint("powertools_json(body).[amount, curency]")),
+                "curency",
+            ),
+            (
+                with(|it| it.fingerprint_also("header(@, 'x-acount')")),
+                "header(@, 'x-acount')",
+            ),
+            (
+                with(|it| {
+                    it.fingerprint("powertools_json(body).b")
+                        .key_required(false)
+                }),
+                "powertools_json(body).b",
+            ),
+        ] {
+            let (reason, error) = identity(operation, r#"{"amount": 1}"#).unwrap_err();
+            assert_eq!(reason, Reason::RequestUnreadable);
+            assert!(
+                error.contains(&format!("`{missing}` of `fingerprint")),
+                "{error}"
+            );
+        }
+        for operation in [
+            with(|it| it.fingerprint("powertools_json(body).[amount, note]")),
+            with(|it| it.fingerprint_also("header(@, 'x-account') || 'none'")),
+        ] {
+            assert_eq!(identity(operation, r#"{"amount": 1, "note": ""}"#), Ok(()));
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::error::Result;
 use super::missing::{Missing, Taking, Use};
 use super::{Node, Selected, functions};
 use crate::key::canonical::Layout;
-use crate::key::{Budget, Json, List, Object, Text, is_absent_key};
+use crate::key::{Budget, Json, List, Object, Text};
 
 /// The state of one evaluation. An expression can double its value at each step, so each new value and each step is charged.
 pub(super) struct Walk<'b> {
@@ -19,6 +19,8 @@ pub(super) struct Walk<'b> {
     pub(super) layout: &'b Layout,
     pub(super) budget: &'b mut Budget,
     pub(super) missing: Missing,
+    /// Returns true for the value of a part that is missing.
+    pub(super) is_absent: fn(&Json) -> bool,
 }
 
 impl Walk<'_> {
@@ -318,7 +320,7 @@ impl Walk<'_> {
             return Ok(selected);
         }
         self.missing.name_since(mark, &part.text);
-        if is_absent_key(&selected) {
+        if (self.is_absent)(&selected) {
             self.work(weight(&selected))?;
             if matches!(used, Use::Taken(_)) {
                 self.missing.note(mark, Some(&part.text));

@@ -9,7 +9,7 @@ use super::error::{EvaluationError, Result};
 use super::evaluate::{NULL, Walk, weight};
 use super::{Node, aggregate, envelope, event, number};
 use crate::key::budget::heap;
-use crate::key::{Integer, Json, JsonErrorKind, Needs, Object, Text, is_absent_key};
+use crate::key::{Integer, Json, JsonErrorKind, Needs, Object, Text};
 
 /// Evaluates a function call. `result` is what the expression looks at in its result.
 pub(super) fn call<'v>(
@@ -31,7 +31,7 @@ pub(super) fn call<'v>(
             let mark = walk.missing.mark();
             let argument = walk.visit(argument, value)?;
             if matches!(function, Function::ToString | Function::ToArray)
-                && is_absent_key(&argument)
+                && (walk.is_absent)(&argument)
             {
                 // `"null"` and `[""]` are values, but the payload lacks the part.
                 walk.work(weight(&argument))?;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
-use super::{Budget, Json};
+use super::{Budget, Json, is_absent_key};
 use evaluate::Walk;
 use idempotency_expression::{
     Ast, CallerFaults, Literal, Part, SyntaxError, advise_key, check_caller, parse, parse_with,
@@ -98,11 +98,22 @@ impl Expression {
         payload: &Json,
         budget: &mut Budget,
     ) -> Result<Selection, EvaluationError> {
+        self.select_where(payload, budget, is_absent_key)
+    }
+
+    /// Does what [`select_within`](Self::select_within) does. A part is missing if `is_absent` is true for its value.
+    pub(crate) fn select_where(
+        &self,
+        payload: &Json,
+        budget: &mut Budget,
+        is_absent: fn(&Json) -> bool,
+    ) -> Result<Selection, EvaluationError> {
         budget.renew_work();
         let mut walk = Walk {
             layout: self.layout,
             budget,
             missing: Missing::default(),
+            is_absent,
         };
         let value = walk.visit(&self.node, payload)?;
         let value = walk.own(value)?;
