@@ -4,7 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Budget, EvaluationError, Expression, Json, JsonError, Needs, Selection, is_nothing};
+use super::expression::base64;
+use super::{
+    Budget, EvaluationError, Expression, Json, JsonError, Needs, Object, Selection, Text,
+    is_nothing,
+};
 
 /// A JSON value and the memory that is left for the results of expressions on it.
 ///
@@ -64,7 +68,12 @@ impl ParsedPayload {
 /// The expressions have the same results as on the whole payload, and only what they look at takes memory.
 pub struct PayloadReader {
     needs: Needs,
+    decodes_body: bool,
 }
+
+/// The members of an HTTP event that say what its body is.
+const BODY: &[u8] = b"body";
+const ENCODED: &[u8] = b"isBase64Encoded";
 
 impl PayloadReader {
     /// Returns the reader for these expressions.
@@ -73,14 +82,38 @@ impl PayloadReader {
             .into_iter()
             .map(|expression| expression.needs().clone())
             .fold(Needs::Kind, Needs::and);
-        Self { needs }
+        Self {
+            needs,
+            decodes_body: false,
+        }
+    }
+
+    /// Decodes the `body` of an event whose `isBase64Encoded` is true, if it is base64 of a text. The expressions see the text, as of a
+    /// request that the platform does not encode.
+    #[must_use]
+    pub fn decoding_body(self) -> Self {
+        let encoded = Needs::member(Text::from_trusted(ENCODED.to_vec()), Needs::Kind);
+        Self {
+            needs: self.needs.and(encoded),
+            decodes_body: true,
+        }
     }
 
     /// Reads what the expressions look at from a JSON text.
     pub fn read(&self, text: &str, memory_limit: usize) -> Result<ParsedPayload, JsonError> {
         let mut budget = Budget::new(memory_limit);
         let json = self.needs.read(text.as_bytes(), &mut budget)?;
-        Ok(ParsedPayload { json, budget })
+        Ok(self.payload(json, budget))
+    }
+
+    fn payload(&self, json: Json, mut budget: Budget) -> ParsedPayload {
+        let json = match json {
+            Json::Object(members) if self.decodes_body => {
+                Json::Object(decoded(members, &mut budget))
+            }
+            json => json,
+        };
+        ParsedPayload { json, budget }
     }
 
     /// Takes what the expressions look at from a value, as if its JSON text were read.
@@ -93,7 +126,7 @@ impl PayloadReader {
     ) -> Result<ParsedPayload, JsonError> {
         let mut budget = Budget::new(memory_limit);
         match self.needs.take(from, &mut budget) {
-            Ok(json) => Ok(ParsedPayload { json, budget }),
+            Ok(json) => Ok(self.payload(json, budget)),
             // Its text is read, which has the value or the error. The error of serde is not shown: it may quote the payload.
             Err(_) => self.read(
                 &serde_json::to_string(from).unwrap_or_default(),
@@ -101,6 +134,29 @@ impl PayloadReader {
             ),
         }
     }
+}
+
+/// Returns the event with its body as a text. A body that is no base64 of a text stays as it was sent.
+fn decoded(members: Object, budget: &mut Budget) -> Object {
+    let (Some(Json::Bool(true)), Some(Json::Str(body))) = (members.get(ENCODED), members.get(BODY))
+    else {
+        return members;
+    };
+    let mut within = budget.clone();
+    let Ok(body) = base64(body, &mut within) else {
+        return members;
+    };
+    *budget = within;
+    let mut body = Some(Json::Str(body));
+    let mut entries = members.into_entries();
+    for (name, value) in &mut entries {
+        match name.as_bytes() {
+            BODY => *value = body.take().unwrap_or(Json::Null),
+            ENCODED => *value = Json::Bool(false),
+            _ => {}
+        }
+    }
+    Object::from_entries(entries)
 }
 
 impl fmt::Debug for PayloadReader {

@@ -46,19 +46,30 @@ impl EventRule {
         let fingerprint = fingerprint.part().map(|(_, expression)| expression);
         let expressions: Vec<&Expression> =
             [key, caller, fingerprint].into_iter().flatten().collect();
+        let needs_body = expressions
+            .iter()
+            .any(|expression| reads_body(expression.as_str()));
+        let reader = PayloadReader::of(expressions.iter().copied());
+        // An expression that decodes the body itself gets it as it was sent.
+        let is_sent = expressions
+            .iter()
+            .any(|expression| expression.as_str().contains("ase64"));
+        let reader = if needs_body && !is_sent {
+            reader.decoding_body()
+        } else {
+            reader
+        };
         Self {
             caller_in_body: caller.is_some_and(|caller| reads_body(caller.as_str())),
-            needs_body: expressions
-                .iter()
-                .any(|expression| reads_body(expression.as_str())),
-            reader: (!expressions.is_empty()).then(|| PayloadReader::of(expressions)),
+            needs_body,
+            reader: (!expressions.is_empty()).then_some(reader),
         }
     }
 }
 
 impl HttpOperation {
     /// Takes from an event the parts that the expressions of this operation look at, as if its JSON text were read. Without
-    /// expressions it takes nothing.
+    /// expressions it takes nothing. A body that the platform sent as base64 is decoded, unless an expression names base64.
     ///
     /// An error is kept, and refuses the request when an expression needs the event.
     ///

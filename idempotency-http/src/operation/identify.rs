@@ -489,6 +489,39 @@ mod tests {
     }
 
     #[test]
+    fn an_expression_sees_the_body_that_the_platform_sent_as_base64_as_the_client_sent_it() {
+        let head = head("u-1");
+        let identity = |key: &'static str, body: &str, encoded: bool| {
+            let operation = built(|builder| {
+                let builder = builder.shared_by_all_callers().key(key);
+                builder.fingerprint(key)
+            });
+            let event = serde_json::json!({"body": body, "isBase64Encoded": encoded});
+            let events = [
+                operation.event(&event),
+                operation.event_of_text(&event.to_string()),
+            ];
+            let [of_value, of_text] = events.map(|event| {
+                let request = ReceivedRequest::new(&head, b"").with_event(&event);
+                operation.identity(&request, None).ok()
+            });
+            assert_eq!(of_value, of_text);
+            of_value
+        };
+        const ENCODED: &str = "eyJpZCI6IDd9"; // {"id": 7}
+        for key in ["powertools_json(body).id", "body"] {
+            let sent = identity(key, r#"{"id": 7}"#, false);
+            assert!(sent.is_some());
+            assert_eq!(identity(key, ENCODED, true), sent, "{key}");
+        }
+        assert_eq!(identity("powertools_json(body).id", ENCODED, false), None);
+        assert_eq!(identity("powertools_json(body).id", "/w==", true), None);
+        // An expression that decodes the body itself gets it as it was sent.
+        let own = "powertools_json(powertools_base64(body)).id";
+        assert!(identity(own, ENCODED, true).is_some());
+    }
+
+    #[test]
     fn an_event_that_another_operation_read_is_refused() {
         let [operation, other] = [keyed_by("headers.a"), keyed_by("headers.a")];
         let event = other.event(&serde_json::json!({"headers": {"a": "1"}}));

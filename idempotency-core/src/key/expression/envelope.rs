@@ -12,7 +12,7 @@ const BASE64: Function = Function::PowertoolsBase64;
 const GZIP: Function = Function::PowertoolsBase64Gzip;
 
 /// Evaluates `powertools_base64`.
-pub(super) fn base64(text: &Text, budget: &mut Budget) -> Result<Text> {
+pub(in crate::key) fn base64(text: &Text, budget: &mut Budget) -> Result<Text> {
     let bytes = decode(BASE64, text, budget)?;
     utf8(BASE64, bytes, budget)
 }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
 use super::{Budget, Json, is_absent_key};
+pub(super) use envelope::base64;
 use evaluate::Walk;
 use idempotency_expression::{
     Ast, CallerFaults, Literal, Part, SyntaxError, advise_key, check_caller, parse, parse_with,
