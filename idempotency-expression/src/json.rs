@@ -341,6 +341,7 @@ reasons! {
     TooDeep "more than 128 levels of arrays and objects";
     NumberTooLong "an integer of more than 4300 digits";
     TooLarge "values that take more memory than one event may use";
+    NumberLost "a number that other numbers became too, such as an integer beyond 64 bits: take the event as `Raw<_>`";
 }
 
 /// The error for a text that is not JSON: it says where and why, and never shows the text.
@@ -364,6 +365,15 @@ impl JsonError {
         }
     }
 
+    /// Returns the error of a value that was not read from a text: it has no place.
+    pub fn of_value(kind: JsonErrorKind) -> Self {
+        Self {
+            kind,
+            line: 0,
+            column: 0,
+        }
+    }
+
     /// Returns the reason.
     pub fn kind(&self) -> JsonErrorKind {
         self.kind
@@ -382,12 +392,13 @@ impl JsonError {
 
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A text that is too large can still be JSON.
-        if self.kind != JsonErrorKind::TooLarge {
-            f.write_str("invalid JSON: ")?;
-        }
         let Self { kind, line, column } = self;
-        write!(f, "{kind} at line {line}, column {column}")
+        match kind {
+            JsonErrorKind::NumberLost => write!(f, "{kind}"),
+            // A text that is too large can still be JSON.
+            JsonErrorKind::TooLarge => write!(f, "{kind} at line {line}, column {column}"),
+            _ => write!(f, "invalid JSON: {kind} at line {line}, column {column}"),
+        }
     }
 }
 

@@ -50,3 +50,4 @@ pub use object::Object;
 pub use payload::{ParsedPayload, PayloadReader};
 pub(crate) use selector::Validation;
 pub use selector::{SelectedKey, Selector};
+pub(crate) use take::{LOST, Unfit};

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::expression::base64;
 use super::{
-    Budget, EvaluationError, Expression, Json, JsonError, Needs, Object, Selection, Text,
-    is_nothing,
+    Budget, EvaluationError, Expression, Json, JsonError, JsonErrorKind, Needs, Object, Selection,
+    Text, Unfit, is_nothing,
 };
 
 /// A JSON value and the memory that is left for the results of expressions on it.
@@ -127,8 +127,9 @@ impl PayloadReader {
         let mut budget = Budget::new(memory_limit);
         match self.needs.take(from, &mut budget) {
             Ok(json) => Ok(self.payload(json, budget)),
+            Err(Unfit::Number) => Err(JsonError::of_value(JsonErrorKind::NumberLost)),
             // Its text is read, which has the value or the error. The error of serde is not shown: it may quote the payload.
-            Err(_) => self.read(
+            Err(Unfit::Text) => self.read(
                 &serde_json::to_string(from).unwrap_or_default(),
                 memory_limit,
             ),
@@ -174,7 +175,6 @@ impl fmt::Debug for ParsedPayload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::JsonErrorKind;
 
     #[test]
     fn values_and_results_share_one_limit() {
@@ -202,6 +202,15 @@ mod tests {
         let read = reader.read(&value.to_string(), 1024).unwrap();
         assert_eq!(taken.json().to_canonical(), r#"{"order": {"id": 7}}"#);
         assert_eq!(taken.json(), read.json());
+    }
+
+    #[test]
+    fn a_value_in_which_numbers_became_one_float_is_refused() {
+        let claim = Expression::compile("claims.sub").unwrap();
+        let event: serde_json::Value =
+            serde_json::from_str(r#"{"claims": {"sub": 12345678901234567890123}}"#).unwrap();
+        let error = PayloadReader::of([&claim]).take(&event, 1024).unwrap_err();
+        assert_eq!(error.kind(), JsonErrorKind::NumberLost);
     }
 
     #[test]

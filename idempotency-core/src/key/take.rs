@@ -1,10 +1,9 @@
 //! Takes what an expression looks at from a typed value, as if the value's JSON text were read.
 //!
-//! What is not looked at is not written at all. The results are those of `serde_json`'s text: a float that is not finite is
-//! null, the keys of maps are strings, an enum is an object or a string, a raw value is its text. What this does not write itself
-//! is [`Unfit`], and the caller writes the text.
+//! What is not looked at is not written at all. The results are those of `serde_json`'s text: the keys of maps are strings, an enum is an object or a string, a raw value is its text. What this does not write itself
+//! is [`Unfit::Text`], and the caller writes the text.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use idempotency_expression::MAX_DEPTH;
 use serde::Serialize;
@@ -17,15 +16,50 @@ use super::budget::List;
 use super::needs::Elements;
 use super::{Budget, BudgetError, Float, Integer, Json, Needs, Object, Text};
 
-/// The error for a value that must be written as text: the text shows the value, or the error. It carries nothing, and `serde`
-/// accepts `std::fmt::Error` for that.
-pub(crate) use std::fmt::Error as Unfit;
+/// Why a value is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// The value must be written as text, which shows the value or the error.
+    Text,
+    /// It has a float that other numbers became too: the text does not show it.
+    Number,
+}
+
+/// Why a float is refused that other numbers became too.
+pub(crate) const LOST: &str = "a number has lost its digits: an integer beyond 64 bits, or a float that is not finite, has the same form as \
+    other numbers; take the payload as `Raw<_>`, or send the number as a text";
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "the value must be written as text",
+            Self::Number => LOST,
+        })
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+impl serde::ser::Error for Unfit {
+    fn custom<T: Display>(_: T) -> Self {
+        Self::Text
+    }
+}
+
+/// Returns true if other numbers become this float when they are read: an integer beyond 64 bits is a float in a `serde_json::Value`. A
+/// float that is not finite is null in the text of a value.
+fn is_lost(float: f64) -> bool {
+    // Exact: 2^64 and -2^63.
+    const ABOVE: f64 = 18_446_744_073_709_551_616.0;
+    const BELOW: f64 = -9_223_372_036_854_775_808.0;
+    !float.is_finite() || float >= ABOVE || float <= BELOW
+}
 
 type Result<T> = std::result::Result<T, Unfit>;
 
 impl From<BudgetError> for Unfit {
     fn from(_: BudgetError) -> Self {
-        Self
+        Self::Text
     }
 }
 
@@ -34,7 +68,8 @@ impl Needs {
     ///
     /// # Errors
     ///
-    /// [`Unfit`] if the value must be written as text, which then has the error, if there is one.
+    /// [`Unfit::Text`] if the value must be written as text, which then has the error, if there is one; [`Unfit::Number`] if it has a
+    /// float that other numbers became too.
     pub(crate) fn take<T: Serialize + ?Sized>(
         &self,
         from: &T,
@@ -84,11 +119,11 @@ impl<'n, 'b> Taker<'n, 'b> {
         Ok(Json::Int(integer))
     }
 
-    /// Returns the depth inside this array or object. [`Unfit`] if it is too deep.
+    /// Returns the depth inside this array or object. [`Unfit::Text`] if it is too deep.
     fn inner_depth(&self) -> Result<usize> {
         (self.depth < MAX_DEPTH)
             .then_some(self.depth + 1)
-            .ok_or(Unfit)
+            .ok_or(Unfit::Text)
     }
 
     fn elements(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
@@ -96,7 +131,7 @@ impl<'n, 'b> Taker<'n, 'b> {
         let wanted = self.needs.elements();
         let length = match wanted {
             // The places are counted from the end.
-            Elements::Last(_) => Some(length.ok_or(Unfit)?),
+            Elements::Last(_) => Some(length.ok_or(Unfit::Text)?),
             _ => None,
         };
         Ok(Array {
@@ -173,14 +208,18 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
 
     /// The text of an `f32` has fewer digits than that of the same `f64`, and is read as another number.
     fn serialize_f32(self, number: f32) -> Result<Json> {
-        if !number.is_finite() {
-            return Ok(Json::Null);
+        if *self.needs == Needs::Kind || is_lost(number.into()) {
+            return self.serialize_f64(number.into());
         }
-        let text = serde_json::to_string(&number).map_err(|_| Unfit)?;
-        Float::parse(&text).map(Json::Float).ok_or(Unfit)
+        let text = serde_json::to_string(&number).map_err(|_| Unfit::Text)?;
+        Float::parse(&text).map(Json::Float).ok_or(Unfit::Text)
     }
 
     fn serialize_f64(self, number: f64) -> Result<Json> {
+        // Of a value that is not looked at, the type is kept.
+        if *self.needs == Needs::All && is_lost(number) {
+            return Err(Unfit::Number);
+        }
         Ok(if number.is_finite() {
             Json::Float(number.into())
         } else {
@@ -361,7 +400,7 @@ impl Array<'_, '_> {
     fn finish(self) -> Result<Json> {
         // A length that was promised and not kept would move all places.
         if self.length.is_some_and(|length| length != self.count) {
-            return Err(Unfit);
+            return Err(Unfit::Text);
         }
         let array = Json::Array(self.elements.finish(self.budget)?);
         match self.around {
@@ -436,12 +475,12 @@ impl<'n, 'b> Members<'n, 'b> {
         if let Some(raw) = &mut self.raw {
             // An enum that writes its tag first makes another struct of it, which `serde_json` refuses.
             if !is_raw(name) || raw.value.is_some() {
-                return Err(Unfit);
+                return Err(Unfit::Text);
             }
             let value = value.serialize(TextSerializer(|text: &str| {
                 let needs = raw.needs;
                 let value = needs.read_within(text.as_bytes(), self.depth, self.budget);
-                value.map_err(|_| Unfit)
+                value.map_err(|_| Unfit::Text)
             }))?;
             raw.value = Some(value);
             return Ok(());
@@ -455,7 +494,7 @@ impl<'n, 'b> Members<'n, 'b> {
 
     fn finish(self) -> Result<Json> {
         if let Some(raw) = self.raw {
-            return raw.value.ok_or(Unfit);
+            return raw.value.ok_or(Unfit::Text);
         }
         let members = self.members.finish(self.budget)?;
         let object = Json::Object(Object::charged(members, self.budget)?);
@@ -504,7 +543,7 @@ impl SerializeMap for Members<'_, '_> {
 
 /// Serializes a key or a raw value to the text that `serde_json` makes of it, and hands the text to a function.
 ///
-/// Keys that are rare (floats, options, booleans) are [`Unfit`]: the text decides about them.
+/// Keys that are rare (floats, options, booleans) are [`Unfit::Text`]: the text decides about them.
 struct TextSerializer<F>(F);
 
 impl<T, F: FnOnce(&str) -> Result<T>> TextSerializer<F> {
@@ -517,7 +556,7 @@ impl<T, F: FnOnce(&str) -> Result<T>> TextSerializer<F> {
 macro_rules! refused {
     ($($method:ident($($argument:ty),*) -> $kind:ident;)+) => {$(
         fn $method(self, $(_: $argument),*) -> Result<Self::$kind> {
-            Err(Unfit)
+            Err(Unfit::Text)
         }
     )+};
 }
@@ -577,7 +616,7 @@ impl<T, F: FnOnce(&str) -> Result<T>> Serializer for TextSerializer<F> {
     }
 
     fn serialize_some<V: Serialize + ?Sized>(self, _: &V) -> Result<T> {
-        Err(Unfit)
+        Err(Unfit::Text)
     }
 
     fn serialize_newtype_variant<V: Serialize + ?Sized>(
@@ -587,7 +626,7 @@ impl<T, F: FnOnce(&str) -> Result<T>> Serializer for TextSerializer<F> {
         _: &'static str,
         _: &V,
     ) -> Result<T> {
-        Err(Unfit)
+        Err(Unfit::Text)
     }
 }
 
@@ -634,19 +673,19 @@ mod tests {
         let order = Order {
             id: u64::MAX,
             price: 0.1,
-            total: f64::NAN,
+            total: 2.5,
             raw: raw(text),
             unwritable: [((1, 2), 3)].into(),
         };
         for (text, value) in [
             ("id", Ok("18446744073709551615")),
-            ("[price, total]", Ok("[0.1, null]")),
+            ("[price, total]", Ok("[0.1, 2.5]")),
             ("raw.b", Ok("12345678901234567890123")),
             ("raw", Ok(text)),
             ("type(raw)", Ok(r#""object""#)),
             // The text has the error.
-            ("unwritable", Err(Unfit)),
-            ("@", Err(Unfit)),
+            ("unwritable", Err(Unfit::Text)),
+            ("@", Err(Unfit::Text)),
         ] {
             let expression = Expression::compile(text).unwrap();
             let parts = expression.needs().take(&order, &mut Budget::unbounded());
@@ -678,24 +717,40 @@ mod tests {
         }
         let nested = raw(&format!("{}7{}", "[".repeat(127), "]".repeat(127)));
         check(&[&nested]);
-        assert_eq!(taken(&Needs::All, &[[&nested]]), Err(Unfit));
+        assert_eq!(taken(&Needs::All, &[[&nested]]), Err(Unfit::Text));
         // `serde_json` refuses a raw value with a tag.
         let tagged = Tagged::Raw(raw("{}"));
         assert!(serde_json::to_string(&tagged).is_err());
-        assert_eq!(taken(&Needs::All, &tagged), Err(Unfit));
+        assert_eq!(taken(&Needs::All, &tagged), Err(Unfit::Text));
     }
 
     #[test]
     fn a_float_is_taken_as_its_text_is_read() {
-        check(&[
-            0.1_f32,
-            16_777_217.0,
-            1e10,
-            f32::MIN_POSITIVE,
-            -0.0,
-            f32::INFINITY,
-        ]);
-        check(&[0.1, 1e300, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
+        check(&[0.1_f32, 16_777_217.0, 1e10, f32::MIN_POSITIVE, -0.0]);
+        check(&[0.1, 1e19, -9e18, 1e-300, -0.0]);
+    }
+
+    #[test]
+    fn a_float_that_other_numbers_became_too_is_refused_where_it_is_looked_at() {
+        for text in [
+            "18446744073709551616",
+            "18446744073709551617",
+            "-9223372036854775809",
+            "123456789012345678901234567890",
+            "1e300",
+        ] {
+            let lost: serde_json::Value = serde_json::from_str(text).unwrap();
+            assert_eq!(taken(&Needs::All, &lost), Err(Unfit::Number), "{text}");
+            assert!(taken(&Needs::Kind, &lost).is_ok());
+        }
+        for kept in ["18446744073709551615", "-9223372036854775808", "1e15"] {
+            check(&serde_json::from_str::<serde_json::Value>(kept).unwrap());
+        }
+        for float in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(taken(&Needs::All, &[float]), Err(Unfit::Number));
+            assert_eq!(taken(&Needs::All, &[float as f32]), Err(Unfit::Number));
+        }
+        check(&(u128::MAX, i128::MIN, u64::MAX));
     }
 
     /// An array that says another length than it has.
@@ -716,7 +771,7 @@ mod tests {
         let last = Needs::element(-2, Needs::All);
         for (promised, kept) in [(3, true), (2, false), (4, false), (0, false)] {
             let array = WrongLength(promised, vec![4, 5, 6]);
-            let elements = kept.then(|| "[5, 6]".to_owned()).ok_or(Unfit);
+            let elements = kept.then(|| "[5, 6]".to_owned()).ok_or(Unfit::Text);
             assert_eq!(taken(&last, &array), elements, "{promised}");
         }
     }
@@ -763,19 +818,22 @@ mod tests {
         check(&BTreeMap::from([("\u{1}\"", 1), ("", 2)]));
         // The text decides about a key that is seldom one.
         let truth = BTreeMap::from([(true, 1)]);
-        assert_eq!(taken(&Needs::All, &truth), Err(Unfit));
+        assert_eq!(taken(&Needs::All, &truth), Err(Unfit::Text));
     }
 
     #[test]
     fn a_value_beyond_the_budget_or_too_deep_is_written_as_text() {
         let long = "x".repeat(1000);
-        assert_eq!(Needs::All.take(&long, &mut Budget::new(1000)), Err(Unfit));
+        assert_eq!(
+            Needs::All.take(&long, &mut Budget::new(1000)),
+            Err(Unfit::Text)
+        );
         assert!(Needs::Kind.take(&long, &mut Budget::new(0)).is_ok());
         let mut nested = serde_json::Value::Null;
         for _ in 0..128 {
             nested = serde_json::Value::Array(vec![nested]);
         }
         check(&nested);
-        assert_eq!(taken(&Needs::All, &[nested]), Err(Unfit));
+        assert_eq!(taken(&Needs::All, &[nested]), Err(Unfit::Text));
     }
 }

@@ -10,7 +10,7 @@ use super::texts::too_large;
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
 use crate::event;
-use crate::key::{Budget, EvaluationError, Json, JsonErrorKind};
+use crate::key::{Budget, EvaluationError, Json, JsonErrorKind, LOST, Unfit};
 use crate::outcome::Bypass;
 use crate::record::{RecordId, StoredEvent};
 
@@ -239,7 +239,12 @@ impl CompiledOperation {
         }
         // If this fails or refuses the value, the value is written as text below. The error is then that of the text.
         let mut budget = Budget::new(self.memory_limit);
-        if let Ok(parts) = self.selector.needs().take(payload, &mut budget)
+        let taken = self.selector.needs().take(payload, &mut budget);
+        if taken == Err(Unfit::Number) {
+            let error = self.error(ErrorKind::InvalidPayload).with_detail(LOST);
+            return Err(event::refused(error));
+        }
+        if let Ok(parts) = taken
             && let Ok(identity) = self.identity_from(&parts, tenant, &mut budget)
         {
             let Some(keeps) = &self.keeps else {
@@ -488,6 +493,30 @@ mod tests {
         assert_eq!(operation.advice(), [key, validate]);
         let other = keyed("header(@, 'idempotency-key')");
         assert!(other.advice().is_empty());
+    }
+
+    #[test]
+    fn a_value_in_which_numbers_became_one_float_is_refused() {
+        let operation = described("key=id validate=amount");
+        for (text, expected) in [
+            (r#"{"id": 12345678901234567890617, "amount": 1}"#, false),
+            (r#"{"id": 1, "amount": -12345678901234567890}"#, false),
+            (
+                r#"{"id": 18446744073709551615, "amount": 1.5, "x": 1e99}"#,
+                true,
+            ),
+        ] {
+            let value: serde_json::Value = serde_json::from_str(text).unwrap();
+            let identity = operation.identify_value(&value, None);
+            assert_eq!(identity.is_ok(), expected, "{text}");
+            if let Err(error) = identity {
+                assert_eq!(error.kind(), ErrorKind::InvalidPayload);
+            }
+            assert!(
+                operation.identify(text, None).is_ok(),
+                "each digit of a text counts"
+            );
+        }
     }
 
     #[test]

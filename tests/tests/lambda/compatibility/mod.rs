@@ -64,8 +64,11 @@ fn check_while_reading(vector: &Json, prefix: &str) {
     }
     if let Ok(value) = serde_json::from_str::<serde_json::Value>(event) {
         let of_text = operation.identify(&value.to_string(), None);
-        let of_value = operation.identify_value(&value, None);
-        assert_eq!(of_text.ok(), of_value.ok(), "{id}");
+        match operation.identify_value(&value, None) {
+            // A `Value` makes a float of an integer beyond 64 bits.
+            Err(error) if error.to_string().contains("has lost its digits") => {}
+            of_value => assert_eq!(of_text.ok(), of_value.ok(), "{id}"),
+        }
     }
 }
 
