@@ -187,9 +187,14 @@ impl Ending {
         matches!(self, Self::Fails | Self::FailsUnreported | Self::Panics)
     }
 
-    /// Returns true if the run reported that its key may run again. A panic reports nothing.
+    /// Returns true if the key may run again after the run, also under `hold`.
     pub(crate) fn frees(self) -> bool {
         matches!(self, Self::RespondsUnstored | Self::Fails)
+    }
+
+    /// Returns true if the run reported its end, so that the next run may be a first one.
+    pub(crate) fn reports(self) -> bool {
+        self == Self::Fails
     }
 
     /// Returns true if the handler staged writes.

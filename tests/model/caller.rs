@@ -63,7 +63,7 @@ impl Scenario {
             Ending::Panics => HandlerResult::Panicked,
         };
         let steps = active.steps.as_ref().and_then(|run| run.end());
-        if ending.frees() && matches!(steps, None | Some(StepEnd::Recorded)) {
+        if ending.reports() && matches!(steps, None | Some(StepEnd::Recorded)) {
             state.unreported &= !(1 << number);
         }
         let ended = Input::HandlerEnded(HandlerEnd {
@@ -97,7 +97,7 @@ impl Scenario {
                 now,
                 ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
                 claims: active.claims,
-                deletes: matches!(*active.asked.effect, Effect::Write(Write::Delete, _)),
+                releases: releases(&active.asked.effect),
             };
             let failed_to_read = input == Input::ReadFailed;
             self.note(state, number, &input);
@@ -393,8 +393,8 @@ fn is_claim(effect: &Effect) -> bool {
         || takes_over(effect)
 }
 
-/// Returns true if this is a release, also one that keeps steps.
-fn releases(effect: &Effect) -> bool {
+/// Returns true if this is a release: it deletes the record, or leaves a failure in it.
+pub(crate) fn releases(effect: &Effect) -> bool {
     match effect {
         Effect::Write(Write::Delete, _) => true,
         Effect::Write(Write::Update(change), _) => change.set.failure.exists(),

@@ -126,6 +126,8 @@ mod each_fault_is_found {
         an_unfenced_step: UNFENCED_STEP in quiet_step breaks LateOwner in 9;
         a_release_that_deletes_steps: RELEASE_DELETES_ALL in quiet_failing_step breaks StepAgain in 9;
         a_release_that_deletes_the_mark: RELEASE_DELETES_ALL in three_runs breaks FirstThoughUnreported in 6;
+        a_rejection_that_leaves_no_mark: RELEASE_DELETES_ALL in quiet_rejected breaks FirstThoughUnreported in 8;
+        an_unstored_response_that_leaves_no_mark: RELEASE_DELETES_ALL in quiet_unstored breaks FirstThoughUnreported in 6;
         a_decision_that_counts_as_a_report: DECISION_REPORTS in quiet_decided breaks FirstThoughUnreported in 8;
         unconfirmed_writes_that_count_as_the_callers_own:
             UNCONFIRMED_WRITES_COUNT_AS_OWN in staged_and_unprotected breaks StagedAlone in 6;

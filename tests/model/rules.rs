@@ -10,6 +10,8 @@ use idempotency_core::protocol::{
 use idempotency_core::record::{Attribute, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::EpochMillis;
 
+use super::caller::releases;
+
 /// What a faulty rule can read of its call.
 #[derive(Clone, Copy)]
 pub(crate) struct CallView<'a> {
@@ -20,8 +22,8 @@ pub(crate) struct CallView<'a> {
     pub(crate) ran: bool,
     /// The number of claims it sent, if the rules count them.
     pub(crate) claims: u8,
-    /// True if its last request deletes its claim.
-    pub(crate) deletes: bool,
+    /// True if its last request releases its claim.
+    pub(crate) releases: bool,
 }
 
 /// A layer between the protocol and its scenario.
@@ -118,9 +120,12 @@ pub(crate) const UNFENCED_COMPLETION: Rules = requesting(|_, effect| {
     }
 });
 
-/// A release deletes unconditionally.
-pub(crate) const UNFENCED_RELEASE: Rules = requesting(|_, effect| {
-    if let Effect::Write(Write::Delete, condition) = effect {
+/// The release after a run is written unconditionally.
+pub(crate) const UNFENCED_RELEASE: Rules = requesting(|view, effect| {
+    if view.ran
+        && releases(effect)
+        && let Effect::Write(_, condition) = effect
+    {
         *condition = always();
     }
 });
@@ -537,7 +542,7 @@ pub(crate) const COMPLETES_WITHOUT_THE_WRITES: Rules = requesting(|_, effect| {
 
 /// A rejection counts as final: the claim is not released, so an earlier send can still be applied.
 pub(crate) const REJECTS_WITHOUT_A_RELEASE: Rules = requesting(|view, effect| {
-    if view.ran && matches!(effect, Effect::Write(Write::Delete, _)) {
+    if view.ran && releases(effect) {
         let rejected = CallEnd::refused(ErrorKind::TransactionRejected);
         *effect = Effect::Finish(rejected.with_staged(Some(StagedEnd::Rejected)));
     }
@@ -567,7 +572,7 @@ pub(crate) const FAILED_RELEASE_COUNTS_AS_RELEASED: Rules = receiving(|view, inp
     // Only a release is sent once and fails for good here.
     if let Input::Written(WriteResult::Failed { kind, .. }) = input
         && *kind == WriteErrorKind::Transient
-        && view.deletes
+        && view.releases
     {
         *input = Input::Written(WriteResult::APPLIED);
     }

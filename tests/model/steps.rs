@@ -155,7 +155,7 @@ impl Scenario {
                     now,
                     ran: true,
                     claims: active.claims,
-                    deletes: false,
+                    releases: false,
                 };
                 let mut asked = Effect::Write(sent, condition);
                 (self.rules.requests)(view, &mut asked);

@@ -143,9 +143,11 @@ impl Staging {
         self.inner().state = State::Outside;
     }
 
-    /// Returns true if writes are staged.
+    /// Returns true if writes are staged, or one was refused.
     pub(crate) fn has_staged(&self) -> bool {
-        matches!(&self.inner().state, State::Staged(writes) if writes.count() > 0)
+        let inner = self.inner();
+        inner.refused.is_some()
+            || matches!(&inner.state, State::Staged(writes) if writes.count() > 0)
     }
 
     /// Ends the staging, and returns what was staged. After a refusal nothing of it may be applied.

@@ -167,7 +167,11 @@ fn numbers() -> Codec<i32> {
 fn a_codec_that_releases_a_response_lets_the_next_call_run() {
     let shop = Shop::new(|_| ());
     assert_eq!(*shop.call(numbers(), -1).response(), -1);
-    assert!(shop.store.record(&shop.id()).is_none());
+    let marked = shop.store.record(&shop.id()).unwrap().failure;
+    assert_eq!(
+        marked.value().map(String::as_str),
+        Some("unreported: response not stored")
+    );
     assert_eq!(*shop.call(numbers(), 7).response(), 7);
     assert_eq!(*shop.call(numbers(), 8).response(), 7);
 }

@@ -31,10 +31,11 @@ pub(super) const UNREPORTED: &str = "unreported";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Run {
-    /// No effect of an earlier run can have happened in this window: the claim replaced nothing, a completed record, or the failure
-    /// of a run that reported its end and was a first one itself.
+    /// Each earlier run of the key in this window has reported its end: it returned an error. The claim replaced nothing, a completed
+    /// record whose window had ended, or the failure of a run that returned an error and was a first one itself.
     ///
-    /// This does not count runs without a confirmed claim, or runs of a function in another language that shares the key.
+    /// An effect that such a run had before it returned its error has happened all the same. This does not count runs without a confirmed
+    /// claim, runs of a function in another language that shares the key, and runs whose record an operator evicted.
     First,
     /// The claim replaced one whose lease had expired: the run of that claim ended without a result, or still runs.
     #[non_exhaustive]
@@ -43,8 +44,9 @@ pub enum Run {
         lease_ended: Option<EpochMillis>,
     },
     /// It is not known whether an effect of an earlier run has happened: the reply to the claim was lost, the store does not report what
-    /// the claim replaced, or the record has the failure of a run that was not certainly the first, that panicked, or that left a
-    /// step without its record. A run after an operator has freed the key is `Unknown` too.
+    /// the claim replaced, or the last run ended without a report: it was not certainly the first, it panicked, its response was not
+    /// stored, its staged writes were not applied, or a step of it has no record. A run after an operator has freed the key is `Unknown`
+    /// too.
     Unknown,
     /// The run has no confirmed claim: the call is not protected, or the store failed and the operation has
     /// `on_store_error = "run-unprotected"`. An earlier run of the key may have happened.
@@ -77,8 +79,15 @@ impl Run {
 
 /// Returns true if a recorded failure is one that its run has reported, and that run was a first one.
 fn is_reported(failure: &str) -> bool {
-    // Earlier versions wrote the last two for what is `UNREPORTED` now.
-    const MARKS: [&str; 3] = [UNREPORTED, "not run", "step not recorded"];
+    // Earlier versions wrote the other ones for what is `UNREPORTED` now.
+    const MARKS: [&str; 6] = [
+        UNREPORTED,
+        "not run",
+        "step not recorded",
+        "response not stored",
+        "IdempotencyTransactionRejected",
+        "IdempotencyCompletionUnknown",
+    ];
     failure != FREED && !MARKS.iter().any(|mark| failure.starts_with(mark))
 }
 

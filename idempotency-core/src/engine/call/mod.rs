@@ -286,7 +286,7 @@ impl Call {
         has_open.then_some(Misplaced::InStep)
     }
 
-    /// Returns true if the handler has staged writes, and has not ended.
+    /// Returns true if the handler has staged writes, or a write of it was refused, and it has not ended.
     ///
     /// # Examples
     ///

@@ -90,6 +90,7 @@ fn each_refusal_sticks_and_the_first_one_is_reported() {
                 .change(None, |_: &mut MemoryWrites| Err("a later one"))
                 .is_err()
         );
+        assert!(staging.has_staged());
         let text = staging.close().refused.unwrap();
         assert!(text.ends_with(remedy), "{text}");
     }

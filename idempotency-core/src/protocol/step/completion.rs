@@ -99,10 +99,14 @@ pub(super) fn handler_ended(
     let mut held = held.for_requests_after(call, now);
     held.has_steps |= end.steps.is_some();
     held.has_lost_step = matches!(end.steps, Some(StepEnd::TooLarge | StepEnd::NotRecorded));
+    // A response that is not stored says that the run had an effect, or that a layer did: only an error of the handler is a report.
     held.has_unreported |= held.has_lost_step
         || matches!(
             end.result,
-            HandlerResult::Panicked | HandlerResult::Unreported(_)
+            HandlerResult::Panicked
+                | HandlerResult::Unreported(_)
+                | HandlerResult::NotStored
+                | HandlerResult::Unstorable
         );
     let staged = end.staged || end.refused;
     let lease_end = held.lease_end;
@@ -279,10 +283,12 @@ fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
 
 /// Frees the key after a transaction that was rejected, that the store does not accept, or that was given up. `kind` is the error of
 /// this end.
+///
+/// The handler returned a response, so it may have had effects beside its staged writes. Nothing reports them, so a mark stays.
 fn free_rejected(
     call: &CallTerms,
     now: EpochMillis,
-    completing: Completing,
+    mut completing: Completing,
     kind: ErrorKind,
 ) -> Next {
     if completing.held.has_lost_step && call.policy.on_timeout == OnTimeout::Hold {
@@ -293,13 +299,14 @@ fn free_rejected(
             not_applied(&completing, kind, Some(ClaimEnd::Kept))
         };
     }
-    // The mark alone: the record may have no room for more.
-    let failure = if completing.held.has_unreported {
-        UNREPORTED
+    completing.held.has_unreported = true;
+    // The mark alone beside steps: the record may have no room for more.
+    let failure = if keeps_steps(call, completing.held) {
+        UNREPORTED.to_owned()
     } else {
-        kind.name()
+        format!("{UNREPORTED}: {}", kind.name())
     };
-    let effect = free_key(call, now, failure, completing.held, false);
+    let effect = free_key(call, now, &failure, completing.held, false);
     (State::Freeing { completing, kind }, effect)
 }
 
