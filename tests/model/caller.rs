@@ -91,6 +91,10 @@ impl Scenario {
         }
         active.maybe_applied = false;
         active.polled = None;
+        let failed = matches!(
+            input,
+            Input::ReadFailed | Input::Written(WriteResult::Failed { .. })
+        );
         loop {
             let mut view = CallView {
                 call,
@@ -136,6 +140,9 @@ impl Scenario {
                 }
                 Effect::Finish(end) => {
                     self.share(state, number, &active, &end);
+                    if !failed && self.keeps_a_lease(state, number, now, &end) {
+                        self.break_promise(state, Promise::KeptInProgress);
+                    }
                     self.finish(state, number, now, &ghost, end);
                     return;
                 }
@@ -341,6 +348,21 @@ impl Scenario {
         self.check_returned(state, returned);
         self.check_staged_end(state, number, &ended);
         state.calls[usize::from(number)].phase = Phase::Ended(end, returned);
+    }
+
+    /// Returns true if a call under `hold` whose run has ended leaves its claim in progress.
+    fn keeps_a_lease(&self, state: &State, number: u8, now: EpochMillis, end: &CallEnd) -> bool {
+        let is_kept = end.claim == Some(ClaimEnd::Kept)
+            || end.error_kind() == Some(ErrorKind::CompletionUnknown);
+        let runs = |record: &Record| {
+            in_progress(record)
+                && !record.failure.exists()
+                && record.in_progress_expiration.value() >= Some(&now)
+        };
+        self.bounds.deliveries[usize::from(number)].holds()
+            && is_kept
+            && state.holder == number
+            && state.record.as_deref().is_some_and(runs)
     }
 
     /// Checks that all responses returned within one window are the same.

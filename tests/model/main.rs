@@ -76,7 +76,7 @@ mod each_fault_is_found {
 
     found! {
         an_unfenced_completion: UNFENCED_COMPLETION in quiet breaks LateOwner in 8;
-        an_unfenced_release: UNFENCED_RELEASE in quiet_failing breaks LateOwner in 7;
+        an_unfenced_release: UNFENCED_RELEASE in quiet_failing breaks LateOwner in 8;
         own_record_not_recognised: OWN_RECORD_NOT_RECOGNISED in two_calls breaks OwnWriteInProgress in 4;
         a_late_owner_that_ignores_the_payload:
             LATE_OWNER_IGNORES_THE_PAYLOAD in quiet_payloads breaks AnotherPayload in 10;
@@ -89,6 +89,9 @@ mod each_fault_is_found {
         a_run_on_a_claim_that_failed: RUNS_ON_A_FAILED_CLAIM in two_calls breaks RunWithoutClaim in 2;
         a_second_run_by_a_late_owner: RUNS_AGAIN_AFTER_LOST_OWNERSHIP in quiet breaks OneRunPerCall in 8;
         a_panic_that_frees_a_held_claim: PANIC_FREES_A_HELD_CLAIM in quiet_holding_panics breaks SecondRunUnderHold in 6;
+        a_kept_claim_whose_lease_runs: KEEPS_THE_LEASE in quiet_holding_panics breaks KeptInProgress in 3;
+        an_end_of_a_lease_that_frees_the_key: END_OF_A_LEASE_FREES in quiet_holding_panics breaks SecondRunUnderHold in 6;
+        an_unfenced_end_of_a_lease: UNFENCED_END_OF_A_LEASE in quiet_some_hold breaks LateOwner in 8;
         a_timeout_that_frees_a_held_claim:
             UNREPORTED_COUNTS_AS_FAILURE in quiet_holding_panics breaks SecondRunUnderHold in 6;
         a_timeout_that_leaves_no_mark: UNREPORTED_COUNTS_AS_FAILURE in three_runs breaks FirstThoughUnreported in 6;

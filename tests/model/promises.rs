@@ -46,6 +46,7 @@ promises! {
     StagedTwice => "staged writes are applied at most once in a window, and at most once for each run",
     StagedAlone => "staged writes are applied if and only if their response is stored",
     RejectedThoughApplied => "no caller gets \"rejected\" if its staged writes were applied, or are later",
+    KeptInProgress => "under hold a run that has ended leaves no lease that runs, unless its last request failed",
     FirstThoughUnreported => "no run gets First after one whose effect may have happened and was not reported",
 }
 

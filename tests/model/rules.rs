@@ -4,13 +4,14 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::decision::DecisionWrite;
 use idempotency_core::protocol::{
-    CallEnd, CallTerms, Consistency, Effect, HandlerResult, InFlightKey, Input, Refusal,
+    CallEnd, CallTerms, ClaimEnd, Consistency, Effect, HandlerResult, InFlightKey, Input, Refusal,
     RefusalDetail, Resolution, Stage, StagedEnd, Write, WriteErrorKind, WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::EpochMillis;
 
 use super::caller::releases;
+use super::table::ends_lease;
 
 /// What a faulty rule can read of its call.
 #[derive(Clone, Copy)]
@@ -267,6 +268,31 @@ pub(crate) const PANIC_FREES_A_HELD_CLAIM: Rules = receiving(|_, input| {
         && end.result == HandlerResult::Panicked
     {
         end.result = HandlerResult::Failed("panic".to_owned());
+    }
+});
+
+/// Under `hold`, a claim that is kept keeps its lease.
+pub(crate) const KEEPS_THE_LEASE: Rules = requesting(|_, effect| {
+    if ends_lease(effect) {
+        *effect = Effect::Finish(CallEnd::own(Some(ClaimEnd::Kept)));
+    }
+});
+
+/// Under `hold`, the end of a lease is written unconditionally.
+pub(crate) const UNFENCED_END_OF_A_LEASE: Rules = requesting(|_, effect| {
+    if ends_lease(effect)
+        && let Effect::Write(_, condition) = effect
+    {
+        *condition = always();
+    }
+});
+
+/// Under `hold`, the end of a lease is recorded as a failure, which frees the key.
+pub(crate) const END_OF_A_LEASE_FREES: Rules = requesting(|_, effect| {
+    if ends_lease(effect)
+        && let Effect::Write(Write::Update(change), _) = effect
+    {
+        change.set.failure = Field::Value("unreported".to_owned());
     }
 });
 

@@ -64,6 +64,12 @@ fn claims(effect: &Effect) -> bool {
     matches!(effect, Effect::Write(Write::Put(_), _)) || takes_over(effect)
 }
 
+/// Returns true if this ends the lease of a claim that is kept.
+pub(crate) fn ends_lease(effect: &Effect) -> bool {
+    matches!(effect, Effect::Write(Write::Update(change), _)
+        if change.set.in_progress_expiration.exists() && !change.set.owner.exists() && !change.set.failure.exists())
+}
+
 /// Returns true if this is a takeover that keeps the steps.
 pub(crate) fn takes_over(effect: &Effect) -> bool {
     matches!(effect, Effect::Write(Write::Update(change), _) if change.set.owner.exists())
@@ -234,7 +240,7 @@ impl Scenario {
                 if change.set.status.exists() {
                     state.holder = sent.by;
                     state.stored_in[number] = state.generation;
-                } else {
+                } else if !ends_lease(&sent.effect) {
                     state.holder = NO_CALL;
                     self.released(state, sent.by);
                 }

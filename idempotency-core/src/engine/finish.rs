@@ -27,8 +27,14 @@ impl<R> Driver<'_, R> {
         let ran = output.is_some();
         match (end.resolution, output) {
             (Resolution::Own(record), Some(output)) => {
-                if let (None, Some(error)) = (end.claim, reasons.error) {
-                    report.note(format!("its response is not stored: {error}"));
+                match (end.claim, reasons.error) {
+                    (None, Some(error)) => {
+                        report.note(format!("its response is not stored: {error}"));
+                    }
+                    (Some(ClaimEnd::Kept), Some(error)) => report.note(format!(
+                        "duplicates get `AlreadyInProgress` until the lease ends, because the end of the run is not recorded: {error}"
+                    )),
+                    _ => {}
                 }
                 if let (Some(ClaimEnd::Kept), Ok(Err(error))) = (end.claim, &output)
                     && let Some(why) = (errors.unreported)(error)

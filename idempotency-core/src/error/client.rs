@@ -14,14 +14,14 @@ impl ErrorKind {
     /// # use idempotency_core::error::ErrorKind;
     /// assert_eq!(
     ///     ErrorKind::AlreadyInProgress.client_message(),
-    ///     "this request is still being processed: send it again later, unchanged and under the same key",
+    ///     "this request is being processed, or its end is not known yet: send it again later, unchanged and under the same key",
     /// );
     /// ```
     #[doc(hidden)]
     pub const fn client_message(self) -> &'static str {
         match self {
             Self::AlreadyInProgress => {
-                "this request is still being processed: send it again later, unchanged and under the same key"
+                "this request is being processed, or its end is not known yet: send it again later, unchanged and under the same key"
             }
             Self::PayloadMismatch => {
                 "this idempotency key was used for another request: send a new key, or the first request unchanged"

@@ -41,7 +41,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Another call with this key is in progress.
+    /// Another call with this key is in progress: it runs, or it was killed or dropped and its lease has not ended.
     AlreadyInProgress = "a call with this key is in progress";
     /// The key was used with another payload.
     PayloadMismatch = "this key was used with another payload: send a new key, or the payload that was sent first";

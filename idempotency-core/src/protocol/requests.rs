@@ -193,6 +193,27 @@ pub(super) fn release(call: &CallTerms) -> Effect {
     Effect::Write(Write::Delete, held_by(&call.owner))
 }
 
+/// Returns the write that ends the lease of a claim whose run has ended, and keeps the claim: an update, only while the record is still
+/// this call's claim. Under `hold` no call may claim the key, and each duplicate then knows that no run goes on.
+pub(super) fn end_lease(call: &CallTerms, claimed_at: EpochMillis) -> Effect {
+    Effect::Write(
+        Write::Update(Change {
+            set: Record {
+                in_progress_expiration: Field::Value(ended_lease(claimed_at)),
+                ..Record::default()
+            },
+            remove: Vec::new(),
+        }),
+        held_by(&call.owner),
+    )
+}
+
+/// Returns the end of a lease that has ended, of a claim that was made at this time. Comparisons are strict: a call in the millisecond of
+/// the claim must find the lease expired too.
+fn ended_lease(claimed_at: EpochMillis) -> EpochMillis {
+    EpochMillis::new(claimed_at.get().saturating_sub(1))
+}
+
 /// Returns the release that leaves a failure in the record, for the length of a window. It ends the lease a millisecond before the claim,
 /// so that calls under every policy and in every language can claim the key again at once, and removes the owner token. It also removes
 /// the steps, unless `keeps_steps`. `claimed_at` is the time of the claim.
@@ -203,8 +224,6 @@ pub(super) fn record_failure(
     claimed_at: EpochMillis,
     keeps_steps: bool,
 ) -> Effect {
-    // Comparisons are strict: a call in the millisecond of the claim must find the lease expired too.
-    let lease_end = EpochMillis::new(claimed_at.get().saturating_sub(1));
     let mut remove = vec![Attribute::Owner];
     if call.policy.steps.are_on() && !keeps_steps {
         remove.push(Attribute::Steps);
@@ -214,7 +233,7 @@ pub(super) fn record_failure(
             set: Record {
                 expiration: Field::Value(window_end(call, now)),
                 failure: Field::Value(failure.to_owned()),
-                in_progress_expiration: Field::Value(lease_end),
+                in_progress_expiration: Field::Value(ended_lease(claimed_at)),
                 ..Record::default()
             },
             remove,

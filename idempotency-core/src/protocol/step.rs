@@ -19,7 +19,7 @@ use super::run::Run;
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
-use state::{Completing, Releasing, State, refuse};
+use state::{Completing, Releasing, State, finish, refuse};
 
 /// One call on its way through the protocol.
 ///
@@ -102,6 +102,7 @@ impl Attempt {
             | State::Restoring(completing)
             | State::Freeing { completing, .. } => (Stage::Storing, completing.held.lease_end),
             State::Releasing(Releasing { lease_end, .. })
+            | State::Keeping { lease_end, .. }
             | State::ReadingAfterSteps { lease_end, .. } => (Stage::Storing, *lease_end),
             State::Checking(_) | State::Following(_) | State::GivingUp(_) | State::Finished => {
                 return None;
@@ -154,7 +155,8 @@ impl Attempt {
                 lease_end,
                 ..
             }) => time_limit(now, *lease_end),
-            State::Releasing(Releasing {
+            State::Keeping { lease_end, .. }
+            | State::Releasing(Releasing {
                 returned: false,
                 lease_end,
                 ..
@@ -289,6 +291,7 @@ impl Attempt {
             (State::Freeing { completing, kind }, Input::Written(result)) => {
                 completion::freed(&call, now, completing, kind, result)
             }
+            (State::Keeping { end, .. }, Input::Written(_)) => finish(end),
             (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.kind),
             (State::Releasing(releasing), Input::Written(result)) => {
                 completion::released(&call, now, releasing, result)

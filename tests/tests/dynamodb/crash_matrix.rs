@@ -205,7 +205,7 @@ async fn a_crash_at_every_step_has_the_documented_result() {
 }
 
 #[tokio::test]
-async fn under_hold_a_panic_makes_no_request_and_keeps_its_claim() {
+async fn under_hold_a_panic_ends_its_lease_and_keeps_its_claim() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     for on_error in [OnError::Release, OnError::Record] {
         let harness = Harness::new(&database, &format!("{on_error:?}")).await;
@@ -214,8 +214,8 @@ async fn under_hold_a_panic_makes_no_request_and_keeps_its_claim() {
         let call = harness.call(&charge, async |_| panic!("in the handler"));
         assert!(unless_it_panics(call).await.is_err());
         let calls = harness.processes.store.calls();
-        assert_eq!(calls.len(), 1, "the claim is all there is");
-        assert_eq!(harness.retry(&charge).await, "in progress");
+        assert_eq!(calls.len(), 2, "the claim, and the end of its lease");
+        assert_eq!(harness.retry(&charge).await, "IdempotencyUnresolved");
         harness.processes.pass(61);
         assert_eq!(harness.retry(&charge).await, "IdempotencyUnresolved");
         assert_eq!(harness.runs.load(Ordering::Relaxed), 1);

@@ -144,7 +144,7 @@ async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_u
                 if expected == 1 {
                     assert_eq!(record, Some(Field::Value(Status::InProgress)), "{name}");
                     let kind = second.unwrap_err().kind();
-                    assert_eq!(kind, Some(ErrorKind::AlreadyInProgress), "{name}");
+                    assert_eq!(kind, Some(ErrorKind::Unresolved), "{name}");
                 } else {
                     assert_eq!(second.unwrap(), 2, "{name}");
                 }

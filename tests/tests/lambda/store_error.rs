@@ -355,7 +355,7 @@ async fn after_the_handler_a_request_that_decides_the_callers_result_may_take_un
         (AfterRun(CompletionUnknown), 9_800)
     );
     // A response that is not stored waits for its release because it yields to a stored one.
-    let harness = hanging(&[Delete]);
+    let harness = hanging(&[Update]);
     let end = call_with_left(&harness, |of| of.store_when("`false`"), 10_000).await;
     assert_eq!((end, harness.elapsed()), (NotStored(1), 9_800));
 }

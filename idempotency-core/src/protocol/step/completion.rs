@@ -153,10 +153,26 @@ pub(super) fn handler_ended(
         }
         AfterRun::Keep => {
             let dropped = staged.then_some(StagedEnd::Dropped);
-            finish(CallEnd::own(Some(ClaimEnd::Kept)).with_staged(dropped))
+            keep(
+                call,
+                now,
+                held,
+                CallEnd::own(Some(ClaimEnd::Kept)).with_staged(dropped),
+            )
         }
         AfterRun::ReadRecord => (State::ReadingAfterSteps { lease_end, staged }, READ),
     }
+}
+
+/// Ends a call whose claim stays under `hold`. The run has ended, so its lease ends first: a duplicate must not wait for it, nor be told
+/// that it goes on. If the write fails, the lease ends by itself.
+fn keep(call: &CallTerms, now: EpochMillis, held: HeldClaim, end: CallEnd) -> Next {
+    if is_expired(held.lease_end, now) {
+        return finish(end);
+    }
+    let lease_end = held.lease_end;
+    let effect = requests::end_lease(call, held.claimed_at);
+    (State::Keeping { lease_end, end }, effect)
 }
 
 /// Returns true if the release keeps the steps.
@@ -243,7 +259,7 @@ pub(super) fn completion_written(
                     free_rejected(call, now, completing, ErrorKind::TransactionRejected)
                 }
                 WriteErrorKind::Transient => give_up(call, now, completing),
-                _ => not_stored(&completing, ErrorKind::CompletionUnknown),
+                _ => not_confirmed(call, now, &completing),
             }
         }
     }
@@ -276,7 +292,7 @@ fn send_later(call: &CallTerms, now: EpochMillis, completing: Completing) -> Nex
 fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
     // Without staged writes the effects of the run stay, so no other run may follow it at once.
     if completing.maybe_applied || !completing.staged {
-        return not_stored(&completing, ErrorKind::CompletionUnknown);
+        return not_confirmed(call, now, &completing);
     }
     free_rejected(call, now, completing, ErrorKind::CompletionUnknown)
 }
@@ -293,11 +309,12 @@ fn free_rejected(
 ) -> Next {
     if completing.held.has_lost_step && call.policy.on_timeout == OnTimeout::Hold {
         // An operator must decide, so the claim stays.
-        return if completing.maybe_applied {
-            unknown(&completing, ErrorKind::CompletionUnknown)
+        let end = if completing.maybe_applied {
+            unknown_end(&completing, ErrorKind::CompletionUnknown)
         } else {
-            not_applied(&completing, kind, Some(ClaimEnd::Kept))
+            not_applied_end(&completing, kind, Some(ClaimEnd::Kept))
         };
+        return keep(call, now, completing.held, end);
     }
     completing.held.has_unreported = true;
     // The mark alone beside steps: the record may have no room for more.
@@ -354,21 +371,39 @@ pub(super) fn freed(
 
 /// Ends a call whose staged writes were certainly not applied, and never will be.
 fn not_applied(completing: &Completing, kind: ErrorKind, claim: Option<ClaimEnd>) -> Next {
+    finish(not_applied_end(completing, kind, claim))
+}
+
+fn not_applied_end(completing: &Completing, kind: ErrorKind, claim: Option<ClaimEnd>) -> CallEnd {
     let staged = if kind == ErrorKind::TransactionRejected {
         StagedEnd::Rejected
     } else {
         StagedEnd::Dropped
     };
-    finish(CallEnd {
+    CallEnd {
         claim,
         ..CallEnd::refused(kind).with_staged(completing.staged.then_some(staged))
-    })
+    }
 }
 
 /// Ends a call of which it is not known whether its completion was applied, or whose response another call can have replaced.
 fn unknown(completing: &Completing, kind: ErrorKind) -> Next {
+    finish(unknown_end(completing, kind))
+}
+
+fn unknown_end(completing: &Completing, kind: ErrorKind) -> CallEnd {
     let staged = completing.staged.then_some(StagedEnd::Unknown);
-    finish(CallEnd::refused(kind).with_staged(staged))
+    CallEnd::refused(kind).with_staged(staged)
+}
+
+/// Ends a call whose completion was sent often enough, and is not confirmed. Under `hold` no run follows it, so its lease ends at once: a
+/// completion that arrives later finds its fence all the same. Under `rerun` the lease keeps the next run away from a late completion.
+fn not_confirmed(call: &CallTerms, now: EpochMillis, completing: &Completing) -> Next {
+    if call.policy.on_timeout == OnTimeout::Hold {
+        let end = unknown_end(completing, ErrorKind::CompletionUnknown);
+        return keep(call, now, completing.held, end);
+    }
+    not_stored(completing, ErrorKind::CompletionUnknown)
 }
 
 /// Handles a claim that is gone: `existing` is not this call's claim any more, or there is no record.
@@ -440,8 +475,8 @@ fn other_record(
     existing: Record,
 ) -> Next {
     if is_claim_of(&existing, call) {
-        // The condition holds for this record, and yet it failed: what is stored is unknown.
-        return not_stored(&completing, ErrorKind::CompletionUnknown);
+        // The condition holds for this record, and yet it failed: what is stored is unknown. Or another send of the claim has made it again.
+        return not_confirmed(call, now, &completing);
     }
     stored(call, now, &completing, existing)
         .unwrap_or_else(|| not_stored(&completing, ErrorKind::LostOwnership))

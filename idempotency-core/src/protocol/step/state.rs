@@ -53,6 +53,13 @@ pub(super) enum State {
         /// The error that the caller gets.
         kind: ErrorKind,
     },
+    /// Ends the lease of a claim that is kept, because its run has ended and an operator decides.
+    Keeping {
+        /// When the lease of the claim ends by itself.
+        lease_end: EpochMillis,
+        /// How the call ends, also if the write fails.
+        end: CallEnd,
+    },
     /// Releases a claim before the handler ran.
     GivingUp(GivingUp),
     /// Releases the claim after the handler ran.

@@ -164,7 +164,7 @@ async fn a_late_transaction_of_a_rejected_call_is_not_applied() {
 
 #[tokio::test]
 async fn a_rejection_whose_release_fails_is_unknown_after_a_lost_send_and_certain_without() {
-    let unreleased = (StoreOperation::Delete, 1, StoreFault::Throttle);
+    let unreleased = (StoreOperation::Update, 1, StoreFault::Throttle);
     let lost = (Transact, 1, StoreFault::LoseRequest);
     for (faults, kind) in [
         (&[unreleased][..], ErrorKind::TransactionRejected),
@@ -210,7 +210,7 @@ const STEPS: &[(&str, &str, StoreOperation)] = &[
     ("transfer", "claim", StoreOperation::Put),
     ("transfer", "transaction", Transact),
     ("rejected", "transaction", Transact),
-    ("rejected", "release", StoreOperation::Delete),
+    ("rejected", "release", StoreOperation::Update),
     ("after a lost reply", "second transaction", Transact),
 ];
 
