@@ -43,7 +43,7 @@ pub fn identify_event<V: Event>(
 ) -> Result<IdentifiedCall, Error> {
     let deadline = Deadline::from(event.context());
     let operation = operation.operation(store)?;
-    whole_event::look_at(&operation, event.payload());
+    whole_event::look_at(&operation, event.payload(), true);
     IdentifiedCall::new(&operation, event.payload(), deadline)
 }
 
@@ -53,7 +53,9 @@ pub fn identify_value<P: Payload + ?Sized>(
     deadline: Deadline,
     store: Option<StoreHandle>,
 ) -> Result<IdentifiedCall, Error> {
-    IdentifiedCall::new(&operation.operation(store)?, payload, deadline)
+    let operation = operation.operation(store)?;
+    whole_event::look_at(&operation, payload, false);
+    IdentifiedCall::new(&operation, payload, deadline)
 }
 
 /// Returns `first` unless it is inherited, else the deadline and tenant of the first of these contexts that is not empty.

@@ -202,7 +202,7 @@ where
     fn call(&mut self, event: LambdaEvent<P>) -> Self::Future {
         let change = Change::of_context(&event.context);
         InScope::enter(change, || {
-            whole_event::look_at(&self.operation, &event.payload);
+            whole_event::look_at(&self.operation, &event.payload, true);
             let identified = self.operation.identify(&event.payload, &event.context);
             // Call the service that is ready, and keep the clone, which may not be.
             let next = self.inner.clone();

@@ -1,8 +1,11 @@
-//! Finds a function whose key is a whole event in which nothing changes: each event after the first one is a replay.
+//! Finds a function whose key is a whole payload that is no key: an event in which nothing changes, so that each one after the first is a
+//! replay, or an event that is another one in each delivery.
 
+use std::any::type_name;
 use std::io::{Error, Result, Write};
 use std::sync::atomic::Ordering;
 
+use idempotency_expression::event_type_in;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,24 +39,37 @@ const CHANGING: [&str; 19] = [
     "version",
 ];
 
-/// Warns once if the key of this operation is the whole event, and nothing in its first event looks like an id or a time.
-pub(crate) fn look_at<P: Payload + ?Sized>(operation: &Operation, payload: &P) {
+/// Warns once if the key of this operation is a whole payload that is no key. `is_event` is true for the payload of an event.
+pub(crate) fn look_at<P: Payload + ?Sized>(operation: &Operation, payload: &P, is_event: bool) {
     let compiled = operation.compiled();
     let is_whole = compiled.key_expression().is_none() && !compiled.is_disabled();
     if !is_whole || operation.0.has_seen_event.swap(true, Ordering::Relaxed) {
         return;
     }
-    if payload
-        .json_within(LOOKED_AT)
-        .is_some_and(|event| is_constant(&event))
-    {
-        warn(&format!(
-            "{}: the whole event is the key, and nothing in this event looks like an id or a time: until the window ends, an equal event \
-             gets the response of this one without a run, as each event of a schedule with a constant input does; write a `key` with what \
-             changes, or add it to the input (this warning is logged once)",
-            compiled.key_prefix()
+    if let Some(why) = advice(payload, is_event) {
+        let prefix = compiled.key_prefix();
+        warn(&format!("{prefix}: {why} (this warning is logged once)"));
+    }
+}
+
+fn advice<P: Payload + ?Sized>(payload: &P, is_event: bool) -> Option<String> {
+    // The attribute refuses these types where it sees their names.
+    if let Some(name) = event_type_in(type_name::<P>()) {
+        return Some(format!(
+            "a whole `{name}` is the key, and it is another one in each delivery or request, so that a retry runs again: write a `key` \
+             that stays the same, or protect a function of one record (`sqs`, `kinesis`, `dynamodb_stream`) or of a request (`http`)"
         ));
     }
+    let is_constant = is_event
+        && payload
+            .json_within(LOOKED_AT)
+            .is_some_and(|event| is_constant(&event));
+    is_constant.then(|| {
+        "the whole event is the key, and nothing in this event looks like an id or a time: until the window ends, an equal event gets \
+         the response of this one without a run, as each event of a schedule with a constant input does; write a `key` with what \
+         changes, or add it to the input"
+            .to_owned()
+    })
 }
 
 /// Returns true if an event is an object without a member that looks like an id or a time.
@@ -158,6 +174,23 @@ mod tests {
             let event = serde_json::from_str(event).unwrap();
             assert_eq!(is_constant(&event), expected, "{event}");
         }
+    }
+
+    #[cfg(feature = "batch")]
+    #[test]
+    fn a_whole_event_of_a_queue_is_advised_against_and_a_payload_that_the_program_chose_is_not() {
+        type Renamed = aws_lambda_events::sqs::SqsEvent;
+        for is_event in [true, false] {
+            let advice = advice(&Renamed::default(), is_event).unwrap();
+            assert!(
+                advice.starts_with("a whole `SqsEvent` is the key"),
+                "{advice}"
+            );
+        }
+        let job = serde_json::json!({ "job": "nightly" });
+        assert!(advice(&job, true).is_some());
+        assert_eq!(advice(&job, false), None);
+        assert_eq!(advice("nightly", true), None);
     }
 
     #[test]
