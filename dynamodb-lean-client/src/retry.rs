@@ -214,7 +214,9 @@ mod tests {
             (502, "", Some(TransientError)),
             (503, "", Some(TransientError)),
             (504, "", Some(TransientError)),
+            (499, "", None),
             (501, "", None),
+            (505, "", None),
             (200, "", None),
             (400, "", None),
             (400, "ConditionalCheckFailedException", None),
@@ -272,6 +274,32 @@ mod tests {
             pauses.push(pause.as_millis());
         }
         assert_eq!(pauses, [100, 200, 400, 500, 500]);
+    }
+
+    #[test]
+    fn under_retry_behaviour_2_1_the_first_pause_is_longer_after_throttling() {
+        let v2_1 = standard()
+            .with_retry_spec(
+                RetrySpec::v2_1().with_non_throttling_initial_backoff(Duration::from_millis(9)),
+            )
+            .with_use_static_exponential_base(true);
+        let static_base = standard().with_use_static_exponential_base(true);
+        for (retries, kind, millis) in [
+            (&v2_1, ErrorKind::ThrottlingError, 100),
+            (&v2_1, ErrorKind::TransientError, 9),
+            (&static_base, ErrorKind::TransientError, 100),
+        ] {
+            let quota = RetryQuota::default();
+            let pause = Attempts::new(retries, &quota).next(Some(kind), None);
+            assert_eq!(pause, Some(Duration::from_millis(millis)), "{kind:?}");
+        }
+        // A pause that DynamoDB asks for is at least the own one, and at most five seconds longer.
+        for (asked, millis) in [(1, 100), (700, 700), (9_000, 5_100)] {
+            let quota = RetryQuota::default();
+            let asked = Some(Duration::from_millis(asked));
+            let pause = Attempts::new(&v2_1, &quota).next(Some(ErrorKind::ThrottlingError), asked);
+            assert_eq!(pause, Some(Duration::from_millis(millis)));
+        }
     }
 
     #[test]
