@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Changes one place of the code at a time (a "mutant"), and checks that a test fails:
 #
-#     tests/scripts/mutants.sh [protocol|engine|key ...]
+#     tests/scripts/mutants.sh [protocol|engine|key|http|dynamodb|lean|lambda ...]
 #
-# protocol: every decision. engine: the driver, the store, the cache, the operation. key: from a payload to a key. Without a name:
-# all three.
-# Each mutant is first tried with the unit tests of idempotency-core, which takes some seconds. A mutant that they miss is tried
-# with the tests of idempotency-tests that run whole calls, which takes about a minute. A mutant that both miss is listed, and
-# the script fails. Mutants that change nothing are excluded by name in .cargo/mutants.toml.
+# protocol: every decision. engine: the driver, the store, the cache, the operation. key: from a payload to a key. http, dynamodb,
+# lean and lambda: the crates idempotency-http, idempotency-dynamodb, dynamodb-lean-client and idempotency-lambda. Without a name: all.
+# Each mutant is first tried with the tests of its own crate (of core and lambda the unit tests), which takes some seconds. A mutant
+# that they miss is tried with the tests of another crate, which takes about a minute: for core, http and lambda those that run whole
+# calls, for dynamodb those with an embedded database, for lean those that compare both clients. A mutant that both miss is listed, and
+# the script fails. MUTANTS_FILE limits a part to the files of a pattern. Mutants that change nothing are excluded by name in .cargo/mutants.toml.
 # MUTANTS_JOBS=2 tries two mutants at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -23,37 +24,44 @@ core=idempotency-core/src
 output=target/mutants
 mkdir -p "$output"
 
-# mutants <options ...>: this function succeeds if a mutant is missed (2) or hangs (3).
+# mutants <package> <options ...>: this function succeeds if a mutant is missed (2) or hangs (3).
 mutants() {
-    local status=0
-    cargo mutants --package idempotency-core --jobs "${MUTANTS_JOBS:-1}" --no-shuffle "$@" || status=$?
+    local status=0 package=$1
+    shift
+    cargo mutants --package "$package" --jobs "${MUTANTS_JOBS:-1}" --no-shuffle "$@" || status=$?
     ((status == 0 || status == 2 || status == 3))
 }
 
-# The tests of idempotency-tests that exercise core.
-whole=(--test in_lambda --test lambda)
+# The tests of another package that a mutant must pass too: those that run whole calls.
+whole=(idempotency-tests -- --test in_lambda --test lambda -- --skip properties)
 
 parts=("$@")
-((${#parts[@]} > 0)) || parts=(protocol engine key)
+((${#parts[@]} > 0)) || parts=(protocol engine key http dynamodb lean lambda)
 missed=()
 for part in "${parts[@]}"; do
+    package=idempotency-core own=(--lib) others=("${whole[@]}")
     case $part in
     protocol) files=(--file "$core/protocol/**") ;;
     engine) files=(--file "$core/engine/**" --file "$core/store/**" --file "$core/cache.rs" --file "$core/operation/**") ;;
     key) files=(--file "$core/key/**") ;;
+    http) package=idempotency-http own=() ;;
+    dynamodb) package=idempotency-dynamodb own=(--lib --test clients) others=(idempotency-tests -- --test dynamodb) ;;
+    lean) package=dynamodb-lean-client others=(idempotency-dynamodb -- --test clients) ;;
+    lambda) package=idempotency-lambda ;;
     *)
-        echo "mutants.sh: \`$part\` is not one of protocol, engine, key" >&2
+        echo "mutants.sh: \`$part\` is not one of protocol, engine, key, http, dynamodb, lean, lambda" >&2
         exit 2
         ;;
     esac
-    echo "== $part: the unit tests"
-    mutants "${files[@]}" --output "$output/$part" -- --lib
+    [[ $package == idempotency-core ]] || files=(--file "${MUTANTS_FILE:-$package/src/**}")
+    echo "== $part: the tests of $package"
+    mutants "$package" "${files[@]}" --output "$output/$part" -- "${own[@]}"
     list="$output/$part/mutants.out/missed.txt"
     if [[ -s $list ]]; then
-        echo "== $part: the mutants that the unit tests miss, with the tests of whole calls"
+        echo "== $part: the mutants that they miss, with the tests of ${others[0]}"
         # The exact names as one regular expression.
         names=$(sed -E 's/[^A-Za-z0-9_ \/:-]/\\&/g; s/^/^/; s/$/$/' "$list" | paste -sd'|')
-        mutants --re "$names" --output "$output/$part-whole" --test-package idempotency-tests -- "${whole[@]}" -- --skip properties
+        mutants "$package" --re "$names" --output "$output/$part-whole" --test-package "${others[@]}"
         mapfile -t -O "${#missed[@]}" missed <"$output/$part-whole/mutants.out/missed.txt"
     fi
 done
