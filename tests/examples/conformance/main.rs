@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, TableStatus,
 };
 use idempotency_lambda::BoxError;
 use idempotency_testkit::ManualClock;
@@ -84,7 +84,7 @@ async fn suite(endpoint: &str) -> Result<(), BoxError> {
     } else {
         &RUNS
     };
-    let mut runs = 0;
+    let (mut runs, mut failed) = (0, Vec::new());
     for (variable, default, sort_key) in TABLES {
         let table = match env::var(variable) {
             Ok(table) => table,
@@ -109,7 +109,12 @@ async fn suite(endpoint: &str) -> Result<(), BoxError> {
             } else {
                 factory
             };
-            passed(&check(factory, &clock()?).await)?;
+            // The other runs can show more.
+            if let Err(error) = passed(&check(factory, &clock()?).await) {
+                failed.push(format!(
+                    "`{table}`, lean client: {lean}, large responses: {large}: {error}"
+                ));
+            }
             runs += 1;
         }
     }
@@ -117,6 +122,10 @@ async fn suite(endpoint: &str) -> Result<(), BoxError> {
         return Err(
             "nothing was run: set CONFORMANCE_TABLE, or CONFORMANCE_COMPOSITE_TABLE".into(),
         );
+    }
+    if !failed.is_empty() {
+        let count = failed.len();
+        return Err(format!("{count} of {runs} runs failed:\n{}", failed.join("\n")).into());
     }
     println!("the store conforms in all of {runs} runs");
     Ok(())
@@ -187,11 +196,24 @@ async fn create(client: &Client, table: &str, sort_key: Option<&str>) -> Result<
             .build()?;
         create = create.attribute_definitions(definition).key_schema(key);
     }
-    match create.billing_mode(BillingMode::PayPerRequest).send().await {
-        Ok(_) => Ok(()),
-        Err(error) => match error.into_service_error() {
-            exists if exists.is_resource_in_use_exception() => Ok(()),
-            other => Err(other.into()),
-        },
+    if let Err(error) = create.billing_mode(BillingMode::PayPerRequest).send().await {
+        let error = error.into_service_error();
+        if !error.is_resource_in_use_exception() {
+            return Err(error.into());
+        }
     }
+    until_active(client, table).await
+}
+
+/// Waits until a table can be used, for a minute at most.
+async fn until_active(client: &Client, table: &str) -> Result<(), BoxError> {
+    for _ in 0..120 {
+        let described = client.describe_table().table_name(table).send().await?;
+        let status = described.table.and_then(|table| table.table_status);
+        if status == Some(TableStatus::Active) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Err(format!("the table `{table}` is not active after a minute").into())
 }
