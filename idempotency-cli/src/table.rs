@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoveryStatus,
-    ScalarAttributeType, TableDescription, TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, MultiRegionConsistency,
+    PointInTimeRecoverySpecification, PointInTimeRecoveryStatus, ScalarAttributeType,
+    SseSpecification, SseStatus, TableDescription, TableStatus, TimeToLiveSpecification,
+    TimeToLiveStatus,
 };
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
@@ -19,7 +21,7 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object};
 use crate::template::WARM_UP_ID;
-use crate::terminal::visible;
+use crate::terminal::{visible, warn};
 
 /// The result of one check.
 struct Finding {
@@ -75,6 +77,7 @@ pub(crate) async fn check(
 async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
     let table = &connection.config.table;
     let mut findings = Vec::new();
+    let mut is_strong = false;
     let described = connection.client.describe_table().table_name(table);
     match described.send().await {
         Ok(output) => {
@@ -84,7 +87,10 @@ async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
                 keys(&table, connection),
                 billing(&table),
                 protection(&table),
+                encryption(&table),
             ]);
+            findings.extend(replicas(&table));
+            is_strong = is_strongly_consistent(&table);
         }
         Err(error) => match error.code() {
             Some("ResourceNotFoundException") => {
@@ -99,7 +105,15 @@ async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
             _ => return Err(connection.failed("DescribeTable", &error)),
         },
     }
-    findings.push(ttl(connection).await);
+    findings.push(match is_strong {
+        // DynamoDB does not offer it there.
+        true => finding(
+            "ttl",
+            Verdict::Note,
+            "not offered on a global table with strong consistency: delete expired records by a job of your own",
+        ),
+        false => ttl(connection).await,
+    });
     findings.push(recovery(connection).await);
     findings.extend(permissions(connection).await);
     Ok(findings)
@@ -181,6 +195,56 @@ fn protection(table: &TableDescription) -> Finding {
     let detail =
         "deletion protection is off: if the table is deleted, each late duplicate runs again";
     finding("protection", Verdict::Note, detail)
+}
+
+fn encryption(table: &TableDescription) -> Finding {
+    let check = "encryption";
+    let Some(encryption) = table.sse_description() else {
+        let detail = "with a key of DynamoDB, not with one of KMS: `store_event` is refused at the start, and no key policy limits who \
+                      reads responses";
+        return finding(check, Verdict::Note, detail);
+    };
+    let key = encryption.kms_master_key_arn().unwrap_or("an unknown key");
+    if let Some(since) = encryption.inaccessible_encryption_date_time() {
+        let detail = format!(
+            "DynamoDB cannot use {key} since {since}: enable the key, and allow DynamoDB in its policy"
+        );
+        return finding(check, Verdict::Wrong, detail);
+    }
+    match encryption.status() {
+        Some(SseStatus::Enabled | SseStatus::Updating) => {
+            finding(check, Verdict::Ok, format!("by KMS with {key}"))
+        }
+        status => {
+            let status = status.map_or("unknown", SseStatus::as_str);
+            finding(check, Verdict::Unknown, format!("its status is {status}"))
+        }
+    }
+}
+
+/// Returns true for a global table whose regions see one record (MRSC).
+fn is_strongly_consistent(table: &TableDescription) -> bool {
+    table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong)
+}
+
+/// Returns the finding about a global table; `None` for a table of one region.
+fn replicas(table: &TableDescription) -> Option<Finding> {
+    let check = "replicas";
+    let regions = table.replicas().iter();
+    let regions: Vec<_> = regions.filter_map(|it| it.region_name()).collect();
+    if regions.is_empty() && table.global_table_version().is_none() {
+        return None;
+    }
+    let regions = regions.join(", ");
+    if is_strongly_consistent(table) {
+        let detail = format!("{regions}, with strong consistency: staged writes are refused there");
+        return Some(finding(check, Verdict::Note, detail));
+    }
+    let detail = format!(
+        "{regions}, with eventual consistency: two regions with one key both run, so an effect can happen twice; use one region for \
+         each key, or a global table with strong consistency"
+    );
+    Some(finding(check, Verdict::Note, detail))
 }
 
 async fn ttl(connection: &Connection) -> Finding {
@@ -313,7 +377,9 @@ pub(crate) async fn create(
     let mut request = client
         .create_table()
         .table_name(&config.table)
-        .billing_mode(BillingMode::PayPerRequest);
+        .billing_mode(BillingMode::PayPerRequest)
+        .deletion_protection_enabled(true)
+        .sse_specification(SseSpecification::builder().enabled(true).build());
     let sort_key = config.sort_key.as_ref().map(|name| (name, KeyType::Range));
     for (name, kind) in [(&names.key, KeyType::Hash)].into_iter().chain(sort_key) {
         let definition = AttributeDefinition::builder()
@@ -355,6 +421,20 @@ pub(crate) async fn create(
             );
             failure
         })?;
+    let recovery = PointInTimeRecoverySpecification::builder()
+        .point_in_time_recovery_enabled(true)
+        .build()
+        .map_err(incomplete)?;
+    let request = client
+        .update_continuous_backups()
+        .table_name(&config.table)
+        .point_in_time_recovery_specification(recovery);
+    if let Err(error) = request.send().await {
+        let why = connection.failed("UpdateContinuousBackups", &error).message;
+        warn(format_args!(
+            "the table was created without point-in-time recovery: {why}"
+        ));
+    }
     let (table, key, ttl) = (&config.table, &names.key, &names.expiration);
     let json = || {
         json::object()
@@ -402,4 +482,62 @@ async fn until_active(connection: &Connection) -> Result<(), Failure> {
 /// Converts the error of an SDK builder with a missing field. All required fields are set.
 fn incomplete(error: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Failed, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::{ReplicaDescription, SseDescription};
+
+    use super::*;
+
+    #[test]
+    fn a_global_table_says_what_two_regions_do_with_one_key() {
+        let table = |consistency: Option<MultiRegionConsistency>, regions: &[&str]| {
+            let regions = regions
+                .iter()
+                .map(|region| ReplicaDescription::builder().region_name(*region).build());
+            let table = TableDescription::builder()
+                .set_replicas(Some(regions.collect()))
+                .set_multi_region_consistency(consistency);
+            replicas(&table.build()).map(|finding| (finding.verdict, finding.detail))
+        };
+        assert_eq!(table(None, &[]), None);
+        for consistency in [None, Some(MultiRegionConsistency::Eventual)] {
+            let (verdict, detail) = table(consistency, &["eu-west-1", "us-east-1"]).unwrap();
+            assert_eq!(verdict, Verdict::Note);
+            let says = "eu-west-1, us-east-1, with eventual consistency: two regions with one key both run";
+            assert!(detail.starts_with(says), "{detail}");
+        }
+        let (_, detail) = table(Some(MultiRegionConsistency::Strong), &["eu-west-1"]).unwrap();
+        assert!(
+            detail.contains("with strong consistency: staged writes are refused"),
+            "{detail}"
+        );
+    }
+
+    #[test]
+    fn encryption_names_the_key_and_a_key_that_cannot_be_used() {
+        let table = |sse: Option<SseDescription>| {
+            encryption(&TableDescription::builder().set_sse_description(sse).build())
+        };
+        let by = |status: SseStatus| {
+            SseDescription::builder()
+                .status(status)
+                .kms_master_key_arn("arn:1")
+        };
+        let without = table(None);
+        assert_eq!(without.verdict, Verdict::Note);
+        let by_kms = table(Some(by(SseStatus::Enabled).build()));
+        assert_eq!(
+            (by_kms.verdict, &*by_kms.detail),
+            (Verdict::Ok, "by KMS with arn:1")
+        );
+        let since = aws_sdk_dynamodb::primitives::DateTime::from_secs(1);
+        let lost = by(SseStatus::Enabled)
+            .inaccessible_encryption_date_time(since)
+            .build();
+        let lost = table(Some(lost));
+        assert_eq!(lost.verdict, Verdict::Wrong);
+        assert!(lost.detail.contains("cannot use arn:1"), "{}", lost.detail);
+    }
 }

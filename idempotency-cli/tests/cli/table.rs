@@ -29,6 +29,8 @@ async fn a_table_that_was_created_passes_the_check_and_is_not_created_twice() {
         "table",
         "keys",
         "billing",
+        "protection",
+        "encryption",
         "ttl",
         "dynamodb:GetItem",
         "dynamodb:PutItem",
