@@ -55,7 +55,7 @@ pub(crate) enum Command {
 /// The commands on the table.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
-    /// Create the table: on demand, with TTL
+    /// Create the table: on demand, with TTL, encryption by KMS, deletion protection and point-in-time recovery
     Create(StoreArguments),
     /// Check that the table exists and is suitable for the functions; writes nothing
     Check(StoreArguments),
@@ -253,7 +253,7 @@ pub(crate) struct GetArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A claim is found if its lease has expired and its run reported no failure. Its state is `held` if it was made under on_timeout = \"hold\",
-and `lease_over` if the next call of an operation under rerun takes it over.
+and `lease_over` if the next call of an operation under rerun takes it over. A claim without a lease is found too, as `no_lease`.
 
 DynamoDB reads and bills all items, and returns those that were found. The command says what this costs and asks. It needs dynamodb:Scan, on a
 table with a sort key dynamodb:Query, and dynamodb:DescribeTable. On a table with provisioned capacity it takes that of the functions.")]

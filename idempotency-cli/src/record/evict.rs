@@ -18,12 +18,16 @@ pub(crate) async fn evict(
     let id = &arguments.key;
     let found = existing(id, connection).await?;
     let shown = RecordView::of(id, &found, connection.operator.now());
-    if State::of(&found.record, shown.now) == State::Live && !arguments.force {
+    let live = match State::of(&found.record, shown.now) {
+        State::Live => Some("is a live claim: wait until its lease ends"),
+        State::NoLease => Some("is a claim without a lease: find out that its call does not run"),
+        _ => None,
+    };
+    if let Some(why) = live.filter(|_| !arguments.force) {
         return Err(Failure::new(
             Exit::Refused,
             format_args!(
-                "`{id}` is a live claim: wait until its lease ends, or add `--force`; with it a second run can overlap \
-                 with the first\n{shown}"
+                "`{id}` {why}, or add `--force`; with it a second run can overlap with the first\n{shown}"
             ),
         ));
     }

@@ -97,6 +97,9 @@ async fn endpoint(config: &SdkConfig) -> Result<String, Failure> {
 fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'static str> {
     match state {
         State::Live => Some("is a live claim: its call still runs; wait until its lease ends"),
+        State::NoLease => {
+            Some("is a claim without a lease: whether its call still runs is unknown")
+        }
         // Its window may have expired, and a second run would then be a second effect.
         _ if record.status.value() == Some(&Status::Completed) => Some(
             "is completed: its call has its response; print its event without `--invoke` if you need it",

@@ -25,7 +25,8 @@ type Item = HashMap<String, AttributeValue>;
 struct Claim {
     id: String,
     state: State,
-    lease_end: EpochMillis,
+    /// `None` if the claim has no lease that can be read.
+    lease_end: Option<EpochMillis>,
     operation: Option<String>,
 }
 
@@ -105,7 +106,7 @@ async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failu
     let names = &config.names;
     let string = |text: &str| AttributeValue::S(text.to_owned());
     let now = connection.operator.now();
-    let filter = "#status = :claim AND #lease < :now AND attribute_not_exists(#failure)";
+    let filter = "#status = :claim AND attribute_not_exists(#failure) AND (#lease < :now OR NOT attribute_type(#lease, :number))";
     let mut attributes = HashMap::from([
         ("#status".to_owned(), names.status.clone()),
         ("#lease".to_owned(), names.in_progress_expiration.clone()),
@@ -114,6 +115,7 @@ async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failu
     let mut values = HashMap::from([
         (":claim".to_owned(), string(Status::InProgress.as_str())),
         (":now".to_owned(), AttributeValue::N(now.get().to_string())),
+        (":number".to_owned(), string("N")),
     ]);
     let id_name = config.sort_key.as_ref().unwrap_or(&names.key);
     let start = listed.after.as_ref().map(|after| {
@@ -172,7 +174,7 @@ async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failu
         Some(Claim {
             id: of(id_name)?,
             state: State::of(&record, now),
-            lease_end: lease_end?,
+            lease_end,
             operation: of(&names.operation),
         })
     };
@@ -192,22 +194,28 @@ impl Listing {
         let line = |claim: &Claim| {
             // Another program can have written the ids and the operations.
             let (id, state) = (visible(&claim.id), claim.state.name());
-            let ended = time::with_distance(claim.lease_end.get(), now);
+            let lease = claim.lease_end.map_or_else(
+                || "no lease".to_owned(),
+                |end| format!("lease ended {}", time::with_distance(end.get(), now)),
+            );
             let operation = claim.operation.as_deref();
             let operation = visible(operation.unwrap_or("of no known operation"));
-            format!("{id}  {state}  lease ended {ended}  {operation}\n")
+            format!("{id}  {state}  {lease}  {operation}\n")
         };
         self.claims.iter().map(line).collect()
     }
 
     fn to_json(&self) -> Object {
         let claim = |claim: &Claim| {
-            let end = claim.lease_end.get();
+            let end = claim.lease_end.map(EpochMillis::get);
             let claim = json::object()
                 .text("key", &claim.id)
                 .text("state", claim.state.name())
-                .count("in_progress_expiration", end)
-                .with("in_progress_expiration_time", time::rfc3339(end).map(text))
+                .with("in_progress_expiration", end.map(json::number))
+                .with(
+                    "in_progress_expiration_time",
+                    end.and_then(time::rfc3339).map(text),
+                )
                 .with("operation", claim.operation.as_deref().map(text));
             Json::from(claim)
         };

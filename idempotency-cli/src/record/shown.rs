@@ -45,6 +45,7 @@ impl<'a> RecordView<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Live,
+    NoLease,
     Held,
     LeaseOver,
     Failed,
@@ -57,7 +58,9 @@ pub(super) enum State {
 impl State {
     pub(super) fn of(record: &Record, now: EpochMillis) -> Self {
         let claimable = claimable(now, OnTimeout::Rerun).holds(Some(record));
+        let has_lease = record.in_progress_expiration.value().is_some();
         match (record.status.value(), claimable) {
+            (Some(Status::InProgress), false) if !has_lease => Self::NoLease,
             (Some(Status::InProgress), false) => Self::Live,
             (Some(Status::InProgress), true) if is_held(record, now) => Self::Held,
             (Some(Status::InProgress), true) => match record.failure.value() {
@@ -74,6 +77,7 @@ impl State {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
+            Self::NoLease => "no_lease",
             Self::Held => "held",
             Self::LeaseOver => "lease_over",
             Self::Failed => "failed",
@@ -88,6 +92,10 @@ impl State {
     pub(super) fn explained(self) -> &'static str {
         match self {
             Self::Live => "a live claim: a call is running",
+            Self::NoLease => {
+                "a claim without a lease that can be read: whether its call runs is unknown; calls are refused until its window \
+                 ends, or an operator decides"
+            }
             Self::Held => {
                 "held: its run did not report its end; calls are refused until `idempotency resolve` decides"
             }
@@ -339,10 +347,12 @@ mod tests {
             assert_eq!(State::of(&record, NOW), state);
         }
         assert_eq!(State::of(&Record::default(), NOW), State::Unreadable);
-        // A claim without a readable lease counts as live.
+        // Whether the call of a claim without a readable lease runs is unknown.
         let mut claim = record(InProgress, late, 0);
         claim.in_progress_expiration = Field::Unreadable;
-        assert_eq!(State::of(&claim, NOW), State::Live);
+        assert_eq!(State::of(&claim, NOW), State::NoLease);
+        claim.in_progress_expiration = Field::Absent;
+        assert_eq!(State::of(&claim, NOW), State::NoLease);
     }
 
     #[test]

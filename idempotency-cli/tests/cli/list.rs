@@ -112,3 +112,22 @@ async fn the_cost_is_shown_and_confirmed_before_anything_is_read() {
     let ran = ran.complains("read units").complains("4 items");
     assert_eq!(ran.complains("add `--yes`").stdout, "");
 }
+
+#[tokio::test]
+async fn a_claim_without_a_lease_is_listed_and_its_state_is_not_that_of_a_call_that_runs() {
+    for lease in [None, Some(text("soon"))] {
+        let table = Table::held().await;
+        table.set("in_progress_expiration", lease).await;
+        let listed = list(&table, false, "--json").json(0);
+        assert_eq!(listed["keys"][0]["state"], "no_lease", "{listed}");
+        list(&table, false, "").prints("no_lease  no lease  shop::charge");
+        table
+            .run("get $KEY")
+            .exits(0)
+            .prints("a claim without a lease");
+        table
+            .run("evict $KEY --yes")
+            .fails(4, "is a claim without a lease");
+        table.run("evict $KEY --yes --force").exits(0);
+    }
+}
