@@ -45,6 +45,14 @@ pub trait Host: Clone + Send + Sync + 'static {
         None
     }
 
+    /// Notes that an operation with these rules uses a key prefix. Returns false if one with other rules uses it. A platform with a list
+    /// of its operations checks it there.
+    #[doc(hidden)]
+    fn claim_prefix(&self, prefix: &str, rules: &str) -> bool {
+        let _ = (prefix, rules);
+        true
+    }
+
     /// Returns true if the handler may get `body` as text, when it is UTF-8.
     ///
     /// `body` is the body of a protected request before it is read, for a platform whose body type distinguishes text from
@@ -74,6 +82,10 @@ impl Host for Backend {
             deadline: None,
             tenant: None,
         })
+    }
+
+    fn claim_prefix(&self, prefix: &str, rules: &str) -> bool {
+        Backend::claim_prefix(self, prefix, rules)
     }
 }
 

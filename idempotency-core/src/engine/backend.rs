@@ -1,5 +1,6 @@
 //! The backend: what the operations of one process share.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,6 +39,8 @@ struct Inner {
     cache: Arc<LocalCache>,
     single_flight: SingleFlight,
     breaker: Mutex<Breaker>,
+    /// The rules of the operation that uses each key prefix.
+    prefixes: Mutex<BTreeMap<String, String>>,
 }
 
 impl Backend {
@@ -50,6 +53,7 @@ impl Backend {
             cache: Arc::new(LocalCache::new()),
             single_flight: SingleFlight::default(),
             breaker: Mutex::default(),
+            prefixes: Mutex::default(),
         }))
     }
 
@@ -92,6 +96,16 @@ impl Backend {
     /// ```
     pub fn circuit(&self) -> Circuit {
         self.breaker().circuit()
+    }
+
+    /// Notes that an operation with these rules uses a key prefix. Returns false if one with other rules uses it: equal keys would not
+    /// mean equal calls.
+    #[doc(hidden)]
+    pub fn claim_prefix(&self, prefix: &str, rules: &str) -> bool {
+        let prefixes = self.0.prefixes.lock();
+        let mut prefixes = prefixes.unwrap_or_else(PoisonError::into_inner);
+        let known = prefixes.entry(prefix.to_owned());
+        known.or_insert_with(|| rules.to_owned()) == rules
     }
 
     /// Returns the circuit breaker. A panic cannot leave it half written, so a poisoned lock is still good.

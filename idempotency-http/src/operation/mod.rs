@@ -80,6 +80,8 @@ pub struct HttpOperation(Arc<Inner>);
 
 struct Inner {
     operation: Arc<CompiledOperation>,
+    /// What makes two requests the same call, as a text.
+    sameness: String,
     caller: CallerRule,
     /// The headers that the caller is taken from. A repeated one is no caller.
     caller_headers: Vec<String>,
@@ -187,6 +189,11 @@ impl HttpOperation {
     /// Returns the operation that the calls run under.
     pub fn compiled(&self) -> &Arc<CompiledOperation> {
         &self.0.operation
+    }
+
+    /// Returns what makes two requests the same call, as a text.
+    pub(crate) fn sameness(&self) -> &str {
+        &self.0.sameness
     }
 
     pub(crate) fn rules(&self) -> &Rules {

@@ -11,6 +11,7 @@ use http::header::CONTENT_LENGTH;
 use http::{Method, Request, Response};
 use http_body::Body;
 use idempotency_core::engine::Backend;
+use idempotency_core::error::{Error, ErrorKind};
 use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -19,6 +20,7 @@ use tracing::instrument::{Instrument, WithSubscriber};
 use crate::body::ResponseBody;
 use crate::host::Host;
 use crate::operation::HttpOperation;
+use crate::problem::Problem;
 use crate::reply::ClientReply;
 
 mod protect;
@@ -58,6 +60,8 @@ pub struct HttpIdempotencyLayer<H = Backend> {
     operation: HttpOperation,
     host: H,
     runs_to_end: bool,
+    /// True if another operation has the same key prefix: then each protected request is refused.
+    is_refused: bool,
 }
 
 /// The service that [`HttpIdempotencyLayer`] makes.
@@ -67,13 +71,22 @@ pub struct HttpIdempotencyService<S, H = Backend> {
     layer: HttpIdempotencyLayer<H>,
 }
 
-impl<H> HttpIdempotencyLayer<H> {
+impl<H: Host> HttpIdempotencyLayer<H> {
     /// Returns the layer of an operation.
+    ///
+    /// If another operation of the same backend has the key prefix, and other rules for key, caller or fingerprint, this is logged as an
+    /// error, and each protected request is refused: otherwise the two would get each other's responses.
     pub fn new(operation: HttpOperation, host: H) -> Self {
+        let prefix = operation.compiled().key_prefix();
+        let is_refused = !host.claim_prefix(prefix, operation.sameness());
+        if is_refused {
+            tracing::error!(operation = prefix, "{SHARED_PREFIX}");
+        }
         Self {
             operation,
             host,
             runs_to_end: false,
+            is_refused,
         }
     }
 
@@ -105,6 +118,10 @@ impl<H> HttpIdempotencyLayer<H> {
         self
     }
 }
+
+/// Why a layer refuses its requests.
+const SHARED_PREFIX: &str = "another operation of this server has the same key prefix, and other rules for key, caller or fingerprint, so \
+     they would get each other's responses: give each operation a path or a `key_prefix` of its own (no handler of this one runs)";
 
 impl<S, H: Clone> Layer<S> for HttpIdempotencyLayer<H> {
     type Service = HttpIdempotencyService<S, H>;
@@ -139,6 +156,7 @@ where
             operation,
             host,
             runs_to_end,
+            is_refused,
         } = &self.layer;
         if !operation.protects(request.method(), request.headers()) {
             let future = self.inner.call(request);
@@ -149,10 +167,17 @@ where
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
         let (operation, host) = (operation.clone(), host.clone());
+        let is_refused = *is_refused && !operation.compiled().is_disabled();
         let protected = async move {
             let header_rule = operation.header_rule(request.headers());
             let is_head = request.method() == Method::HEAD;
-            let reply = protect::protect(&operation, host, ready, request).await?;
+            let reply = if is_refused {
+                let error = Error::new(ErrorKind::Configuration, operation.compiled().key_prefix());
+                let problem = Problem::of_error(error.with_detail(SHARED_PREFIX));
+                ClientReply::Made(operation.refuse(&problem))
+            } else {
+                protect::protect(&operation, host, ready, request).await?
+            };
             Ok(match reply {
                 ClientReply::Own(response) => response,
                 ClientReply::Made(mut response) => {

@@ -13,6 +13,28 @@ use serde_json::{Value, json};
 
 use crate::*;
 
+#[tokio::test]
+async fn two_operations_with_one_prefix_and_other_rules_do_not_replay_each_other() {
+    let (one, another) = (backend(), backend());
+    let app =
+        |operation: HttpOperation, backend: &Backend| count(operation.layer(backend.clone())).0;
+    let first = app(with(|builder| builder.without_fingerprint()), &one);
+    let by_account = || builder().caller_header("x-account").without_fingerprint();
+    let to_other = || of(post().header("x-account", "u-1"), "{}");
+    assert_eq!(answer(&first, request()).await, "200 1");
+    let other = app(built(by_account()), &one);
+    assert_eq!(answer(&other, to_other()).await, "500 misconfigured");
+    // The same rules, a prefix of its own, and another backend.
+    let same = app(with(|builder| builder.without_fingerprint()), &one);
+    assert_eq!(answer(&same, request()).await, "200 1, replayed");
+    for other in [
+        app(built(by_account().key_prefix("refunds")), &one),
+        app(built(by_account()), &another),
+    ] {
+        assert_eq!(answer(&other, to_other()).await, "200 1");
+    }
+}
+
 #[test]
 fn the_layer_and_an_attribute_with_the_same_parts_have_one_record_and_one_fingerprint() {
     let context = r#"{"authorizer":{"jwt":{"claims":{"sub":"u-1"}}},"http":{"method":"POST"}}"#;

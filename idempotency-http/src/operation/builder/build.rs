@@ -131,6 +131,8 @@ impl HttpOperationBuilder {
             &Variables,
         ) -> Result<Arc<CompiledOperation>, ConfigurationError>,
     ) -> Result<HttpOperation, ConfigurationError> {
+        let identity = self.identity();
+        let sameness = format!("{:?}", (identity.key, identity.validate, identity.hash));
         let written = self.rules;
         let variables = written.variables;
         let variables = variables.unwrap_or_else(|| std::env::vars_os().collect());
@@ -233,6 +235,7 @@ impl HttpOperationBuilder {
             );
         }
         Ok(HttpOperation(Arc::new(Inner {
+            sameness,
             caller,
             caller_headers: faults.headers.into_iter().collect(),
             advice: faults.doubted.map(|why| format!("`caller`: {why}")),
