@@ -27,7 +27,7 @@ struct Job {
     does: String,
 }
 
-#[idempotent(key = "id", validate = "note", key_required = true)]
+#[idempotent(key = "id", validate = "note || 'none'", key_required = true)]
 pub(crate) async fn outer(event: LambdaEvent<Value>) -> Result<u64, BoxError> {
     let id = event.payload["id"].as_u64().unwrap_or_default();
     let job: Job = serde_json::from_value(event.payload)?;
