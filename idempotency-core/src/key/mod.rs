@@ -15,6 +15,7 @@
 //! | `expression` | compiles, analyses and evaluates JMESPath |
 //! | `json`, `object`, `integer`, `float` | values, with every digit and character of the text |
 //! | `canonical`, `hash` | the canonical text, and its digest |
+//! | `rfc8785` | the digest of JSON by its value, without some members |
 //! | `budget` | limits the memory and the work of one event |
 
 mod budget;
@@ -28,6 +29,7 @@ mod needs;
 mod object;
 mod parse;
 mod payload;
+mod rfc8785;
 mod selector;
 mod take;
 mod tape;
@@ -48,6 +50,7 @@ pub use json::{Json, is_absent_key};
 pub(crate) use needs::Needs;
 pub use object::Object;
 pub use payload::{ParsedPayload, PayloadReader};
+pub use rfc8785::{JsonPointer, NotAJsonPointer};
 pub(crate) use selector::Validation;
 pub use selector::{SelectedKey, Selector};
 pub(crate) use take::{LOST, Unfit};

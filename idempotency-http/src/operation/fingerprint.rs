@@ -2,7 +2,7 @@
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use idempotency_core::key::{Expression, HashAlgorithm};
+use idempotency_core::key::{Expression, HashAlgorithm, JsonPointer};
 use serde_json::json;
 
 use super::Target;
@@ -15,6 +15,8 @@ pub(super) enum FingerprintRule {
     Request(Option<Expression>),
     /// Method, path and a part of the event.
     Part(Expression),
+    /// Method, path and body. A body of JSON is compared as RFC 8785 does, without these members.
+    Rfc8785(Vec<JsonPointer>),
     /// There is none.
     None,
 }
@@ -25,7 +27,7 @@ impl FingerprintRule {
         match self {
             Self::Request(part) => Some(("fingerprint_also", part.as_ref()?)),
             Self::Part(part) => Some(("fingerprint", part)),
-            Self::None => None,
+            Self::Rfc8785(_) | Self::None => None,
         }
     }
 
@@ -41,6 +43,11 @@ impl FingerprintRule {
             Self::Request(_) => of_request(request.parts, target, request.body, memory_limit),
             // As `[requestContext.http.method, rawPath, part]` selects them in a function.
             Self::Part(_) => json!([request.parts.method.as_str(), target.path]).to_string(),
+            Self::Rfc8785(without) => {
+                let hex = |text: &str| HASH.hex_of_rfc8785(text, without, memory_limit);
+                let (form, digest) = digest(request.parts, request.body, ("rfc8785", hex));
+                json!([request.parts.method.as_str(), target.path, form, digest]).to_string()
+            }
             Self::None => return None,
         };
         Some(match part {
@@ -56,19 +63,30 @@ impl FingerprintRule {
 /// hashed as bytes, and so is JSON that cannot be read, that takes more memory than `memory_limit`, or that has two members of one name:
 /// one program takes the first, another the last.
 fn of_request(parts: &Parts, target: &Target<'_>, body: &[u8], memory_limit: usize) -> String {
-    // SHA-256 for every `hash`: two bodies with one MD5 digest are easy to make.
-    const HASH: HashAlgorithm = HashAlgorithm::Sha256;
-    let json = Some(body)
-        .filter(|_| is_json(parts))
-        .and_then(|body| std::str::from_utf8(body).ok())
-        .and_then(|text| HASH.hex_of_distinct_json(text, memory_limit));
-    let (form, digest) = match json {
-        Some(digest) => ("json", digest),
-        None => ("bytes", HASH.hex_of_bytes(body)),
-    };
+    let hex = |text: &str| HASH.hex_of_distinct_json(text, memory_limit);
+    let (form, digest) = digest(parts, body, ("json", hex));
     let query = sorted(&target.query);
     let method = parts.method.as_str();
     json!([method, target.path, query, form, digest]).to_string()
+}
+
+/// SHA-256 for every `hash`: two bodies with one MD5 digest are easy to make.
+const HASH: HashAlgorithm = HashAlgorithm::Sha256;
+
+/// Returns the form in which a body is hashed, and its digest. `form` and `hex` are those of JSON.
+fn digest<'f>(
+    parts: &Parts,
+    body: &[u8],
+    (form, hex): (&'f str, impl Fn(&str) -> Option<String>),
+) -> (&'f str, String) {
+    let json = Some(body)
+        .filter(|_| is_json(parts))
+        .and_then(|body| std::str::from_utf8(body).ok())
+        .and_then(hex);
+    match json {
+        Some(digest) => (form, digest),
+        None => ("bytes", HASH.hex_of_bytes(body)),
+    }
 }
 
 /// Returns true if the content type is JSON: `application/json`, or one that ends in `+json`.

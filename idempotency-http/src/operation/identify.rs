@@ -111,6 +111,10 @@ impl HttpOperation {
         let target = self.target(event.request);
         let fingerprint = rule.of(event.request, &target, part, self.0.memory_limit);
         let mut payload = format!(r#"{{"idempotency_key":{key}{caller}"#);
+        if self.0.key_per_path {
+            payload.push_str(r#","path":"#);
+            payload.push_str(&json_string(&target.path));
+        }
         if let Some(fingerprint) = fingerprint {
             payload.push_str(r#","fingerprint":"#);
             payload.push_str(&fingerprint);

@@ -89,6 +89,8 @@ struct Inner {
     advice: Option<String>,
     key: KeyRule,
     fingerprint: FingerprintRule,
+    /// True if each path has keys of its own.
+    key_per_path: bool,
     uri_from: Option<Arc<UriFunction>>,
     events: EventRule,
     methods: Vec<Method>,

@@ -7,6 +7,7 @@ mod bodies;
 mod errors;
 mod events;
 mod keys;
+mod protocols;
 mod requests;
 mod stack;
 

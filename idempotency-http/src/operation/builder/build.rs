@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 use http::{HeaderName, HeaderValue};
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::key::{CallerFaults, Expression, check_caller_header};
+use idempotency_core::key::{CallerFaults, Expression, JsonPointer, check_caller_header};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::policy::{OnTimeout, Steps};
 
@@ -106,6 +106,11 @@ impl<T> HttpOperationBuilder<T> {
         }
         let also = rules.fingerprint_also.as_ref();
         identity.extend(also.map(|part| format!("fingerprint_also {part}")));
+        let without = rules.fingerprint_rfc8785.as_ref();
+        identity.extend(without.map(|pointers| format!("fingerprint_rfc8785 {pointers:?}")));
+        if rules.key_per_path {
+            identity.push("key_per_path".to_owned());
+        }
         let mut settings = rules.settings.clone();
         if !identity.is_empty() {
             let key = settings.key.unwrap_or_default();
@@ -147,34 +152,30 @@ impl HttpOperationBuilder {
         };
         let has_prefix = settings.key_prefix.is_some();
         let part = settings.validate.take();
-        let fingerprint = match (part, &written.fingerprint_also) {
-            (Some(text), None) => FingerprintRule::Part(compiled("fingerprint", &text)?),
-            (None, also) if written.has_fingerprint => {
-                let also = also.as_ref().map(|text| compiled("fingerprint_also", text));
-                FingerprintRule::Request(also.transpose()?)
-            }
-            (None, None) if settings.steps.is_some_and(|steps| steps != Steps::Off) => {
-                return Err(ConfigurationError::new(
-                    "`steps` need a fingerprint, because recorded steps belong to one request: leave `without_fingerprint` out",
-                ));
-            }
-            (None, None) => FingerprintRule::None,
-            (_, Some(_)) => {
-                return Err(ConfigurationError::new(
-                    "`fingerprint_also` adds to method, path, query and body, and they are not compared: leave it out, and write \
-                     all that is compared as a list in `fingerprint` (`validate`)",
-                ));
-            }
+        let compared = Compared {
+            part: part.as_deref(),
+            also: written.fingerprint_also.as_deref(),
+            rfc8785: written.fingerprint_rfc8785.as_deref(),
+            is_off: !written.has_fingerprint,
         };
+        let fingerprint = compared.rule()?;
+        let has_steps = settings.steps.is_some_and(|steps| steps != Steps::Off);
+        if has_steps && matches!(fingerprint, FingerprintRule::None) {
+            return Err(ConfigurationError::new(
+                "`steps` need a fingerprint, because recorded steps belong to one request: leave `without_fingerprint` out",
+            ));
+        }
         // A key that lacks a part is refused in each case.
         let key_required = match settings.key_required(&variables)? {
             KeyRequired::No => KeyRequired::No,
             _ => KeyRequired::All,
         };
-        // What this crate hands to the operation: `{"caller": .., "idempotency_key": .., "fingerprint": ..}`.
-        settings.key = Some(Cow::Borrowed(match caller {
-            CallerRule::Shared => "idempotency_key",
-            _ => "[caller, idempotency_key]",
+        // What this crate hands to the operation: `{"caller": .., "path": .., "idempotency_key": .., "fingerprint": ..}`.
+        settings.key = Some(Cow::Borrowed(match (&caller, written.key_per_path) {
+            (CallerRule::Shared, false) => "idempotency_key",
+            (CallerRule::Shared, true) => "[path, idempotency_key]",
+            (_, false) => "[caller, idempotency_key]",
+            (_, true) => "[caller, path, idempotency_key]",
         }));
         settings.validate =
             (!matches!(fingerprint, FingerprintRule::None)).then_some(Cow::Borrowed("fingerprint"));
@@ -241,6 +242,7 @@ impl HttpOperationBuilder {
             advice: faults.doubted.map(|why| format!("`caller`: {why}")),
             key,
             fingerprint,
+            key_per_path: written.key_per_path,
             uri_from: written.uri_from,
             events,
             methods: written.methods,
@@ -258,6 +260,66 @@ impl HttpOperationBuilder {
             memory_limit: Settings::memory_limit(&variables),
             operation,
         })))
+    }
+}
+
+/// What must be equal in a duplicate, before it is checked.
+struct Compared<'w> {
+    part: Option<&'w str>,
+    also: Option<&'w str>,
+    rfc8785: Option<&'w [String]>,
+    is_off: bool,
+}
+
+impl Compared<'_> {
+    fn rule(self) -> Result<FingerprintRule, ConfigurationError> {
+        match self {
+            Self {
+                part: None,
+                also: None,
+                rfc8785: Some(without),
+                is_off: false,
+            } => {
+                let pointer = |text: &String| {
+                    let remedy = "write the JSON pointer of a member that is not compared, such as `/context`";
+                    let pointer = text.parse::<JsonPointer>();
+                    pointer
+                        .map_err(|_| ConfigurationError::value("fingerprint_rfc8785", text, remedy))
+                };
+                let without: Result<_, _> = without.iter().map(pointer).collect();
+                Ok(FingerprintRule::Rfc8785(without?))
+            }
+            Self {
+                rfc8785: Some(_), ..
+            } => Err(ConfigurationError::new(
+                "`fingerprint_rfc8785` says what is compared: leave `fingerprint` (`validate`), `fingerprint_also` and \
+                 `without_fingerprint` out",
+            )),
+            Self {
+                part: Some(text),
+                also: None,
+                ..
+            } => Ok(FingerprintRule::Part(compiled("fingerprint", text)?)),
+            Self {
+                part: None,
+                also,
+                is_off: false,
+                ..
+            } => {
+                let also = also.map(|text| compiled("fingerprint_also", text));
+                Ok(FingerprintRule::Request(also.transpose()?))
+            }
+            Self {
+                part: None,
+                also: None,
+                is_off: true,
+                ..
+            } => Ok(FingerprintRule::None),
+            Self { also: Some(_), .. } => Err(ConfigurationError::new(
+                "`fingerprint_also` adds to method, path, query and body, and they are not compared: leave it out, and write \
+                 all that is compared as a list in `fingerprint` (`validate`)",
+            )),
+        }
     }
 }
 

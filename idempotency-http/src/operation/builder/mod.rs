@@ -54,6 +54,9 @@ struct HttpSettings {
     key_header: Option<String>,
     has_fingerprint: bool,
     fingerprint_also: Option<String>,
+    /// The members that a comparison by RFC 8785 leaves out.
+    fingerprint_rfc8785: Option<Vec<String>>,
+    key_per_path: bool,
     uri_from: Option<Arc<UriFunction>>,
     methods: Vec<Method>,
     stored_headers: Vec<String>,
@@ -119,6 +122,8 @@ impl<T> HttpOperationBuilder<T> {
             key_header: None,
             has_fingerprint: true,
             fingerprint_also: None,
+            fingerprint_rfc8785: None,
+            key_per_path: false,
             uri_from: None,
             methods: vec![Method::POST, Method::PATCH],
             stored_headers: Vec::new(),
@@ -203,11 +208,44 @@ impl<T> HttpOperationBuilder<T> {
         self
     }
 
+    /// Gives each path its own keys: the same key of a caller under another path is another request.
+    ///
+    /// Without it the second path gets 422. The path is the one that the client sent, with every part, such as the id of a session; a
+    /// retry needs the same path. It changes the key of every record.
+    pub fn key_per_path(mut self, per_path: bool) -> Self {
+        self.rules.key_per_path = per_path;
+        self
+    }
+
     /// Sets what must be equal in a duplicate instead of query and body, as an expression over the request as an event. Method and
     /// path are always compared. Default: method, path, query and body.
     pub fn fingerprint(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
         self.rules.settings.validate = Some(expression.into());
         self.rules.has_fingerprint = true;
+        self
+    }
+
+    /// Compares the body instead of query and body, and JSON as RFC 8785 writes it, without the members at these JSON pointers. Method
+    /// and path are always compared.
+    ///
+    /// **Numbers are compared as doubles**: 1, 1.0 and 1e0 are one, and so are two numbers that differ in more digits than a double has.
+    /// Only an integer without fraction and exponent keeps every digit. Null and a missing member differ. A pointer that finds nothing
+    /// in a request leaves nothing out. A body that is not JSON, or has two members of one name, is compared byte by byte.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_http::HttpOperation;
+    ///
+    /// let operation = HttpOperation::builder("shop::orders")
+    ///     .caller_header("x-agent-id")
+    ///     .fingerprint_rfc8785(["/context", "/push/authentication/token"])
+    ///     .build()?;
+    /// # Ok::<(), idempotency_http::Error>(())
+    /// ```
+    pub fn fingerprint_rfc8785<'a>(mut self, without: impl IntoIterator<Item = &'a str>) -> Self {
+        let without = without.into_iter().map(str::to_owned);
+        self.rules.fingerprint_rfc8785 = Some(without.collect());
         self
     }
 

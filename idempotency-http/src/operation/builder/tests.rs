@@ -100,6 +100,24 @@ fn a_wrong_setting_is_named_with_what_to_write() {
 }
 
 #[test]
+fn what_is_compared_is_said_once() {
+    let text = "`fingerprint_rfc8785` says what is compared";
+    let scoped = || scoped().fingerprint_rfc8785(["/a"]);
+    is_refused(scoped().fingerprint("body"), text);
+    is_refused(scoped().fingerprint_also("body"), text);
+    is_refused(scoped().without_fingerprint(), text);
+    for wrong in ["", "a", "/a~"] {
+        let wrong = scoped().fingerprint_rfc8785([wrong]);
+        is_refused(wrong, "fingerprint_rfc8785 is `");
+    }
+    let [list, none] = [scoped(), scoped().fingerprint_rfc8785([])];
+    let per_path = scoped().key_per_path(true);
+    let identities = [&list, &none, &per_path].map(|builder| builder.identity().key);
+    assert!(identities[0] != identities[1] && identities[0] != identities[2]);
+    assert!([list, none, per_path].map(|builder| builder.build().is_ok()) == [true; 3]);
+}
+
+#[test]
 fn the_settings_of_an_operation_are_those_of_http() {
     let settings = Settings {
         key: Some("header(@, 'x-order')".into()),
