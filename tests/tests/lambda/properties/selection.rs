@@ -119,12 +119,12 @@ fn check_value(key: Option<&str>, value: &impl serde::Serialize) -> Result<(), T
         operation.identify(&text, None),
         operation.identify_value(value, None),
     ) {
+        // The text of a float does not show that other numbers became it.
+        (_, Err(of_value)) if of_value.to_string().contains("has lost its digits") => {}
         (Ok(of_text), Ok(of_value)) => prop_assert_eq!(of_text, of_value, "{}", text),
         (Err(of_text), Err(of_value)) => {
             prop_assert_eq!(of_text.to_string(), of_value.to_string(), "{}", text);
         }
-        // The text of a float does not show that other numbers became it.
-        (_, Err(of_value)) if of_value.to_string().contains("has lost its digits") => {}
         (of_text, of_value) => {
             prop_assert!(
                 false,
