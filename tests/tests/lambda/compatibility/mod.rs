@@ -3,6 +3,7 @@
 //! Our keys equal those of the Python library, byte for byte. Records that a library for another language wrote under one of our
 //! keys are read.
 
+mod published;
 mod python_scenarios;
 
 use std::collections::HashMap;
