@@ -50,6 +50,35 @@ fn an_operation_needs_one_rule_for_the_caller() {
 }
 
 #[test]
+fn the_configuration_page_has_the_defaults_of_http() {
+    let page = include_str!("../../../../docs/reference/configuration.md");
+    let rules = builder().rules;
+    let mib = |bytes: usize| format!("{} MiB", bytes / 1024 / 1024);
+    let sizes = [rules.max_request_body, rules.stored.max_body].map(mib);
+    let methods: Vec<_> = rules.methods.iter().map(Method::as_str).collect();
+    for (setting, default) in [
+        ("largest body of a request", sizes.join(", ")),
+        ("protected methods", methods.join(", ")),
+        (
+            "header of a replay",
+            format!("`{}`", rules.replayed_header.unwrap()),
+        ),
+        (
+            "a response that cannot be stored",
+            format!("`{:?}`", rules.stored.on_unstorable),
+        ),
+    ] {
+        let start = format!("| {setting}");
+        let row = page.lines().find(|line| line.starts_with(&start));
+        let end = format!("| {default} |");
+        assert!(
+            row.is_some_and(|row| row.ends_with(&end)),
+            "{setting}: {default}"
+        );
+    }
+}
+
+#[test]
 fn a_wrong_setting_is_named_with_what_to_write() {
     for (setting, builder) in [
         ("caller", builder().caller("[a")),
