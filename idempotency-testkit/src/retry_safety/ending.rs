@@ -320,7 +320,9 @@ pub(super) fn judge_after(
         ),
     };
     let ended = stage.deliveries.last().map(|delivery| &delivery.ending);
-    if let Some(ending) = ended.filter(|ending| ending.final_response().is_none()) {
+    let is_done_alone = alone.responses.0.is_some();
+    if let Some(ending) = ended.filter(|ending| is_done_alone && ending.final_response().is_none())
+    {
         let finding = format!("after {other}, {this} ended with: {}", ending.text());
         return Ok((SafetyVerdict::Stuck, vec![finding]));
     }

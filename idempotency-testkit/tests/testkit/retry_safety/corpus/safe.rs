@@ -66,6 +66,14 @@ pub(super) fn safe() -> Vec<(&'static str, RetrySafety<Value>)> {
             .table(TableSpec::new("locks")),
         ),
         (
+            "card that is declined",
+            of("safe-declined", async |world, event, _| {
+                put(world, &id(event), "status", S("declined".into())).await?;
+                Err("the card was declined".into())
+            })
+            .fails(),
+        ),
+        (
             "requests that the provider recognises",
             of("safe-provider", async |world, event, _| {
                 let body = json!({ "amount": 100 });
