@@ -1,7 +1,7 @@
 // The table of idempotency records, what functions may do with it, and alarms: a construct for CDK. Copy it into an app, or deploy
 // the stack at its end.
 
-import { RemovalPolicy, Stack, type StackProps } from "aws-cdk-lib";
+import { CfnOutput, RemovalPolicy, Stack, type StackProps } from "aws-cdk-lib";
 import { CfnAlarm } from "aws-cdk-lib/aws-cloudwatch";
 import { AttributeType, BillingMode, Table, TableEncryption } from "aws-cdk-lib/aws-dynamodb";
 import { ManagedPolicy, PolicyStatement } from "aws-cdk-lib/aws-iam";
@@ -113,5 +113,9 @@ export class IdempotencyStack extends Stack {
     super(scope, id, props);
     const idempotency = new IdempotencyTable(this, "Idempotency", { alarms: { namespace: "Payments", email: props?.alarmEmail } });
     idempotency.records("Payment", "payments#*", "#warm-up");
+    new CfnOutput(this, "IdempotencyTableName", {
+      description: "The value of IDEMPOTENCY_TABLE.",
+      value: idempotency.table.tableName,
+    });
   }
 }

@@ -42,12 +42,14 @@ function resources(template) {
 function synthesised() {
   const app = new App({ analyticsReporting: false });
   new cdk.IdempotencyStack(app, "Stack", { alarmEmail: EMAIL });
-  const { Resources } = app.synth().getStackByName("Stack").template;
+  const { Resources, Outputs } = app.synth().getStackByName("Stack").template;
   // CDK puts the path of the construct before an id, and a hash after it.
   const short = (id) => id.replace(/^Idempotency/, "").replace(/[0-9A-F]{8}$/, "").replace(/^Table$/, "IdempotencyTable");
-  let text = JSON.stringify(Resources);
+  let text = JSON.stringify({ Resources, Outputs });
   for (const id of Object.keys(Resources)) text = text.replaceAll(`"${id}"`, `"${short(id)}"`);
-  const found = resources({ Resources: JSON.parse(text) });
+  const template = JSON.parse(text);
+  assert.deepEqual(template.Outputs, JSON.parse(read("table.json")).Outputs, "the outputs of cdk differ from json");
+  const found = resources(template);
   for (const each of Object.values(found)) {
     // The default of CloudFormation.
     if (each.Type === "AWS::IAM::ManagedPolicy") delete each.Properties.Path;

@@ -1,7 +1,7 @@
 // The table of idempotency records, what functions may do with it, and alarms: a construct for CDK. Copy it into an app, or deploy
 // the stack at its end.
 
-import { RemovalPolicy, Stack, type StackProps } from "aws-cdk-lib";
+import { CfnOutput, RemovalPolicy, Stack, type StackProps } from "aws-cdk-lib";
 import { CfnAlarm } from "aws-cdk-lib/aws-cloudwatch";
 import { AttributeType, BillingMode, Table, TableEncryption } from "aws-cdk-lib/aws-dynamodb";
 import { ManagedPolicy, PolicyStatement } from "aws-cdk-lib/aws-iam";
@@ -107,5 +107,9 @@ export class IdempotencyStack extends Stack {
   constructor(scope: Construct, id: string, props?: StackProps & { readonly alarmEmail?: string }) {
     super(scope, id, props);
     const idempotency = new IdempotencyTable(this, "Idempotency", {@props@});
-@records@  }
+@records@    new CfnOutput(this, "IdempotencyTableName", {
+      description: "The value of IDEMPOTENCY_TABLE.",
+      value: idempotency.table.tableName,
+    });
+  }
 }
