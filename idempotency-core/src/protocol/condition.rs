@@ -102,6 +102,37 @@ pub fn replaceable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     ])
 }
 
+/// Returns the time of the call in the condition of its claim. `None` if the condition is no claim's: no other write has a time.
+pub(crate) fn time_of_claim(condition: &Condition) -> Option<EpochSeconds> {
+    let mut below = Vec::new();
+    times(condition, &mut below);
+    let now = below.iter().find_map(|time| match time {
+        Operand::Seconds(seconds) => Some(*seconds),
+        _ => None,
+    })?;
+    let whole = EpochMillis::new(now.get().saturating_mul(1_000));
+    let exact = below.iter().find_map(|time| match time {
+        Operand::Millis(millis) => Some(*millis),
+        _ => None,
+    });
+    let at = exact.unwrap_or(whole);
+    let is_claim = [OnTimeout::Rerun, OnTimeout::Hold]
+        .into_iter()
+        .any(|policy| [claimable(at, policy), replaceable(at, policy)].contains(condition));
+    is_claim.then_some(now)
+}
+
+/// Collects the times with which a condition compares.
+fn times(condition: &Condition, found: &mut Vec<Operand>) {
+    match condition {
+        Condition::Below(_, time) => found.push(time.clone()),
+        Condition::All(conditions) | Condition::Any(conditions) => {
+            conditions.iter().for_each(|it| times(it, found));
+        }
+        _ => {}
+    }
+}
+
 fn window_expired(now: EpochMillis) -> Condition {
     Condition::Below(
         Attribute::Expiration,
@@ -259,5 +290,25 @@ fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<s
         (Attribute::Failure, operand) => text(&record.failure, String::as_str, operand),
         (Attribute::Operation, operand) => text(&record.operation, String::as_str, operand),
         (Attribute::Decision, operand) => text(&record.decision, String::as_str, operand),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_condition_of_a_claim_has_a_time() {
+        let now = EpochMillis::new(1_700_000_000_500);
+        for policy in [OnTimeout::Rerun, OnTimeout::Hold] {
+            for claim in [claimable(now, policy), replaceable(now, policy)] {
+                assert_eq!(time_of_claim(&claim), Some(now.floor_to_seconds()));
+                assert_eq!(time_of_claim(&Condition::Any(vec![claim])), None);
+            }
+        }
+        let owner = OwnerToken::from_bytes([1; 16]);
+        for other in [Condition::NoRecord, held_by(&owner), window_expired(now)] {
+            assert_eq!(time_of_claim(&other), None, "{other:?}");
+        }
     }
 }

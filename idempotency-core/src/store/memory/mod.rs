@@ -2,7 +2,7 @@
 
 mod ledger;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +13,14 @@ use super::{
     TransactionRequest, Write,
 };
 use crate::future::BoxFuture;
+use crate::protocol::condition::time_of_claim;
 use crate::record::{Attribute, Field, Record, RecordId};
+use crate::time::EpochSeconds;
 
 /// A map of records behind a lock. It protects within one process only, and its records end with the process.
+///
+/// Each claim drops the other records that have expired by its clock, as TTL does. So the memory is that of the records that arrive within
+/// one window.
 ///
 /// Beside them it has a ledger: numbers that staged writes ([`MemoryWrites`]) change, so that tests have data of their own in one
 /// transaction with a record.
@@ -37,6 +42,8 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct State {
     records: HashMap<RecordId, Record>,
+    /// When each record expires, if it says so.
+    ends: BTreeSet<(EpochSeconds, RecordId)>,
     /// The balances of the accounts that staged writes change.
     ledger: HashMap<String, i64>,
     /// The tokens of the transactions without a record that were applied.
@@ -56,12 +63,12 @@ impl MemoryStore {
 
     /// Inserts a record unconditionally, as another program would.
     pub fn insert(&self, id: RecordId, record: Record) {
-        self.state().records.insert(id, record);
+        self.state().set(&id, Some(record));
     }
 
     /// Removes a record unconditionally, as TTL or an operator would, and returns it.
     pub fn evict(&self, id: &RecordId) -> Option<Record> {
-        self.state().records.remove(id)
+        self.state().set(id, None)
     }
 
     /// Returns the number of records.
@@ -129,13 +136,28 @@ impl State {
     }
 
     /// Performs a write whose condition holds. Only the write of a step can fail.
-    fn write(&mut self, RecordWrite { id, write, .. }: RecordWrite<'_>) -> StoreReply {
+    fn write(
+        &mut self,
+        RecordWrite {
+            id,
+            write,
+            condition,
+        }: RecordWrite<'_>,
+    ) -> StoreReply {
         match write {
             Write::Put(record) => {
-                return StoreReply::replaced(self.records.insert(id.clone(), record.clone()));
+                let replaced = self.set(id, Some(record.clone()));
+                if let Some(now) = time_of_claim(condition) {
+                    self.drop_expired(now, id);
+                }
+                return StoreReply::replaced(replaced);
             }
-            Write::Update(change) => self.records.entry(id.clone()).or_default().apply(change),
-            Write::Delete => drop(self.records.remove(id)),
+            Write::Update(change) => {
+                let mut record = self.set(id, None).unwrap_or_default();
+                record.apply(change);
+                self.set(id, Some(record));
+            }
+            Write::Delete => drop(self.set(id, None)),
             Write::Step { name, result } => {
                 let record = self.records.get_mut(id);
                 let Some(Field::Value(steps)) = record.map(|record| &mut record.steps) else {
@@ -146,6 +168,34 @@ impl State {
             }
         }
         StoreReply::applied()
+    }
+
+    /// Stores a record, or removes it. Returns the one before.
+    fn set(&mut self, id: &RecordId, record: Option<Record>) -> Option<Record> {
+        let end = |record: &Record| Some((*record.expiration.value()?, id.clone()));
+        let added = record.as_ref().and_then(end);
+        let before = match record {
+            Some(record) => self.records.insert(id.clone(), record),
+            None => self.records.remove(id),
+        };
+        if let Some(removed) = before.as_ref().and_then(end) {
+            self.ends.remove(&removed);
+        }
+        self.ends.extend(added);
+        before
+    }
+
+    /// Drops the records that have expired at the time `now`, except this one.
+    fn drop_expired(&mut self, now: EpochSeconds, except: &RecordId) {
+        let first = (now, RecordId::new(""));
+        let later = self.ends.split_off(&first);
+        for (end, id) in std::mem::replace(&mut self.ends, later) {
+            if id == *except {
+                self.ends.insert((end, id));
+            } else {
+                self.records.remove(&id);
+            }
+        }
     }
 }
 
@@ -230,6 +280,45 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Settings;
+    use crate::engine::Backend;
+    use crate::error::Error;
+    use crate::example::shared::{At, operation, run};
+    use crate::example::{Fixed, ready};
+    use crate::time::EpochMillis;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_claim_drops_the_other_records_that_have_expired_and_no_live_one() {
+        let store = Arc::new(MemoryStore::new());
+        let set = |it: &mut Settings| it.expires_after = Some(Duration::from_secs(1));
+        let ends = || store.state().ends.len();
+        let call = |second: i64, key: i64| {
+            let clock = Arc::new(At(EpochMillis::new(second * 1_000)));
+            let backend = Backend::new(store.clone(), clock, Arc::new(Fixed));
+            let (operation, key) = (operation(set), key.to_string());
+            let paid = run(&backend, &operation, &key, |_| async {
+                Ok::<_, Error>("x".repeat(1_000))
+            });
+            ready(paid).unwrap();
+        };
+        for second in 0..1_000 {
+            call(second, second);
+            assert!(store.len() <= 3, "{}", store.len());
+            assert_eq!(ends(), store.len());
+        }
+        // A live record is kept, however many others there are, and so is one without an end.
+        let without_end = RecordId::new("other#1");
+        store.insert(without_end.clone(), Record::default());
+        for key in 0..100 {
+            call(2_000, key);
+        }
+        assert_eq!(store.len(), 101);
+        assert_eq!(store.record(&without_end), Some(Record::default()));
+        store.evict(&without_end);
+        assert_eq!((store.len(), ends()), (100, 100));
+    }
 
     #[test]
     fn records_are_inserted_counted_and_evicted() {
