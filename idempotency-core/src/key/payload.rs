@@ -55,7 +55,7 @@ impl ParsedPayload {
         &mut self,
         expression: &Expression,
     ) -> Result<Selection, EvaluationError> {
-        let mut selection = expression.select_where(&self.json, &mut self.budget, is_nothing)?;
+        let mut selection = expression.select_for(&self.json, &mut self.budget, true)?;
         if selection.missing.is_empty() && is_nothing(&selection.value) {
             selection.missing.push(expression.as_str().into());
         }

@@ -124,10 +124,11 @@ impl Selector {
         let Some(expression) = &self.validate else {
             return Ok(None);
         };
-        let part = expression.select_where(payload, budget, is_nothing)?;
+        let part = expression.select_for(payload, budget, true)?;
+        let lacks = !part.missing.is_empty();
         Ok(Some(Validation {
             hash: self.hash.hex_of_written((&part.value, self.layout)),
-            of_nothing: is_nothing(&part.value),
+            of_nothing: is_nothing(&part.value) || lacks && is_absent_key(&part.value),
             missing: part.missing,
         }))
     }
@@ -215,7 +216,8 @@ mod tests {
 
     #[test]
     fn a_validated_part_that_selects_nothing_is_noticed() {
-        let payload = Json::parse(r#"{"a": 1, "c": "", "d": [], "e": {}}"#).unwrap();
+        let payload = r#"{"a": 1, "c": "", "d": [], "e": {}, "l": [{"p": 1}, {"p": null}], "n": [{"l": [{"p": 1}]}]}"#;
+        let payload = Json::parse(payload).unwrap();
         for (validate, text, of_nothing, missing) in [
             ("a", "1", false, 0),
             ("b", "null", true, 0),
@@ -224,6 +226,21 @@ mod tests {
             ("[c, d, e]", r#"["", [], {}]"#, false, 0),
             ("[a, b || 'none']", r#"[1, "none"]"#, false, 0),
             ("[a, to_string(b)]", r#"[1, "null"]"#, false, 1),
+            // An element may lack the part, and a list or what a filter keeps may be empty.
+            ("l[*].p", "[1]", false, 0),
+            ("d[*].p", "[]", false, 0),
+            ("l[?p == `2`].q", "[]", false, 0),
+            ("n[*].l[*].p", "[[1]]", false, 0),
+            ("l[*].q || 'none'", r#""none""#, false, 0),
+            ("l[*].q", "[]", true, 1),
+            ("l[].q", "[]", true, 1),
+            ("l[:1].q", "[]", true, 1),
+            ("l[?p == `1`].q", "[]", true, 1),
+            ("[a, l[*].q]", "[1, []]", false, 1),
+            ("[a, n[*].l[*].q]", "[1, [[]]]", false, 1),
+            ("n[*].l[].q", "[]", true, 1),
+            ("[a, sum(l[*].q)]", "[1, 0]", false, 1),
+            ("length(l[*].q)", "0", false, 1),
         ] {
             let selector = selector(None, Some(validate));
             let hash = HashAlgorithm::Md5.hex(text);

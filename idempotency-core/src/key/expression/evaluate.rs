@@ -11,7 +11,7 @@ use super::error::Result;
 use super::missing::{Missing, Taking, Use};
 use super::{Node, Selected, functions};
 use crate::key::canonical::Layout;
-use crate::key::{Budget, Json, List, Object, Text};
+use crate::key::{Budget, Json, List, Object, Text, is_absent_key, is_nothing};
 
 /// The state of one evaluation. An expression can double its value at each step, so each new value and each step is charged.
 pub(super) struct Walk<'b> {
@@ -19,8 +19,8 @@ pub(super) struct Walk<'b> {
     pub(super) layout: &'b Layout,
     pub(super) budget: &'b mut Budget,
     pub(super) missing: Missing,
-    /// Returns true for the value of a part that is missing.
-    pub(super) is_absent: fn(&Json) -> bool,
+    /// True if the parts of the value are compared, and false if they are a key. It decides which values are missing.
+    pub(super) compares: bool,
 }
 
 impl Walk<'_> {
@@ -51,6 +51,15 @@ impl Walk<'_> {
                 self.copied(size)?;
                 Ok(value.clone())
             }
+        }
+    }
+
+    /// Returns true for the value of a part that is missing.
+    pub(super) fn is_absent(&self, value: &Json) -> bool {
+        if self.compares {
+            is_nothing(value)
+        } else {
+            is_absent_key(value)
         }
     }
 
@@ -199,6 +208,10 @@ impl Walk<'_> {
             return Ok(NULL);
         };
         let mut projected = List::new();
+        let start = self.missing.mark();
+        // True while no element that the filter keeps has the part.
+        let mut lacks = false;
+        let mut has = false;
         for element in elements {
             if let Some(condition) = condition {
                 let mark = self.missing.mark();
@@ -210,11 +223,17 @@ impl Walk<'_> {
             }
             let mark = self.missing.mark();
             let result = self.visit(each, element)?;
+            let found = !matches!(*result, Json::Null) && !self.missing.has_unnamed_since(mark);
+            (lacks, has) = (lacks || !found, has || found);
             self.missing.forget_unnamed_since(mark);
             if !matches!(*result, Json::Null) {
                 let result = self.own(result)?;
                 projected.push(result, self.budget)?;
             }
+        }
+        if self.compares && lacks && !has {
+            // The list is as empty as for no elements.
+            self.missing.note(start, None);
         }
         Ok(Cow::Owned(Json::Array(projected.finish(self.budget)?)))
     }
@@ -320,7 +339,7 @@ impl Walk<'_> {
             return Ok(selected);
         }
         self.missing.name_since(mark, &part.text);
-        if (self.is_absent)(&selected) {
+        if self.is_absent(&selected) {
             self.work(weight(&selected))?;
             if matches!(used, Use::Taken(_)) {
                 self.missing.note(mark, Some(&part.text));

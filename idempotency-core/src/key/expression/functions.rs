@@ -31,7 +31,7 @@ pub(super) fn call<'v>(
             let mark = walk.missing.mark();
             let argument = walk.visit(argument, value)?;
             if matches!(function, Function::ToString | Function::ToArray)
-                && (walk.is_absent)(&argument)
+                && walk.is_absent(&argument)
             {
                 // `"null"` and `[""]` are values, but the payload lacks the part.
                 walk.work(weight(&argument))?;

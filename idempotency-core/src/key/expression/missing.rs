@@ -28,6 +28,11 @@ impl Missing {
         self.0.truncate(mark);
     }
 
+    /// Returns true if something was noted since `mark` that has no name.
+    pub(super) fn has_unnamed_since(&self, mark: usize) -> bool {
+        self.0.iter().skip(mark).any(Option::is_none)
+    }
+
     /// Notes a part, unless a part inside it was noted since `mark`: that note is more precise.
     pub(super) fn note(&mut self, mark: usize, part: Option<&Arc<str>>) {
         if self.0.len() == mark && mark < MAX_NAMED {

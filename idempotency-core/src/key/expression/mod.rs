@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
-use super::{Budget, Json, is_absent_key};
+use super::{Budget, Json};
 pub(super) use envelope::base64;
 use evaluate::Walk;
 use idempotency_expression::{
@@ -99,22 +99,23 @@ impl Expression {
         payload: &Json,
         budget: &mut Budget,
     ) -> Result<Selection, EvaluationError> {
-        self.select_where(payload, budget, is_absent_key)
+        self.select_for(payload, budget, false)
     }
 
-    /// Does what [`select_within`](Self::select_within) does. A part is missing if `is_absent` is true for its value.
-    pub(crate) fn select_where(
+    /// Does what [`select_within`](Self::select_within) does. If `compares`, the parts of the value are compared and are
+    /// no key: then an empty value is not missing, but a part that no element of a list has is.
+    pub(crate) fn select_for(
         &self,
         payload: &Json,
         budget: &mut Budget,
-        is_absent: fn(&Json) -> bool,
+        compares: bool,
     ) -> Result<Selection, EvaluationError> {
         budget.renew_work();
         let mut walk = Walk {
             layout: self.layout,
             budget,
             missing: Missing::default(),
-            is_absent,
+            compares,
         };
         let value = walk.visit(&self.node, payload)?;
         let value = walk.own(value)?;

@@ -186,7 +186,7 @@ fn an_expression_with_too_many_steps_has_an_error_of_its_own() {
             layout: COMPACT,
             budget,
             missing: Missing::default(),
-            is_absent: crate::key::is_absent_key,
+            compares: false,
         };
         walk.visit(&expression.node, &payload).map(drop)
     };
