@@ -336,7 +336,7 @@ pub(crate) struct ResolveArguments {
     /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Also decide about a claim whose lease still runs; the run may then have its effect after the decision
+    /// Also decide about a claim whose lease still runs, or that has none; the run may then have its effect after the decision
     #[arg(long)]
     pub(crate) force: bool,
     /// The table.
@@ -369,7 +369,7 @@ pub(crate) struct EvictArguments {
     /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Also evict a claim whose lease still runs; a second run can then overlap with the first
+    /// Also evict a claim whose lease still runs, or that has none; a second run can then overlap with the first
     #[arg(long)]
     pub(crate) force: bool,
     /// The table.

@@ -82,8 +82,7 @@ pub enum ClaimEnd {
     Released,
     /// Not released, because the request failed: the key is free when the lease expires; under `hold`, an operator frees it.
     NotReleased,
-    /// Kept under `hold`, because the handler panicked or a step of it may have had an effect that is not recorded: an operator
-    /// decides.
+    /// Kept under `hold`, because the handler or a step of it did not report how it ended: an operator decides.
     Kept,
 }
 
