@@ -119,6 +119,9 @@ pub(crate) struct KeyArguments {
         conflicts_with = "expression"
     )]
     pub(crate) key_header: Option<String>,
+    /// With --http: each path has its own keys
+    #[arg(long, requires = "http")]
+    pub(crate) key_per_path: bool,
     /// Also print the canonical text that is hashed; it is part of the event
     #[arg(long)]
     pub(crate) explain: bool,

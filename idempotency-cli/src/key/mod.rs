@@ -225,6 +225,8 @@ struct HttpKeySettings {
     tenant: Option<String>,
     /// False if only the digest is printed.
     has_prefix: bool,
+    /// True if the path is a part of the key.
+    needs_path: bool,
 }
 
 /// The request inside an event.
@@ -272,7 +274,9 @@ impl HttpKeySettings {
         if arguments.shared_by_all_callers {
             rules = rules.shared_by_all_callers();
         }
+        rules = rules.key_per_path(arguments.key_per_path);
         Ok(Self {
+            needs_path: arguments.key_per_path,
             operation: rules.build_with(|path, settings, variables| {
                 CompiledOperation::new(path, settings, variables).map(Arc::new)
             })?,
@@ -291,6 +295,11 @@ impl HttpKeySettings {
             Ok(request) => request,
             Err(why) => return KeyResult::Error(format!("`event`: {why}")),
         };
+        if self.needs_path && !is_whole {
+            let why = "`event`: --key-per-path needs the path that the client sent: an event of payload format 2.0 with \
+                       `requestContext.http.method` and `rawPath`";
+            return KeyResult::Error(why.to_owned());
+        }
         let event = self.operation.event_of_text(event);
         let request = ReceivedRequest::new(&parts, &body).with_event(&event);
         let identity = match self.operation.identity(&request, self.tenant.as_deref()) {
@@ -323,9 +332,17 @@ impl HttpKeySettings {
     }
 }
 
+/// What is said of a request of VPC Lattice.
+const VPC_LATTICE: &str = "events of VPC Lattice are not supported, so no function has a key of this request: put a load balancer or an API \
+    in front of the function";
+
 /// Reads the request in an event of API Gateway, a load balancer or a function URL. All but its headers may be missing.
 fn request(event: &str) -> Result<EventRequest, String> {
     let event: Value = serde_json::from_str(event).map_err(|error| error.to_string())?;
+    // The forms 2.0 and 1.0 of VPC Lattice. No other source writes these members.
+    if event["requestContext"]["serviceNetworkArn"].is_string() || event["raw_path"].is_string() {
+        return Err(VPC_LATTICE.to_owned());
+    }
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
     let method = text("/requestContext/http/method");
     // Only payload format 2.0 has path and query as they were sent.

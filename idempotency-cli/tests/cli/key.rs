@@ -97,6 +97,10 @@ fn a_request_has_the_key_that_the_http_layer_computes() {
         rules.settings(settings).caller_header("authorization")
     };
     let by_value: Rules = |rules| rules.caller_from(|_| Some("u-1".to_owned()));
+    let by_path: Rules = |rules| {
+        let by_value = rules.caller_from(|_| Some("u-1".to_owned()));
+        by_value.key_per_path(true)
+    };
     let shared: Rules = |rules| {
         rules
             .shared_by_all_callers()
@@ -115,6 +119,7 @@ fn a_request_has_the_key_that_the_http_layer_computes() {
             by_header,
         ),
         (key, "", "--caller-value u-1", by_value),
+        (key, "", "--caller-value u-1 --key-per-path", by_path),
         (key, "", of_body, shared),
     ] {
         let mut event = example.clone();
@@ -125,6 +130,43 @@ fn a_request_has_the_key_that_the_http_layer_computes() {
         let ran = finish(command, event.to_string());
         assert_eq!(ran.stdout, format!("{id}\n"), "{ran:?}");
         assert_eq!(ran.stderr, format!("validation  {validation}\n"));
+    }
+}
+
+#[test]
+fn an_event_that_cannot_have_the_key_of_a_request_is_refused_by_name() {
+    let lattice = "events of VPC Lattice are not supported";
+    let context =
+        json!({"serviceNetworkArn": "arn:aws:vpc-lattice:eu-central-1:1:servicenetwork/sn-1"});
+    let headers = json!({"idempotency-key": "abc"});
+    for (event, options, text) in [
+        (
+            json!({"version": "2.0", "path": "/pay", "method": "POST", "headers": {"idempotency-key": ["abc"]}, "requestContext": context}),
+            "",
+            lattice,
+        ),
+        (
+            json!({"raw_path": "/pay", "method": "POST", "headers": headers}),
+            "",
+            lattice,
+        ),
+        (
+            json!({"headers": headers, "requestContext": {}}),
+            "--key-per-path",
+            "--key-per-path needs the path",
+        ),
+        (
+            json!({"headers": headers, "path": "/pay", "httpMethod": "POST"}),
+            "--key-per-path",
+            "--key-per-path needs the path",
+        ),
+    ] {
+        let line = format!("key --http --shared-by-all-callers {options}");
+        let ran = finish(command(&line), event.to_string());
+        assert!(
+            ran.stdout.is_empty() && ran.stderr.contains(text),
+            "{ran:?}"
+        );
     }
 }
 
