@@ -5,7 +5,7 @@ use std::fmt;
 
 use http::request::Parts;
 use idempotency_core::engine::Backend;
-use idempotency_core::error::Error;
+use idempotency_core::error::{Error, ErrorKind};
 use idempotency_http::{Host, HttpIdempotencyLayer, HttpIdempotencyService, HttpOperation, Place};
 use lambda_http::request::RequestContext;
 use lambda_http::{Body, RequestExt};
@@ -107,6 +107,28 @@ fn path_of_event(request: &Parts, with_stage: bool) -> Option<String> {
     })
 }
 
+/// Why a request is refused. `lambda_http` reads such events only with its feature `vpc_lattice`.
+const VPC_LATTICE: &str = "events of VPC Lattice are not supported, and the request was not processed: put a load balancer or an API in \
+    front of the function";
+
+/// Returns true if VPC Lattice sent a request with this context.
+fn is_of_vpc_lattice(context: &RequestContext) -> bool {
+    match context {
+        RequestContext::ApiGatewayV1(_)
+        | RequestContext::ApiGatewayV2(_)
+        | RequestContext::Alb(_) => false,
+        // The variant exists only with the feature, which the user's program can switch on.
+        other => {
+            serde_json::to_value(other).is_ok_and(|context| is_context_of_vpc_lattice(&context))
+        }
+    }
+}
+
+/// Returns true if this is the `requestContext` of an event of VPC Lattice. No other source has a service network.
+fn is_context_of_vpc_lattice(context: &Value) -> bool {
+    context["serviceNetworkArn"].is_string()
+}
+
 /// The [`Host`] of requests on Lambda.
 ///
 /// The invocation is that of the context in the request's extensions, where `lambda_http` puts it. Without a context it is the
@@ -143,6 +165,14 @@ impl LambdaHost {
 
 impl Host for LambdaHost {
     async fn place(&self, _operation: &str, request: &Parts) -> Result<Place, Error> {
+        let source = request.request_context_ref();
+        if source.is_some_and(is_of_vpc_lattice) {
+            let error = Error::new(
+                ErrorKind::Configuration,
+                self.operation.compiled().key_prefix(),
+            );
+            return Err(error.with_detail(VPC_LATTICE));
+        }
         let context = request.context();
         let deadline = context.map_or(Deadline::Inherited, Deadline::from);
         let invocation = deadline.invocation(self.operation.compiled())?;
@@ -221,6 +251,18 @@ mod tests {
         }
         let (parts, ()) = http::Request::new(()).into_parts();
         assert_eq!(path_of_event(&parts, true), None);
+    }
+
+    #[test]
+    fn a_context_of_vpc_lattice_is_known_and_no_other_one_is() {
+        let events: Value = serde_json::from_str(include_str!("handler/events.json")).unwrap();
+        for kind in ["v2", "v1", "alb"] {
+            assert!(!is_context_of_vpc_lattice(&events[kind]["requestContext"]));
+            let (parts, _) = request(kind, "/", "prod").into_parts();
+            assert!(!is_of_vpc_lattice(parts.request_context_ref().unwrap()));
+        }
+        let lattice = json!({"serviceNetworkArn": "arn:aws:vpc-lattice:eu-central-1:1:servicenetwork/sn-1", "region": "eu-central-1"});
+        assert!(is_context_of_vpc_lattice(&lattice));
     }
 
     #[tokio::test]

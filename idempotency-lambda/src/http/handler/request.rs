@@ -31,6 +31,7 @@ pub struct EventRequest {
     message = "`{Self}` is not an event of an HTTP request",
     label = "not an HTTP event",
     note = "take a `LambdaEvent` of `ApiGatewayV2httpRequest`, `ApiGatewayProxyRequest`, `AlbTargetGroupRequest` or `LambdaFunctionUrlRequest` (crate `aws_lambda_events`), or of `Raw<_>` of one of them",
+    note = "events of VPC Lattice (`VpcLatticeRequestV2`) are not supported: put a load balancer or an API in front of the function",
     note = "for an axum `Router` or a service of `lambda_http` requests build a layer: `Operation::builder(..).http()`"
 )]
 pub trait HttpEvent: Payload {
@@ -237,6 +238,27 @@ mod tests {
             let values: Vec<_> = values.map(|value| value.to_str().unwrap()).collect();
             assert_eq!(format!("{values:?}"), keys, "{row}");
             assert_eq!(request.body.escape_ascii().to_string(), body, "{row}");
+        }
+    }
+
+    #[test]
+    fn no_type_takes_an_event_of_vpc_lattice_for_its_own() {
+        fn fits<T: DeserializeOwned>(event: &Value) -> bool {
+            serde_json::from_str::<T>(&event.to_string()).is_ok()
+        }
+        let context = json!({ "serviceNetworkArn": "arn:aws:vpc-lattice:eu-central-1:1:servicenetwork/sn-1", "timeEpoch": "1724875399456789" });
+        for event in [
+            json!({ "version": "2.0", "path": "/pay", "method": "POST", "headers": { "a": ["b"] }, "body": "{}", "requestContext": context }),
+            json!({ "raw_path": "/pay", "method": "POST", "headers": { "a": "b" }, "body": "{}", "is_base64_encoded": false }),
+        ] {
+            assert!(!fits::<ApiGatewayV2httpRequest>(&event), "{event}");
+            assert!(!fits::<ApiGatewayProxyRequest>(&event), "{event}");
+            assert!(!fits::<AlbTargetGroupRequest>(&event), "{event}");
+            assert!(!fits::<LambdaFunctionUrlRequest>(&event), "{event}");
+            assert!(
+                lambda_http::request::from_str(&event.to_string()).is_err(),
+                "{event}"
+            );
         }
     }
 
