@@ -179,7 +179,8 @@ pub enum Reason {
     KeyReused,
     /// The store cannot be asked, or there is no time left. The request was not processed.
     Unavailable,
-    /// The service has a wrong setting or environment, or its store does not accept a write. The request was not processed.
+    /// The service has a wrong setting or environment, and the request was not processed. Or a write that its handler staged is not
+    /// accepted, and nothing that it staged was applied.
     Misconfigured,
     /// A condition on the data that the request changes does not hold. Nothing was changed.
     Rejected,

@@ -300,8 +300,8 @@ impl<T> HttpOperationBuilder<T> {
         self
     }
 
-    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged. The first of them that
-    /// has a key in the key's header causes a warning in the log.
+    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged. The first of each
+    /// method that is not safe, with a key in the key's header, causes a warning in the log.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.rules.methods = methods.into_iter().collect();
         self
@@ -320,8 +320,8 @@ impl<T> HttpOperationBuilder<T> {
 
     /// Sets which statuses are stored. Default: 2xx, 301 to 303, and the 4xx that can be the result of a request, such as 400, 404 and 422.
     ///
-    /// A server error is never stored. It is a failure of the handler, as is a 408 that is not stored: the policy `on_error`
-    /// decides on the claim, which is released by default.
+    /// A server error is never stored. It is a failure of the handler, as are a 408 and a 499 that are not stored: the policy `on_error`
+    /// decides on the claim, which is released by default, and held under `on_timeout = "hold"`.
     pub fn stored_statuses(
         mut self,
         statuses: impl Fn(StatusCode) -> bool + Send + Sync + 'static,
