@@ -97,7 +97,7 @@ responses! {
 /// Why a response without a valid status is a failure. A response that is made by `default()` has the status 0.
 const NO_STATUS: &str = "the handler returned a response without a valid status, so its client gets an error of the platform: set \
                          `status_code` to a number from 100 to 599";
-/// Why a response with such a body is a failure.
+/// Why a response with such a body cannot be stored.
 const NOT_BASE64: &str = "the handler returned a body that is not base64 although `is_base64_encoded` is true, so its client gets an \
                           error of the platform";
 
