@@ -45,23 +45,27 @@ export class IdempotencyTable extends Construct {
   }
 
   /**
-   * Returns the permissions of a function: `records("Payment", "payments#*", "#warm-up").attachToRole(role)`. This is all
-   * that the framework needs. (`store_event` also needs dynamodb:DescribeTable.) Without keys the function reaches all records.
+   * Returns the permissions of a function: `records("Payment", "payments#*").attachToRole(role)`. This is all that the framework
+   * needs. (`store_event` also needs dynamodb:DescribeTable.) Without keys the function reaches all records.
    *
-   * @param leadingKeys The ids of the records of the function's operations: `PREFIX#*` for each `key_prefix`. Also `#warm-up`, which
-   * a start reads: without it each start warns. On a table with a sort key the value of the partition key alone.
+   * @param leadingKeys The ids of the records of the function's operations: `PREFIX#*` for each `key_prefix`. On a table with a sort
+   * key the value of the partition key.
    */
   records(function_: string, ...leadingKeys: string[]): ManagedPolicy {
-    const conditions = { "ForAllValues:StringLike": { "dynamodb:LeadingKeys": leadingKeys } };
+    const allow = (actions: string[], keys: string[]) =>
+      new PolicyStatement({
+        actions,
+        resources: [this.table.tableArn],
+        conditions: keys.length > 0 ? { "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys } } : undefined,
+      });
+    const statements = [allow(["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"], leadingKeys)];
+    if (leadingKeys.length > 0) {
+      // A start only reads this id.
+      statements.push(allow(["dynamodb:GetItem"], ["#warm-up"]));
+    }
     return new ManagedPolicy(this, `${function_}Records`, {
       description: "Read and write idempotency records.",
-      statements: [
-        new PolicyStatement({
-          actions: ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"],
-          resources: [this.table.tableArn],
-          conditions: leadingKeys.length > 0 ? conditions : undefined,
-        }),
-      ],
+      statements,
     });
   }
 
@@ -112,7 +116,7 @@ export class IdempotencyStack extends Stack {
   constructor(scope: Construct, id: string, props?: StackProps & { readonly alarmEmail?: string }) {
     super(scope, id, props);
     const idempotency = new IdempotencyTable(this, "Idempotency", { alarms: { namespace: "Payments", email: props?.alarmEmail } });
-    idempotency.records("Payment", "payments#*", "#warm-up");
+    idempotency.records("Payment", "payments#*");
     new CfnOutput(this, "IdempotencyTableName", {
       description: "The value of IDEMPOTENCY_TABLE.",
       value: idempotency.table.tableName,

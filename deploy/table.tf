@@ -17,9 +17,9 @@ variable "table_name" {
 variable "functions" {
   type = map(list(string))
   default = {
-    Payment = ["payments#*", "#warm-up"]
+    Payment = ["payments#*"]
   }
-  description = "The ids of the records of each function's operations: PREFIX#* for each key_prefix, and #warm-up, which a start reads. On a table with a sort key the value of the partition key. An empty list stands for all records."
+  description = "The ids of the records of each function's operations: PREFIX#* for each key_prefix. On a table with a sort key the value of the partition key. An empty list stands for all records."
 }
 
 variable "metrics_namespace" {
@@ -82,6 +82,22 @@ data "aws_iam_policy_document" "records" {
         test     = "ForAllValues:StringLike"
         variable = "dynamodb:LeadingKeys"
         values   = condition.value
+      }
+    }
+  }
+
+  # A start only reads this id.
+  dynamic "statement" {
+    for_each = length(each.value) > 0 ? [1] : []
+
+    content {
+      actions   = ["dynamodb:GetItem"]
+      resources = [aws_dynamodb_table.idempotency.arn]
+
+      condition {
+        test     = "ForAllValues:StringLike"
+        variable = "dynamodb:LeadingKeys"
+        values   = ["#warm-up"]
       }
     }
   }

@@ -11,6 +11,7 @@ use idempotency_core::record::RecordId;
 use idempotency_dynamodb::record_of_piece;
 
 use crate::exit;
+use crate::key::checked_prefix;
 use crate::plan::PlanArguments;
 use crate::template::TemplateArguments;
 use crate::terminal::is_hidden;
@@ -58,7 +59,7 @@ pub(crate) enum TableCommand {
     /// Create the table: on demand, with TTL, encryption by KMS, deletion protection and point-in-time recovery
     Create(StoreArguments),
     /// Check that the table exists and is suitable for the functions; writes nothing
-    Check(StoreArguments),
+    Check(CheckArguments),
     /// Print a template of the table, the functions' permissions and alarms, for SAM, CDK, Terraform or CloudFormation
     Template(TemplateArguments),
 }
@@ -191,6 +192,11 @@ fn number(text: &str, largest: f64) -> Option<f64> {
     (number.is_finite() && (0.0..=largest).contains(&number)).then_some(number)
 }
 
+fn prefix(text: &str) -> Result<String, String> {
+    let checked = checked_prefix(text).map_err(|error| error.to_string())?;
+    checked.ok_or_else(|| "write the `key_prefix` of an operation, such as payments".to_owned())
+}
+
 /// The numbers of hexadecimal digits that a digest can have.
 const DIGITS: [usize; 6] = [32, 40, 56, 64, 96, 128];
 
@@ -233,6 +239,17 @@ pub(crate) struct StoreArguments {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The arguments of `idempotency table check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The key prefix of an operation: the actions on items are tried on an id under it, as the policy of its function allows
+    #[arg(short, long, value_parser = prefix)]
+    pub(crate) prefix: Option<String>,
+    /// The table.
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
 }
 
 /// The arguments of `idempotency get`.

@@ -76,7 +76,7 @@ fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit 
         Command::List(it) => on_store(it, &it.store, variables, record::list),
         Command::Evict(it) => on_store(it, &it.store, variables, record::evict),
         Command::Table(TableCommand::Create(it)) => on_store(it, it, variables, table::create),
-        Command::Table(TableCommand::Check(it)) => on_store(it, it, variables, table::check),
+        Command::Table(TableCommand::Check(it)) => on_store(it, &it.store, variables, table::check),
         Command::Table(TableCommand::Template(it)) => {
             (template::print_template(it, variables), false)
         }

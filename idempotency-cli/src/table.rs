@@ -13,14 +13,15 @@ use aws_sdk_dynamodb::types::{
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
 use idempotency_core::store::{
-    Change, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest, Write,
+    Change, Consistency, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
+    Write,
 };
 
-use crate::arguments::StoreArguments;
+use crate::arguments::{CheckArguments, StoreArguments};
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object};
-use crate::template::WARM_UP_ID;
+use crate::template::{ACTIONS, WARM_UP_ID};
 use crate::terminal::{visible, warn};
 
 /// The result of one check.
@@ -61,20 +62,20 @@ fn finding(check: &'static str, verdict: Verdict, detail: impl Into<String>) -> 
 }
 
 pub(crate) async fn check(
-    arguments: &StoreArguments,
+    arguments: &CheckArguments,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let findings = findings(connection).await?;
+    let findings = findings(connection, arguments.prefix.as_deref()).await?;
     let wrong = findings
         .iter()
         .any(|finding| finding.verdict == Verdict::Wrong);
     let table = &connection.config.table;
     let json = || to_json(table, &findings, wrong);
-    json::print(arguments.json, json, to_text(table, &findings))?;
+    json::print(arguments.store.json, json, to_text(table, &findings))?;
     Ok(if wrong { Exit::Failed } else { Exit::Done })
 }
 
-async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
+async fn findings(connection: &Connection, prefix: Option<&str>) -> Result<Vec<Finding>, Failure> {
     let table = &connection.config.table;
     let mut findings = Vec::new();
     let mut is_strong = false;
@@ -115,7 +116,7 @@ async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
         false => ttl(connection).await,
     });
     findings.push(recovery(connection).await);
-    findings.extend(permissions(connection).await);
+    findings.extend(permissions(connection, prefix).await);
     Ok(findings)
 }
 
@@ -301,42 +302,67 @@ async fn recovery(connection: &Connection) -> Finding {
     }
 }
 
-/// Checks that these credentials allow what a function does. Each write has a condition that cannot hold: if the condition
-/// fails, the write was allowed, and nothing is written. The id is one that a policy for the function's own prefixes allows too.
-async fn permissions(connection: &Connection) -> Vec<Finding> {
-    let (store, id) = (&connection.store, RecordId::new(WARM_UP_ID));
+/// Checks that these credentials allow what a function does: on an id under this prefix, or on the id that a start reads. Each write
+/// has a condition that cannot hold: if the condition fails, the write was allowed, and nothing is written.
+async fn permissions(connection: &Connection, prefix: Option<&str>) -> Vec<Finding> {
+    let store = &connection.store;
+    let id = prefix.map_or_else(
+        || WARM_UP_ID.to_owned(),
+        // No digest has a hyphen, so no record has this id.
+        |prefix| format!("{prefix}#table-check"),
+    );
+    let id = RecordId::new(id);
     let never = Condition::All(vec![
         Condition::Exists(Attribute::Owner),
         Condition::Missing(Attribute::Owner),
     ]);
-    let mut findings = vec![allowed("dynamodb:GetItem", store.warm_up().await)];
+    let read = match store.warm_up().await {
+        Ok(()) => tried(connection, StoreRequest::Read(&id, Consistency::Strong)).await,
+        denied => denied,
+    };
+    // Only the policy of a function that keeps to its own ids allows reads of this one, and no writes. With a sort key all ids have one
+    // partition key.
+    let only_read = prefix.is_none() && connection.config.sort_key.is_none() && read.is_ok();
+    let [get, put, update, delete] = ACTIONS;
+    let mut findings = vec![allowed(get, &id, read, false)];
     for (action, write) in [
-        ("dynamodb:PutItem", Write::Put(Record::default())),
-        ("dynamodb:UpdateItem", Write::Update(Change::default())),
-        ("dynamodb:DeleteItem", Write::Delete),
+        (put, Write::Put(Record::default())),
+        (update, Write::Update(Change::default())),
+        (delete, Write::Delete),
     ] {
-        let written = store
-            .send(StoreRequest::write(&id, &write, &never), &SendLog::new())
-            .await;
-        let result = match written {
-            StoreReply::Failed { error, .. } => Err(error),
-            _ => Ok(()),
-        };
-        findings.push(allowed(action, result));
+        let written = tried(connection, StoreRequest::write(&id, &write, &never)).await;
+        findings.push(allowed(action, &id, written, only_read));
     }
     findings
 }
 
-fn allowed(action: &'static str, result: Result<(), StoreError>) -> Finding {
-    match result {
-        Ok(()) => finding(action, Verdict::Ok, "allowed for these credentials"),
-        Err(error) => {
-            let verdict = match error.kind() {
-                StoreErrorKind::AccessDenied => Verdict::Wrong,
-                _ => Verdict::Unknown,
-            };
-            finding(action, verdict, error.to_string())
+async fn tried(connection: &Connection, request: StoreRequest<'_>) -> Result<(), StoreError> {
+    match connection.store.send(request, &SendLog::new()).await {
+        StoreReply::Failed { error, .. } => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the finding about an action. `only_read` is true if the policy of a function need not allow this write on this id.
+fn allowed(
+    action: &'static str,
+    id: &RecordId,
+    result: Result<(), StoreError>,
+    only_read: bool,
+) -> Finding {
+    let Err(error) = result else {
+        let detail = format!("allowed for these credentials on `{id}`");
+        return finding(action, Verdict::Ok, detail);
+    };
+    match error.kind() {
+        StoreErrorKind::AccessDenied if only_read => {
+            let detail = format!(
+                "denied on `{id}`, which a function only reads: add `--prefix PREFIX` to try it on the records of an operation ({error})"
+            );
+            finding(action, Verdict::Unknown, detail)
         }
+        StoreErrorKind::AccessDenied => finding(action, Verdict::Wrong, error.to_string()),
+        _ => finding(action, Verdict::Unknown, error.to_string()),
     }
 }
 

@@ -85,14 +85,16 @@ async function terraform(text) {
       },
     },
   };
-  const [{ statement: [allowed] }] = data.aws_iam_policy_document.records;
+  const [{ statement: [own], dynamic }] = data.aws_iam_policy_document.records;
   const [policy] = resource.aws_iam_policy.records;
-  assert.deepEqual(allowed.resources, ["${aws_dynamodb_table.idempotency.arn}"]);
-  const [{ content: [condition] }] = allowed.dynamic.condition;
+  const [{ content: [ofKeys] }] = own.dynamic.condition;
   for (const [name, leading] of Object.entries(variable.functions[0].default)) {
-    const Statement = { Effect: "Allow", Action: allowed.actions, Resource: { "Fn::GetAtt": ["IdempotencyTable", "Arn"] } };
-    if (leading.length > 0) Statement.Condition = { [condition.test]: { [condition.variable]: leading } };
-    const Properties = { Description: policy.description, PolicyDocument: { Version: "2012-10-17", Statement: [Statement] } };
+    const Statement = [statement(own, leading.length > 0 ? { ...ofKeys, values: leading } : undefined)];
+    for (const { for_each, content: [content] } of dynamic?.statement ?? []) {
+      assert.equal(for_each, "${length(each.value) > 0 ? [1] : []}");
+      if (leading.length > 0) Statement.push(statement(content, content.condition[0]));
+    }
+    const Properties = { Description: policy.description, PolicyDocument: { Version: "2012-10-17", Statement } };
     found[`${name}Records`] = { Type: "AWS::IAM::ManagedPolicy", Properties };
   }
   if (namespace !== null) {
@@ -107,6 +109,12 @@ async function terraform(text) {
     found.TableThrottledAlarm = alarm(resource.aws_cloudwatch_metric_alarm.throttled[0], {});
   }
   return found;
+}
+
+function statement({ actions, resources }, condition) {
+  assert.deepEqual(resources, ["${aws_dynamodb_table.idempotency.arn}"]);
+  const Condition = condition && { [condition.test]: { [condition.variable]: condition.values } };
+  return { Effect: "Allow", Action: actions, Resource: { "Fn::GetAtt": ["IdempotencyTable", "Arn"] }, Condition };
 }
 
 function alarm(given, filled) {

@@ -46,9 +46,10 @@ s/MetricName: IteratorAge/MetricName: Duration/
 s/IdempotencyExamples,Function,Operation/Other,Function,Operation/
 s/SCHEMA\(IdempotencyExamples, "Function", "Operation"\)/SCHEMA\(IdempotencyExamples, "Function"\)/
 s/SCHEMA\(IdempotencyExamples, "Function", "Operation"\) GROUP BY "Function", "Operation"/SCHEMA\(IdempotencyExamples, Function, Operation\) GROUP BY Function, Operation/
-s/\["payment#\*", "#warm-up"\]/["*"]/
-s/\["refunds#\*", "#warm-up"\]/["refunds#*"]/
+s/\["payment#\*"\]/["*"]/
+s/\["refunds#\*"\]/["refunds#*", "#warm-up"]/
 s/\["orders.reserve#\*"/["orders#*"/
+s/\["#warm-up"\]/["#warm"]/
 s/ForAllValues:StringLike/ForAllValues:StringEquals/
 s/^ +- dynamodb:DeleteItem//
 s/DeletionProtectionEnabled: true/DeletionProtectionEnabled: false/

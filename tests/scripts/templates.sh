@@ -66,7 +66,7 @@ check_project() {
 
     # The role allows the records of the code's prefix.
     grep -q "key_prefix.*\"$name\"" src/main.rs || fail "src/main.rs has another key_prefix"
-    grep -qF "LeadingKeys: [\"$name#*\", \"#warm-up\"]" template.yaml || fail "the role is for another key_prefix"
+    grep -qF "LeadingKeys: [\"$name#*\"]" template.yaml || fail "the role is for another key_prefix"
     for property in 'DeletionPolicy: Retain' 'DeletionProtectionEnabled: true' 'PointInTimeRecoveryEnabled: true' 'AttributeName: expiration'; do
         grep -qF "$property" template.yaml || fail "the table has no \`$property\`"
     done

@@ -22,7 +22,8 @@ use crate::arguments::KeyArguments;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::terminal::visible;
-use settings::{KeyResult, KeySettings, checked_prefix, compiled, known_application};
+pub(crate) use settings::checked_prefix;
+use settings::{KeyResult, KeySettings, compiled, known_application};
 
 /// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.
 const MAX_BYTES: usize = 16 << 20;

@@ -211,7 +211,7 @@ fn hint(text: &str) -> Option<String> {
 }
 
 /// Checks a prefix as a function checks its `key_prefix`. An empty one counts as none.
-pub(super) fn checked_prefix(prefix: &str) -> Result<Option<String>, ConfigurationError> {
+pub(crate) fn checked_prefix(prefix: &str) -> Result<Option<String>, ConfigurationError> {
     if prefix.is_empty() {
         return Ok(None);
     }

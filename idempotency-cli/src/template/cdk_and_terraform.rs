@@ -1,6 +1,6 @@
 //! CDK in TypeScript, and Terraform: texts with marks such as `@expiration@`, which are filled in.
 
-use super::{ACTIONS, CALL_ALARMS, Description, THROTTLED_ALARM};
+use super::{ACTIONS, CALL_ALARMS, Description, THROTTLED_ALARM, WARM_UP_ID};
 
 /// Returns a construct for CDK.
 pub(super) fn construct(description: &Description) -> String {
@@ -40,6 +40,7 @@ pub(super) fn construct(description: &Description) -> String {
             ("sort_key", sort_key),
             ("expiration", text(&description.expiration)),
             ("actions", texts(ACTIONS)),
+            ("warm_up", warm_up(description, include_str!("warm_up.ts"))),
             ("call_alarms", call_alarms.concat()),
             ("throttled_alarm", texts(<[&str; 2]>::from(THROTTLED_ALARM))),
             ("props", props),
@@ -94,6 +95,7 @@ pub(super) fn module(description: &Description) -> String {
             ("sort_key", sort_key.unwrap_or_default()),
             ("expiration", text(&description.expiration)),
             ("actions", texts(ACTIONS)),
+            ("warm_up", warm_up(description, include_str!("warm_up.tf"))),
             ("call_alarms", call_alarms.concat()),
             (
                 "throttled_name",
@@ -102,6 +104,17 @@ pub(super) fn module(description: &Description) -> String {
             ("throttled_text", text(&meaning)),
         ],
     )
+}
+
+/// Returns the part about the id that a function only reads. On a table with a sort key it has the partition key of all ids.
+fn warm_up(description: &Description, part: &str) -> String {
+    match description.sort_key {
+        Some(_) => String::new(),
+        None => fill(
+            part,
+            &[("read", text(ACTIONS[0])), ("id", text(WARM_UP_ID))],
+        ),
+    }
 }
 
 /// Returns a text as a string of JSON. TypeScript reads it as the same text, and Terraform too because it has no `${` and no `%{`.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cdk_and_terraform::fill;
-use super::{ACTIONS, CALL_ALARMS, Description, THROTTLED_ALARM};
+use super::{CALL_ALARMS, Description, Statement, THROTTLED_ALARM};
 
 /// Returns the template for `sam deploy`, or as a part of a SAM template.
 pub(super) fn yaml(description: &Description) -> String {
@@ -20,10 +20,9 @@ pub(super) fn yaml(description: &Description) -> String {
         });
         name.collect()
     };
-    let actions = ACTIONS.map(|action| line(format!("              - {action}")));
     let policies = description.policies().into_iter();
     let policies: Vec<_> = policies
-        .map(|(function, keys)| policy(function, &keys, actions.concat()))
+        .map(|(function, keys)| policy(function, &description.statements(keys)))
         .collect();
     let namespace = description.alarms.as_deref().unwrap_or_default();
     let alarms = CALL_ALARMS
@@ -49,20 +48,25 @@ pub(super) fn yaml(description: &Description) -> String {
     )
 }
 
-/// Returns the policy of the four actions on the records with these partition keys, or on all records.
-fn policy(function: String, leading_keys: &[String], actions: String) -> String {
-    let keys: Vec<_> = leading_keys.iter().map(|key| scalar(key)).collect();
-    let condition = match keys.is_empty() {
-        true => String::new(),
-        false => format!(
-            "            Condition:\n              ForAllValues:StringLike:\n                dynamodb:LeadingKeys: [{}]\n",
-            keys.join(", ")
-        ),
+fn policy(function: String, statements: &[Statement]) -> String {
+    let statement = |statement: &Statement| {
+        let actions = statement.actions.iter();
+        let actions = actions.map(|action| format!("              - {action}\n"));
+        let keys = statement.leading_keys.iter();
+        let keys: Vec<_> = keys.map(|key| scalar(key)).collect();
+        let condition = match keys.is_empty() {
+            true => String::new(),
+            false => format!(
+                "            Condition:\n              ForAllValues:StringLike:\n                dynamodb:LeadingKeys: [{}]\n",
+                keys.join(", ")
+            ),
+        };
+        let values = [("actions", actions.collect()), ("condition", condition)];
+        fill(include_str!("statement.yaml"), &values)
     };
     let values = [
         ("function", function),
-        ("actions", actions),
-        ("condition", condition),
+        ("statements", statements.iter().map(statement).collect()),
     ];
     fill(include_str!("policy.yaml"), &values)
 }
@@ -140,20 +144,23 @@ pub(super) fn json(description: &Description) -> String {
         } },
     });
     for (function, keys) in description.policies() {
-        let mut statement = json!({
-            "Effect": "Allow",
-            "Action": ACTIONS,
-            "Resource": { "Fn::GetAtt": ["IdempotencyTable", "Arn"] },
+        let statements = description.statements(keys).into_iter().map(|each| {
+            let mut statement = json!({
+                "Effect": "Allow",
+                "Action": each.actions,
+                "Resource": { "Fn::GetAtt": ["IdempotencyTable", "Arn"] },
+            });
+            if !each.leading_keys.is_empty() {
+                let keys = json!({ "dynamodb:LeadingKeys": each.leading_keys });
+                statement["Condition"] = json!({ "ForAllValues:StringLike": keys });
+            }
+            statement
         });
-        if !keys.is_empty() {
-            statement["Condition"] =
-                json!({ "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys } });
-        }
         template["Resources"][format!("{function}Records")] = json!({
             "Type": "AWS::IAM::ManagedPolicy",
             "Properties": {
                 "Description": "Read and write idempotency records.",
-                "PolicyDocument": { "Version": "2012-10-17", "Statement": [statement] },
+                "PolicyDocument": { "Version": "2012-10-17", "Statement": statements.collect::<Value>() },
             },
         });
     }

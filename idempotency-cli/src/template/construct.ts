@@ -45,23 +45,23 @@ export class IdempotencyTable extends Construct {
   }
 
   /**
-   * Returns the permissions of a function: `records("Payment", "payments#*", "#warm-up").attachToRole(role)`. This is all
-   * that the framework needs. (`store_event` also needs dynamodb:DescribeTable.) Without keys the function reaches all records.
+   * Returns the permissions of a function: `records("Payment", "payments#*").attachToRole(role)`. This is all that the framework
+   * needs. (`store_event` also needs dynamodb:DescribeTable.) Without keys the function reaches all records.
    *
-   * @param leadingKeys The ids of the records of the function's operations: `PREFIX#*` for each `key_prefix`. Also `#warm-up`, which
-   * a start reads: without it each start warns. On a table with a sort key the value of the partition key alone.
+   * @param leadingKeys The ids of the records of the function's operations: `PREFIX#*` for each `key_prefix`. On a table with a sort
+   * key the value of the partition key.
    */
   records(function_: string, ...leadingKeys: string[]): ManagedPolicy {
-    const conditions = { "ForAllValues:StringLike": { "dynamodb:LeadingKeys": leadingKeys } };
-    return new ManagedPolicy(this, `${function_}Records`, {
+    const allow = (actions: string[], keys: string[]) =>
+      new PolicyStatement({
+        actions,
+        resources: [this.table.tableArn],
+        conditions: keys.length > 0 ? { "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys } } : undefined,
+      });
+    const statements = [allow([@actions@], leadingKeys)];
+@warm_up@    return new ManagedPolicy(this, `${function_}Records`, {
       description: "Read and write idempotency records.",
-      statements: [
-        new PolicyStatement({
-          actions: [@actions@],
-          resources: [this.table.tableArn],
-          conditions: leadingKeys.length > 0 ? conditions : undefined,
-        }),
-      ],
+      statements,
     });
   }
 

@@ -17,7 +17,7 @@ variable "table_name" {
 variable "functions" {
   type = map(list(string))
   default = @functions@
-  description = "The ids of the records of each function's operations: PREFIX#* for each key_prefix, and #warm-up, which a start reads. On a table with a sort key the value of the partition key. An empty list stands for all records."
+  description = "The ids of the records of each function's operations: PREFIX#* for each key_prefix. On a table with a sort key the value of the partition key. An empty list stands for all records."
 }
 
 variable "metrics_namespace" {
@@ -83,7 +83,7 @@ data "aws_iam_policy_document" "records" {
       }
     }
   }
-}
+@warm_up@}
 
 resource "aws_iam_policy" "records" {
   for_each = var.functions

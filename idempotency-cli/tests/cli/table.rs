@@ -88,9 +88,40 @@ async fn every_fault_of_a_table_is_reported() {
 async fn a_denied_action_is_reported_without_the_others() {
     let table = Table::new(TableSpec::new("idempotency")).await;
     table.inject(Fault::on("UpdateItem").respond_with(400, "AccessDeniedException"));
-    let ran = table.run("table check --json").exits(1);
+    let ran = table.run("table check --prefix pay --json").exits(1);
     finds(&ran, "dynamodb:UpdateItem", "wrong", "");
-    finds(&ran, "dynamodb:DeleteItem", "ok", "");
+    let tried = "allowed for these credentials on `pay#table-check`";
+    finds(&ran, "dynamodb:GetItem", "ok", tried);
+    finds(&ran, "dynamodb:DeleteItem", "ok", tried);
+    assert_eq!(table.record_count().await, 0, "the check wrote something");
+}
+
+#[tokio::test]
+async fn a_policy_that_only_reads_the_id_of_a_start_is_not_called_wrong() {
+    let denied = |table: &Table, action| {
+        table.inject(Fault::on(action).respond_with(400, "AccessDeniedException"));
+    };
+    let table = Table::new(TableSpec::new("idempotency")).await;
+    denied(&table, "PutItem");
+    let ran = table.run("table check --json").exits(0);
+    let says = "denied on `#warm-up`, which a function only reads: add `--prefix PREFIX`";
+    finds(&ran, "dynamodb:PutItem", "unknown", says);
+    finds(&ran, "dynamodb:GetItem", "ok", "on `#warm-up`");
+
+    // Credentials that cannot read it are no such policy.
+    denied(&table, "GetItem");
+    denied(&table, "PutItem");
+    let ran = table.run("table check --json").exits(1);
+    finds(&ran, "dynamodb:PutItem", "wrong", "");
+
+    // All ids of a table with a sort key have one partition key.
+    let spec = TableSpec::new("idempotency").with_sort_key("sk");
+    let shared = Table::new(spec).await;
+    denied(&shared, "PutItem");
+    let mut check = shared.command("table check --json");
+    check.env("IDEMPOTENCY_SORT_KEY_ATTR", "sk");
+    let ran = finish(check, "").exits(1);
+    finds(&ran, "dynamodb:PutItem", "wrong", "");
 }
 
 /// Starts a server that responds to each request with 200, these headers and an empty object. Returns its address.

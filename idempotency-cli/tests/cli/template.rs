@@ -97,11 +97,28 @@ async fn a_table_of_the_template_passes_the_check() {
     let statement = &resources["PayRecords"]["Properties"]["PolicyDocument"]["Statement"][0];
     let keys = &statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"];
     assert_eq!(keys, &json!(["shop"]));
+    let policy = &resources["PayRecords"]["Properties"]["PolicyDocument"];
+    assert_eq!(policy["Statement"].as_array().unwrap().len(), 1);
     deploy(&database, &made.stdout, "shared").await;
     let mut check = command("table check --table shared");
     check.envs(database.environment()).envs(composite);
     let checked = finish(check, "").exits(0);
     checked.prints("partition key `pk` (S), sort key `sk` (S)");
+}
+
+#[test]
+fn a_function_writes_its_own_records_and_only_reads_the_id_of_a_start() {
+    let json = template("json", "--function Pay=pay,refunds", &[]).json(0);
+    let policy = &json["Resources"]["PayRecords"]["Properties"]["PolicyDocument"];
+    let statements = policy["Statement"].as_array().unwrap().iter();
+    let allowed: Vec<_> = statements
+        .map(|it| {
+            let keys = &it["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"];
+            (it["Action"].as_array().unwrap().len(), keys.clone())
+        })
+        .collect();
+    let own = (4, json!(["pay#*", "refunds#*"]));
+    assert_eq!(allowed, [own, (1, json!(["#warm-up"]))]);
 }
 
 #[test]
