@@ -53,7 +53,8 @@
 //!
 //! - `dynamodb`, on by default: the store on DynamoDB. Without it (`default-features = false`) the AWS SDK is not compiled,
 //!   and the program needs a [`store::Store`] of its own: for all operations with [`set_global_backend`], or for one with
-//!   `store = ..`. If an operation has no store, [`init`] and [`run`] return an error that says what to do.
+//!   `store = ..`. If an operation has no store, and `IDEMPOTENCY_STORE` is not `memory`, [`init`] and [`run`] return an error that says
+//!   what to do.
 //! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
 //! - `profiles`: credentials of profiles with SSO, `aws login` or `credential_process`, for runs on your own machine.
