@@ -263,6 +263,21 @@ mod tests {
         }
     }
 
+    /// One order or several. It writes a list of one as the order, or as a list.
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(Order),
+        Many(#[serde(serialize_with = "one_as_itself")] Vec<Order>),
+    }
+
+    fn one_as_itself<S: serde::Serializer>(orders: &[Order], to: S) -> Result<S::Ok, S::Error> {
+        match orders {
+            [only] => only.serialize(to),
+            several => several.serialize(to),
+        }
+    }
+
     fn reads<T: Serialize + DeserializeOwned>(text: &str) -> bool {
         let checked = read_checked::<T>(text);
         if let Err(error) = &checked {
@@ -360,6 +375,10 @@ mod tests {
         ] {
             assert_eq!(reads::<Untagged>(text), expected, "{text}");
         }
+        // What it writes does not show that the list was read as one.
+        assert!(reads::<OneOrMany>(r#"{"id": "a"}"#));
+        assert!(reads::<OneOrMany>(r#"[{"id": "a"}, {"id": "b"}]"#));
+        assert!(!reads::<OneOrMany>(r#"[{"id": "a"}]"#));
         for (text, expected) in [
             (r#"{"id": "a", "tags": ["b"]}"#, true),
             (r#"{"id": "a", "tags": [], "details": {"b": [1]}}"#, true),
