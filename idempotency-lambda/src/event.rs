@@ -1,6 +1,7 @@
 //! The traits of what a key is taken from: a [`Payload`], and an [`Event`], the parameter of a handler.
 
 use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::event::refused;
 use idempotency_core::operation::{CompiledOperation, Identity};
 use idempotency_core::typed::{self, ReadError};
 use lambda_runtime::{Context, LambdaEvent};
@@ -70,10 +71,13 @@ impl<T: Serialize + ?Sized> Payload for T {
         operation: &CompiledOperation,
         tenant: Option<&str>,
     ) -> Result<Identity, Error> {
-        plain_event::check(self).map_err(|error| {
-            let error = RawError(error).to_string();
-            Error::new(ErrorKind::InvalidPayload, operation.key_prefix()).with_detail(error)
-        })?;
+        if !operation.is_disabled() {
+            plain_event::check(self).map_err(|error| {
+                let error = RawError(error).to_string();
+                let invalid = Error::new(ErrorKind::InvalidPayload, operation.key_prefix());
+                refused(invalid.with_detail(error))
+            })?;
+        }
         operation.identify_value(self, tenant)
     }
 

@@ -311,6 +311,38 @@ mod tests {
     }
 
     #[test]
+    fn such_an_array_ends_in_an_outcome_event_and_stops_no_call_that_is_switched_off() {
+        use idempotency_core::config::{Settings, Variables};
+        use idempotency_core::event::observe;
+        use idempotency_core::operation::CompiledOperation;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        static ENDS: AtomicUsize = AtomicUsize::new(0);
+        const PREFIX: &str = "orders.of_a_list";
+        observe(|call| {
+            let counts = call.operation() == PREFIX;
+            ENDS.fetch_add(counts.into(), Ordering::Relaxed);
+        });
+        for (disabled, ends) in [("true", 0), ("false", 1)] {
+            let settings = Settings {
+                key_prefix: Some(PREFIX.into()),
+                ..Settings::default()
+            };
+            let variable = ("IDEMPOTENCY_DISABLED".to_owned(), disabled.to_owned());
+            let variables = Variables::from_iter([variable]);
+            let operation = CompiledOperation::new("orders", &settings, &variables).unwrap();
+            let event = Cell::new(Body::Unread(Bytes::from_static(b"[1]")));
+            let identity = EVENT.sync_scope(event, || {
+                let PlainEvent(payload) =
+                    serde_json::from_str::<PlainEvent<OneOrMany>>("").unwrap();
+                payload.identity(&operation, None)
+            });
+            assert_eq!(identity.is_err(), ends == 1);
+            assert_eq!(ENDS.load(Ordering::Relaxed), ends);
+        }
+    }
+
+    #[test]
     fn bytes_that_are_not_one_json_text_are_refused_without_the_payload() {
         for (event, message) in [
             (
