@@ -15,6 +15,7 @@
 //! | `caller` | judges values as the caller of a request |
 //! | `events` | the types of events that are not the body of a record |
 //! | `prefix` | refuses texts that are no key prefix, and shows hidden characters as escapes |
+//! | `pointer` | what a JSON pointer may be, alone and in a list |
 //! | `settings` | the table of settings, from which both crates take names, variables and accepted values |
 //!
 //! # Examples
@@ -38,6 +39,7 @@ mod events;
 mod function;
 mod json;
 mod parse;
+mod pointer;
 mod prefix;
 pub mod scan;
 mod settings;
@@ -51,6 +53,7 @@ pub use events::{event_type_in, is_event_type};
 pub use function::{Function, is_token};
 pub use json::{JsonError, JsonErrorKind, MAX_DEPTH, Scanner};
 pub use parse::{parse, parse_with};
+pub use pointer::{is_json_pointer, json_pointers};
 pub use prefix::{LONGEST_PREFIX, is_hidden, refuse_prefix, visible};
 pub use settings::{Check, SETTINGS, Scope, SettingRow};
 pub use text::{Text, take_code_point};

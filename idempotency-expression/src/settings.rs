@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use Check::{
     Caller, Choice, Context, Count, Expression, Function, Header, Headers, KeyRequired, Methods,
-    Number, Payload, Prefix, Replay, Store, Time, Truth,
+    Number, Payload, Pointers, Prefix, Replay, Store, Time, Truth,
 };
 
 /// A setting, as the attribute, the variables and the reference page see it.
@@ -54,6 +54,8 @@ pub enum Check {
     Headers,
     /// A list of HTTP methods.
     Methods,
+    /// A list of JSON pointers, which may be empty.
+    Pointers,
     /// `true` or `false`.
     Truth,
     /// A duration that is at least this long. If the shortest is in whole seconds, all are.
@@ -255,8 +257,10 @@ rows_of_the_attribute! {
     Http caller: Caller, "\"requestContext.authorizer.jwt.claims.[iss, sub]\"";
     Http shared_by_all_callers: Truth, "true";
     Http key_header: Header, "\"x-request-id\"";
+    Http key_per_path: Truth, "true";
     Http methods: Methods, "\"POST, PUT\"";
     Http fingerprint_also: Expression("method, path, query and body alone"), "\"header(@, 'host')\"";
+    Http fingerprint_rfc8785: Pointers, "\"/context, /ext\"";
     Http stored_headers: Headers, "\"x-receipt, x-total\"";
     Http on_unstorable: Choice("Unstorable", &[("complete", "Complete"), ("release", "Release"), ("refuse", "Refuse")]),
         "\"release\"";

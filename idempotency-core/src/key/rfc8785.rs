@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+use idempotency_expression::is_json_pointer;
+
 use super::{Budget, Float, HashAlgorithm, Integer, Json, Object};
 
 /// The place of a value in JSON, as RFC 6901 writes it, such as `/order/note`. `~1` is a slash in a name, `~0` a tilde.
@@ -28,14 +30,12 @@ impl FromStr for JsonPointer {
 
     /// Parses a pointer. The pointer to the whole value is refused: nothing would be left.
     fn from_str(text: &str) -> Result<Self, NotAJsonPointer> {
-        let names = text.strip_prefix('/').ok_or(NotAJsonPointer)?;
-        let names = names.split('/').map(|name| {
-            let mut escapes = name.split('~').skip(1);
-            let is_known = escapes.all(|escape| escape.starts_with(['0', '1']));
-            is_known.then(|| name.replace("~1", "/").replace("~0", "~"))
-        });
-        let names: Option<_> = names.collect();
-        names.map(Self).ok_or(NotAJsonPointer)
+        if !is_json_pointer(text) {
+            return Err(NotAJsonPointer);
+        }
+        let names = text.split('/').skip(1);
+        let names = names.map(|name| name.replace("~1", "/").replace("~0", "~"));
+        Ok(Self(names.collect()))
     }
 }
 

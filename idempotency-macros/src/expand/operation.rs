@@ -81,8 +81,17 @@ pub(super) fn setting(
             let required = at.head(runtime, "Required");
             quote_spanned!(at.end=> #required(#path).key_required())
         }
-        "key" | "validate" | "key_prefix" | "store_when" | "store_event" | "caller"
-        | "key_header" | "methods" | "fingerprint_also" | "stored_headers" => {
+        "key"
+        | "validate"
+        | "key_prefix"
+        | "store_when"
+        | "store_event"
+        | "caller"
+        | "key_header"
+        | "methods"
+        | "fingerprint_also"
+        | "fingerprint_rfc8785"
+        | "stored_headers" => {
             let text = at.head(runtime, "Cow");
             quote_spanned!(at.end=> #text::Borrowed(#path))
         }

@@ -26,7 +26,13 @@ pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
                 .to_owned()
         }));
     }
-    if named("validate").is_some() {
+    if named("fingerprint_rfc8785").is_some() {
+        errors.extend(arguments.refused(["validate", "fingerprint_also"], |name| {
+            format!(
+                "`fingerprint_rfc8785` says what is compared, and `{name}` too: leave one of them out"
+            )
+        }));
+    } else if named("validate").is_some() {
         errors.extend(arguments.refused(["fingerprint_also"], |_| {
             "`fingerprint_also` adds to method, path, query and body, and `validate` replaces query and body: write both parts as a \
              list in `validate`, and leave `fingerprint_also` out"

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use idempotency_expression::{SettingRow, is_token, refuse_prefix};
+use idempotency_expression::{SettingRow, is_token, json_pointers, refuse_prefix};
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, Lit};
 
@@ -120,6 +120,17 @@ pub(super) fn methods(name: &str, value: &Expr) -> Checked {
     let is_capital = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
     let is_method = |method: &str| !method.is_empty() && method.bytes().all(is_capital);
     list(name, value, is_method, wrong, "POST, PUT")
+}
+
+/// Checks a list of JSON pointers.
+pub(super) fn pointers(name: &str, value: &Expr) -> Checked {
+    text_without(name, value, |text| {
+        let wrong = json_pointers(text).err()?;
+        Some(format!(
+            "`{name}` is a list of JSON pointers, and {wrong:?} is none: write pointers with commas between them and without white \
+             space in them, like `{name} = \"/context, /ext\"`, or `\"\"` to leave nothing out"
+        ))
+    })
 }
 
 /// Checks a list of names with commas between them.

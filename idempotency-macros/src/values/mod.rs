@@ -5,7 +5,7 @@ use std::time::Duration;
 use idempotency_expression::{Check, SettingRow};
 use literal::{
     at_least_one, boolean, caller, choice, duration, expression, header, headers, key_required,
-    methods, number, prefix,
+    methods, number, pointers, prefix,
 };
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -60,6 +60,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         Check::Header => header(name, &value)?,
         Check::Headers => headers(name, &value)?,
         Check::Methods => methods(name, &value)?,
+        Check::Pointers => pointers(name, &value)?,
         Check::Truth => boolean(name, &value)?,
         Check::Time(shortest) => duration(name, &value, shortest)?,
         Check::Number(of) => number(name, &value, of)?,

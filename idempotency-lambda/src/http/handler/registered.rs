@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use http::{HeaderMap, Method};
 use idempotency_core::config::{ConfigurationError, Settings};
+use idempotency_expression::json_pointers;
 use idempotency_http::{HttpOperation, Unstorable};
 
 use crate::http::compile;
@@ -21,10 +22,14 @@ pub struct HttpSettings {
     pub shared_by_all_callers: Option<bool>,
     /// The header of the key.
     pub key_header: Option<Cow<'static, str>>,
+    /// True if each path has its own keys.
+    pub key_per_path: Option<bool>,
     /// The methods that are protected, with commas between them.
     pub methods: Option<Cow<'static, str>>,
     /// The expression that selects what is compared beside method, path, query and body.
     pub fingerprint_also: Option<Cow<'static, str>>,
+    /// The JSON pointers of the members of the body that are not compared, with commas between them.
+    pub fingerprint_rfc8785: Option<Cow<'static, str>>,
     /// The headers that are stored beyond the default, with commas between them.
     pub stored_headers: Option<Cow<'static, str>>,
     /// What to do with a response that cannot be stored.
@@ -77,11 +82,17 @@ impl RegisteredHttp {
         if let Some(caller) = &self.settings.caller {
             rules = rules.caller(caller.as_ref());
         }
+        if let Some(per_path) = self.settings.key_per_path {
+            rules = rules.key_per_path(per_path);
+        }
         if let Some(list) = &self.settings.methods {
             rules = rules.methods(methods(list)?);
         }
         if let Some(part) = &self.settings.fingerprint_also {
             rules = rules.fingerprint_also(part.as_ref());
+        }
+        if let Some(list) = &self.settings.fingerprint_rfc8785 {
+            rules = rules.fingerprint_rfc8785(pointers(list)?);
         }
         if let Some(list) = &self.settings.stored_headers {
             rules = rules.stored_headers(list.split(',').map(str::trim));
@@ -117,9 +128,33 @@ fn methods(list: &str) -> Result<Vec<Method>, ConfigurationError> {
     methods.collect()
 }
 
+/// Reads a list of JSON pointers.
+///
+/// # Errors
+///
+/// If a part is no JSON pointer, or has white space.
+fn pointers(list: &str) -> Result<Vec<&str>, ConfigurationError> {
+    json_pointers(list).map_err(|_| {
+        let remedy = "write JSON pointers with commas between them and without white space in them, such as `/context, /ext`, or an \
+                      empty text to leave nothing out";
+        ConfigurationError::value("fingerprint_rfc8785", list, remedy)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_pointers_is_read_or_refused() {
+        assert_eq!(pointers("/a, /b/c").unwrap(), ["/a", "/b/c"]);
+        assert!(pointers("").unwrap().is_empty());
+        for wrong in ["a", "/a,", "/a /b", "/~2"] {
+            let error = pointers(wrong).unwrap_err().to_string();
+            let start = format!("fingerprint_rfc8785 is `{wrong}`: write ");
+            assert!(error.starts_with(&start), "{error}");
+        }
+    }
 
     #[test]
     fn a_list_of_methods_is_read_or_refused() {

@@ -1,5 +1,6 @@
 //! `#[idempotent(http, ..)]`: the record ids of its keys, a handler with state, added headers, and its methods.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
@@ -105,6 +106,17 @@ async fn put(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
     Ok(paid())
 }
 
+#[idempotent(
+    http,
+    shared_by_all_callers,
+    key_per_path = true,
+    fingerprint_rfc8785 = "/context, /ext/token",
+    key_prefix = "keys.agents"
+)]
+async fn for_agents(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
 /// Returns an event of the program's type for a request with key `k-1`.
 fn with_key<T: DeserializeOwned>(event: &events::AwsEvent) -> LambdaEvent<T> {
     let event = event.clone().header("Idempotency-Key", "k-1");
@@ -185,5 +197,31 @@ async fn an_attribute_names_the_methods_that_are_protected() {
     for (method, claims) in [("PUT", 1), ("DELETE", 1), ("POST", 0)] {
         let event = with_key(&events::api_gateway_v2(method, "/payments"));
         assert_eq!(claimed(put(event)).await.len(), claims, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn an_attribute_gives_each_path_its_keys_and_compares_bodies_by_value_without_some_members() {
+    let harness = Harness::default();
+    for (path, body, status, records) in [
+        (
+            "/a",
+            r#"{"n": 1, "context": 1, "ext": {"token": 1}}"#,
+            200,
+            1,
+        ),
+        ("/a", r#"{"ext": {"token": 2}, "n": 1.0}"#, 200, 1),
+        ("/a", r#"{"n": 1, "context": 1, "ext": {}}"#, 200, 1),
+        ("/a", r#"{"n": 1}"#, 422, 1),
+        ("/a", r#"{"n": 2, "ext": {"token": 1}}"#, 422, 1),
+        ("/b", r#"{"n": 2, "ext": {"token": 1}}"#, 200, 2),
+        ("/b", r#"{"n": 2, "ext": {}}"#, 200, 2),
+    ] {
+        let event = events::api_gateway_v2("POST", path).body(body);
+        let event = event.header("Content-Type", "application/json");
+        let call = harness.within(for_agents(with_key(&event)));
+        assert_eq!(call.await.unwrap().status_code, status, "{path} {body}");
+        let ids: BTreeSet<_> = harness.puts().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(ids.len(), records, "{path} {body}");
     }
 }

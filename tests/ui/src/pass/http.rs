@@ -15,6 +15,7 @@ use aws_lambda_events::lambda_function_urls::{
 use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
 
 const CALLER: &str = "requestContext.authorizer.lambda.user";
+const WITHOUT: &str = "/context, /ext";
 
 /// Its errors cannot hold ours.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ async fn v1(
     http,
     shared_by_all_callers,
     key = "powertools_json(body).id",
+    key_per_path = true,
+    fingerprint_rfc8785 = WITHOUT,
     store_when = "statusCode == `201`"
 )]
 async fn alb(
