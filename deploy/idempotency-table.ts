@@ -52,21 +52,28 @@ export class IdempotencyTable extends Construct {
    * key the value of the partition key.
    */
   records(function_: string, ...leadingKeys: string[]): ManagedPolicy {
-    const allow = (actions: string[], keys: string[]) =>
-      new PolicyStatement({
-        actions,
-        resources: [this.table.tableArn],
-        conditions: keys.length > 0 ? { "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys } } : undefined,
-      });
-    const statements = [allow(["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"], leadingKeys)];
+    const statements = [this.allow(["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"], leadingKeys)];
     if (leadingKeys.length > 0) {
       // A start only reads this id.
-      statements.push(allow(["dynamodb:GetItem"], ["#warm-up"]));
+      statements.push(this.allow(["dynamodb:GetItem"], ["#warm-up"]));
     }
     return new ManagedPolicy(this, `${function_}Records`, {
       description: "Read and write idempotency records.",
       statements,
     });
+  }
+
+  /** Returns the permissions of an operator, who uses the command `idempotency`. */
+  operatorRecords(): ManagedPolicy {
+    return new ManagedPolicy(this, "OperatorRecords", {
+      description: "Show, list, resolve and evict idempotency records, and check the table.",
+      statements: [this.allow(["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:DescribeContinuousBackups"], [])],
+    });
+  }
+
+  private allow(actions: string[], keys: string[]): PolicyStatement {
+    const conditions = { "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys } };
+    return new PolicyStatement({ actions, resources: [this.table.tableArn], conditions: keys.length > 0 ? conditions : undefined });
   }
 
   // A metric is sent only when it happens. So missing data is the good case, and one minute with data is enough. Five minutes are
@@ -117,6 +124,7 @@ export class IdempotencyStack extends Stack {
     super(scope, id, props);
     const idempotency = new IdempotencyTable(this, "Idempotency", { alarms: { namespace: "Payments", email: props?.alarmEmail } });
     idempotency.records("Payment", "payments#*");
+    idempotency.operatorRecords();
     new CfnOutput(this, "IdempotencyTableName", {
       description: "The value of IDEMPOTENCY_TABLE.",
       value: idempotency.table.tableName,

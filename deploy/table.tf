@@ -111,6 +111,20 @@ resource "aws_iam_policy" "records" {
   policy      = data.aws_iam_policy_document.records[each.key].json
 }
 
+# What an operator, who uses the command `idempotency`, may do with the table.
+data "aws_iam_policy_document" "operator" {
+  statement {
+    actions   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:DescribeContinuousBackups"]
+    resources = [aws_dynamodb_table.idempotency.arn]
+  }
+}
+
+resource "aws_iam_policy" "operator" {
+  name_prefix = "OperatorRecords"
+  description = "Show, list, resolve and evict idempotency records, and check the table."
+  policy      = data.aws_iam_policy_document.operator.json
+}
+
 resource "aws_sns_topic" "alarms" {
   count = var.alarm_email == null ? 0 : 1
 
@@ -230,4 +244,9 @@ output "idempotency_table_name" {
 output "records_policy_arns" {
   value       = { for name, policy in aws_iam_policy.records : name => policy.arn }
   description = "The policy of each function, for its role."
+}
+
+output "operator_policy_arn" {
+  value       = aws_iam_policy.operator.arn
+  description = "The policy of an operator."
 }

@@ -94,9 +94,10 @@ async function terraform(text) {
       assert.equal(for_each, "${length(each.value) > 0 ? [1] : []}");
       if (leading.length > 0) Statement.push(statement(content, content.condition[0]));
     }
-    const Properties = { Description: policy.description, PolicyDocument: { Version: "2012-10-17", Statement } };
-    found[`${name}Records`] = { Type: "AWS::IAM::ManagedPolicy", Properties };
+    found[`${name}Records`] = managed(policy, Statement);
   }
+  const [operator] = resource.aws_iam_policy.operator;
+  found[operator.name_prefix] = managed(operator, data.aws_iam_policy_document.operator[0].statement.map((each) => statement(each)));
   if (namespace !== null) {
     const [mail] = resource.aws_sns_topic_subscription.alarms;
     assert.equal(mail.endpoint, "${var.alarm_email}");
@@ -109,6 +110,11 @@ async function terraform(text) {
     found.TableThrottledAlarm = alarm(resource.aws_cloudwatch_metric_alarm.throttled[0], {});
   }
   return found;
+}
+
+function managed({ description }, Statement) {
+  const Properties = { Description: description, PolicyDocument: { Version: "2012-10-17", Statement } };
+  return { Type: "AWS::IAM::ManagedPolicy", Properties };
 }
 
 function statement({ actions, resources }, condition) {

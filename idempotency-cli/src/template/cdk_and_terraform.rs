@@ -1,6 +1,9 @@
 //! CDK in TypeScript, and Terraform: texts with marks such as `@expiration@`, which are filled in.
 
-use super::{ACTIONS, CALL_ALARMS, Description, THROTTLED_ALARM, WARM_UP_ID};
+use super::{
+    ACTIONS, CALL_ALARMS, Description, FOR_FUNCTION, FOR_OPERATOR, OPERATOR, THROTTLED_ALARM,
+    WARM_UP_ID,
+};
 
 /// Returns a construct for CDK.
 pub(super) fn construct(description: &Description) -> String {
@@ -41,6 +44,10 @@ pub(super) fn construct(description: &Description) -> String {
             ("expiration", text(&description.expiration)),
             ("actions", texts(ACTIONS)),
             ("warm_up", warm_up(description, include_str!("warm_up.ts"))),
+            ("for_function", text(FOR_FUNCTION)),
+            ("operator", OPERATOR.to_owned()),
+            ("for_operator", text(FOR_OPERATOR)),
+            ("operator_actions", texts(description.operator_actions())),
             ("call_alarms", call_alarms.concat()),
             ("throttled_alarm", texts(<[&str; 2]>::from(THROTTLED_ALARM))),
             ("props", props),
@@ -96,6 +103,10 @@ pub(super) fn module(description: &Description) -> String {
             ("expiration", text(&description.expiration)),
             ("actions", texts(ACTIONS)),
             ("warm_up", warm_up(description, include_str!("warm_up.tf"))),
+            ("for_function", text(FOR_FUNCTION)),
+            ("operator", OPERATOR.to_owned()),
+            ("for_operator", text(FOR_OPERATOR)),
+            ("operator_actions", texts(description.operator_actions())),
             ("call_alarms", call_alarms.concat()),
             (
                 "throttled_name",

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::cdk_and_terraform::fill;
-use super::{CALL_ALARMS, Description, Statement, THROTTLED_ALARM};
+use super::{
+    CALL_ALARMS, Description, FOR_FUNCTION, FOR_OPERATOR, OPERATOR, Statement, THROTTLED_ALARM,
+};
 
 /// Returns the template for `sam deploy`, or as a part of a SAM template.
 pub(super) fn yaml(description: &Description) -> String {
@@ -20,10 +22,7 @@ pub(super) fn yaml(description: &Description) -> String {
         });
         name.collect()
     };
-    let policies = description.policies().into_iter();
-    let policies: Vec<_> = policies
-        .map(|(function, keys)| policy(function, &description.statements(keys)))
-        .collect();
+    let policies: Vec<_> = policies(description).iter().map(policy).collect();
     let namespace = description.alarms.as_deref().unwrap_or_default();
     let alarms = CALL_ALARMS
         .map(|alarm| call_alarm(namespace, alarm))
@@ -48,7 +47,26 @@ pub(super) fn yaml(description: &Description) -> String {
     )
 }
 
-fn policy(function: String, statements: &[Statement]) -> String {
+/// A policy: the name of the resource, what it is for, and what it allows.
+type Policy = (String, &'static str, Vec<Statement>);
+
+/// Returns the policies of the functions, and that of an operator.
+fn policies(description: &Description) -> Vec<Policy> {
+    let functions = description.policies().into_iter();
+    let functions =
+        functions.map(|(name, keys)| (name, FOR_FUNCTION, description.statements(keys)));
+    let statement = Statement {
+        actions: description.operator_actions(),
+        leading_keys: Vec::new(),
+    };
+    let operator = (OPERATOR.to_owned(), FOR_OPERATOR, vec![statement]);
+    let policies = functions.chain([operator]);
+    policies
+        .map(|(name, text, statements)| (name + "Records", text, statements))
+        .collect()
+}
+
+fn policy((name, text, statements): &Policy) -> String {
     let statement = |statement: &Statement| {
         let actions = statement.actions.iter();
         let actions = actions.map(|action| format!("              - {action}\n"));
@@ -65,7 +83,8 @@ fn policy(function: String, statements: &[Statement]) -> String {
         fill(include_str!("statement.yaml"), &values)
     };
     let values = [
-        ("function", function),
+        ("name", name.clone()),
+        ("text", scalar(text)),
         ("statements", statements.iter().map(statement).collect()),
     ];
     fill(include_str!("policy.yaml"), &values)
@@ -143,8 +162,8 @@ pub(super) fn json(description: &Description) -> String {
             "Value": { "Ref": "IdempotencyTable" },
         } },
     });
-    for (function, keys) in description.policies() {
-        let statements = description.statements(keys).into_iter().map(|each| {
+    for (name, text, statements) in policies(description) {
+        let statements = statements.into_iter().map(|each| {
             let mut statement = json!({
                 "Effect": "Allow",
                 "Action": each.actions,
@@ -156,10 +175,10 @@ pub(super) fn json(description: &Description) -> String {
             }
             statement
         });
-        template["Resources"][format!("{function}Records")] = json!({
+        template["Resources"][name] = json!({
             "Type": "AWS::IAM::ManagedPolicy",
             "Properties": {
-                "Description": "Read and write idempotency records.",
+                "Description": text,
                 "PolicyDocument": { "Version": "2012-10-17", "Statement": statements.collect::<Value>() },
             },
         });

@@ -52,17 +52,24 @@ export class IdempotencyTable extends Construct {
    * key the value of the partition key.
    */
   records(function_: string, ...leadingKeys: string[]): ManagedPolicy {
-    const allow = (actions: string[], keys: string[]) =>
-      new PolicyStatement({
-        actions,
-        resources: [this.table.tableArn],
-        conditions: keys.length > 0 ? { "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys } } : undefined,
-      });
-    const statements = [allow([@actions@], leadingKeys)];
+    const statements = [this.allow([@actions@], leadingKeys)];
 @warm_up@    return new ManagedPolicy(this, `${function_}Records`, {
-      description: "Read and write idempotency records.",
+      description: @for_function@,
       statements,
     });
+  }
+
+  /** Returns the permissions of an operator, who uses the command `idempotency`. */
+  operatorRecords(): ManagedPolicy {
+    return new ManagedPolicy(this, "@operator@Records", {
+      description: @for_operator@,
+      statements: [this.allow([@operator_actions@], [])],
+    });
+  }
+
+  private allow(actions: string[], keys: string[]): PolicyStatement {
+    const conditions = { "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys } };
+    return new PolicyStatement({ actions, resources: [this.table.tableArn], conditions: keys.length > 0 ? conditions : undefined });
   }
 
   // A metric is sent only when it happens. So missing data is the good case, and one minute with data is enough. Five minutes are
@@ -107,7 +114,8 @@ export class IdempotencyStack extends Stack {
   constructor(scope: Construct, id: string, props?: StackProps & { readonly alarmEmail?: string }) {
     super(scope, id, props);
     const idempotency = new IdempotencyTable(this, "Idempotency", {@props@});
-@records@    new CfnOutput(this, "IdempotencyTableName", {
+@records@    idempotency.operatorRecords();
+    new CfnOutput(this, "IdempotencyTableName", {
       description: "The value of IDEMPOTENCY_TABLE.",
       value: idempotency.table.tableName,
     });

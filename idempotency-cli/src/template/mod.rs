@@ -26,6 +26,21 @@ pub(crate) const ACTIONS: [&str; 4] = [
     "dynamodb:DeleteItem",
 ];
 
+/// The actions of an operator on the table, beside those on its items and the one that lists them.
+const DESCRIBE: [&str; 3] = [
+    "dynamodb:DescribeTable",
+    "dynamodb:DescribeTimeToLive",
+    "dynamodb:DescribeContinuousBackups",
+];
+
+/// The name before `Records` of the policy of an operator.
+const OPERATOR: &str = "Operator";
+
+/// What a policy is for: that of a function, and that of an operator.
+const FOR_FUNCTION: &str = "Read and write idempotency records.";
+const FOR_OPERATOR: &str =
+    "Show, list, resolve and evict idempotency records, and check the table.";
+
 /// The id that a start of a function reads. No record has it.
 pub(crate) const WARM_UP_ID: &str = "#warm-up";
 
@@ -190,6 +205,11 @@ impl Description {
                 "two functions are called `{name}`: write {name}=PREFIX,PREFIX"
             ));
         }
+        if names.iter().any(|name| *name == OPERATOR) {
+            return Err(format!(
+                "`{OPERATOR}Records` is the policy of an operator: give the function another name than `{OPERATOR}`"
+            ));
+        }
         let attributes = [&self.partition_key, &self.expiration].into_iter();
         let mut texts = attributes.chain(&self.sort_key).chain(&self.partition);
         if let Some(text) = texts.find(|text| !is_literal(text)) {
@@ -213,6 +233,15 @@ impl Description {
         let functions = self.functions.iter();
         let policy = |function: &Function| (function.name.clone(), self.leading_keys(function));
         functions.map(policy).collect()
+    }
+
+    /// Returns the actions of an operator: those that the command needs.
+    fn operator_actions(&self) -> Vec<&'static str> {
+        let list = match self.sort_key {
+            Some(_) => "dynamodb:Query",
+            None => "dynamodb:Scan",
+        };
+        [&ACTIONS[..], &[list], &DESCRIBE].concat()
     }
 
     /// Returns the statements of the policy of a function with these own values of the partition key.
@@ -293,6 +322,8 @@ pub(crate) fn print_template(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -305,5 +336,56 @@ mod tests {
             others.join("`, `")
         );
         assert!(page.contains(&actions), "write: {actions}");
+    }
+
+    #[test]
+    fn an_operator_may_send_what_the_command_sends_and_the_guide_says_so() {
+        let table = include_str!("../table.rs").split_once("pub(crate) async fn create(");
+        let command = [
+            table.unwrap().0,
+            include_str!("../record/list.rs"),
+            include_str!("../connection.rs"),
+        ];
+        let sent = command.concat();
+        let sent = sent.split("failed(\"").skip(1);
+        let sent = sent.filter_map(|rest| Some(rest.split_once('"')?.0));
+        let sent: BTreeSet<_> = sent.map(|name| format!("dynamodb:{name}")).collect();
+        let sent: BTreeSet<_> = sent.iter().map(String::as_str).chain(ACTIONS).collect();
+        let allowed = |sort_key: Option<&str>| {
+            let sort_key = sort_key.map(str::to_owned);
+            let description = Description {
+                sort_key,
+                ..example()
+            };
+            description.operator_actions()
+        };
+        let allowed: BTreeSet<_> = [allowed(None), allowed(Some("sk"))]
+            .concat()
+            .into_iter()
+            .collect();
+        assert_eq!(allowed, sent);
+
+        let guide = include_str!("../../../docs/guide/operating.md");
+        let lines = guide
+            .lines()
+            .filter(|line| line.contains("`OperatorRecords`"));
+        let said: String = lines.collect();
+        let beside = allowed.iter().filter(|action| !ACTIONS.contains(action));
+        for action in beside {
+            let name = action.trim_start_matches("dynamodb:");
+            assert!(said.contains(&format!("{name}`")), "{name}: {said}");
+        }
+    }
+
+    fn example() -> Description {
+        Description {
+            table: None,
+            partition_key: "id".to_owned(),
+            sort_key: None,
+            expiration: "expiration".to_owned(),
+            partition: None,
+            functions: Vec::new(),
+            alarms: None,
+        }
     }
 }

@@ -89,8 +89,22 @@ resource "aws_iam_policy" "records" {
   for_each = var.functions
 
   name_prefix = "${each.key}Records"
-  description = "Read and write idempotency records."
+  description = @for_function@
   policy      = data.aws_iam_policy_document.records[each.key].json
+}
+
+# What an operator, who uses the command `idempotency`, may do with the table.
+data "aws_iam_policy_document" "operator" {
+  statement {
+    actions   = [@operator_actions@]
+    resources = [aws_dynamodb_table.idempotency.arn]
+  }
+}
+
+resource "aws_iam_policy" "operator" {
+  name_prefix = "@operator@Records"
+  description = @for_operator@
+  policy      = data.aws_iam_policy_document.operator.json
 }
 
 resource "aws_sns_topic" "alarms" {
@@ -192,4 +206,9 @@ output "idempotency_table_name" {
 output "records_policy_arns" {
   value       = { for name, policy in aws_iam_policy.records : name => policy.arn }
   description = "The policy of each function, for its role."
+}
+
+output "operator_policy_arn" {
+  value       = aws_iam_policy.operator.arn
+  description = "The policy of an operator."
 }

@@ -1,4 +1,4 @@
     if (leadingKeys.length > 0) {
       // A start only reads this id.
-      statements.push(allow([@read@], [@id@]));
+      statements.push(this.allow([@read@], [@id@]));
     }

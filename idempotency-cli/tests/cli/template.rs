@@ -125,7 +125,8 @@ fn a_function_writes_its_own_records_and_only_reads_the_id_of_a_start() {
 fn without_functions_one_policy_allows_all_records_and_without_a_namespace_no_alarm_is_made() {
     let json = template("json", "", &[]).json(0);
     let resources = json["Resources"].as_object().unwrap();
-    assert!(resources.keys().eq(["FunctionRecords", "IdempotencyTable"]));
+    let names = ["FunctionRecords", "IdempotencyTable", "OperatorRecords"];
+    assert!(resources.keys().eq(names));
     let policy = &resources["FunctionRecords"]["Properties"]["PolicyDocument"];
     assert_eq!(policy["Statement"][0].get("Condition"), None);
 }
@@ -140,6 +141,7 @@ fn settings_that_no_template_can_hold_say_what_to_write() {
         ("", "KEY_ATTR", "expiration", "expiration"),
         ("", "KEY_ATTR", "${a}", "cannot hold `${a}`"),
         ("", "TABLE", arn, "write the name, not an ARN"),
+        ("--function Operator=a", "TABLE", "", "another name"),
         (twice, "TABLE", "", "two functions are called `Pay`"),
     ] {
         let name = format!("IDEMPOTENCY_{name}");
