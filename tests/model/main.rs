@@ -49,7 +49,7 @@ mod every_promise_holds {
         some_hold some_wait cached many_losses kills three_calls three_runs in_one_process waiting_in_one_process
         windows_end_in_one_process holding_in_one_process one_process_without_deadline two_payloads_in_one_process
         beside_python late_python reading_first_beside_python a_step_beside_python decided_while_holding
-        decided_beside_a_takeover decided_in_one_process reading_first stale_reads two_payloads_reading_first
+        decided_beside_a_takeover decided_in_one_process decided_again reading_first stale_reads two_payloads_reading_first
         holding_and_reading_first reading_first_in_one_process unprotected some_unprotected unprotected_in_one_process
         unprotected_under_hold breaker breaker_and_unprotected with_a_step with_two_steps a_step_and_clocks_off
         a_step_without_deadline a_step_under_hold a_forgotten_step a_step_of_two_payloads a_step_and_windows_end

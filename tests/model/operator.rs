@@ -1,8 +1,8 @@
-//! An operator: looks at the claim of a run that did not report its end, and decides about it later.
+//! An operator: looks at the claim of a run that did not report its end, or at an earlier decision, and decides about it later.
 
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::decision::{
-    Decision, DecisionError, DecisionWrite, Ending, Verdict,
+    Decision, DecisionError, DecisionWrite, Ending, Verdict, is_decided,
 };
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::protocol::{Effect, WriteResult};
@@ -25,8 +25,8 @@ impl Scenario {
             return;
         }
         let Some(shown) = &state.shown else {
-            let held = |record: &Record| in_progress(record) && self.may_be_decided(state, record);
-            if state.record.as_deref().is_some_and(held) {
+            let record = state.record.as_deref();
+            if record.is_some_and(|record| self.may_be_decided(state, record)) {
                 actions.push(Action::Look);
             }
             return;
@@ -38,9 +38,10 @@ impl Scenario {
         }
     }
 
-    /// Returns true if no run holds this record, by the true time.
+    /// Returns true if the record is a claim that no run holds, by the true time, or if its response is a decision's.
     fn may_be_decided(&self, state: &State, record: &Record) -> bool {
-        claimable(self.time(state, 0), OnTimeout::Rerun).holds(Some(record))
+        let is_expired = claimable(self.time(state, 0), OnTimeout::Rerun).holds(Some(record));
+        (in_progress(record) && is_expired) || is_decided(record)
     }
 
     fn decided(
@@ -82,10 +83,8 @@ impl Scenario {
         if !matches!(written, WriteResult::Applied { .. }) {
             return Some(());
         }
-        let replaces_no_expired_claim = before
-            .as_deref()
-            .is_none_or(|record| !in_progress(record) || !self.may_be_decided(state, record));
-        if replaces_no_expired_claim {
+        let before = before.as_deref();
+        if !before.is_some_and(|record| self.may_be_decided(state, record)) {
             self.break_promise(state, Promise::LateOwner);
         }
         state.record = after.map(Shared::new);

@@ -6,7 +6,7 @@ use stateright::{Expectation, Property};
 
 use super::bounds::{Bounds, Ending};
 use super::scenario::Scenario;
-use super::state::{End, NEVER, Phase, State};
+use super::state::{End, NEVER, Phase, Returned, State};
 
 macro_rules! promises {
     ($($promise:ident => $name:literal),+ $(,)?) => {
@@ -137,6 +137,14 @@ goals! {
         |scenario, state| state.left.decisions < scenario.bounds.faults.decisions
             && state.stored_in[usize::from(scenario.operator())] == NEVER
             && state.ended(|end, trace| *end == End::Executed && trace.after_failure);
+    RanAfterACorrection => "a call runs after an operator took back a response that a duplicate got",
+        |scenario, state| state.calls.iter().any(|call| match call.phase {
+            Phase::Ended(End::FromStore, Returned(Some((whose, window)))) => {
+                whose == scenario.operator()
+                    && state.ended(|end, trace| *end == End::Executed && trace.ran_in > window && trace.ran_in != NEVER)
+            }
+            _ => false,
+        });
     FoundStale => "a response is replayed although its record was replaced or deleted",
         |_, state| state.ended(|end, trace| *end == End::FromStore && trace.found_stale);
     Misled => "a call whose read was stale gets the response from its claim",

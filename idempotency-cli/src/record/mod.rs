@@ -1,6 +1,7 @@
 //! `idempotency get`, `list`, `replay`, `resolve` and `evict`: records.
 
 mod evict;
+mod form;
 mod invoke;
 mod list;
 mod resolve;

@@ -2,11 +2,14 @@
 
 use std::io::{self, Read as _};
 
-use idempotency_core::protocol::decision::{Decision, DecisionError, DecisionWrite, Ending};
+use idempotency_core::protocol::decision::{
+    Decision, DecisionError, DecisionWrite, Ending, is_decided,
+};
 use idempotency_core::record::{Data, OwnerToken, RecordId};
 use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
+use super::form::compared;
 use super::shown::{RecordView, State};
 use super::{StoredRecord, changed, confirm_unchanged, existing, failed, read};
 use crate::arguments::ResolveArguments;
@@ -37,13 +40,26 @@ pub(crate) async fn resolve(
         Ok((decision, decided))
     };
     decide(now)?;
-    let question = match response {
-        Some(_) => "Decide that its run had its effect, and give duplicates this response?",
-        None => "Decide that its run had no effect, and let the next call run the handler?",
+    let question = match (&response, is_decided(record)) {
+        (Some(_), false) => {
+            "Decide that its run had its effect, and give duplicates this response?"
+        }
+        (None, false) => {
+            "Decide that its run had no effect, and let the next call run the handler?"
+        }
+        (Some(_), true) => {
+            "Replace the decision above, and give duplicates this response from now on?"
+        }
+        (None, true) => "Replace the decision above, and let the next call run the handler?",
     };
+    let form = match &response {
+        Some(response) if !arguments.yes => compared(id, response.as_str(), connection).await,
+        _ => String::new(),
+    };
+    let asked = format!("{shown}{form}");
     let read = (id, &found);
     let refused = "not resolved";
-    let now = confirm_unchanged(arguments.yes, &shown, question, refused, read, connection).await?;
+    let now = confirm_unchanged(arguments.yes, &asked, question, refused, read, connection).await?;
     // A window or a lease can have ended while the question was open.
     let (decision, decided) = decide(now)?;
     write(id, &decided, connection).await?;

@@ -171,13 +171,20 @@ impl RecordView<'_> {
         let Some(trace) = Trace::from_json(trace) else {
             return UNREADABLE.to_owned();
         };
-        format!(
-            "{} by {}, {}: {}",
-            trace.verdict.as_str(),
-            trace.by,
-            with_distance(trace.at.get(), self.now),
-            trace.reason,
-        )
+        let one = |trace: &Trace| {
+            format!(
+                "{} by {}, {}: {}",
+                trace.verdict.as_str(),
+                trace.by,
+                with_distance(trace.at.get(), self.now),
+                trace.reason,
+            )
+        };
+        let replaced = trace
+            .replaced
+            .iter()
+            .map(|earlier| format!("; it replaces {}", one(earlier)));
+        format!("{}{}", one(&trace), replaced.collect::<String>())
     }
 
     fn data(&self) -> Option<String> {
@@ -247,15 +254,21 @@ fn member<T>(field: &Field<T>, json: impl FnOnce(&T) -> Json) -> Option<Json> {
 
 /// Returns the JSON form of the trace of an operator's decision: null if it cannot be read.
 fn decision_json(trace: &str) -> Json {
-    let Some(trace) = Trace::from_json(trace) else {
-        return Json::Null;
-    };
+    Trace::from_json(trace).map_or(Json::Null, trace_json)
+}
+
+fn trace_json(trace: Trace) -> Json {
+    let replaced: Vec<Json> = trace.replaced.into_iter().map(trace_json).collect();
     let decision = json::object()
         .text("decided", trace.verdict.as_str())
         .text("by", trace.by)
         .text("reason", trace.reason)
         .count("at", trace.at.get())
-        .with("at_time", rfc3339(trace.at.get()).map(text));
+        .with("at_time", rfc3339(trace.at.get()).map(text))
+        .with(
+            "replaced",
+            (!replaced.is_empty()).then_some(Json::Array(replaced)),
+        );
     decision.into()
 }
 

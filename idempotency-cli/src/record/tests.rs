@@ -186,3 +186,38 @@ async fn a_response_whose_window_ends_before_it_is_written_is_no_success() {
     let says = "was written, but duplicates do not get the response: its window has expired";
     assert!(failure.message.contains(says), "{}", failure.message);
 }
+
+#[tokio::test]
+async fn a_prompt_shows_the_form_of_another_response_of_the_operation_and_no_value() {
+    let database = claimed(3_600).await;
+    let id = RecordId::new(KEY);
+    let compare = async || {
+        let table = ("IDEMPOTENCY_TABLE".to_owned(), "idempotency".to_owned());
+        let variables = Variables::from_iter([table]);
+        let operator = Box::new(Typist::default());
+        let connection = Connection::new(&variables, database.client(), operator).unwrap();
+        form::compared(&id, r#"{"not": "s3cr3t"}"#, &connection).await
+    };
+    let alone = compare().await;
+    assert!(alone.contains("object {not: text}\n"), "{alone}");
+    assert!(alone.contains("no response of `shop`"), "{alone}");
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    for (other, decision) in [
+        ("shop#1", Some("{}")),
+        ("shopping#1", None),
+        ("shop#2", None),
+    ] {
+        let item = [
+            ("id", text(other)),
+            ("status", text("COMPLETED")),
+            ("expiration", AttributeValue::N(NOW.to_string())),
+            ("data", text(&format!(r#""s3cr3t of {other}""#))),
+        ];
+        let decision = decision.map(|trace| ("decision", text(trace)));
+        let item = item.into_iter().chain(decision);
+        database.put("idempotency", item).await.unwrap();
+    }
+    let compared = compare().await;
+    assert!(compared.ends_with("text  (that of shop#2)\n"), "{compared}");
+    assert!(!compared.contains("s3cr3t"), "{compared}");
+}

@@ -41,6 +41,8 @@ async fn a_held_key_is_completed_with_a_response_and_a_trace() {
     let ran = table.run(&decide(&format!("--completed {response} --yes")));
     ran.exits(0)
         .prints("duplicates get the response until 3000-01-01T00:00:00Z");
+    // Of `{"paid":true}`.
+    let digest = "a2af987a163f4f45e9a349097cfa9df8f7b71f7982edd1627e18ae14ef28fa2f";
     let expected = json!({
         "id": { "S": KEY },
         "status": { "S": "COMPLETED" },
@@ -48,7 +50,7 @@ async fn a_held_key_is_completed_with_a_response_and_a_trace() {
         "in_progress_expiration": { "N": (EARLY * 1_000).to_string() },
         "data": { "S": response },
         "operation": { "S": "shop::charge" },
-        "decision": { "at": null, "by": "ana@example.com", "decided": "completed", "reason": "pay-17 is paid" },
+        "decision": { "at": null, "by": "ana@example.com", "decided": "completed", "reason": "pay-17 is paid", "response_sha256": digest },
     });
     assert_eq!(stored(&table).await, expected);
     let shown = table.run("get $KEY").prints(": pay-17 is paid\n");
@@ -57,15 +59,64 @@ async fn a_held_key_is_completed_with_a_response_and_a_trace() {
     assert_eq!(shown["decision"]["decided"], "completed");
     assert_eq!(shown["decision"]["by"], "ana@example.com");
     assert_eq!(shown["state"], "completed");
-    // There is nothing left to decide.
-    for more in ["--completed 1 --yes", "--rerun --force --yes"] {
-        table.run(&decide(more)).fails(4, "is completed");
+    // Python completes its record without a fence, and a run's response is not replaced.
+    let overwritten = AttributeValue::S("2".to_owned());
+    table.set("data", overwritten).await;
+    let completed = Table::with("COMPLETED", LATE, EARLY).await;
+    for table in [table, completed] {
+        let before = stored(&table).await;
+        for more in ["--completed 1 --yes", "--rerun --force --yes"] {
+            let ran = table.run(&decide(more));
+            ran.fails(4, "is completed, and not known to be by a decision");
+        }
+        assert_eq!(stored(&table).await, before);
     }
-    assert_eq!(stored(&table).await, expected);
 }
 
 #[tokio::test]
-async fn recorded_steps_are_shown_and_kept_for_a_rerun_and_deleted_with_a_response() {
+async fn a_wrong_decision_is_replaced_with_a_trace() {
+    let table = Table::held().await;
+    let wrong = decide(r#"--completed '{"not":"a text"}' --yes"#);
+    table.run(&wrong).exits(0);
+    table.run(&decide("--completed '\"paid\"' --yes")).exits(0);
+    let item = stored(&table).await;
+    assert_eq!(item["data"]["S"], "\"paid\"");
+    assert_eq!(item["decision"]["replaced"][0]["decided"], "completed");
+    let shown = table.run("get $KEY");
+    shown.prints("; it replaces completed by ana@example.com, 2");
+    let shown = table.run("get $KEY --json").json(0);
+    assert_eq!(shown["decision"]["replaced"][0]["by"], "ana@example.com");
+    // It had no effect after all.
+    table.run(&decide("--rerun --yes")).exits(0);
+    let item = stored(&table).await;
+    assert_eq!(item["status"]["S"], "INPROGRESS");
+    assert_eq!(item["failure"]["S"], "ResolvedByOperator");
+    assert_eq!(item.get("data"), None);
+    let replaced = item["decision"]["replaced"].as_array().unwrap().len();
+    assert_eq!(replaced, 2);
+    let again = table.run(&decide("--rerun --yes"));
+    again.fails(4, "is free already");
+}
+
+#[tokio::test]
+async fn of_two_operators_the_second_does_not_overwrite_the_decision_of_the_first() {
+    for ending in ENDINGS {
+        let table = Table::held().await;
+        table.run(&decide("--completed 1 --yes")).exits(0);
+        let held = table.inject(Fault::on("UpdateItem").hold());
+        let second = start(table.command(&decide(ending)));
+        held.reached().await;
+        table.run(&decide("--completed 2 --yes")).exits(0);
+        let before = stored(&table).await;
+        held.release().await;
+        let second = Ran::from(second.wait_with_output().unwrap());
+        second.fails(4, "changed after it was shown and was not resolved");
+        assert_eq!(stored(&table).await, before);
+    }
+}
+
+#[tokio::test]
+async fn recorded_steps_are_shown_and_kept_for_a_rerun_also_beside_a_response() {
     let table = Table::held().await;
     let steps = [("charge", text("\"s3cr3t\"")), ("reserve", text("7"))];
     let steps = steps.map(|(name, result)| (name.to_owned(), result));
@@ -76,10 +127,10 @@ async fn recorded_steps_are_shown_and_kept_for_a_rerun_and_deleted_with_a_respon
     let json = table.run("get $KEY --json").json(0);
     assert_eq!(json["steps"][0], json!({ "name": "charge", "bytes": 8 }));
 
-    table.run(&decide("--rerun --yes")).exits(0);
-    assert_eq!(stored(&table).await["steps"], json!({ "M": 2 }));
-    table.run(&decide("--completed 1 --yes")).exits(0);
-    assert_eq!(stored(&table).await.get("steps"), None);
+    for more in ["--rerun --yes", "--completed 1 --yes", "--rerun --yes"] {
+        table.run(&decide(more)).exits(0);
+        assert_eq!(stored(&table).await["steps"], json!({ "M": 2 }));
+    }
 }
 
 #[tokio::test]
@@ -144,7 +195,7 @@ async fn a_response_comes_from_the_command_line_a_file_or_the_input_and_no_error
 async fn a_live_claim_is_resolved_only_with_force() {
     let table = Table::with("INPROGRESS", LATE, LATE).await;
     let ran = table.run(&decide("--rerun --yes"));
-    ran.fails(4, "is a live claim");
+    ran.fails(4, "has a lease that still runs");
     table.run(&decide("--rerun --yes --force")).exits(0);
     let lease = &stored(&table).await["in_progress_expiration"]["N"];
     let lease: i64 = lease.as_str().unwrap().parse().unwrap();

@@ -60,8 +60,9 @@ kinds! {
         "the stored record cannot be understood: find out what wrote it (deleting it lets the handler run again)";
     /// The key is completed, but its stored response does not fit the response type.
     ResponseTypeChanged =
-        "the call is complete, but its stored response does not fit the response type: restore the type, or wait \
-         for the end of the window (deleting the record lets the handler run again)";
+        "the call is complete, but its stored response does not fit the response type: restore the type, wait for the end of the \
+         window, or correct a response that an operator gave with `idempotency resolve` (deleting the record lets the handler run \
+         again)";
     /// Other calls won every claim attempt.
     Contended = "other calls with this key won every claim attempt: retry";
     /// The deadline expired before the handler could start.

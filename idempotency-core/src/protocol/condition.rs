@@ -181,7 +181,8 @@ pub fn held_by(owner: &OwnerToken) -> Condition {
 
 /// Returns the condition that the record is still the one that was read. It is the fence of an operator's writes.
 ///
-/// Each claim has its own owner or lease, and a completion changes the status, so the response need not be compared.
+/// Each claim has its own owner or lease, a completion changes the status, and each decision has its own trace, so the response
+/// need not be compared.
 pub fn unchanged(read: &Record) -> Condition {
     Condition::All(vec![
         same(Attribute::Status, &read.status, Operand::status),
@@ -196,6 +197,7 @@ pub fn unchanged(read: &Record) -> Condition {
         ),
         same(Attribute::Validation, &read.validation, |hash| text(hash)),
         same(Attribute::Failure, &read.failure, |failure| text(failure)),
+        same(Attribute::Decision, &read.decision, |trace| text(trace)),
     ])
 }
 

@@ -7,12 +7,13 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::condition::{Condition, claimable, unchanged};
 use super::effect::{Change, Write};
 use super::policy::OnTimeout;
 use super::requests::{HELD_FOR, LONGEST_BESIDE_AN_EVENT};
+use crate::key::HashAlgorithm;
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 use crate::typed;
@@ -25,6 +26,9 @@ const LONGEST_NAME: usize = 128;
 
 /// The longest reason, in bytes.
 const LONGEST_REASON: usize = 1_024;
+
+/// How many earlier decisions a trace keeps.
+const MOST_REPLACED: usize = 3;
 
 /// What an operator decides about a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,24 +80,36 @@ impl Decision {
         now: EpochMillis,
         live: bool,
     ) -> Result<DecisionWrite, DecisionError> {
-        match read.status.value() {
-            Some(Status::InProgress) => {}
+        let replaces = is_decided(read);
+        let free = |on_timeout| claimable(now, on_timeout).holds(Some(read));
+        let may_run = match read.status.value() {
+            Some(Status::InProgress) => !free(OnTimeout::Rerun),
+            // A decision that `live` allowed left the lease as it was.
+            Some(Status::Completed) if replaces => {
+                self.ending == Ending::Rerun && expired_lease(read, now).exists()
+            }
             Some(Status::Completed) => return Err(DecisionError::Completed),
             Some(Status::Other(_)) | None => return Err(DecisionError::Unreadable),
-        }
-        let free = |on_timeout| claimable(now, on_timeout).holds(Some(read));
-        if !free(OnTimeout::Rerun) && !live {
+        };
+        if may_run && !live {
             return Err(DecisionError::Live);
         }
         let verdict = match self.ending {
             Ending::Completed { .. } => Verdict::Completed,
             Ending::Rerun => Verdict::Rerun,
         };
+        let response_sha256 = match &self.ending {
+            Ending::Completed { response, .. } => Some(digest(response)),
+            Ending::Rerun => None,
+        };
+        let earlier = trace_of(read);
         let trace = Trace {
             verdict,
             by: self.by.clone(),
             reason: self.reason.clone(),
             at: now,
+            replaced: earlier.map(Trace::with_its_own).unwrap_or_default(),
+            response_sha256,
         };
         trace.check()?;
         let trace = trace.to_json();
@@ -113,10 +129,6 @@ impl Decision {
                 if response.as_str().len() > LONGEST_BESIDE_AN_EVENT {
                     remove.push(Attribute::Event);
                 }
-                // As after a completion, no later run needs the steps. A step is added only to an existing map, so none can follow.
-                if read.steps.exists() {
-                    remove.push(Attribute::Steps);
-                }
                 Change {
                     set: Record {
                         expiration: Field::Value(*open.ok_or(DecisionError::WindowExpired)?),
@@ -133,12 +145,17 @@ impl Decision {
             }
             Ending::Rerun => Change {
                 set: Record {
+                    // The response that is replaced goes, and the key is a claim again.
+                    status: replaces.then_some(Status::InProgress).into(),
                     in_progress_expiration: expired_lease(read, now),
                     failure: Field::Value(FREED.to_owned()),
                     decision,
                     ..Record::default()
                 },
-                remove: vec![Attribute::Owner],
+                remove: match replaces {
+                    true => vec![Attribute::Owner, Attribute::Data],
+                    false => vec![Attribute::Owner],
+                },
             },
         };
         Ok(DecisionWrite {
@@ -154,6 +171,24 @@ impl DecisionWrite {
     pub fn is_in(&self, record: &Record) -> bool {
         record.decision.value() == Some(&self.trace)
     }
+}
+
+/// Returns true if the response of this record is the one that its decision gave, so that another decision can replace it.
+///
+/// Returns false if another program has replaced the response since then: a library in another language completes a record
+/// without a fence.
+pub fn is_decided(record: &Record) -> bool {
+    let digest = record.data.value().map(digest);
+    let given = trace_of(record).and_then(|trace| trace.response_sha256);
+    record.status.value() == Some(&Status::Completed) && digest.is_some() && digest == given
+}
+
+fn trace_of(record: &Record) -> Option<Trace> {
+    Trace::from_json(record.decision.value()?)
+}
+
+fn digest(response: &Data) -> String {
+    HashAlgorithm::Sha256.hex(response.as_str())
 }
 
 /// Returns true if the record is a claim that was made under `hold` and waits for an operator: its lease has expired, and its run
@@ -190,6 +225,10 @@ pub struct Trace {
     pub reason: String,
     /// When, by the operator's clock.
     pub at: EpochMillis,
+    /// The decisions that it replaces, the last one first: at most three. Each has none of its own.
+    pub replaced: Vec<Trace>,
+    /// The SHA-256 of the response that it gave, in hex. Decisions that are replaced have none.
+    pub response_sha256: Option<String>,
 }
 
 /// What was decided.
@@ -219,31 +258,58 @@ struct StoredTrace {
     by: String,
     decided: String,
     reason: String,
+    #[serde(default)]
+    replaced: Vec<StoredTrace>,
+    response_sha256: Option<String>,
 }
 
 impl Trace {
-    /// Returns the text that a record holds. The members are in alphabetical order.
+    /// Returns the text that a record holds. The members are in alphabetical order, without those that are empty.
     pub fn to_json(&self) -> String {
-        let stored = json!({
+        self.to_value().to_string()
+    }
+
+    fn to_value(&self) -> Value {
+        let mut stored = json!({
             "at": self.at.get(),
             "by": self.by,
             "decided": self.verdict.as_str(),
             "reason": self.reason,
         });
-        stored.to_string()
+        if !self.replaced.is_empty() {
+            stored["replaced"] = self.replaced.iter().map(Self::to_value).collect();
+        }
+        if let Some(digest) = &self.response_sha256 {
+            stored["response_sha256"] = digest.as_str().into();
+        }
+        stored
     }
 
     /// Returns the trace in the text of a record, or `None` if the text is not one.
     pub fn from_json(text: &str) -> Option<Self> {
-        let stored: StoredTrace = typed::read(text).ok()?;
+        typed::read(text).ok().and_then(Self::of_stored)
+    }
+
+    fn of_stored(stored: StoredTrace) -> Option<Self> {
         let all = [Verdict::Completed, Verdict::Rerun];
         let mut all = all.into_iter();
+        let replaced = stored.replaced.into_iter().map(Self::of_stored);
         Some(Self {
             verdict: all.find(|verdict| verdict.as_str() == stored.decided)?,
             by: stored.by,
             reason: stored.reason,
             at: EpochMillis::new(stored.at),
+            replaced: replaced.collect::<Option<_>>()?,
+            response_sha256: stored.response_sha256,
         })
+    }
+
+    /// Returns this trace and those that it replaces, the last one first.
+    fn with_its_own(mut self) -> Vec<Self> {
+        let older = std::mem::take(&mut self.replaced);
+        self.response_sha256 = None;
+        let all = std::iter::once(self).chain(older);
+        all.take(MOST_REPLACED).collect()
     }
 
     /// Checks that the trace says who and why, in texts that a terminal can show.
@@ -267,9 +333,9 @@ impl Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecisionError {
-    /// The lease of the claim still runs.
+    /// The lease still runs.
     Live,
-    /// The record is completed.
+    /// The record is completed, and its response is not known to be that of a decision.
     Completed,
     /// The key is free already: the next call runs the handler under every policy.
     Free,
@@ -289,12 +355,12 @@ impl fmt::Display for DecisionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Live => f.write_str(
-                "is a live claim: a run may still be going, and may have its effect after the decision; wait until its lease \
-                 ends",
+                "has a lease that still runs or cannot be read: a run may still be going, and may have its effect after the \
+                 decision; wait until its lease ends",
             ),
             Self::Completed => f.write_str(
-                "is completed, so there is nothing to decide: duplicates get its response; evict it if the handler must run \
-                 again",
+                "is completed, and not known to be by a decision, so there is nothing to decide: duplicates get its response; evict \
+                 it if the handler must run again",
             ),
             Self::Free => {
                 f.write_str("is free already: the next call runs the handler under every policy")
@@ -414,12 +480,95 @@ mod tests {
         let trace = |ending| decision(ending).about(&held(), NOW, false).unwrap().trace;
         assert_eq!(
             trace(responds("1", None)),
-            r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"seen at the provider"}"#
+            r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"seen at the provider","response_sha256":"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"}"#
         );
+        let rerun =
+            r#"{"at":1700000000500,"by":"ana","decided":"rerun","reason":"seen at the provider"}"#;
+        assert_eq!(trace(Ending::Rerun), rerun);
+        let freed = decision(Ending::Rerun).about(&held(), NOW, false).unwrap();
+        let freed = after(&freed, held()).unwrap();
+        let completed = decision(responds("2", None)).about(&freed, NOW, false);
         assert_eq!(
-            trace(Ending::Rerun),
-            r#"{"at":1700000000500,"by":"ana","decided":"rerun","reason":"seen at the provider"}"#
+            completed.unwrap().trace,
+            format!(
+                r#"{{"at":1700000000500,"by":"ana","decided":"completed","reason":"seen at the provider","replaced":[{rerun}],"response_sha256":"d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35"}}"#
+            )
         );
+    }
+
+    #[test]
+    fn a_decision_replaces_an_earlier_one_and_names_the_last_three() {
+        let mut record = held();
+        for (number, ending) in [
+            responds("{\"not\":\"a text\"}", None),
+            responds("\"a text\"", None),
+            Ending::Rerun,
+            responds("\"a text\"", None),
+            responds("\"paid\"", None),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let is_completed = matches!(ending, Ending::Completed { .. });
+            let decided = decision(ending).about(&record, NOW, false).unwrap();
+            let trace = Trace::from_json(&decided.trace).unwrap();
+            assert_eq!(trace.replaced.len(), number.min(MOST_REPLACED));
+            assert!(trace.replaced.iter().all(|it| it.replaced.is_empty()));
+            let after = after(&decided, record.clone()).unwrap();
+            assert_eq!(is_decided(&after), is_completed);
+            assert_eq!(after.data.exists(), is_completed);
+            // Another operator saw the record before this decision.
+            assert!(!decided.condition.holds(Some(&after)));
+            record = after;
+        }
+        let replaced = trace_of(&record).unwrap().replaced;
+        let verdicts: Vec<_> = replaced.iter().map(|it| it.verdict).collect();
+        assert_eq!(
+            verdicts,
+            [Verdict::Completed, Verdict::Rerun, Verdict::Completed]
+        );
+        assert_eq!(classify(&record, NOW, &call()), RecordState::Replay);
+    }
+
+    #[test]
+    fn a_response_that_no_decision_is_known_to_have_given_is_not_replaced() {
+        let decided = decision(responds("1", None)).about(&held(), NOW, false);
+        let decided = after(&decided.unwrap(), held()).unwrap();
+        // Python completes its record without a fence, and keeps the trace.
+        let overwritten = Record {
+            data: Field::Value(data("2")),
+            ..decided.clone()
+        };
+        let unreadable = Record {
+            data: Field::Unreadable,
+            ..decided.clone()
+        };
+        // The trace of an earlier version does not name the response.
+        let old = r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"paid"}"#;
+        assert_eq!(Trace::from_json(old).unwrap().verdict, Verdict::Completed);
+        let old = Record {
+            decision: Field::Value(old.to_owned()),
+            ..decided.clone()
+        };
+        assert!(is_decided(&decided));
+        for record in [overwritten, unreadable, old] {
+            for ending in [responds("3", None), Ending::Rerun] {
+                let refused = decision(ending).about(&record, NOW, true);
+                assert_eq!(refused, Err(DecisionError::Completed));
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_not_freed_while_the_lease_of_its_claim_runs_also_after_a_decision() {
+        let live = record("mine[lease=60000]").unwrap();
+        let decided = decision(responds("1", None)).about(&live, NOW, true);
+        let decided = after(&decided.unwrap(), live).unwrap();
+        let about = |ending, live| decision(ending).about(&decided, NOW, live);
+        assert_eq!(about(Ending::Rerun, false), Err(DecisionError::Live));
+        let freed = after(&about(Ending::Rerun, true).unwrap(), decided.clone()).unwrap();
+        assert!(claimable(NOW, OnTimeout::Rerun).holds(Some(&freed)));
+        assert!(about(responds("2", None), false).is_ok());
     }
 
     #[test]
@@ -463,8 +612,16 @@ mod tests {
                 by: "\"ana\" é".to_owned(),
                 reason: "{}\\".to_owned(),
                 at: NOW,
+                replaced: Vec::new(),
+                response_sha256: None,
             };
-            assert_eq!(Trace::from_json(&trace.to_json()), Some(trace));
+            assert_eq!(Trace::from_json(&trace.to_json()), Some(trace.clone()));
+            let again = Trace {
+                replaced: vec![trace.clone(), trace.clone()],
+                response_sha256: Some("00".to_owned()),
+                ..trace
+            };
+            assert_eq!(Trace::from_json(&again.to_json()), Some(again));
         }
         for text in [
             "",

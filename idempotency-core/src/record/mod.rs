@@ -43,17 +43,17 @@ impl RecordId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// Returns the prefix: the name of the operation, without tenant and digest.
-    pub(crate) fn prefix(&self) -> &str {
-        let with_tenant = self.0.split_once(TENANT_MARK);
-        let parts = with_tenant.or_else(|| self.0.rsplit_once('#'));
-        parts.map_or(self.as_str(), |(prefix, _)| prefix)
-    }
 }
 
 #[doc(hidden)]
 impl RecordId {
+    /// Returns the prefix: the name of the operation, without tenant and digest.
+    pub fn prefix(&self) -> &str {
+        let with_tenant = self.0.split_once(TENANT_MARK);
+        let parts = with_tenant.or_else(|| self.0.rsplit_once('#'));
+        parts.map_or(self.as_str(), |(prefix, _)| prefix)
+    }
+
     /// Returns the id of a digest under a prefix. Each tenant has ids of its own.
     ///
     /// # Examples
@@ -282,8 +282,8 @@ pub struct Record {
     pub failure: Field<String>,
     /// The path of the operation that claimed the key. It is for people: no rule of the protocol depends on it.
     pub operation: Field<String>,
-    /// The trace of an operator's decision: a [`Trace`](crate::protocol::decision::Trace) as JSON text. It is for people: no rule
-    /// of the protocol depends on it.
+    /// The trace of an operator's decision: a [`Trace`](crate::protocol::decision::Trace) as JSON text. No rule of
+    /// a call depends on it; a later decision does.
     pub decision: Field<String>,
     /// What the record keeps of the event of its call. A store writes it, and may leave it out of the records that it returns: no
     /// rule of the protocol asks for it, and reading it would cost each duplicate.
