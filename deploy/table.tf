@@ -22,6 +22,12 @@ variable "functions" {
   description = "The ids of the records of each function's operations: PREFIX#* for each key_prefix. On a table with a sort key the value of the partition key. An empty list stands for all records."
 }
 
+variable "kms_key_arn" {
+  type        = string
+  default     = null
+  description = "The ARN of a key of your own. Each policy allows kms:Decrypt on it, which the key's policy must leave to IAM. Null for the key of AWS."
+}
+
 variable "metrics_namespace" {
   type        = string
   default     = "Payments"
@@ -57,9 +63,10 @@ resource "aws_dynamodb_table" "idempotency" {
     enabled = true
   }
 
-  # Records hold the handlers' responses. With a key of your own (`kms_key_arn`) each function also needs kms:Decrypt on it.
+  # Records hold the handlers' responses.
   server_side_encryption {
-    enabled = true
+    enabled     = true
+    kms_key_arn = var.kms_key_arn
   }
 
   lifecycle {
@@ -101,6 +108,21 @@ data "aws_iam_policy_document" "records" {
       }
     }
   }
+
+  dynamic "statement" {
+    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
+
+    content {
+      actions   = ["kms:Decrypt"]
+      resources = [statement.value]
+
+      condition {
+        test     = "StringLike"
+        variable = "kms:ViaService"
+        values   = ["dynamodb.*"]
+      }
+    }
+  }
 }
 
 resource "aws_iam_policy" "records" {
@@ -116,6 +138,21 @@ data "aws_iam_policy_document" "operator" {
   statement {
     actions   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:DescribeContinuousBackups"]
     resources = [aws_dynamodb_table.idempotency.arn]
+  }
+
+  dynamic "statement" {
+    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
+
+    content {
+      actions   = ["kms:Decrypt"]
+      resources = [statement.value]
+
+      condition {
+        test     = "StringLike"
+        variable = "kms:ViaService"
+        values   = ["dynamodb.*"]
+      }
+    }
   }
 }
 

@@ -66,6 +66,9 @@ async function terraform(text) {
   const [{ default: name }] = variable.table_name;
   const [{ default: namespace }] = variable.metrics_namespace;
   const [table] = resource.aws_dynamodb_table.idempotency;
+  const [{ default: key }] = variable.kms_key_arn;
+  const [encrypted] = table.server_side_encryption;
+  assert.equal(encrypted.kms_key_arn, "${var.kms_key_arn}");
   const keys = [[table.hash_key, "HASH"], ...(table.range_key ? [[table.range_key, "RANGE"]] : [])];
   assert.deepEqual(table.lifecycle, [{ prevent_destroy: true }]);
   const found = {
@@ -81,7 +84,7 @@ async function terraform(text) {
         KeySchema: keys.map(([name, kind]) => ({ AttributeName: name, KeyType: kind })),
         TimeToLiveSpecification: { AttributeName: table.ttl[0].attribute_name, Enabled: table.ttl[0].enabled },
         PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: table.point_in_time_recovery[0].enabled },
-        SSESpecification: { SSEEnabled: table.server_side_encryption[0].enabled },
+        SSESpecification: { SSEEnabled: encrypted.enabled, ...(key && { SSEType: "KMS", KMSMasterKeyId: key }) },
       },
     },
   };
@@ -90,14 +93,11 @@ async function terraform(text) {
   const [{ content: [ofKeys] }] = own.dynamic.condition;
   for (const [name, leading] of Object.entries(variable.functions[0].default)) {
     const Statement = [statement(own, leading.length > 0 ? { ...ofKeys, values: leading } : undefined)];
-    for (const { for_each, content: [content] } of dynamic?.statement ?? []) {
-      assert.equal(for_each, "${length(each.value) > 0 ? [1] : []}");
-      if (leading.length > 0) Statement.push(statement(content, content.condition[0]));
-    }
-    found[`${name}Records`] = managed(policy, Statement);
+    found[`${name}Records`] = managed(policy, [...Statement, ...optional(dynamic, leading, key)]);
   }
   const [operator] = resource.aws_iam_policy.operator;
-  found[operator.name_prefix] = managed(operator, data.aws_iam_policy_document.operator[0].statement.map((each) => statement(each)));
+  const [allowed] = data.aws_iam_policy_document.operator;
+  found[operator.name_prefix] = managed(operator, [...allowed.statement.map((each) => statement(each)), ...optional(allowed.dynamic, [], key)]);
   if (namespace !== null) {
     const [mail] = resource.aws_sns_topic_subscription.alarms;
     assert.equal(mail.endpoint, "${var.alarm_email}");
@@ -117,10 +117,16 @@ function managed({ description }, Statement) {
   return { Type: "AWS::IAM::ManagedPolicy", Properties };
 }
 
-function statement({ actions, resources }, condition) {
-  assert.deepEqual(resources, ["${aws_dynamodb_table.idempotency.arn}"]);
+// Returns the statements that are there with leading keys, or with a key of one's own.
+function optional(dynamic, leading, key) {
+  const values = { "${length(each.value) > 0 ? [1] : []}": leading.slice(0, 1), "${var.kms_key_arn == null ? [] : [var.kms_key_arn]}": key ? [key] : [] };
+  return dynamic.statement.flatMap(({ for_each, content: [content] }) => values[for_each].map((value) => statement(content, content.condition[0], value)));
+}
+
+function statement({ actions, resources: [resource] }, condition, value) {
+  const named = { "${aws_dynamodb_table.idempotency.arn}": { "Fn::GetAtt": ["IdempotencyTable", "Arn"] }, "${statement.value}": value };
   const Condition = condition && { [condition.test]: { [condition.variable]: condition.values } };
-  return { Effect: "Allow", Action: actions, Resource: { "Fn::GetAtt": ["IdempotencyTable", "Arn"] }, Condition };
+  return { Effect: "Allow", Action: actions, Resource: named[resource], Condition };
 }
 
 function alarm(given, filled) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that the four formats of `idempotency table template` describe the same table, permissions and alarms: the files in deploy/,
-# and a table with a sort key. CDK is synthesised. Terraform is parsed and formatted by its own code, without a provider.
+# and a table with a sort key and a key of KMS. CDK is synthesised. Terraform is parsed and formatted by its own code, without a provider.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/scripts/tools.sh
@@ -29,6 +29,7 @@ cargo test --quiet --workspace --test cli --no-run
 for format in sam:table.yaml cdk:idempotency-table.ts terraform:table.tf json:table.json; do
     IDEMPOTENCY_KEY_ATTR=pk IDEMPOTENCY_SORT_KEY_ATTR=sk IDEMPOTENCY_EXPIRY_ATTR=ends IDEMPOTENCY_STATIC_PK_VALUE=shop \
         target/debug/idempotency table template --format "${format%%:*}" --function Pay=pay --table shared --alarms Shop \
+        --kms-key arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab \
         >"$made/shared/${format##*:}"
 done
 cfn-lint "$made"/{deploy,shared}/table.{yaml,json}

@@ -1,8 +1,8 @@
 //! CDK in TypeScript, and Terraform: texts with marks such as `@expiration@`, which are filled in.
 
 use super::{
-    ACTIONS, CALL_ALARMS, Description, FOR_FUNCTION, FOR_OPERATOR, OPERATOR, THROTTLED_ALARM,
-    WARM_UP_ID,
+    ACTIONS, CALL_ALARMS, DECRYPT, Description, FOR_FUNCTION, FOR_OPERATOR, OPERATOR,
+    THROTTLED_ALARM, VIA_DYNAMODB, WARM_UP_ID,
 };
 
 /// Returns a construct for CDK.
@@ -25,7 +25,9 @@ pub(super) fn construct(description: &Description) -> String {
         let namespace = text(namespace);
         format!("alarms: {{ namespace: {namespace}, email: props?.alarmEmail }}")
     });
-    let props: Vec<_> = name.chain(alarms).collect();
+    let key = description.kms_key.iter();
+    let key = key.map(|key| format!("kmsKeyArn: {}", text(key)));
+    let props: Vec<_> = name.chain(key).chain(alarms).collect();
     let props = match props.is_empty() {
         true => String::new(),
         false => format!(" {} ", props.join(", ")),
@@ -36,9 +38,14 @@ pub(super) fn construct(description: &Description) -> String {
         let arguments = texts(arguments.chain(keys.iter().map(String::as_str)));
         format!("    idempotency.records({arguments});\n")
     });
+    let [action, test, variable, value] = decrypt();
     fill(
         include_str!("construct.ts"),
         &[
+            action,
+            test,
+            variable,
+            value,
             ("partition_key", text(&description.partition_key)),
             ("sort_key", sort_key),
             ("expiration", text(&description.expiration)),
@@ -71,6 +78,7 @@ pub(super) fn module(description: &Description) -> String {
             )
         })
         .collect();
+    let kms_key = description.kms_key.as_deref();
     let namespace = description.alarms.as_deref();
     let key = description.sort_key.as_ref();
     let range_key = key.map(|name| format!("  range_key    = {}\n", text(name)));
@@ -92,6 +100,8 @@ pub(super) fn module(description: &Description) -> String {
         include_str!("table.tf"),
         &[
             ("table_name", text(name)),
+            ("kms_key", kms_key.map_or_else(|| "null".to_owned(), text)),
+            ("decrypt", fill(include_str!("decrypt.tf"), &decrypt())),
             ("functions", format!("{{\n{functions}  }}")),
             (
                 "namespace",
@@ -115,6 +125,17 @@ pub(super) fn module(description: &Description) -> String {
             ("throttled_text", text(&meaning)),
         ],
     )
+}
+
+/// Returns the values of the statement about the table's key.
+fn decrypt() -> [(&'static str, String); 4] {
+    let (test, variable, value) = VIA_DYNAMODB;
+    [
+        ("decrypt_action", text(DECRYPT)),
+        ("test", text(test)),
+        ("variable", text(variable)),
+        ("value", text(value)),
+    ]
 }
 
 /// Returns the part about the id that a function only reads. On a table with a sort key it has the partition key of all ids.

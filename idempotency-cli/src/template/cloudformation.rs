@@ -12,6 +12,11 @@ pub(super) fn yaml(description: &Description) -> String {
     let line = |text: String| format!("{text}\n");
     let table = description.table.iter();
     let table = table.map(|name| line(format!("      TableName: {}", scalar(name))));
+    let key = description.kms_key.iter();
+    let key = key.map(|key| {
+        let key = scalar(key);
+        format!("        SSEType: KMS\n        KMSMasterKeyId: {key}\n")
+    });
     let sort_key = |member: &str| {
         let name = description.sort_key.iter();
         let name = name.map(|name| {
@@ -41,6 +46,7 @@ pub(super) fn yaml(description: &Description) -> String {
             ("sort_definition", sort_key("AttributeType: S")),
             ("sort_key", sort_key("KeyType: RANGE")),
             ("expiration", scalar(&description.expiration)),
+            ("kms_key", key.collect()),
             ("policies", policies.join("\n")),
             ("alarm_list", alarms),
         ],
@@ -55,11 +61,7 @@ fn policies(description: &Description) -> Vec<Policy> {
     let functions = description.policies().into_iter();
     let functions =
         functions.map(|(name, keys)| (name, FOR_FUNCTION, description.statements(keys)));
-    let statement = Statement {
-        actions: description.operator_actions(),
-        leading_keys: Vec::new(),
-    };
-    let operator = (OPERATOR.to_owned(), FOR_OPERATOR, vec![statement]);
+    let operator = (OPERATOR.to_owned(), FOR_OPERATOR, description.operator());
     let policies = functions.chain([operator]);
     policies
         .map(|(name, text, statements)| (name + "Records", text, statements))
@@ -70,16 +72,23 @@ fn policy((name, text, statements): &Policy) -> String {
     let statement = |statement: &Statement| {
         let actions = statement.actions.iter();
         let actions = actions.map(|action| format!("              - {action}\n"));
-        let keys = statement.leading_keys.iter();
-        let keys: Vec<_> = keys.map(|key| scalar(key)).collect();
-        let condition = match keys.is_empty() {
-            true => String::new(),
-            false => format!(
-                "            Condition:\n              ForAllValues:StringLike:\n                dynamodb:LeadingKeys: [{}]\n",
-                keys.join(", ")
-            ),
+        let resource = match &statement.resource {
+            Some(key) => scalar(key),
+            None => "!GetAtt IdempotencyTable.Arn".to_owned(),
         };
-        let values = [("actions", actions.collect()), ("condition", condition)];
+        let condition = statement.condition.iter();
+        let condition = condition.map(|(test, variable, values)| {
+            let values: Vec<_> = values.iter().map(|value| scalar(value)).collect();
+            let values = values.join(", ");
+            format!(
+                "            Condition:\n              {test}:\n                {variable}: [{values}]\n"
+            )
+        });
+        let values = [
+            ("actions", actions.collect()),
+            ("resource", resource),
+            ("condition", condition.collect()),
+        ];
         fill(include_str!("statement.yaml"), &values)
     };
     let values = [
@@ -145,6 +154,10 @@ pub(super) fn json(description: &Description) -> String {
         "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },
         "SSESpecification": { "SSEEnabled": true },
     });
+    if let Some(key) = &description.kms_key {
+        properties["SSESpecification"]["SSEType"] = "KMS".into();
+        properties["SSESpecification"]["KMSMasterKeyId"] = key.as_str().into();
+    }
     if let Some(name) = &description.table {
         properties["TableName"] = name.as_str().into();
     }
@@ -164,14 +177,14 @@ pub(super) fn json(description: &Description) -> String {
     });
     for (name, text, statements) in policies(description) {
         let statements = statements.into_iter().map(|each| {
+            let table = || json!({ "Fn::GetAtt": ["IdempotencyTable", "Arn"] });
             let mut statement = json!({
                 "Effect": "Allow",
                 "Action": each.actions,
-                "Resource": { "Fn::GetAtt": ["IdempotencyTable", "Arn"] },
+                "Resource": each.resource.map_or_else(table, Value::from),
             });
-            if !each.leading_keys.is_empty() {
-                let keys = json!({ "dynamodb:LeadingKeys": each.leading_keys });
-                statement["Condition"] = json!({ "ForAllValues:StringLike": keys });
+            if let Some((test, variable, values)) = each.condition {
+                statement["Condition"] = json!({ test: { variable: values } });
             }
             statement
         });

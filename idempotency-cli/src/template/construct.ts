@@ -5,12 +5,15 @@ import { CfnOutput, RemovalPolicy, Stack, type StackProps } from "aws-cdk-lib";
 import { CfnAlarm } from "aws-cdk-lib/aws-cloudwatch";
 import { AttributeType, BillingMode, Table, TableEncryption } from "aws-cdk-lib/aws-dynamodb";
 import { ManagedPolicy, PolicyStatement } from "aws-cdk-lib/aws-iam";
+import { Key } from "aws-cdk-lib/aws-kms";
 import { CfnTopic } from "aws-cdk-lib/aws-sns";
 import { Construct } from "constructs";
 
 export interface IdempotencyTableProps {
   /** CloudFormation chooses the name if there is none. */
   readonly tableName?: string;
+  /** The ARN of a key of your own. Each policy allows kms:Decrypt on it, which the key's policy must leave to IAM. */
+  readonly kmsKeyArn?: string;
   readonly alarms?: {
     /** The namespace of the functions' metrics. Give each stack in one account and region its own. */
     readonly namespace: string;
@@ -33,8 +36,8 @@ export class IdempotencyTable extends Construct {
       timeToLiveAttribute: @expiration@,
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
       // Records hold the handlers' responses.
-      // With a key of your own (`encryptionKey`) each function also needs kms:Decrypt on it.
-      encryption: TableEncryption.AWS_MANAGED,
+      encryption: props.kmsKeyArn ? TableEncryption.CUSTOMER_MANAGED : TableEncryption.AWS_MANAGED,
+      encryptionKey: props.kmsKeyArn ? Key.fromKeyArn(this, "Key", props.kmsKeyArn) : undefined,
       // If the table were deleted, every stored response would be lost, and each late duplicate would run again.
       removalPolicy: RemovalPolicy.RETAIN,
       deletionProtection: true,
@@ -53,18 +56,21 @@ export class IdempotencyTable extends Construct {
    */
   records(function_: string, ...leadingKeys: string[]): ManagedPolicy {
     const statements = [this.allow([@actions@], leadingKeys)];
-@warm_up@    return new ManagedPolicy(this, `${function_}Records`, {
-      description: @for_function@,
-      statements,
-    });
+@warm_up@    return this.policy(`${function_}Records`, @for_function@, statements);
   }
 
   /** Returns the permissions of an operator, who uses the command `idempotency`. */
   operatorRecords(): ManagedPolicy {
-    return new ManagedPolicy(this, "@operator@Records", {
-      description: @for_operator@,
-      statements: [this.allow([@operator_actions@], [])],
-    });
+    return this.policy("@operator@Records", @for_operator@, [this.allow([@operator_actions@], [])]);
+  }
+
+  private policy(id: string, description: string, statements: PolicyStatement[]): ManagedPolicy {
+    const key = this.table.encryptionKey;
+    if (key) {
+      const conditions = { @test@: { @variable@: [@value@] } };
+      statements.push(new PolicyStatement({ actions: [@decrypt_action@], resources: [key.keyArn], conditions }));
+    }
+    return new ManagedPolicy(this, id, { description, statements });
   }
 
   private allow(actions: string[], keys: string[]): PolicyStatement {

@@ -96,6 +96,9 @@ pub(crate) struct TemplateArguments {
     /// Add alarms on the metrics that the functions send to this namespace
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     alarms: Option<String>,
+    /// A key of your own in KMS, which encrypts the table; each policy allows kms:Decrypt on it [default: the key of AWS for DynamoDB]
+    #[arg(long, value_name = "ARN", value_parser = kms_key)]
+    kms_key: Option<String>,
     /// The table's name [default: IDEMPOTENCY_TABLE, or the tool chooses one; in Terraform `idempotency`]
     #[arg(long)]
     table: Option<String>,
@@ -166,12 +169,54 @@ fn namespace(text: &str) -> Result<String, String> {
     Err("write a letter, then letters, digits and _: a query cannot name another namespace without quotes".to_owned())
 }
 
-/// What a policy allows on the items of the table.
+/// Parses the ARN of a key. A policy cannot name a key by its alias.
+fn kms_key(text: &str) -> Result<String, String> {
+    let of = |marks: &'static str| {
+        move |each: char| each.is_ascii_lowercase() || each.is_ascii_digit() || marks.contains(each)
+    };
+    let fits = |part: &str, marks| !part.is_empty() && part.chars().all(of(marks));
+    let parts: Vec<_> = text.split(':').collect();
+    if let ["arn", partition, "kms", region, account, key] = parts[..]
+        && partition.starts_with("aws")
+        && [partition, region].into_iter().all(|part| fits(part, "-"))
+        && account.len() == 12
+        && account.chars().all(|each| each.is_ascii_digit())
+        && key.strip_prefix("key/").is_some_and(|id| fits(id, "-"))
+    {
+        return Ok(text.to_owned());
+    }
+    Err("write the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab, not an alias".to_owned())
+}
+
+/// What a policy allows.
 struct Statement {
     actions: Vec<&'static str>,
-    /// The values of the partition key: none stands for all.
-    leading_keys: Vec<String>,
+    /// The ARN of a key; `None` stands for the table.
+    resource: Option<String>,
+    /// The operator, the variable and its values.
+    condition: Option<(&'static str, &'static str, Vec<String>)>,
 }
+
+impl Statement {
+    /// Allows actions on the items with these values of the partition key: none stands for all.
+    fn on_items(actions: &[&'static str], leading_keys: Vec<String>) -> Self {
+        let condition = (
+            "ForAllValues:StringLike",
+            "dynamodb:LeadingKeys",
+            leading_keys,
+        );
+        Self {
+            actions: actions.to_vec(),
+            resource: None,
+            condition: Some(condition).filter(|(_, _, keys)| !keys.is_empty()),
+        }
+    }
+}
+
+/// What DynamoDB does with the table's key on behalf of the caller that reads or writes, and the condition that it is DynamoDB:
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html>. The role that creates the table needs more.
+const DECRYPT: &str = "kms:Decrypt";
+const VIA_DYNAMODB: (&str, &str, &str) = ("StringLike", "kms:ViaService", "dynamodb.*");
 
 /// What is deployed.
 struct Description {
@@ -185,6 +230,8 @@ struct Description {
     functions: Vec<Function>,
     /// The namespace of the metrics that the alarms watch.
     alarms: Option<String>,
+    /// The ARN of the key that encrypts the table. `None` for that of AWS.
+    kms_key: Option<String>,
 }
 
 impl Description {
@@ -248,18 +295,25 @@ impl Description {
     fn statements(&self, own: Vec<String>) -> Vec<Statement> {
         // With a sort key there is one value.
         let reads_another = !own.is_empty() && self.sort_key.is_none();
-        let own = Statement {
-            actions: ACTIONS.to_vec(),
-            leading_keys: own,
-        };
-        let read = Statement {
-            actions: vec![ACTIONS[0]],
-            leading_keys: vec![WARM_UP_ID.to_owned()],
-        };
-        [own]
-            .into_iter()
-            .chain(reads_another.then_some(read))
-            .collect()
+        let own = Statement::on_items(&ACTIONS, own);
+        let read = Statement::on_items(&ACTIONS[..1], vec![WARM_UP_ID.to_owned()]);
+        let statements = [own].into_iter().chain(reads_another.then_some(read));
+        statements.chain(self.decrypt()).collect()
+    }
+
+    /// Returns the statements of the policy of an operator.
+    fn operator(&self) -> Vec<Statement> {
+        let all = Statement::on_items(&self.operator_actions(), Vec::new());
+        [all].into_iter().chain(self.decrypt()).collect()
+    }
+
+    fn decrypt(&self) -> Option<Statement> {
+        let (test, variable, value) = VIA_DYNAMODB;
+        Some(Statement {
+            actions: vec![DECRYPT],
+            resource: Some(self.kms_key.clone()?),
+            condition: Some((test, variable, vec![value.to_owned()])),
+        })
     }
 
     fn leading_keys(&self, function: &Function) -> Vec<String> {
@@ -299,6 +353,7 @@ pub(crate) fn print_template(
         expiration: config.names.expiration,
         functions: arguments.functions.clone(),
         alarms: arguments.alarms.clone(),
+        kms_key: arguments.kms_key.clone(),
     };
     let partition_known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"]
         .iter()
@@ -386,6 +441,7 @@ mod tests {
             partition: None,
             functions: Vec::new(),
             alarms: None,
+            kms_key: None,
         }
     }
 }

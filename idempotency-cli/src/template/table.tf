@@ -20,6 +20,12 @@ variable "functions" {
   description = "The ids of the records of each function's operations: PREFIX#* for each key_prefix. On a table with a sort key the value of the partition key. An empty list stands for all records."
 }
 
+variable "kms_key_arn" {
+  type        = string
+  default     = @kms_key@
+  description = "The ARN of a key of your own. Each policy allows kms:Decrypt on it, which the key's policy must leave to IAM. Null for the key of AWS."
+}
+
 variable "metrics_namespace" {
   type        = string
   default     = @namespace@
@@ -55,9 +61,10 @@ resource "aws_dynamodb_table" "idempotency" {
     enabled = true
   }
 
-  # Records hold the handlers' responses. With a key of your own (`kms_key_arn`) each function also needs kms:Decrypt on it.
+  # Records hold the handlers' responses.
   server_side_encryption {
-    enabled = true
+    enabled     = true
+    kms_key_arn = var.kms_key_arn
   }
 
   lifecycle {
@@ -83,7 +90,7 @@ data "aws_iam_policy_document" "records" {
       }
     }
   }
-@warm_up@}
+@warm_up@@decrypt@}
 
 resource "aws_iam_policy" "records" {
   for_each = var.functions
@@ -99,7 +106,7 @@ data "aws_iam_policy_document" "operator" {
     actions   = [@operator_actions@]
     resources = [aws_dynamodb_table.idempotency.arn]
   }
-}
+@decrypt@}
 
 resource "aws_iam_policy" "operator" {
   name_prefix = "@operator@Records"

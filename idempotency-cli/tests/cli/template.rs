@@ -122,6 +122,23 @@ fn a_function_writes_its_own_records_and_only_reads_the_id_of_a_start() {
 }
 
 #[test]
+fn a_key_of_ones_own_encrypts_the_table_and_each_policy_allows_its_use_by_dynamodb() {
+    let key = "arn:aws:kms:eu-west-1:111122223333:key/mrk-1234abcd";
+    let json = template("json", &format!("--function Pay=pay --kms-key {key}"), &[]).json(0);
+    let encryption = &json["Resources"]["IdempotencyTable"]["Properties"]["SSESpecification"];
+    let by_key = json!({ "SSEEnabled": true, "SSEType": "KMS", "KMSMasterKeyId": key });
+    assert_eq!(encryption, &by_key);
+    for policy in ["PayRecords", "OperatorRecords"] {
+        let document = &json["Resources"][policy]["Properties"]["PolicyDocument"];
+        let last = document["Statement"].as_array().unwrap().last().unwrap();
+        let by_dynamodb = json!({ "StringLike": { "kms:ViaService": ["dynamodb.*"] } });
+        assert_eq!(last["Action"], json!(["kms:Decrypt"]), "{policy}");
+        assert_eq!(last["Resource"], key, "{policy}");
+        assert_eq!(last["Condition"], by_dynamodb, "{policy}");
+    }
+}
+
+#[test]
 fn without_functions_one_policy_allows_all_records_and_without_a_namespace_no_alarm_is_made() {
     let json = template("json", "", &[]).json(0);
     let resources = json["Resources"].as_object().unwrap();
