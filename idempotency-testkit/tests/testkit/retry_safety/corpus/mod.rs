@@ -87,7 +87,9 @@ fn within(
     settings: fn(OperationBuilder) -> OperationBuilder,
     handler: impl AsyncFn(&World, &Value, Call) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
-    let operation = move || settings(operation(name).key("[user, order]"));
+    // The other tests of this program have operations of these names too.
+    let path = format!("corpus.{name}");
+    let operation = move || settings(operation(&path).key("[user, order]"));
     shown(in_operation(order_of("u-1", 1, 100), operation, handler))
 }
 
