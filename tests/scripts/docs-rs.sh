@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 table='
 idempotency-core      system
 idempotency-dynamodb  lean-client
+idempotency-dynamodb  profiles
 idempotency-dynamodb  rustls-aws-lc  fn.http_client.html
 idempotency-dynamodb  rustls-ring    fn.http_client.html
 idempotency-dynamodb  zstd
@@ -17,6 +18,7 @@ idempotency-lambda    dynamodb       dynamodb/index.html
 idempotency-lambda    http           http/index.html
 idempotency-lambda    lean-client
 idempotency-lambda    metrics        metrics/index.html
+idempotency-lambda    profiles
 idempotency-lambda    rustls-aws-lc
 idempotency-lambda    rustls-ring
 idempotency-lambda    zstd
