@@ -1,4 +1,4 @@
-//! Classifies a record that prevents a claim. Its tests are rows: `step/tests/records.txt`.
+//! Classifies a record that prevents a claim. Its tests are rows: `attempt/tests/records.txt`.
 
 use super::CallTerms;
 use super::condition::{claimable, replaceable, takeover};

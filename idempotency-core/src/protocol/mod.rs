@@ -14,8 +14,9 @@
 //! - [`policy`]: what the user decides. [`Attempt::time_limit`]: how long one request may take.
 //!
 //! The rules, with their reasons, are in `docs/reference/protocol.md`. [`Attempt`] has the example of a whole call, and the tables in
-//! `step/tests` and `tests` show each decision.
+//! `attempt/tests` and `tests` show each decision.
 
+mod attempt;
 mod breaker;
 mod classify;
 pub mod condition;
@@ -28,11 +29,11 @@ mod plain;
 pub mod policy;
 mod requests;
 mod run;
-mod step;
 mod steps;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use attempt::Attempt;
 pub use breaker::{Admission, Breaker, Circuit, StoreHealth};
 pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify};
@@ -45,7 +46,6 @@ pub use in_flight::{InFlight, InFlightKey, Stage};
 pub use plain::PlainTransaction;
 pub(crate) use requests::{recorded_path, transaction_token};
 pub use run::Run;
-pub use step::Attempt;
 pub use steps::{StepLedger, StepRefusal, StepRetry, StepStart, StepWrite};
 
 use crate::record::{OwnerToken, RecordId, StoredEvent};
