@@ -113,6 +113,16 @@ pub(crate) enum Verdict {
 }
 
 impl Rules {
+    /// Returns the first status that is the result of a request by default, and that these rules do not store.
+    pub(crate) fn first_result_not_stored(&self) -> Option<u16> {
+        let status = |code| StatusCode::from_u16(code).ok();
+        let mut statuses = (200..500).filter_map(status);
+        let is_left_out = |status: &StatusCode| {
+            is_stored_by_default(*status) && self.verdict(*status) != Verdict::Store
+        };
+        statuses.find(is_left_out).map(|status| status.as_u16())
+    }
+
     pub(crate) fn verdict(&self, status: StatusCode) -> Verdict {
         if status.is_server_error() {
             return Verdict::Failed;

@@ -223,6 +223,12 @@ impl HttpOperationBuilder {
                  must not run again: write `Complete` or `Refuse`",
             ));
         }
+        if let Some(status) = rules.first_result_not_stored().filter(|_| holds) {
+            return Err(ConfigurationError::new(format!(
+                "`stored_statuses` does not store {status}, and under `on_timeout = \"hold\"` a response that is not stored holds its key \
+                 until an operator decides: store it, or write `on_timeout = \"rerun\"`"
+            )));
+        }
         let is_named = |name: &&str| variables.value(name).is_some();
         if !has_prefix
             && !["IDEMPOTENCY_KEY_PREFIX", "AWS_LAMBDA_FUNCTION_NAME"]

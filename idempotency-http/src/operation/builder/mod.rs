@@ -321,7 +321,8 @@ impl<T> HttpOperationBuilder<T> {
     /// Sets which statuses are stored. Default: 2xx, 301 to 303, and the 4xx that can be the result of a request, such as 400, 404 and 422.
     ///
     /// A server error is never stored. It is a failure of the handler, as are a 408 and a 499 that are not stored: the policy `on_error`
-    /// decides on the claim, which is released by default, and held under `on_timeout = "hold"`.
+    /// decides on the claim, which is released by default, and held under `on_timeout = "hold"`. There [`build`](Self::build) refuses
+    /// rules that store less than the default, because a response that is not stored holds its key.
     pub fn stored_statuses(
         mut self,
         statuses: impl Fn(StatusCode) -> bool + Send + Sync + 'static,

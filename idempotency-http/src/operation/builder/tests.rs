@@ -126,6 +126,11 @@ fn a_wrong_setting_is_named_with_what_to_write() {
     let released = held().on_unstorable(Unstorable::Release);
     is_refused(released, "`on_unstorable` is `Release`");
     assert!(held().on_unstorable(Unstorable::Refuse).build().is_ok());
+    let narrow = held().stored_statuses(|status| status.is_success());
+    is_refused(narrow, "`stored_statuses` does not store 301");
+    let narrow = held().stored_statuses(|status| status != StatusCode::NOT_FOUND);
+    is_refused(narrow, "`stored_statuses` does not store 404");
+    assert!(held().stored_statuses(|_| true).build().is_ok());
 }
 
 #[test]
