@@ -3,7 +3,8 @@
 
     benches/chart.py           # writes them anew, from benches/results/whole.json and benches/instructions.txt
     benches/chart.py --check   # fails if they are not what the results say
-    benches/chart.py --print FILE   # prints the tables of other results
+    benches/chart.py --take FILE    # makes benches/results/whole.json of the runner's results, and draws it
+    benches/chart.py --print FILE   # prints the tables of the runner's results
 
 A table is between two comments of a Markdown file: `<!-- results: NAME -->` and `<!-- end of results -->`. The names are those of
 `TABLES`, at the end. It needs Python's standard library alone.
@@ -95,20 +96,45 @@ def table(heads, rows):
 
 # What tells the lines of a measure apart.
 SETTING = ("part", "server", "event_bytes", "receipt_bytes", "records", "in_flight")
+# The numbers of a measure in the summary. The last three are missing where nothing was written by hand.
+NUMBERS = ("median", "p99", "samples", "ratio", "ratio_p10", "ratio_p90")
+
+
+def summary_of(file):
+    """Returns what the tables need of the runner's results: a row for each contestant under a setting."""
+    summary = json.loads(file.read_text())
+    if summary["schema"] != 3:
+        sys.exit(f"{file} has schema {summary['schema']}, which this script does not know")
+    rows, units = {}, {}
+    for line in summary["measures"]:
+        numbers = [line["median"], line["p99"], line["samples"]]
+        if line["ratio"]:
+            numbers += (line["ratio"][name] for name in ("median", "p10", "p90"))
+        row = rows.setdefault((*(line[name] for name in SETTING), line["contestant"]), {})
+        row[line["measure"]] = [float(f"{number:.7g}") if isinstance(number, float) else number for number in numbers]
+        units[line["measure"]] = line["unit"]
+    return {**summary, "units": units, "measures": [[*key, row] for key, row in rows.items()]}
+
+
+def written(value, depth=2):
+    """Writes JSON: a line for each member, and for each element of a list."""
+    if depth == 0 or not isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(written(element, 0) for element in value) + "\n]"
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {written(member, depth - 1)}" for name, member in value.items()) + "\n}"
 
 
 class Results:
-    """The file of the results."""
+    """A summary of the results."""
 
-    def __init__(self, file):
-        # Before the first run on a quiet machine the documents say so.
-        nothing = {"schema": 3, "contestants": [], "measures": []}
-        self.measured = file.exists()
-        self.all = json.loads(file.read_text()) if self.measured else nothing
-        if self.all["schema"] != 3:
-            sys.exit(f"{file} has schema {self.all['schema']}, which this script does not know")
-        self.contestants = {one["name"]: one for one in self.all["contestants"]}
-        self.lines = self.all["measures"]
+    def __init__(self, summary):
+        self.all = summary
+        self.contestants = {one["name"]: one for one in summary["contestants"]}
+        self.lines = [
+            {"measure": measure, "unit": summary["units"][measure], **dict(zip((*SETTING, "contestant"), key)), **dict(zip(NUMBERS, numbers))}
+            for *key, row in summary["measures"] for measure, numbers in row.items()
+        ]
 
     def find(self, contestant, measure, **setting):
         """Returns the line of a contestant; of the better hand-written one for `BY_HAND`."""
@@ -141,9 +167,7 @@ class Results:
 
     def times(self, line, by_hand):
         """Returns the ratio to the hand-written one: of the rounds if the runner has it, else of the medians."""
-        if line.get("ratio"):
-            return line["ratio"]["median"]
-        return line["median"] / by_hand["median"]
+        return line["ratio"] if "ratio" in line else line["median"] / by_hand["median"]
 
 
 def cell(line):
@@ -151,9 +175,8 @@ def cell(line):
     if not line:
         return ""
     shown = amount(line["median"], line["unit"])
-    if line.get("ratio"):
-        of = line["ratio"]
-        shown += f" ({of['median']:.2f}; {of['p10']:.2f} to {of['p90']:.2f})"
+    if "ratio" in line:
+        shown += f" ({line['ratio']:.2f}; {line['ratio_p10']:.2f} to {line['ratio_p90']:.2f})"
     return shown
 
 
@@ -298,9 +321,9 @@ def reached(results):
         own, part = results.contestants[line["contestant"]], line["part"]
         part += ", http" if part == "warm" and own["event"] == "http" else ", TLS" if part == "cold" and line["server"] == "stub-tls" else ""
         limit = LIMITS.get(part, {}).get(line["measure"])
-        if own in ours and limit and line["ratio"]:
+        if own in ours and limit and "ratio" in line:
             through_tls = ", TLS" if limit < 0.5 else ""
-            yield f"{line['measure']}, ratio to by hand{through_tls}", limit, False, own["name"], line["ratio"]["median"]
+            yield f"{line['measure']}, ratio to by hand{through_tls}", limit, False, own["name"], line["ratio"]
     for own in ours:
         by_hand = [one["binary"] for one in results.of_kind("by-hand") if one["group"] == own["group"] and one["binary"]]
         if own["binary"] and by_hand:
@@ -406,20 +429,22 @@ TABLES = {
 def main():
     arguments = sys.argv[1:]
     if arguments[:1] == ["--print"] and len(arguments) == 2:
-        results = Results(pathlib.Path(arguments[1]))
+        results = Results(summary_of(pathlib.Path(arguments[1])))
         for name, write in TABLES.items():
             if write is not keys:
                 print(f"\n## {name}\n\n{write(results)}")
         return
+    if arguments[:1] == ["--take"] and len(arguments) == 2:
+        RESULTS.write_text(written(summary_of(pathlib.Path(arguments[1]))) + "\n")
+        arguments = []
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
-    results = Results(RESULTS)
+    results = Results(json.loads(RESULTS.read_text()))
 
     def fill(found):
         if found[2] not in TABLES:
             sys.exit(f"no table is called `{found[2]}`; there are: {', '.join(TABLES)}")
-        content = TABLES[found[2]](results) if results.measured or found[2] == "keys" else "Not measured yet: `benches/run.sh`."
-        return f"{found[1]}\n{content}\n\n{found[3]}"
+        return f"{found[1]}\n{TABLES[found[2]](results)}\n\n{found[3]}"
 
     wanted = {PICTURE: picture(results)}
     for document in DOCUMENTS:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and measures whole functions: by hand, with this framework, and in other languages (benches/README.md).
-#   benches/run.sh            builds all, measures all (about 20 minutes after the build), writes benches/results/whole.json, and
-#                             draws the tables of the documents and the picture from it (chart.py)
+#   benches/run.sh            builds all, measures all (about 20 minutes after the build), writes target/benches/whole.json, takes
+#                             benches/results/whole.json from it, and draws the tables of the documents and the picture (chart.py)
 #   benches/run.sh --quick    a few calls of each: shows that everything works, and proves nothing
 #   benches/run.sh --check    checks format and code of everything, and tests the runner; measures nothing
 # Other arguments go to the runner: `benches/run.sh --only typed,by-hand-typed --parts warm`. The tables of its results are then
@@ -68,9 +68,8 @@ build whole runner
 if [[ -z $only || $only == *powertools* ]]; then peers/setup.sh; fi
 
 if ((${#arguments[@]} == 0)); then
-    mkdir -p results
-    "$target/whole/runner/whole" --output results/whole.json
-    ./chart.py
+    "$target/whole/runner/whole" --output "$target/whole.json"
+    ./chart.py --take "$target/whole.json"
 else
     unnamed=$(mktemp)
     trap 'rm -f "$unnamed"' EXIT
