@@ -2,6 +2,7 @@
 
 mod client;
 mod kind;
+pub(crate) mod rejection;
 
 pub use kind::ErrorKind;
 
@@ -9,8 +10,8 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::record::RecordId;
-use crate::store::Rejection;
 use crate::time::EpochMillis;
+use rejection::Rejection;
 
 /// Why a call has no response.
 ///

@@ -209,7 +209,7 @@ impl Transactional for Call {
 /// - All of them are applied and the response is stored, or nothing is. If the handler returns an error, panics, or returns a
 ///   response that by policy is not stored, none of them is applied.
 /// - A condition that does not hold ends the call in `TransactionRejected`, with the position of the write and, if the write asks for
-///   it (`return_values_on_condition_check_failure`), the current item. The key is free again.
+///   it (`return_values_on_condition_check_failure`), the current item as a `HashMap<String, AttributeValue>`. The key is free again.
 /// - A handler cannot read what it has staged.
 /// - A write is refused in a step, and in the handler of another operation inside. After a refusal a response of the handler ends in
 ///   `TransactionRejected`: return the error.

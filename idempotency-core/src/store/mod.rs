@@ -9,6 +9,7 @@ mod memory;
 mod request;
 mod staged;
 
+pub use crate::error::rejection::{RejectedWrite, Rejection};
 pub use crate::future::BoxFuture;
 pub use crate::protocol::condition::{Condition, Operand};
 pub use crate::protocol::{Change, Consistency, Write};
@@ -16,7 +17,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use log::SendLog;
 pub use memory::{LedgerEntry, MemoryStore, MemoryWrites};
 pub use request::{RecordWrite, StoreReply, StoreRequest, TransactionRequest};
-pub use staged::{RejectedWrite, Rejection, Staged, StagedWrites};
+pub use staged::{Staged, StagedWrites};
 
 /// A store of records.
 ///

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::store::staged::StagedWrites;
-use crate::store::staged::{RejectedWrite, Rejection};
+use crate::store::{RejectedWrite, Rejection};
 
 /// Staged writes of a [`MemoryStore`](super::MemoryStore): all of them are applied, or none.
 ///
