@@ -14,6 +14,7 @@
 //! | `function` | the functions and their parameters |
 //! | `caller` | judges values as the caller of a request |
 //! | `events` | the types of events that are not the body of a record |
+//! | `http_event` | where an HTTP event has its headers and its caller |
 //! | `prefix` | refuses texts that are no key prefix, and shows hidden characters as escapes |
 //! | `pointer` | what a JSON pointer may be, alone and in a list |
 //! | `settings` | the table of settings, from which both crates take names, variables and accepted values |
@@ -37,6 +38,7 @@ mod caller;
 mod error;
 mod events;
 mod function;
+mod http_event;
 mod json;
 mod parse;
 mod pointer;
@@ -51,6 +53,7 @@ pub use caller::{CallerFaults, advise_key, check_caller, check_caller_header};
 pub use error::SyntaxError;
 pub use events::{event_type_in, is_event_type};
 pub use function::{Function, is_token};
+pub use http_event::{HEADER_PLACES, IAM_PATHS, iam_principal};
 pub use json::{JsonError, JsonErrorKind, MAX_DEPTH, Scanner};
 pub use parse::{parse, parse_with};
 pub use pointer::{is_json_pointer, json_pointers};

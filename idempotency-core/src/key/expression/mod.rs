@@ -23,7 +23,8 @@ use super::{Budget, Json};
 pub(super) use envelope::base64;
 use evaluate::Walk;
 use idempotency_expression::{
-    Ast, CallerFaults, Literal, Part, SyntaxError, advise_key, check_caller, parse, parse_with,
+    Ast, CallerFaults, HEADER_PLACES, Literal, Part, SyntaxError, advise_key, check_caller, parse,
+    parse_with,
 };
 use missing::Missing;
 
@@ -148,7 +149,7 @@ impl Expression {
 
     /// Returns the name of a header if the expression looks it up in `headers` by its exact name.
     pub(crate) fn header_by_exact_name(&self) -> Option<&str> {
-        event::PLACES
+        HEADER_PLACES
             .into_iter()
             .find_map(|place| self.needs.exact_name_in(place))
     }

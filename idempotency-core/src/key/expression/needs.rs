@@ -4,9 +4,8 @@
 //! at in its own input. Where a function may look at anything, the whole value is needed. So an unknown case costs time, and
 //! never changes a result.
 
-use idempotency_expression::Function;
+use idempotency_expression::{Function, HEADER_PLACES, IAM_PATHS};
 
-use super::event::{PATHS, PLACES};
 use super::{Node, Selected};
 use crate::key::{Json, Needs};
 
@@ -117,13 +116,13 @@ fn call(function: Function, arguments: &mut [Node], result: Needs) -> Needs {
             needs(over, Needs::each(element))
         }
         (Function::Header, [event, Node::Literal(Json::Str(name))]) => {
-            let headers = all(PLACES
+            let headers = all(HEADER_PLACES
                 .into_iter()
                 .map(|place| Needs::member(place.into(), Needs::header(name.clone()))));
             needs(event, headers)
         }
         (Function::IamCaller, [event]) => {
-            let paths = PATHS.into_iter().flatten();
+            let paths = IAM_PATHS.into_iter().flatten();
             needs(event, all(paths.map(|path| at(path, Needs::All))))
         }
         (Function::SortBy | Function::MinBy | Function::MaxBy, [over, expression]) => {
