@@ -69,7 +69,7 @@ mod each_fault_is_found {
             fn $test() {
                 let text = stringify!($test).replace('_', " ");
                 let steps = counterexample(&text, scenarios::bounds(stringify!($scenario)), &rules::$rules, Promise::$promise);
-                assert_eq!(steps, $steps, "the counterexample has changed: mend docs/evidence/reliability.md too");
+                assert_eq!(steps, $steps, "the shortest path has another length: write it here");
             })+
         };
     }
