@@ -12,8 +12,7 @@ use idempotency_core::store::{StoreError, StoreErrorKind};
 
 pub(crate) use self::credentials::profile;
 use crate::client;
-use crate::item::size;
-use crate::large;
+use crate::limits::{LARGEST_ITEM, LARGEST_RESPONSE};
 use crate::request::{TRANSACT, iam_action};
 
 pub(crate) use dynamodb_writes::__private::{is_about_size, without_values};
@@ -62,7 +61,7 @@ impl TableRef {
     ///
     /// `split` is true if a large response could have been split.
     pub(crate) fn too_large(&self, bytes: usize, split: bool) -> StoreError {
-        let (largest, remedy) = (size::LARGEST, TOO_LARGE);
+        let (largest, remedy) = (LARGEST_ITEM, TOO_LARGE);
         let more = ", or set IDEMPOTENCY_LARGE_RESPONSES=split";
         let more = if split { "" } else { more };
         StoreError::new(
@@ -75,7 +74,7 @@ impl TableRef {
 
     /// Returns the error of a result of a step that is larger than the record can be.
     pub(crate) fn step_too_large(&self, bytes: usize) -> StoreError {
-        let largest = size::LARGEST;
+        let largest = LARGEST_ITEM;
         StoreError::new(
             StoreErrorKind::TooLarge,
             format!(
@@ -91,7 +90,7 @@ impl TableRef {
             StoreErrorKind::TooLarge,
             format!(
                 "the response has {bytes} bytes and {self} stores at most {}: {TOO_LARGE}",
-                large::LARGEST_TEXT
+                LARGEST_RESPONSE
             ),
         )
     }

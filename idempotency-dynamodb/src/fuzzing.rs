@@ -3,9 +3,10 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{Attribute, Data, Record, StoredEvent};
 
-use crate::config::AttributeNames;
 use crate::item::{self, Item};
-use crate::large::{Form, ItemForm, LARGEST_TEXT, Settings, decompressed};
+use crate::large::{Form, ItemForm, Settings, decompressed};
+use crate::limits::LARGEST_RESPONSE;
+use crate::names::AttributeNames;
 use crate::request::Value;
 use crate::store::{EventForm, read_event};
 use crate::transport::{to_item, to_value};
@@ -78,7 +79,7 @@ pub fn response(stored: &Stored) -> Option<Result<Data, &'static str>> {
     Some(
         match ItemForm::of(&mut stored.item.clone(), &AttributeNames::default()) {
             ItemForm::Plain => return None,
-            ItemForm::Compressed(bytes) => decompressed(&bytes, LARGEST_TEXT),
+            ItemForm::Compressed(bytes) => decompressed(&bytes, LARGEST_RESPONSE),
             ItemForm::Split(manifest) => manifest.response(stored.pieces.concat()),
             ItemForm::Damaged(defect) => Err(defect),
         },

@@ -18,7 +18,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | `store` | decides the request of each operation, and what its reply means |
-//! | `config` | the settings: of the builder, from variables, names of attributes and keys |
+//! | `names`, `limits` | the names of attributes and keys; what DynamoDB accepts |
+//! | `config` | the settings: of the builder, from variables |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
 //! | `client` | makes the SDK's client and its HTTP client |
@@ -45,6 +46,8 @@ mod failure;
 mod item;
 mod large;
 mod lean;
+mod limits;
+mod names;
 mod request;
 mod sends;
 mod store;
@@ -58,8 +61,9 @@ pub mod fuzzing;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use client::http_client;
 pub use client::{default_client, sdk_client};
-pub use config::{AttributeNames, DynamoDbStoreBuilder, TableConfig};
+pub use config::{DynamoDbStoreBuilder, TableConfig};
 pub use dynamodb_writes::{InvalidExpression, RequestError, once, versioned};
 pub use large::record_of_piece;
 pub use lean::LeanClient;
+pub use names::AttributeNames;
 pub use store::DynamoDbStore;

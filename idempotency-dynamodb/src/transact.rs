@@ -14,13 +14,11 @@ use idempotency_core::operation::{Call, StageError};
 use idempotency_core::store::{RejectedWrite, Rejection, Staged, StagedWrites};
 
 use crate::failure::{is_about_size, without_values};
-use crate::item::{Item, size};
+use crate::item::Item;
+use crate::limits::{LARGEST_ITEM, LARGEST_TRANSACTION};
 
 /// The most writes that a handler can stage. DynamoDB accepts 100 items, and the record of the call is one of them.
 pub const MAX_STAGED: usize = 99;
-
-/// The largest size of all items of a transaction, in bytes.
-const LARGEST_TRANSACTION: usize = 4 * 1024 * 1024;
 
 /// A write cannot be a part of a transaction. It was not staged, and nothing was sent.
 ///
@@ -346,10 +344,10 @@ impl<'a> Write<'a> {
             return refuse("has an empty value in its key".to_owned());
         }
         let bytes = item_bytes(self.attributes);
-        if bytes > size::LARGEST {
+        if bytes > LARGEST_ITEM {
             return refuse(format!(
                 "has {bytes} bytes, and an item has at most {}",
-                size::LARGEST
+                LARGEST_ITEM
             ));
         }
         Ok(())

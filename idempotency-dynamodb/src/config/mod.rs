@@ -6,18 +6,13 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::{ConfigurationError, Variables};
 
-use self::attribute_names::check_partition;
 use crate::client;
 use crate::failure::TableRef;
 use crate::large::Settings;
 use crate::lean::LeanClient;
+use crate::names::{AttributeNames, Composite, check_partition};
 use crate::store::DynamoDbStore;
 use crate::transport::Transport;
-
-mod attribute_names;
-
-pub use attribute_names::AttributeNames;
-pub(crate) use attribute_names::{Composite, ExtraAttribute, MAX_PARTITION_BYTES, MAX_SORT_BYTES};
 
 // The table configuration from environment variables.
 

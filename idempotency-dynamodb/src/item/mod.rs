@@ -6,8 +6,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use crate::config::AttributeNames;
 use crate::large::decompressed;
+use crate::names::AttributeNames;
 use crate::request::Value;
 
 mod json;

@@ -1,9 +1,8 @@
 //! The size of an item, as DynamoDB counts it.
 
-pub(crate) use dynamodb_writes::__private::LARGEST_ITEM as LARGEST;
 use idempotency_core::record::Attribute;
 
-use crate::config::AttributeNames;
+use crate::names::AttributeNames;
 use crate::request::{NamedValue, Value};
 
 /// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set itself.

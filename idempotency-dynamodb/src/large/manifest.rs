@@ -9,7 +9,7 @@ use idempotency_core::record::RecordId;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::LARGEST_TEXT;
+use crate::limits::LARGEST_RESPONSE;
 
 /// The bytes of every piece but the last: 396 KiB. With its key, its names and its expiration a piece fits an item of 400 KB.
 ///
@@ -115,7 +115,7 @@ impl Manifest {
         let good = manifest.digest.len() == 64
             && manifest.digest.bytes().all(hex)
             && (1..=manifest.text).contains(&manifest.bytes)
-            && manifest.text <= LARGEST_TEXT
+            && manifest.text <= LARGEST_RESPONSE
             && number("pieces") == Some(manifest.pieces());
         good.then_some(manifest)
     }

@@ -19,17 +19,15 @@ use idempotency_core::config::ConfigurationError;
 use idempotency_core::record::{Attribute, Data};
 
 use self::manifest::{Encoding, PIECE_BYTES};
-use crate::config::{AttributeNames, ExtraAttribute};
 use crate::item::{self, Item};
+use crate::limits::LARGEST_RESPONSE;
+use crate::names::{AttributeNames, ExtraAttribute};
 use crate::request::Value;
 
 mod manifest;
 
 pub use manifest::record_of_piece;
 pub(crate) use manifest::{Manifest, PieceName};
-
-/// The largest text of a response, in bytes: what Lambda accepts from a function.
-pub(crate) const LARGEST_TEXT: usize = 6_291_556;
 
 /// A text that fits one item beside keys, names and the other attributes, however long these are.
 const ALWAYS_FITS: usize = 256 * 1024;
@@ -215,7 +213,7 @@ impl<'a> Form<'a> {
         if !compresses && (plain <= room || !splits) {
             return Some(Self::Plain);
         }
-        if text.len() > LARGEST_TEXT {
+        if text.len() > LARGEST_RESPONSE {
             return None;
         }
         // It must be smaller as an attribute: with its name, and with the text in `data`.
@@ -241,7 +239,7 @@ impl<'a> Form<'a> {
     /// Chooses the form of the result of a step: plain or compressed. It is in the record in both cases. `None` if it is too long.
     pub(crate) fn of_step(result: &Data, settings: Settings) -> Option<Self> {
         let text = result.as_str();
-        if text.len() > LARGEST_TEXT {
+        if text.len() > LARGEST_RESPONSE {
             return None;
         }
         let compresses = settings.compress_above;
@@ -362,8 +360,8 @@ mod tests {
 
     use super::manifest::PIECE_BYTES;
     use super::*;
-    use crate::config::AttributeNames;
     use crate::item::Item;
+    use crate::names::AttributeNames;
     use crate::request::Value;
 
     /// The room of an item without other attributes.
@@ -424,7 +422,7 @@ mod tests {
         let text = |bytes| Data::new("x".repeat(bytes));
         let wide = random(300_000);
         let plain = "data".len() + 300_000;
-        let (largest, longer) = (text(LARGEST_TEXT), text(LARGEST_TEXT + 1));
+        let (largest, longer) = (text(LARGEST_RESPONSE), text(LARGEST_RESPONSE + 1));
         for (data, compress_above, split, room, expected) in [
             // It does not become smaller: a short text does not, because of the text in `data`.
             (&text(COMPRESSED.len()), Some(0), true, ROOM, "plain"),
@@ -453,7 +451,7 @@ mod tests {
     #[test]
     fn a_split_response_reads_back_with_a_last_piece_of_any_length() {
         let last = [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1];
-        for bytes in last.into_iter().chain([2 * PIECE_BYTES, LARGEST_TEXT]) {
+        for bytes in last.into_iter().chain([2 * PIECE_BYTES, LARGEST_RESPONSE]) {
             let data = Data::new("x".repeat(bytes));
             let form = form(&data, settings(None, true), 1_000);
             let stored = split(&form);
@@ -591,7 +589,7 @@ mod tests {
                     panic!("it is compressed");
                 };
                 assert!(item.is_empty());
-                assert!(decompressed(&bytes, LARGEST_TEXT) == Ok(data.clone()));
+                assert!(decompressed(&bytes, LARGEST_RESPONSE) == Ok(data.clone()));
             }
         }
 
@@ -610,7 +608,7 @@ mod tests {
                 40, 181, 47, 253, 96, 147, 0, 93, 0, 0, 32, 91, 48, 44, 93, 1, 0, 140, 169, 110, 8,
             ];
             assert_eq!(
-                decompressed(&golden, LARGEST_TEXT),
+                decompressed(&golden, LARGEST_RESPONSE),
                 Ok(data.clone()),
                 "{bytes:?}"
             );
@@ -662,20 +660,21 @@ mod tests {
             ] {
                 let text = format!("its compressed response is {error}");
                 assert_eq!(
-                    decompressed(&bytes, LARGEST_TEXT).unwrap_err(),
+                    decompressed(&bytes, LARGEST_RESPONSE).unwrap_err(),
                     text,
                     "{name}"
                 );
             }
             // A bomb: a few hundred bytes that would become more than any response.
-            let bomb = frame(&vec![b' '; LARGEST_TEXT + 1]);
+            let bomb = frame(&vec![b' '; LARGEST_RESPONSE + 1]);
             assert!(bomb.len() < 1_000);
             assert_eq!(
-                decompressed(&bomb, LARGEST_TEXT).unwrap_err(),
+                decompressed(&bomb, LARGEST_RESPONSE).unwrap_err(),
                 "its compressed response is longer than any response can be"
             );
-            let largest = decompressed(&frame(&vec![b' '; LARGEST_TEXT]), LARGEST_TEXT).unwrap();
-            assert_eq!(largest.as_str().len(), LARGEST_TEXT);
+            let largest =
+                decompressed(&frame(&vec![b' '; LARGEST_RESPONSE]), LARGEST_RESPONSE).unwrap();
+            assert_eq!(largest.as_str().len(), LARGEST_RESPONSE);
         }
     }
 

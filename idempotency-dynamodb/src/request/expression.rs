@@ -14,7 +14,7 @@ use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::Attribute;
 
 use super::Value;
-use crate::config::{AttributeNames, ExtraAttribute};
+use crate::names::{AttributeNames, ExtraAttribute};
 
 /// The number of shapes that a store keeps. The requests of the protocol have fewer; other shapes are rendered each time.
 const MAX_SHAPES: usize = 24;

@@ -15,12 +15,12 @@ use idempotency_core::store::{
 };
 use pieces::WrittenPieces;
 
-use crate::config::{
-    AttributeNames, Composite, DynamoDbStoreBuilder, MAX_PARTITION_BYTES, MAX_SORT_BYTES,
-};
+use crate::config::DynamoDbStoreBuilder;
 use crate::failure::TableRef;
 use crate::item::{self, Item, size};
 use crate::large::{Form, PieceName, Settings};
+use crate::limits::{LARGEST_ITEM, LONGEST_PARTITION, LONGEST_SORT};
+use crate::names::{AttributeNames, Composite};
 use crate::request::{GET, NamedValue, Request, Shapes, TRANSACT, Value};
 use crate::sends::Sends;
 use crate::transact::{self, Cancellation, Writes};
@@ -310,12 +310,12 @@ impl DynamoDbStore {
         let longest_id = self
             .composite
             .as_ref()
-            .map_or(MAX_PARTITION_BYTES, |_| MAX_SORT_BYTES);
+            .map_or(LONGEST_PARTITION, |_| LONGEST_SORT);
         let form = Form::of(
             data,
             self.large,
             &self.names,
-            size::LARGEST.saturating_sub(taken),
+            LARGEST_ITEM.saturating_sub(taken),
             id.as_str().len() + PieceName::MORE_BYTES <= longest_id,
         );
         form.ok_or_else(|| self.table_ref.too_long(data.as_str().len()))
@@ -378,7 +378,7 @@ impl DynamoDbStore {
             Write::Step { name, result } => {
                 let value = response.step(result);
                 let bytes = size::of([(name.as_str(), value)]);
-                if bytes > size::LARGEST {
+                if bytes > LARGEST_ITEM {
                     return Err(self.table_ref.step_too_large(bytes));
                 }
                 Request::Update {
@@ -394,7 +394,7 @@ impl DynamoDbStore {
         attributes: impl IntoIterator<Item = NamedValue<'a>>,
     ) -> Result<(), StoreError> {
         let bytes = size::of(attributes);
-        if bytes > size::LARGEST {
+        if bytes > LARGEST_ITEM {
             return Err(self.table_ref.too_large(bytes, self.large.split));
         }
         Ok(())

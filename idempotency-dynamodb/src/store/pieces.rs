@@ -17,7 +17,8 @@ use idempotency_core::time::EpochSeconds;
 
 use super::DynamoDbStore;
 use crate::item::{self, Item};
-use crate::large::{ItemForm, LARGEST_TEXT, Manifest, Pieces, decompressed, record_of_piece};
+use crate::large::{ItemForm, Manifest, Pieces, decompressed, record_of_piece};
+use crate::limits::LARGEST_RESPONSE;
 use crate::request::{GET, Request, Value};
 use crate::sends::{PIECES_AT_A_TIME, Sends};
 
@@ -181,7 +182,7 @@ impl DynamoDbStore {
         let response = match taken {
             ItemForm::Plain => return Ok((record, None)),
             ItemForm::Compressed(bytes) => {
-                decompressed(&bytes, LARGEST_TEXT).map_err(str::to_owned)
+                decompressed(&bytes, LARGEST_RESPONSE).map_err(str::to_owned)
             }
             // Boxed, so that the future of every other request stays small.
             ItemForm::Split(manifest) => Box::pin(self.read_pieces(id, &manifest, log))

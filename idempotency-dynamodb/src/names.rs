@@ -3,8 +3,7 @@
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::record::Attribute;
 
-/// The longest name, in bytes: DynamoDB's limit for key attributes.
-const MAX_BYTES: usize = 255;
+use crate::limits::{LONGEST_NAME, LONGEST_PARTITION};
 
 /// The names of the attributes of a record in the table. The defaults are those of Powertools for AWS Lambda (Python).
 ///
@@ -135,8 +134,8 @@ impl AttributeNames {
                 let message = format!("{setting} is empty: write at least one character");
                 return Err(ConfigurationError::new(message));
             }
-            if name.len() > MAX_BYTES {
-                let remedy = format!("write at most {MAX_BYTES} bytes");
+            if name.len() > LONGEST_NAME {
+                let remedy = format!("write at most {LONGEST_NAME} bytes");
                 return Err(ConfigurationError::value(&setting, name, remedy));
             }
             if let Some((other, _)) = all[..index].iter().find(|(_, earlier)| earlier == name) {
@@ -147,12 +146,6 @@ impl AttributeNames {
         Ok(())
     }
 }
-
-/// The longest value of a partition key, in bytes: DynamoDB's limit.
-pub(crate) const MAX_PARTITION_BYTES: usize = 2048;
-
-/// The longest value of a sort key, in bytes: DynamoDB's limit.
-pub(crate) const MAX_SORT_BYTES: usize = 1024;
 
 /// The sort key and the partition of every record.
 #[derive(Clone, Debug)]
@@ -169,8 +162,8 @@ pub(crate) fn check_partition(partition: &str) -> Result<(), ConfigurationError>
         let message = "the value of the partition key is empty: set IDEMPOTENCY_STATIC_PK_VALUE";
         return Err(ConfigurationError::new(message));
     }
-    if partition.len() > MAX_PARTITION_BYTES {
-        let remedy = format!("write at most {MAX_PARTITION_BYTES} bytes");
+    if partition.len() > LONGEST_PARTITION {
+        let remedy = format!("write at most {LONGEST_PARTITION} bytes");
         return Err(ConfigurationError::value(
             "the value of the partition key",
             partition,
