@@ -3,13 +3,12 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{Attribute, Data, Record, StoredEvent};
 
-use crate::item::{self, Item};
+use crate::item;
 use crate::large::{Form, ItemForm, Settings, decompressed};
 use crate::limits::LARGEST_RESPONSE;
 use crate::names::AttributeNames;
-use crate::request::Value;
 use crate::store::{EventForm, read_event};
-use crate::transport::{to_item, to_value};
+use crate::value::{Item, Value, to_item, to_value};
 
 /// Reads a record from an item.
 pub fn record(item: Item, names: &AttributeNames) -> Record {

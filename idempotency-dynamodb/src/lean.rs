@@ -14,7 +14,8 @@ use serde_json::Error;
 
 use crate::client;
 use crate::item::size;
-use crate::request::{Expressions, Request, Value};
+use crate::request::{Expressions, Request};
+use crate::value::Value;
 
 /// The beginning of the header `user-agent`.
 const PRODUCT: &str = concat!("idempotency-dynamodb/", env!("CARGO_PKG_VERSION"));

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `store` | decides the request of each operation, and what its reply means |
 //! | `names`, `limits` | the names of attributes and keys; what DynamoDB accepts |
+//! | `value` | the values of attributes, in our form and in the SDK's |
 //! | `config` | the settings: of the builder, from variables |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
@@ -53,6 +54,7 @@ mod sends;
 mod store;
 pub mod transact;
 mod transport;
+mod value;
 
 #[cfg(fuzzing)]
 #[doc(hidden)]

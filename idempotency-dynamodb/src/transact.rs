@@ -14,8 +14,8 @@ use idempotency_core::operation::{Call, StageError};
 use idempotency_core::store::{RejectedWrite, Rejection, Staged, StagedWrites};
 
 use crate::failure::{is_about_size, without_values};
-use crate::item::Item;
 use crate::limits::{LARGEST_ITEM, LARGEST_TRANSACTION};
+use crate::value::Item;
 
 /// The most writes that a handler can stage. DynamoDB accepts 100 items, and the record of the call is one of them.
 pub const MAX_STAGED: usize = 99;

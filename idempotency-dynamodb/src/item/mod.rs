@@ -1,20 +1,15 @@
 //! Converts a record to an item and back. The stored format is frozen: the tests compare it as DynamoDB JSON.
 
-use std::collections::HashMap;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use crate::large::decompressed;
 use crate::names::AttributeNames;
-use crate::request::Value;
+use crate::value::{Item, Value};
 
 mod json;
 pub(crate) mod size;
-
-/// An item, as the SDK represents it.
-pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// The capacity that is reserved for the attributes of a write besides the key. No write of the protocol has more.
 pub(crate) const MOST_ATTRIBUTES: usize = 10;
@@ -176,12 +171,14 @@ pub(crate) fn floor(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use idempotency_core::record::StoredEvent;
     use serde_json::json;
 
     use super::*;
     use crate::lean::tests::put;
-    use crate::transport::to_item;
+    use crate::value::to_item;
 
     fn item(record: &Record) -> Item {
         let names = AttributeNames::default();

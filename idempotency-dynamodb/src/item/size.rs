@@ -3,7 +3,7 @@
 use idempotency_core::record::Attribute;
 
 use crate::names::AttributeNames;
-use crate::request::{NamedValue, Value};
+use crate::value::{NamedValue, Value};
 
 /// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set itself.
 /// Not counted: a recorded failure (a claim replaces it), steps (a completion removes them), an event (removed if its room is needed).

@@ -19,10 +19,10 @@ use idempotency_core::config::ConfigurationError;
 use idempotency_core::record::{Attribute, Data};
 
 use self::manifest::{Encoding, PIECE_BYTES};
-use crate::item::{self, Item};
+use crate::item;
 use crate::limits::LARGEST_RESPONSE;
 use crate::names::{AttributeNames, ExtraAttribute};
-use crate::request::Value;
+use crate::value::{Item, Value};
 
 mod manifest;
 
@@ -360,9 +360,7 @@ mod tests {
 
     use super::manifest::PIECE_BYTES;
     use super::*;
-    use crate::item::Item;
-    use crate::names::AttributeNames;
-    use crate::request::Value;
+    use crate::value::to_value;
 
     /// The room of an item without other attributes.
     const ROOM: usize = 400 * 1024;
@@ -411,8 +409,8 @@ mod tests {
         let (_, value) = form.extra().unwrap();
         let data = form.apply((Attribute::Data, Value::Text("the response"))).1;
         HashMap::from([
-            ("data".to_owned(), crate::transport::to_value(data)),
-            (extra.to_owned(), crate::transport::to_value(value)),
+            ("data".to_owned(), to_value(data)),
+            (extra.to_owned(), to_value(value)),
         ])
     }
 

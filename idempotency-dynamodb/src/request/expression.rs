@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::Attribute;
 
-use super::Value;
 use crate::names::{AttributeNames, ExtraAttribute};
+use crate::value::Value;
 
 /// The number of shapes that a store keeps. The requests of the protocol have fewer; other shapes are rendered each time.
 const MAX_SHAPES: usize = 24;

@@ -10,7 +10,7 @@ mod expression;
 
 pub(crate) use expression::{Expressions, Shapes};
 
-use idempotency_core::record::RecordedSteps;
+use crate::value::NamedValue;
 
 /// One request for one item.
 pub(crate) enum Request<'a> {
@@ -90,22 +90,4 @@ pub(crate) const DESCRIBE: &str = "DynamoDB_20120810.DescribeTable";
 /// Returns the IAM action of a target, such as `dynamodb:GetItem`.
 pub(crate) fn iam_action(target: &str) -> String {
     target.replace("DynamoDB_20120810.", "dynamodb:")
-}
-
-/// An attribute: its name in the table, and its value.
-pub(crate) type NamedValue<'a> = (&'a str, Value<'a>);
-
-/// A value of an attribute or of a placeholder. It has no `Debug` outside of tests, because it can be a response.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(test, derive(Debug))]
-pub(crate) enum Value<'a> {
-    /// A text: type `S`.
-    Text(&'a str),
-    /// A whole number: type `N`.
-    Number(i64),
-    /// Bytes: type `B`. They are a piece of a response, or a compressed response, event or result of a step. In DynamoDB's JSON they are
-    /// base64; an item's size counts them as they are.
-    Bytes(&'a [u8]),
-    /// The results of steps: type `M`, with a text for each.
-    Steps(&'a RecordedSteps),
 }

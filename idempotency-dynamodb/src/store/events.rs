@@ -13,8 +13,9 @@ use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 
 use super::DynamoDbStore;
 use crate::large::{compressed_event, decompressed_event};
-use crate::request::{DESCRIBE, Value};
+use crate::request::DESCRIBE;
 use crate::sends::Sends;
+use crate::value::Value;
 
 impl DynamoDbStore {
     /// Checks once that the table may hold events.

@@ -17,14 +17,15 @@ use pieces::WrittenPieces;
 
 use crate::config::DynamoDbStoreBuilder;
 use crate::failure::TableRef;
-use crate::item::{self, Item, size};
+use crate::item::{self, size};
 use crate::large::{Form, PieceName, Settings};
 use crate::limits::{LARGEST_ITEM, LONGEST_PARTITION, LONGEST_SORT};
 use crate::names::{AttributeNames, Composite};
-use crate::request::{GET, NamedValue, Request, Shapes, TRANSACT, Value};
+use crate::request::{GET, Request, Shapes, TRANSACT};
 use crate::sends::Sends;
 use crate::transact::{self, Cancellation, Writes};
-use crate::transport::{Reply, Transport, sdk_write, to_item};
+use crate::transport::{Reply, Transport, sdk_write};
+use crate::value::{Item, NamedValue, Value, to_item};
 
 mod events;
 mod pieces;

@@ -16,11 +16,12 @@ use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 use idempotency_core::time::EpochSeconds;
 
 use super::DynamoDbStore;
-use crate::item::{self, Item};
+use crate::item;
 use crate::large::{ItemForm, Manifest, Pieces, decompressed, record_of_piece};
 use crate::limits::LARGEST_RESPONSE;
-use crate::request::{GET, Request, Value};
+use crate::request::{GET, Request};
 use crate::sends::{PIECES_AT_A_TIME, Sends};
+use crate::value::{Item, Value};
 
 /// The most requests for one piece, each of which the client repeats on its own.
 const MAX_TRIES: u32 = 4;

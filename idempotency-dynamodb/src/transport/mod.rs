@@ -11,9 +11,7 @@
 mod sdk;
 
 pub(crate) use dynamodb_lean_client::ItemReply as Reply;
-#[cfg(any(test, fuzzing))]
-pub(crate) use sdk::to_value;
-pub(crate) use sdk::{sdk_write, to_item};
+pub(crate) use sdk::sdk_write;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedAsyncSleep;

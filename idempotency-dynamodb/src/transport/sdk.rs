@@ -7,17 +7,16 @@ use aws_sdk_dynamodb::error::{BuildError, SdkError};
 use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, Delete, Put, TableDescription, TransactWriteItem, Update,
+    CancellationReason, Delete, Put, TableDescription, TransactWriteItem, Update,
 };
 use dynamodb_writes::__private::{self as writes, ALL_OLD, SdkReply, SdkWrite, noting};
 use idempotency_core::store::StoreError;
 
 use super::{Reply, Transport};
-use crate::item::Item;
-use crate::request::{Expressions, Request, Value};
+use crate::request::{Expressions, Request};
 use crate::sends::Sends;
+use crate::value::{Item, to_item};
 
 /// Sends a request, as [`Transport::send`](super::Transport::send) does.
 pub(super) async fn send(
@@ -52,28 +51,6 @@ pub(super) async fn send(
         Ok(SdkReply::Applied(item)) => Ok(Reply::Success(item)),
         Ok(SdkReply::Refused(item)) => Ok(Reply::ConditionFailed(item)),
         Err(error) => Err(sends.error(error)),
-    }
-}
-
-/// Converts attributes, or the values of placeholders, to those of the SDK.
-pub(crate) fn to_item<'a, 'v>(attributes: impl IntoIterator<Item = (&'a str, Value<'v>)>) -> Item {
-    let attributes = attributes.into_iter();
-    attributes
-        .map(|(name, value)| (name.to_owned(), to_value(value)))
-        .collect()
-}
-
-/// Converts a value to that of the SDK.
-pub(crate) fn to_value(value: Value<'_>) -> AttributeValue {
-    match value {
-        Value::Text(text) => AttributeValue::S(text.to_owned()),
-        Value::Number(number) => AttributeValue::N(number.to_string()),
-        Value::Bytes(bytes) => AttributeValue::B(Blob::new(bytes)),
-        Value::Steps(steps) => {
-            let steps = steps.iter();
-            let steps = steps.map(|(name, result)| (name, Value::Text(result.as_str())));
-            AttributeValue::M(to_item(steps))
-        }
     }
 }
 
