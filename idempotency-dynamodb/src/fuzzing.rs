@@ -3,8 +3,9 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{Attribute, Data, Record, StoredEvent};
 
+use crate::compression::decompress;
 use crate::item;
-use crate::large::{Form, ItemForm, Settings, decompressed};
+use crate::large::{Form, ItemForm, Settings};
 use crate::limits::LARGEST_RESPONSE;
 use crate::names::AttributeNames;
 use crate::store::{EventForm, read_event};
@@ -78,7 +79,7 @@ pub fn response(stored: &Stored) -> Option<Result<Data, &'static str>> {
     Some(
         match ItemForm::of(&mut stored.item.clone(), &AttributeNames::default()) {
             ItemForm::Plain => return None,
-            ItemForm::Compressed(bytes) => decompressed(&bytes, LARGEST_RESPONSE),
+            ItemForm::Compressed(bytes) => decompress(&bytes, LARGEST_RESPONSE).map(Data::new),
             ItemForm::Split(manifest) => manifest.response(stored.pieces.concat()),
             ItemForm::Damaged(defect) => Err(defect),
         },

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `store` | decides the request of each operation, and what its reply means |
 //! | `names`, `limits` | the names of attributes and keys; what DynamoDB accepts |
+//! | `compression` | zstd, if it is compiled in |
 //! | `value` | the values of attributes, in our form and in the SDK's |
 //! | `config` | the settings: of the builder, from variables |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
@@ -42,6 +43,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
+mod compression;
 mod config;
 mod failure;
 mod item;

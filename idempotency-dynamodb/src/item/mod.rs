@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use crate::large::decompressed;
+use crate::compression::decompress;
 use crate::names::AttributeNames;
 use crate::value::{Item, Value};
 
@@ -103,7 +103,7 @@ fn steps(value: Option<AttributeValue>) -> Field<RecordedSteps> {
     let read = |(name, value)| {
         let result = match value {
             AttributeValue::S(text) => Data::new(text),
-            AttributeValue::B(bytes) => decompressed(bytes.as_ref(), left).ok()?,
+            AttributeValue::B(bytes) => Data::new(decompress(bytes.as_ref(), left).ok()?),
             _ => return None,
         };
         left = left.checked_sub(result.as_str().len())?;

@@ -19,6 +19,7 @@ use idempotency_core::config::ConfigurationError;
 use idempotency_core::record::{Attribute, Data};
 
 use self::manifest::{Encoding, PIECE_BYTES};
+use crate::compression::{ZSTD_IS_COMPILED_IN, compress, decompress};
 use crate::item;
 use crate::limits::LARGEST_RESPONSE;
 use crate::names::{AttributeNames, ExtraAttribute};
@@ -79,81 +80,6 @@ impl Settings {
         }
         Ok(())
     }
-}
-
-// Compression with zstd, if it is compiled in.
-
-/// True if the feature `zstd` is compiled in.
-const ZSTD_IS_COMPILED_IN: bool = cfg!(feature = "zstd");
-
-/// The compression level. Why this one: `docs/design/0034-large-responses.md`.
-#[cfg(feature = "zstd")]
-const LEVEL: i32 = 1;
-
-/// Returns the text compressed as one frame that contains its length. `None` if that is not smaller than `below` bytes.
-#[cfg(feature = "zstd")]
-fn compress(text: &str, below: usize) -> Option<Vec<u8>> {
-    // The buffer limits the result: zstd fails if it is too small.
-    let mut compressed = vec![0; below.min(text.len()).checked_sub(1)?];
-    let length = zstd::bulk::compress_to_buffer(text.as_bytes(), &mut compressed, LEVEL).ok()?;
-    compressed.truncate(length);
-    compressed.shrink_to_fit();
-    Some(compressed)
-}
-
-#[cfg(not(feature = "zstd"))]
-fn compress(_: &str, _: usize) -> Option<Vec<u8>> {
-    None
-}
-
-/// Returns the text of one compressed frame.
-///
-/// # Errors
-///
-/// What is wrong with the frame: it is damaged, has no length, or its text is not UTF-8 or longer than `at_most` bytes. No more
-/// than `at_most` bytes are allocated.
-#[cfg(feature = "zstd")]
-fn decompress(compressed: &[u8], at_most: usize) -> Result<String, &'static str> {
-    let length = zstd::zstd_safe::get_frame_content_size(compressed);
-    let Ok(Some(length)) = length else {
-        return Err("its compressed response is damaged");
-    };
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    if length > at_most {
-        return Err("its compressed response is longer than any response can be");
-    }
-    let text = zstd::bulk::decompress(compressed, length);
-    let text = text.map_err(|_| "its compressed response is damaged")?;
-    String::from_utf8(text).map_err(|_| "its compressed response is not UTF-8")
-}
-
-#[cfg(not(feature = "zstd"))]
-fn decompress(_: &[u8], _: usize) -> Result<String, &'static str> {
-    Err(
-        "its response is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb: \
-         enable the feature",
-    )
-}
-
-/// Returns an event compressed, or `None` if that is not smaller.
-pub(crate) fn compressed_event(text: &str) -> Option<Vec<u8>> {
-    compress(text, text.len())
-}
-
-/// Returns the text of a compressed event.
-///
-/// # Errors
-///
-/// What is wrong with it.
-pub(crate) fn decompressed_event(compressed: &[u8]) -> Result<String, &'static str> {
-    let longest = idempotency_core::record::StoredEvent::LONGEST_STORED;
-    decompress(compressed, longest).map_err(|_| {
-        if ZSTD_IS_COMPILED_IN {
-            "it is damaged"
-        } else {
-            "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb"
-        }
-    })
 }
 
 // The form of a stored response: chosen before a write, and recognised in an item that was read.
@@ -316,15 +242,6 @@ impl ItemForm {
         item.remove(&names.data);
         taken
     }
-}
-
-/// Returns the text of compressed bytes: at most so many bytes.
-///
-/// # Errors
-///
-/// What is wrong with them.
-pub(crate) fn decompressed(bytes: &[u8], at_most: usize) -> Result<Data, &'static str> {
-    decompress(bytes, at_most).map(Data::new)
 }
 
 impl Manifest {
@@ -587,7 +504,7 @@ mod tests {
                     panic!("it is compressed");
                 };
                 assert!(item.is_empty());
-                assert!(decompressed(&bytes, LARGEST_RESPONSE) == Ok(data.clone()));
+                assert!(decompress(&bytes, LARGEST_RESPONSE).as_deref() == Ok(data.as_str()));
             }
         }
 
@@ -606,8 +523,8 @@ mod tests {
                 40, 181, 47, 253, 96, 147, 0, 93, 0, 0, 32, 91, 48, 44, 93, 1, 0, 140, 169, 110, 8,
             ];
             assert_eq!(
-                decompressed(&golden, LARGEST_RESPONSE),
-                Ok(data.clone()),
+                decompress(&golden, LARGEST_RESPONSE).as_deref(),
+                Ok(data.as_str()),
                 "{bytes:?}"
             );
             assert_eq!(
@@ -640,39 +557,6 @@ mod tests {
             assert!(stored.manifest.bytes() < 2_000_000);
             let all: Vec<u8> = stored.pieces().flatten().copied().collect();
             assert!(stored.manifest.response(all) == Ok(data));
-        }
-
-        #[test]
-        fn bytes_that_are_no_frame_or_whose_text_is_too_long_are_refused() {
-            let frame = |text: &[u8]| zstd::bulk::compress(text, 1).unwrap();
-            let mut cut = frame("x".repeat(1_000).as_bytes());
-            cut.pop();
-            // As a stream writes it.
-            let without_length = zstd::stream::encode_all(&b"xxxx"[..], 1).unwrap();
-            for (name, bytes, error) in [
-                ("nothing", Vec::new(), "damaged"),
-                ("no frame", b"{}".to_vec(), "damaged"),
-                ("a frame without its end", cut, "damaged"),
-                ("a frame without its length", without_length, "damaged"),
-                ("bytes that are no text", frame(&[0xff; 100]), "not UTF-8"),
-            ] {
-                let text = format!("its compressed response is {error}");
-                assert_eq!(
-                    decompressed(&bytes, LARGEST_RESPONSE).unwrap_err(),
-                    text,
-                    "{name}"
-                );
-            }
-            // A bomb: a few hundred bytes that would become more than any response.
-            let bomb = frame(&vec![b' '; LARGEST_RESPONSE + 1]);
-            assert!(bomb.len() < 1_000);
-            assert_eq!(
-                decompressed(&bomb, LARGEST_RESPONSE).unwrap_err(),
-                "its compressed response is longer than any response can be"
-            );
-            let largest =
-                decompressed(&frame(&vec![b' '; LARGEST_RESPONSE]), LARGEST_RESPONSE).unwrap();
-            assert_eq!(largest.as_str().len(), LARGEST_RESPONSE);
         }
     }
 
@@ -711,7 +595,6 @@ mod tests {
         fn a_compressed_response_is_refused_with_the_name_of_the_feature() {
             let refused = "its response is compressed, and this program was built without the feature `zstd` of \
                        idempotency-dynamodb: enable the feature";
-            assert_eq!(decompressed(&[40, 181, 47, 253], 9).unwrap_err(), refused);
             let bytes = b"[0]".to_vec();
             let stored = Manifest::of(&bytes, Encoding::Zstd, 3);
             assert_eq!(stored.response(bytes).unwrap_err(), refused);

@@ -12,7 +12,7 @@ use idempotency_core::record::{Attribute, RecordId, StoredEvent};
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 
 use super::DynamoDbStore;
-use crate::large::{compressed_event, decompressed_event};
+use crate::compression::{ZSTD_IS_COMPILED_IN, compress, decompress};
 use crate::request::DESCRIBE;
 use crate::sends::Sends;
 use crate::value::Value;
@@ -76,6 +76,27 @@ pub(crate) fn read_event(attribute: &AttributeValue) -> Result<StoredEvent, &'st
         _ => None,
     };
     event.ok_or(other)
+}
+
+/// Returns an event compressed, or `None` if that is not smaller.
+fn compressed_event(text: &str) -> Option<Vec<u8>> {
+    compress(text, text.len())
+}
+
+/// Returns the text of a compressed event.
+///
+/// # Errors
+///
+/// What is wrong with it.
+fn decompressed_event(compressed: &[u8]) -> Result<String, &'static str> {
+    let longest = StoredEvent::LONGEST_STORED;
+    decompress(compressed, longest).map_err(|_| {
+        if ZSTD_IS_COMPILED_IN {
+            "it is damaged"
+        } else {
+            "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb"
+        }
+    })
 }
 
 /// Returns true if the table is encrypted with a key of KMS, of the account or of AWS.

@@ -11,13 +11,14 @@ use aws_sdk_dynamodb::config::AsyncSleep as _;
 use aws_smithy_async::future::timeout::Timeout;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::record::{Attribute, Field, Record, RecordId};
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId};
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 use idempotency_core::time::EpochSeconds;
 
 use super::DynamoDbStore;
+use crate::compression::decompress;
 use crate::item;
-use crate::large::{ItemForm, Manifest, Pieces, decompressed, record_of_piece};
+use crate::large::{ItemForm, Manifest, Pieces, record_of_piece};
 use crate::limits::LARGEST_RESPONSE;
 use crate::request::{GET, Request};
 use crate::sends::{PIECES_AT_A_TIME, Sends};
@@ -183,7 +184,8 @@ impl DynamoDbStore {
         let response = match taken {
             ItemForm::Plain => return Ok((record, None)),
             ItemForm::Compressed(bytes) => {
-                decompressed(&bytes, LARGEST_RESPONSE).map_err(str::to_owned)
+                let text = decompress(&bytes, LARGEST_RESPONSE);
+                text.map(Data::new).map_err(str::to_owned)
             }
             // Boxed, so that the future of every other request stays small.
             ItemForm::Split(manifest) => Box::pin(self.read_pieces(id, &manifest, log))
