@@ -98,7 +98,7 @@ responses! {
 const NO_STATUS: &str = "the handler returned a response without a valid status, so its client gets an error of the platform: set \
                          `status_code` to a number from 100 to 599";
 /// Why a response with such a body cannot be stored.
-const NOT_BASE64: &str = "the handler returned a body that is not base64 although `is_base64_encoded` is true, so its client gets an \
+const NOT_BASE64: &str = "the handler returned a body that is not base64 although `is_base64_encoded` is true, so its client may get an \
                           error of the platform";
 
 fn make(status: i64, headers: HeaderMap, body: Vec<u8>) -> Result<Response<Vec<u8>>, ViewError> {
