@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::call::{Call, OpenCall};
+use super::call::{Call, OpenCall, refused_write};
 use super::handler::{self, keeps_writes};
 use super::request::{Reasons, resend};
 use super::staging::StagedByHandler;
@@ -51,8 +51,7 @@ impl<R> Unprotected<'_, R> {
         match (keeps, refused, staged) {
             (Some(true), Some(why), _) => {
                 report.staged(StagedEnd::Rejected);
-                let error = self.unconfirmed(ErrorKind::TransactionRejected);
-                return Err(Ending::Refused(error.with_detail(why)));
+                return Err(Ending::Refused(refused_write(self.key_prefix, why)));
             }
             (Some(true), None, Some(staged)) => {
                 // Boxed, so that the future of every other call stays small.

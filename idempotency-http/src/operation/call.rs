@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::operation::{Call, Identity};
+use idempotency_core::operation::{Call, Identity, run_without_claim};
 use idempotency_core::outcome::OutcomeKind;
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::RecordId;
+use idempotency_core::time::EpochMillis;
 
 use super::{HeaderRule, HttpOperation};
 use crate::host::Place;
@@ -135,6 +137,63 @@ impl HttpOperation {
         }
         let problem = Problem::of_run(Reason::ResponseUnavailable, error.with_handler_ran(true));
         Ok(ClientReply::Made(self.refuse(&problem)))
+    }
+
+    /// Runs the handler of a request whose method is not protected. Its call has no key, and stages nothing.
+    ///
+    /// `view` shows a response as [`HttpCall::run`] says.
+    ///
+    /// # Errors
+    ///
+    /// Returns the handler's error.
+    #[doc(hidden)]
+    pub async fn run_unprotected<R, E, F: Future<Output = Result<R, E>>>(
+        &self,
+        backend: &Backend,
+        deadline: Option<EpochMillis>,
+        request: &HeaderMap,
+        handler: impl FnOnce(Call) -> F,
+        view: impl FnOnce(&R) -> Result<http::Response<Bytes>, ViewError>,
+    ) -> Result<ClientReply<R>, E> {
+        let prefix = self.0.operation.key_prefix();
+        let (response, refused) = run_without_claim(backend, prefix, deadline, handler).await;
+        let response = response?;
+        if refused.is_none() {
+            return Ok(ClientReply::Own(response));
+        }
+        let view = view(&response);
+        Ok(
+            match self.without_claim(self.reply(response, view), refused)? {
+                ClientReply::Made(mut response) => {
+                    self.header_rule(request).apply(response.headers_mut());
+                    ClientReply::Made(response)
+                }
+                own => own,
+            },
+        )
+    }
+
+    /// Returns what is sent after a run without a claim. `refused` is sent instead of a response that would be stored: it counts on a
+    /// write that was refused.
+    ///
+    /// # Errors
+    ///
+    /// Returns the handler's error.
+    pub(crate) fn without_claim<R, E>(
+        &self,
+        end: HandlerEnd<R, E>,
+        refused: Option<Error>,
+    ) -> Result<ClientReply<R>, E> {
+        match (end, refused) {
+            (Ok(Reply::Own(_, Keep::Stored(_) | Keep::Unstorable(..))), Some(error)) => {
+                Ok(ClientReply::Made(self.refuse(&Problem::of_error(error))))
+            }
+            (Ok(Reply::Own(own, _)) | Err(Failure::Response(own, _)), _) => {
+                Ok(ClientReply::Own(own))
+            }
+            (Ok(Reply::Replayed(stored)), _) => Ok(ClientReply::Made(self.replayed(stored))),
+            (Err(Failure::Service(error, _)), _) => Err(error),
+        }
     }
 
     fn failed(&self, place: &Place, error: Error) -> http::Response<Bytes> {

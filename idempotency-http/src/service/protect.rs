@@ -9,7 +9,7 @@ use http::{Extensions, Request, Response};
 use http_body::Body;
 use http_body_util::LengthLimitError;
 use idempotency_core::error::ErrorKind;
-use idempotency_core::operation::Call;
+use idempotency_core::operation::{Call, run_without_claim};
 use idempotency_core::store::MemoryStore;
 use tower_service::Service;
 
@@ -80,11 +80,15 @@ where
         Ok(place) => place,
         // Switched off: nothing of this framework may stop a request.
         Err(_) if compiled.is_disabled() => {
-            if let Ok(call) = Call::unprotected(&backend(MemoryStore::new())) {
-                give_unprotected(&mut parts.extensions, call);
-            }
-            let response = inner.call(Request::from_parts(parts, body)).await?;
-            return Ok(ClientReply::Own(response.map(ResponseBody::passed)));
+            let backend = backend(MemoryStore::new());
+            let (end, refused) =
+                run_without_claim(&backend, compiled.key_prefix(), None, async |call| {
+                    give_unprotected(&mut parts.extensions, call.clone());
+                    let response = inner.call(Request::from_parts(parts, body)).await;
+                    unprotected_reply(operation, response.map_err(failed)?, &call).await
+                })
+                .await;
+            return operation.without_claim(end, refused);
         }
         Err(error) => {
             return Ok(ClientReply::Made(

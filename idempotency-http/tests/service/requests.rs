@@ -4,7 +4,8 @@ use axum::body::Body;
 use http::Request;
 use http::request::Parts;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_http::{Host, Place, Variables};
+use idempotency_core::store::{LedgerEntry, MemoryWrites};
+use idempotency_http::{Call, Host, Place, Variables};
 use serde_json::{Map, Value, json};
 
 use crate::*;
@@ -20,10 +21,14 @@ impl Host for At {
     }
 }
 
+/// Returns an operation that is switched off.
+fn off() -> HttpOperation {
+    let off = [("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())];
+    with(|rules| rules.variables(Variables::from_iter(off)))
+}
+
 /// Returns the service of this name.
 fn service(name: &str) -> App {
-    let off = [("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())];
-    let off = || with(|rules| rules.variables(Variables::from_iter(off)));
     let id = "powertools_json(body).id";
     let headers = "[header(@, 'host'), header(@, 'x-account')]";
     let user = |parts: &Parts| Some(parts.headers.get("x-user-id")?.to_str().ok()?.to_owned());
@@ -96,5 +101,20 @@ async fn each_request_of_the_table_gets_the_response_of_its_row() {
         assert_eq!(*of, name, "the rows of a block have one service: {row}");
         let seen = answer(app, request(line, headers, body)).await;
         assert_eq!(seen, expected, "{row}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_write_is_no_success_of_a_service_that_is_switched_off_without_a_place() {
+    for (status, expected) in [(200, "500 misconfigured"), (503, "503 own")] {
+        let handler = move |request: Request<Body>, _| {
+            let call = request.extensions().get::<Call>().unwrap();
+            let write = LedgerEntry::add("shop", 5);
+            let add = |writes: &mut MemoryWrites| Ok::<_, Infallible>(writes.push(write));
+            assert!(call.stage(add).is_err());
+            ready(text(status, "own"))
+        };
+        let (app, _) = serve_with(off().layer(At(None)), handler);
+        assert_eq!(answer(&app, request("POST /", "{}", "{}")).await, expected);
     }
 }

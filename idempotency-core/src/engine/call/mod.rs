@@ -21,6 +21,7 @@ use std::time::Duration;
 use self::step::{Steps, StepsSummary};
 use super::Backend;
 use super::staging::{Misplaced, StageError, StagedByHandler, Staging};
+use crate::error::{Error, ErrorKind};
 use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
 use crate::record::{RecordId, RecordedSteps};
@@ -362,17 +363,27 @@ impl Drop for OpenCall {
     }
 }
 
-/// Runs a handler without a claim and outside of an operation.
+/// Runs a handler without a claim and outside of an operation. Each write that it stages is refused. Returns its output, and then the
+/// error for a caller whose response would count on such a write.
 ///
 /// It is for an entry point with requests that it does not protect, whose handler gets a call all the same.
 pub async fn run_without_claim<F: Future>(
     backend: &Backend,
+    key_prefix: &str,
     deadline: Option<EpochMillis>,
     handler: impl FnOnce(Call) -> F,
-) -> F::Output {
+) -> (F::Output, Option<Error>) {
     let call = OpenCall::new(Call::without_key(backend, deadline));
     call.0.0.staging.refuse();
-    handler(call.handle()).await
+    let output = handler(call.handle()).await;
+    let refused = call.end().refused;
+    (output, refused.map(|why| refused_write(key_prefix, why)))
+}
+
+/// Returns the error of a run without a key whose response counts on a write that was refused.
+pub(super) fn refused_write(key_prefix: &str, why: &'static str) -> Error {
+    let error = Error::new(ErrorKind::TransactionRejected, key_prefix).with_handler_ran(true);
+    error.with_unconfirmed_writes().with_detail(why)
 }
 
 impl fmt::Debug for Call {

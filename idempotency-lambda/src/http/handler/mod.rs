@@ -23,7 +23,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use idempotency_core::config::Variables;
 use idempotency_core::error::Error;
-use idempotency_core::operation::{Call, run_without_claim};
+use idempotency_core::operation::Call;
 use idempotency_http::{ClientReply, HttpOperation, ReceivedRequest, RequestEvent, ViewError};
 
 use crate::event::Event;
@@ -138,16 +138,18 @@ pub async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
         Err(_) => Change::default(),
     };
     let handler = |call| InScope::enter(change, || handler(call));
+    let view = |response: &R| Ok((form.to_http)(response)?.map(Bytes::from));
     if prepared.event.is_none() {
         let backend = host.backend_at_hand();
         let deadline = invocation.ok().and_then(|known| known.deadline);
-        return Box::pin(run_without_claim(&backend, deadline, handler)).await;
+        let headers = &prepared.parts.headers;
+        let call = http.run_unprotected(&backend, deadline, headers, handler, view);
+        return Ok(form.of(Box::pin(call).await?));
     }
     let place = match invocation {
         Ok(known) => host.place_in(&known).await,
         Err(error) => Err(error),
     };
-    let view = |response: &R| Ok((form.to_http)(response)?.map(Bytes::from));
     let call = http.call(place, &prepared.request());
     // This future takes 4 KB. It is on the heap, so that the future of the handler stays small: that one is moved several times.
     let response = Box::pin(call.run(handler, view)).await?;

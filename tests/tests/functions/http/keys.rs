@@ -1,13 +1,15 @@
 //! `#[idempotent(http, ..)]`: the record ids of its keys, a handler with state, added headers, and its methods.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
-use aws_lambda_events::http::header::ACCESS_CONTROL_ALLOW_ORIGIN;
+use aws_lambda_events::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_TYPE};
 use aws_lambda_events::http::{HeaderMap, HeaderValue};
 use idempotency_core::record::RecordId;
-use idempotency_lambda::{BoxError, Context, LambdaEvent, Raw, idempotent};
+use idempotency_core::store::{LedgerEntry, MemoryWrites};
+use idempotency_lambda::{BoxError, Call, Context, LambdaEvent, Raw, idempotent};
 use idempotency_testkit::events;
 use idempotency_tests::Harness;
 use serde::de::DeserializeOwned;
@@ -106,6 +108,21 @@ async fn put(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
     Ok(paid())
 }
 
+/// Ignores that its write is refused, if it stages one.
+#[idempotent(http, shared_by_all_callers, key_prefix = "keys.staged")]
+async fn staged(event: Request, call: Call) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    let mut response = paid();
+    let path = event.payload.raw_path.unwrap_or_default();
+    if let Some(status) = path.strip_prefix("/staged/") {
+        response.status_code = status.parse()?;
+        let add = |writes: &mut MemoryWrites| {
+            Ok::<_, Infallible>(writes.push(LedgerEntry::add("shop", 5)))
+        };
+        let _ = call.stage(add);
+    }
+    Ok(response)
+}
+
 #[idempotent(
     http,
     shared_by_all_callers,
@@ -197,6 +214,25 @@ async fn an_attribute_names_the_methods_that_are_protected() {
     for (method, claims) in [("PUT", 1), ("DELETE", 1), ("POST", 0)] {
         let event = with_key(&events::api_gateway_v2(method, "/payments"));
         assert_eq!(claimed(put(event)).await.len(), claims, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_write_is_no_success_of_a_method_that_is_not_protected() {
+    for (method, path, status) in [
+        ("PUT", "/staged/200", 500),
+        ("PUT", "/staged/404", 500),
+        ("PUT", "/staged/503", 503),
+        ("PUT", "/staged/429", 429),
+        ("PUT", "/none", 200),
+        ("POST", "/staged/200", 200),
+    ] {
+        let harness = Harness::default();
+        let event = with_key(&events::api_gateway_v2(method, path));
+        let response = harness.within(staged(event)).await.unwrap();
+        assert_eq!(response.status_code, status, "{method} {path}");
+        let is_ours = response.headers.contains_key(CONTENT_TYPE);
+        assert_eq!(is_ours, status == 500, "{method} {path}");
     }
 }
 
