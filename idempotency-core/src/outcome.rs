@@ -87,7 +87,7 @@ pub enum Bypass {
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// The end of a call without a response for its caller.
-pub(crate) enum Ending<E> {
+pub(crate) enum NoResponse<E> {
     /// With an error of this framework.
     Refused(Error),
     /// With the handler's own error.
@@ -96,7 +96,7 @@ pub(crate) enum Ending<E> {
     Panicked(Panic),
 }
 
-impl<E> Ending<E> {
+impl<E> NoResponse<E> {
     /// Returns the handler's own response, or the end of the call without one.
     pub(crate) fn of_output<R>(output: Result<Result<R, E>, Panic>) -> Result<R, Self> {
         match output {

@@ -11,7 +11,7 @@ use super::{Backend, Codec, Errors};
 use crate::cache::CacheLimits;
 use crate::error::Error;
 use crate::event::{CircuitChange, Report};
-use crate::outcome::{Ending, Outcome};
+use crate::outcome::{NoResponse, Outcome};
 use crate::protocol::{
     Admission, Attempt, CallTerms, Circuit, Effect, HandlerEnd, HandlerResult, InFlight, Input,
     Run, StagedEnd, transaction_token,
@@ -38,7 +38,7 @@ impl<R> Driver<'_, R> {
         errors: Errors<E>,
         report: &mut Report<'_>,
         handler: impl FnOnce(Call) -> F,
-    ) -> Result<Outcome<R>, Ending<E>> {
+    ) -> Result<Outcome<R>, NoResponse<E>> {
         let mut handler = Some(handler);
         let mut output: Option<HandlerOutput<R, E>> = None;
         let mut reasons = Reasons::default();
@@ -113,7 +113,7 @@ impl<R> Driver<'_, R> {
                     Input::Paused
                 }
                 Effect::Run | Effect::RunUnprotected { .. } => {
-                    let handler = self.only_run(&mut handler).map_err(Ending::Refused)?;
+                    let handler = self.only_run(&mut handler).map_err(NoResponse::Refused)?;
                     // The errors before the run do not explain its end.
                     let error = reasons.error.take();
                     let run = attempt.run().unwrap_or(Run::Unknown);
@@ -240,7 +240,7 @@ mod tests {
         let driver = driver(&backend, Codec::<u32>::json());
         let errors = Errors::new(|error| error);
         match driver.finish::<Error>(end, None, errors, reasons, &mut report) {
-            Err(Ending::Refused(error)) => error,
+            Err(NoResponse::Refused(error)) => error,
             _ => panic!("there is no result without a run"),
         }
     }

@@ -6,7 +6,7 @@ use super::handler::HandlerOutput;
 use super::request::Reasons;
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
-use crate::outcome::{Ending, Outcome, Replay};
+use crate::outcome::{NoResponse, Outcome, Replay};
 use crate::protocol::{
     CallEnd, ClaimEnd, Refusal, RefusalDetail, Resolution, Source, StagedEnd, UNREADABLE_DATA,
     recorded_path,
@@ -22,7 +22,7 @@ impl<R> Driver<'_, R> {
         errors: Errors<E>,
         reasons: Reasons,
         report: &mut Report<'_>,
-    ) -> Result<Outcome<R>, Ending<E>> {
+    ) -> Result<Outcome<R>, NoResponse<E>> {
         report.ended(&end);
         let ran = output.is_some();
         match (end.resolution, output) {
@@ -41,7 +41,7 @@ impl<R> Driver<'_, R> {
                 {
                     report.note(why);
                 }
-                let response = Ending::of_output(output)?;
+                let response = NoResponse::of_output(output)?;
                 let outcome = match report.bypass() {
                     Some(why) => Outcome::bypassed(response, why),
                     None => Outcome::executed(response, self.call.id.clone(), record.is_some()),
@@ -53,16 +53,16 @@ impl<R> Driver<'_, R> {
             }
             (Resolution::Replay { record, source }, _) => self
                 .replay(&record, source, ran, report)
-                .map_err(Ending::Refused),
+                .map_err(NoResponse::Refused),
             (Resolution::Refuse(refusal), _) => {
                 let error = self.refusal(&refusal, ran, reasons);
-                Err(Ending::Refused(match end.staged {
+                Err(NoResponse::Refused(match end.staged {
                     None | Some(StagedEnd::Applied) => error,
                     _ => error.with_unconfirmed_writes(),
                 }))
             }
             // Unreachable: the protocol resolves a call as `Own` only after a run.
-            (Resolution::Own(_), None) => Err(Ending::Refused(self.contradiction(false))),
+            (Resolution::Own(_), None) => Err(NoResponse::Refused(self.contradiction(false))),
         }
     }
 

@@ -9,7 +9,7 @@ use super::staging::StagedByHandler;
 use super::{Backend, Codec, StoreWhen};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
-use crate::outcome::{Bypass, Ending, Outcome};
+use crate::outcome::{Bypass, NoResponse, Outcome};
 use crate::protocol::PlainTransaction;
 use crate::store::{Staged, StoreRequest, TransactionRequest};
 use crate::time::EpochMillis;
@@ -34,7 +34,7 @@ impl<R> Unprotected<'_, R> {
         self,
         report: &mut Report<'_>,
         handler: impl FnOnce(Call) -> F,
-    ) -> Result<Outcome<R>, Ending<E>> {
+    ) -> Result<Outcome<R>, NoResponse<E>> {
         let call = OpenCall::new(Call::without_key(self.backend, self.deadline));
         let handler = call.enter(|| handler(call.handle()));
         let output = handler::output_of(&call, handler, report).await;
@@ -51,19 +51,19 @@ impl<R> Unprotected<'_, R> {
         match (keeps, refused, staged) {
             (Some(true), Some(why), _) => {
                 report.staged(StagedEnd::Rejected);
-                return Err(Ending::Refused(refused_write(self.key_prefix, why)));
+                return Err(NoResponse::Refused(refused_write(self.key_prefix, why)));
             }
             (Some(true), None, Some(staged)) => {
                 // Boxed, so that the future of every other call stays small.
                 let applied = Box::pin(self.apply(&staged, report)).await;
-                applied.map_err(Ending::Refused)?;
+                applied.map_err(NoResponse::Refused)?;
             }
             (Some(false), _, Some(staged)) => report.drops(&staged),
             _ if stages => report.staged(StagedEnd::Dropped),
             _ => {}
         }
         report.bypassed(self.why);
-        let outcome = Outcome::bypassed(Ending::of_output(output)?, self.why);
+        let outcome = Outcome::bypassed(NoResponse::of_output(output)?, self.why);
         Ok(if drops {
             outcome.with_dropped_writes()
         } else {

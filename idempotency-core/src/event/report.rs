@@ -6,7 +6,7 @@ use tracing::Span;
 
 use super::emit::span;
 use super::summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
-use crate::outcome::{Bypass, Ending, Outcome, OutcomeKind};
+use crate::outcome::{Bypass, NoResponse, Outcome, OutcomeKind};
 use crate::protocol::{CallEnd, StagedEnd};
 use crate::record::RecordId;
 use crate::store::{Staged, StoreError};
@@ -171,7 +171,7 @@ impl<'a> Report<'a> {
     }
 
     /// Emits the outcome event of a call that has ended.
-    pub(crate) fn end<R, E>(mut self, result: &mut Result<Outcome<R>, Ending<E>>) {
+    pub(crate) fn end<R, E>(mut self, result: &mut Result<Outcome<R>, NoResponse<E>>) {
         self.is_emitted = true;
         self.pause();
         let ended = self.summary;
@@ -184,11 +184,11 @@ impl<'a> Report<'a> {
                 },
                 OutcomeKind::Executed { .. } | OutcomeKind::Bypassed(_) => ended.with_own_result(),
             },
-            Err(Ending::Refused(error)) => {
+            Err(NoResponse::Refused(error)) => {
                 error.mark_emitted();
                 ended.with_error(error)
             }
-            Err(Ending::Failed(_) | Ending::Panicked(_)) => ended.with_own_result(),
+            Err(NoResponse::Failed(_) | NoResponse::Panicked(_)) => ended.with_own_result(),
         });
     }
 

@@ -30,7 +30,7 @@ use crate::engine::{Backend, Codec, Driver, Errors, StoreWhen, Unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::key::{Expression, Selector};
-use crate::outcome::{Ending, Outcome};
+use crate::outcome::{NoResponse, Outcome};
 use crate::protocol::CallTerms;
 use crate::protocol::policy::{OnInProgress, Policy};
 use crate::time::EpochMillis;
@@ -233,8 +233,9 @@ impl CompiledOperation {
                     return run.run(&mut report, handler).await;
                 }
             };
-            let unusable =
-                |detail| Ending::Refused(self.error(ErrorKind::Environment).with_detail(detail));
+            let unusable = |detail| {
+                NoResponse::Refused(self.error(ErrorKind::Environment).with_detail(detail))
+            };
             if backend.clock().now().get() < 0 {
                 return Err(unusable(
                     "the clock is before 1970: set it right".to_owned(),
@@ -265,9 +266,9 @@ impl CompiledOperation {
         let mut result = call.instrument(span).await;
         report.end(&mut result);
         result.map_err(|ending| match ending {
-            Ending::Refused(error) => errors.convert(error),
-            Ending::Failed(error) => error,
-            Ending::Panicked(panic) => resume_unwind(panic),
+            NoResponse::Refused(error) => errors.convert(error),
+            NoResponse::Failed(error) => error,
+            NoResponse::Panicked(panic) => resume_unwind(panic),
         })
     }
 
