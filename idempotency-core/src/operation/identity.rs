@@ -17,10 +17,10 @@ use crate::record::{RecordId, StoredEvent};
 /// The record of a call and the hash of its payload, or the reason why the call runs unprotected.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity(State);
+pub struct Identity(Protection);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Protection {
     Protected {
         id: RecordId,
         validation: Option<String>,
@@ -54,8 +54,8 @@ impl Identity {
     /// [`KeyRequired::All`] there is no identity with missing parts.
     pub fn missing_parts(&self) -> impl Iterator<Item = &str> {
         let missing = match &self.0 {
-            State::Protected { missing, .. } => missing.as_slice(),
-            State::Bypassed(_) => &[],
+            Protection::Protected { missing, .. } => missing.as_slice(),
+            Protection::Bypassed(_) => &[],
         };
         missing.iter().map(|part| &**part)
     }
@@ -63,7 +63,7 @@ impl Identity {
     /// Returns what the record keeps of the event.
     pub(super) fn event(&self) -> Option<&StoredEvent> {
         match &self.0 {
-            State::Protected {
+            Protection::Protected {
                 kept: Some(EventCopy::Event(event)),
                 ..
             } => Some(event),
@@ -74,7 +74,7 @@ impl Identity {
     /// Returns why the record keeps nothing of the event, although the operation says what to keep.
     pub(super) fn event_left_out(&self) -> Option<&'static str> {
         match &self.0 {
-            State::Protected {
+            Protection::Protected {
                 kept: Some(EventCopy::LeftOut(why)),
                 ..
             } => Some(why),
@@ -84,21 +84,21 @@ impl Identity {
 
     /// Returns the identity with what its record keeps of the event. An unprotected call has no record.
     fn keeping(mut self, event: Option<EventCopy>) -> Self {
-        if let State::Protected { kept, .. } = &mut self.0 {
+        if let Protection::Protected { kept, .. } = &mut self.0 {
             *kept = event;
         }
         self
     }
 
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn protection(&self) -> &Protection {
         &self.0
     }
 
     /// Returns the record's id and the validation digest, or the reason why the call is not protected.
     pub(super) fn protected(&self) -> Result<(&RecordId, Option<&str>), Bypass> {
         match &self.0 {
-            State::Protected { id, validation, .. } => Ok((id, validation.as_deref())),
-            State::Bypassed(why) => Err(*why),
+            Protection::Protected { id, validation, .. } => Ok((id, validation.as_deref())),
+            Protection::Bypassed(why) => Err(*why),
         }
     }
 }
@@ -116,7 +116,7 @@ impl CompiledOperation {
     /// event is emitted, because the call ends here.
     pub fn identify(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
         if self.is_disabled() {
-            return Ok(Identity(State::Bypassed(Bypass::Disabled)));
+            return Ok(Identity(Protection::Bypassed(Bypass::Disabled)));
         }
         self.identify_within(payload, tenant, Budget::new(self.memory_limit))
             .map_err(event::refused)
@@ -134,7 +134,7 @@ impl CompiledOperation {
             .as_ref()
             .is_some_and(|keeps| keeps.needs().is_some());
         if !by_values && let Some(digest) = self.selector.digest_of_whole(text, budget.limit()) {
-            return Ok(Identity(State::Protected {
+            return Ok(Identity(Protection::Protected {
                 id: RecordId::of(self.key_prefix(), tenant, &digest),
                 validation: None,
                 missing: Vec::new(),
@@ -181,7 +181,7 @@ impl CompiledOperation {
         *budget = before;
         let Some((digest, missing)) = key else {
             if self.key_required == KeyRequired::No {
-                return Ok(Identity(State::Bypassed(Bypass::NoKey)));
+                return Ok(Identity(Protection::Bypassed(Bypass::NoKey)));
             }
             let error = self.error(ErrorKind::KeyMissing);
             return Err(Refusal::Refused(error.with_detail(self.why_no_key())));
@@ -212,7 +212,7 @@ impl CompiledOperation {
             }
             tracing::warn!(operation = self.key_prefix(), "{why}");
         }
-        Ok(Identity(State::Protected {
+        Ok(Identity(Protection::Protected {
             id: RecordId::of(self.key_prefix(), tenant, &digest),
             validation: validation.map(|part| part.hash),
             missing,
@@ -235,7 +235,7 @@ impl CompiledOperation {
         tenant: Option<&str>,
     ) -> Result<Identity, Error> {
         if self.is_disabled() {
-            return Ok(Identity(State::Bypassed(Bypass::Disabled)));
+            return Ok(Identity(Protection::Bypassed(Bypass::Disabled)));
         }
         // If this fails or refuses the value, the value is written as text below. The error is then that of the text.
         let mut budget = Budget::new(self.memory_limit);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::identity::State;
+use super::identity::Protection;
 use super::{CompiledOperation, Identity};
 use crate::error::{Error, ErrorKind};
 use crate::key::{Budget, EvaluationError, Expression, Json, Needs, Validation};
@@ -17,13 +17,13 @@ impl CompiledOperation {
     /// The handler runs all the same. The outcome event of [`run`](Self::run) has the same text as its `cause`. The text names
     /// the key's expression, never the payload.
     pub fn warning(&self, identity: &Identity) -> Option<String> {
-        match identity.state() {
-            State::Bypassed(Bypass::NoKey) => Some(format!(
+        match identity.protection() {
+            Protection::Bypassed(Bypass::NoKey) => Some(format!(
                 "the payload has no idempotency key: the handler runs unprotected; {} (`key_required = true` refuses \
                  such a payload)",
                 self.why_no_key()
             )),
-            State::Protected { missing, .. } if !missing.is_empty() => Some(format!(
+            Protection::Protected { missing, .. } if !missing.is_empty() => Some(format!(
                 "a part of the idempotency key is missing: {}, so that calls which differ in it alone share one \
                  response (`key_required = \"all\"` refuses such a payload)",
                 self.missing_parts_text(missing)
