@@ -56,8 +56,8 @@ pub struct CompiledOperation {
     selector: Selector,
     key_required: KeyRequired,
     policy: Policy,
-    /// True if neither a setting nor a variable says what a duplicate does while the first call runs.
-    is_waiting_open: bool,
+    /// True if a setting or a variable says what a duplicate does while the first call runs.
+    has_on_in_progress: bool,
     local_cache: Option<CacheLimits>,
     store_when: Option<Expression>,
     /// What the record keeps of the event.
@@ -104,8 +104,8 @@ impl CompiledOperation {
             selector,
             key_required: settings.key_required(variables)?,
             policy,
-            is_waiting_open: settings.on_in_progress.is_none()
-                && variables.value("IDEMPOTENCY_ON_IN_PROGRESS").is_none(),
+            has_on_in_progress: settings.on_in_progress.is_some()
+                || variables.value("IDEMPOTENCY_ON_IN_PROGRESS").is_some(),
             local_cache: settings.local_cache(variables)?,
             store_when: compile("store_when", settings.store_when.as_deref())?,
             keeps,
@@ -129,7 +129,7 @@ impl CompiledOperation {
     #[must_use]
     pub fn waiting_by_default(&self) -> Self {
         let mut operation = self.clone();
-        if self.is_waiting_open {
+        if !self.has_on_in_progress {
             operation.policy.on_in_progress = OnInProgress::Wait;
         }
         operation
