@@ -24,7 +24,7 @@ use super::reserve::{RecordStart, Reserve};
 use super::settings::{Batch, KeyFrom};
 use super::source::{EventSource, FromRecord};
 use super::verdict::{CallError, Done, ErrorNaming, Verdict, Why, catch, catch_call};
-use crate::invocation::{Change, Deadline, InScope};
+use crate::invocation::{Deadline, InScope, ScopeChange};
 use crate::operation::{IdentifiedCall, Operation};
 
 /// How many records of a source without an order run at a time.
@@ -100,7 +100,7 @@ where
     Fut: Future<Output = Result<R, E>>,
 {
     // The metrics of all calls of a batch are written together, also if the function does not start with `run`.
-    let change = Change::of_context(&event.context);
+    let change = ScopeChange::of_context(&event.context);
     let batch = Box::pin(async move {
         let LambdaEvent { payload, context } = event;
         let keying = Keying::of(&batch).map_err(refused)?;

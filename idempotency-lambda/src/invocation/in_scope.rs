@@ -16,7 +16,7 @@ use crate::metrics::{InvocationMeter, Meter};
 ///
 /// It is applied when the future is polled, so that two changes compose in any order in which their futures were made.
 #[derive(Debug, Default)]
-pub(crate) struct Change {
+pub(crate) struct ScopeChange {
     backend: Option<Backend>,
     invocation: Option<Invocation>,
     /// The metrics of the invocation that this change opens, and ends.
@@ -25,7 +25,7 @@ pub(crate) struct Change {
     carried: Option<Meter>,
 }
 
-impl Change {
+impl ScopeChange {
     /// Returns the change to this invocation. It replaces deadline and tenant of the invocation around it.
     pub(crate) fn to(invocation: Invocation) -> Self {
         Self {
@@ -93,7 +93,7 @@ struct ChangedScope {
 }
 
 impl ChangedScope {
-    fn new(change: &Change, around: Option<Arc<Scope>>) -> Self {
+    fn new(change: &ScopeChange, around: Option<Arc<Scope>>) -> Self {
         let scope = Arc::new(change.apply(around.as_deref()));
         Self { around, scope }
     }
@@ -116,7 +116,7 @@ pin_project! {
         // The fields are dropped in this order: the future in its scope, then the scope ends, then the metrics are written.
         leaving: Option<ScopeGuard>,
         made: Option<ChangedScope>,
-        change: Change,
+        change: ScopeChange,
     }
 
     impl<F> PinnedDrop for InScope<F> {
@@ -131,7 +131,7 @@ pin_project! {
 }
 
 impl<F: Future> InScope<F> {
-    pub(crate) fn new(change: Change, future: F) -> Self {
+    pub(crate) fn new(change: ScopeChange, future: F) -> Self {
         Self {
             future,
             leaving: None,
@@ -141,7 +141,7 @@ impl<F: Future> InScope<F> {
     }
 
     /// Builds the future inside the scope, because building it may read the invocation.
-    pub(crate) fn enter(change: Change, build: impl FnOnce() -> F) -> Self {
+    pub(crate) fn enter(change: ScopeChange, build: impl FnOnce() -> F) -> Self {
         if change.is_none() {
             return Self::new(change, build());
         }
@@ -189,7 +189,7 @@ impl<F> std::fmt::Debug for InScope<F> {
 }
 
 /// Boxes the future: a call takes some kilobytes, which each future around it would hold again.
-fn boxed<F: Future>(change: Change, future: F) -> InScope<Pin<Box<F>>> {
+fn boxed<F: Future>(change: ScopeChange, future: F) -> InScope<Pin<Box<F>>> {
     InScope::new(change, Box::pin(future))
 }
 
@@ -223,7 +223,7 @@ fn boxed<F: Future>(change: Change, future: F) -> InScope<Pin<Box<F>>> {
 /// # }
 /// ```
 pub fn with_backend<F: Future>(backend: Backend, future: F) -> InScope<Pin<Box<F>>> {
-    boxed(Change::of_backend(backend), future)
+    boxed(ScopeChange::of_backend(backend), future)
 }
 
 /// Runs `future` in the invocation that `context` describes, so that calls inside find its deadline and tenant.
@@ -259,8 +259,8 @@ pub fn with_invocation<'a, F: Future>(
     future: F,
 ) -> InScope<Pin<Box<F>>> {
     let change = match context.into() {
-        Some(context) => Change::of_context(context),
-        None => Change::to(Invocation::none()),
+        Some(context) => ScopeChange::of_context(context),
+        None => ScopeChange::to(Invocation::none()),
     };
     boxed(change, future)
 }
@@ -280,7 +280,7 @@ pub fn with_invocation<'a, F: Future>(
 /// # }
 /// ```
 pub fn in_current_invocation<F: Future>(future: F) -> InScope<Pin<Box<F>>> {
-    boxed(Change::carried(Scope::surrounding()), future)
+    boxed(ScopeChange::carried(Scope::surrounding()), future)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use lambda_runtime::Service;
 use lambda_runtime::tower::Layer;
 
 use super::context::HasContext;
-use super::in_scope::{Change, InScope};
+use super::in_scope::{InScope, ScopeChange};
 
 /// Makes the deadline and tenant of each request known to the calls inside.
 ///
@@ -89,7 +89,7 @@ where
 
     fn call(&mut self, request: Q) -> InScope<S::Future> {
         let context = request.context();
-        let change = context.map_or_else(Change::default, Change::of_context);
+        let change = context.map_or_else(ScopeChange::default, ScopeChange::of_context);
         // The inner service may read its invocation while it builds its future.
         InScope::enter(change, || self.inner.call(request))
     }

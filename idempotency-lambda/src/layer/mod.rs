@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::diagnostic::BoxError;
 use crate::event::Payload;
-use crate::invocation::{Change, InScope};
+use crate::invocation::{InScope, ScopeChange};
 use crate::operation::{Operation, whole_event};
 
 /// A tower layer that protects a service of events with an [`Operation`].
@@ -200,7 +200,7 @@ where
     }
 
     fn call(&mut self, event: LambdaEvent<P>) -> Self::Future {
-        let change = Change::of_context(&event.context);
+        let change = ScopeChange::of_context(&event.context);
         InScope::enter(change, || {
             whole_event::look_at(&self.operation, &event.payload, true);
             let identified = self.operation.identify(&event.payload, &event.context);

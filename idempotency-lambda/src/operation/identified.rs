@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Handler, Operation};
 use crate::event::Payload;
-use crate::invocation::{Change, Deadline, InScope, Invocation};
+use crate::invocation::{Deadline, InScope, Invocation, ScopeChange};
 use crate::process::warn;
 
 /// A call whose identity is known. It no longer needs the payload, so the handler can take it.
@@ -175,7 +175,7 @@ impl IdentifiedCall {
             warn(&format!("{}: {warning}", compiled.key_prefix()));
         }
         let deadline = invocation.deadline;
-        let handler = |call| InScope::enter(Change::to(invocation), || handler(call));
+        let handler = |call| InScope::enter(ScopeChange::to(invocation), || handler(call));
         compiled
             .run(&backend, &identity, deadline, codec, errors, handler)
             .await

@@ -28,7 +28,7 @@ use idempotency_http::{ClientReply, HttpOperation, ReceivedRequest, RequestEvent
 
 use crate::event::Event;
 use crate::http::host::LambdaHost;
-use crate::invocation::{Change, Deadline, InScope};
+use crate::invocation::{Deadline, InScope, ScopeChange};
 use crate::operation::StoreHandle;
 use crate::operation::registry::RegisteredOperation;
 
@@ -134,8 +134,8 @@ pub async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     let invocation = deadline.invocation(operation.compiled());
     let host = LambdaHost::new(operation);
     let change = match &invocation {
-        Ok(known) => Change::to(known.clone()),
-        Err(_) => Change::default(),
+        Ok(known) => ScopeChange::to(known.clone()),
+        Err(_) => ScopeChange::default(),
     };
     let handler = |call| InScope::enter(change, || handler(call));
     let view = |response: &R| Ok((form.to_http)(response)?.map(Bytes::from));
