@@ -304,7 +304,14 @@ impl TableRef {
             (false, true) => "no response in time from",
             (false, false) => "the connection broke before a response from",
         };
-        let remedy = match client::proxy(endpoint) {
+        let message = format!("{what} {self}{at}: {}", self.network_advice());
+        StoreError::new(StoreErrorKind::Unreachable, message)
+    }
+
+    /// Returns what to check if no response comes.
+    pub(crate) fn network_advice(&self) -> String {
+        let endpoint = self.endpoint.get().map_or("", String::as_str);
+        match client::proxy(endpoint) {
             Some(proxy) => format!(
                 "it goes through the proxy {}: check that the proxy runs and reaches DynamoDB (HTTPS_PROXY, HTTP_PROXY and \
                  ALL_PROXY name it), or except the endpoint with NO_PROXY",
@@ -313,9 +320,7 @@ impl TableRef {
             None => "check the endpoint (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL and `endpoint_url` set another one); a \
                      function in a VPC needs a route to DynamoDB, such as a gateway endpoint"
                 .to_owned(),
-        };
-        let message = format!("{what} {self}{at}: {remedy}");
-        StoreError::new(StoreErrorKind::Unreachable, message)
+        }
     }
 
     /// Returns the error of a request that was not sent, because it could not be built or signed. A timeout is one of loading credentials.

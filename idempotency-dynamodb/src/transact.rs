@@ -138,7 +138,7 @@ impl StagedWrites for Writes {
     }
 
     fn what(&self) -> &'static str {
-        "writes of DynamoDB items"
+        "writes of DynamoDB items (a test performs them with the `EmbeddedDynamoDb` of `idempotency-testkit`)"
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn send(
     meter.request_ended();
     let mut reply = reply.unwrap_or_else(|| {
         // Unless the sends are known, the write may have been applied, or may still be applied later.
-        let (maybe_applied, error) = log.timed_out(&store.name());
+        let (maybe_applied, error) = log.timed_out(store);
         StoreReply::Failed {
             error,
             maybe_applied,

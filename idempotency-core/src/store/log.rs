@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{StoreError, StoreErrorKind};
+use super::{Store, StoreError, StoreErrorKind};
 
 /// The notes of one request: the result of each send, and how long the caller waits.
 ///
@@ -210,9 +210,10 @@ impl SendLog {
     /// Returns the result of a request that timed out: whether it may have been applied, and an error that says why it is not
     /// done.
     ///
-    /// `name` is the name of the store, for the error. The error quotes the last error of a send, if there is one. The call
-    /// changes nothing, so a second call returns the same.
-    pub fn timed_out(&self, name: &str) -> (bool, StoreError) {
+    /// The error quotes the last error of a send, if there is one, and otherwise the store's advice. The call changes nothing, so a
+    /// second call returns the same.
+    pub fn timed_out(&self, store: &dyn Store) -> (bool, StoreError) {
+        let (name, advice) = (store.name(), |was_sent| store.timeout_advice(was_sent));
         let maybe_applied = self.maybe_applied();
         let notes = self.notes();
         let (stage, sends, last) = (notes.stage, notes.sends, notes.last.clone());
@@ -229,16 +230,15 @@ impl SendLog {
             }
             (Stage::Idle, None) if sends == 0 => {
                 let text = format!(
-                    "nothing was sent to {name} before the time for the request ended: either the credentials took too \
-                     long (fetch them before the first event, with the store's `warm_up`), or the client held the send \
-                     back under its own rate limit (adaptive retry mode: use the standard mode)"
+                    "nothing was sent to {name} before the time for the request ended: {}",
+                    advice(false)
                 );
                 StoreError::new(StoreErrorKind::Credentials, text)
             }
             (_, last) => {
                 let text = format!(
-                    "{name} gave no response before the time for the request ended: check the endpoint, the network \
-                     route from the function's VPC, and the function's timeout (before the handler, `store_timeout`)"
+                    "{name} gave no response before the time for the request ended, which `store_timeout` or the deadline sets: {}",
+                    advice(true)
                 );
                 match last {
                     None => StoreError::new(StoreErrorKind::Unreachable, text),
@@ -261,6 +261,7 @@ impl SendLog {
 /// What the notes say after each way in which a request can time out.
 #[cfg(test)]
 mod tests {
+    use super::super::{BoxFuture, StoreReply, StoreRequest};
     use super::*;
     use crate::example::shared::lines;
 
@@ -285,6 +286,18 @@ mod tests {
         log
     }
 
+    struct TheTable;
+
+    impl Store for TheTable {
+        fn send<'a>(&'a self, _: StoreRequest<'a>, _: &'a SendLog) -> BoxFuture<'a, StoreReply> {
+            unreachable!("only its texts are asked for")
+        }
+
+        fn name(&self) -> String {
+            "the table".to_owned()
+        }
+    }
+
     #[test]
     fn the_notes_say_whether_a_request_that_timed_out_was_applied_and_why_it_is_not_done() {
         for row in lines(include_str!("log/timed_out.txt")) {
@@ -295,7 +308,7 @@ mod tests {
             let log = noted(notes);
             assert_eq!(log.maybe_applied().to_string(), maybe_applied, "{row}");
             for _second in [false, true] {
-                let (applied, error) = log.timed_out("the table");
+                let (applied, error) = log.timed_out(&TheTable);
                 let found = (applied.to_string(), format!("{:?}", error.kind()));
                 assert_eq!(found, (maybe_applied.to_owned(), kind.to_owned()), "{row}");
                 assert!(error.to_string().contains(text), "{row}: {error}");

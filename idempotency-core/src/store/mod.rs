@@ -52,8 +52,20 @@ pub trait Store: Send + Sync {
     fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog)
     -> BoxFuture<'a, StoreReply>;
 
-    /// Returns the name of this store in errors, such as ``DynamoDB table `idempotency` ``.
+    /// Returns the name of this store in errors, such as ``table `idempotency` of the orders database``.
     fn name(&self) -> String;
+
+    /// Returns what to do about a request whose time ended without a reply, for the end of the error. `was_sent` is false if nothing
+    /// was sent.
+    ///
+    /// The default holds for every store. One with a network or credentials says which settings to check.
+    fn timeout_advice(&self, was_sent: bool) -> String {
+        let advice = match was_sent {
+            true => "check that the store runs and can be reached",
+            false => "prepare the store before the first event, with its `warm_up`",
+        };
+        advice.to_owned()
+    }
 
     /// Checks that the store may keep events (`store_event`), before the first one. The default accepts: a store of your own decides.
     ///

@@ -19,7 +19,7 @@ pub trait StagedWrites: Any + Send + Sync {
     /// Returns the number of writes.
     fn count(&self) -> usize;
 
-    /// Returns what the writes are, for the error of a store that cannot perform them, such as `writes of DynamoDB items`.
+    /// Returns what the writes are, for the error of a store that cannot perform them, such as `changes of balances`.
     fn what(&self) -> &'static str;
 }
 
@@ -65,8 +65,7 @@ impl Staged {
         StoreError::new(
             StoreErrorKind::Rejected,
             format!(
-                "{store} cannot perform {}: stage writes of the store that holds the records. A test of \
-                 writes to DynamoDB needs the `EmbeddedDynamoDb` of `idempotency-testkit`",
+                "{store} cannot perform {}: stage writes of the store that holds the records",
                 self.0.what()
             ),
         )

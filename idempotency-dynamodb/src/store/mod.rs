@@ -455,6 +455,15 @@ impl Store for DynamoDbStore {
         }
     }
 
+    fn timeout_advice(&self, was_sent: bool) -> String {
+        if was_sent {
+            return self.table_ref.network_advice();
+        }
+        "either the credentials took too long (fetch them before the first event, with the store's `warm_up`), or the client held the send \
+         back under its own rate limit (adaptive retry mode: use the standard mode)"
+            .to_owned()
+    }
+
     /// Reads a key that no record has; the cost is 0.5 read units. This connects, fetches credentials, and detects a missing
     /// table, other keys or a denied `dynamodb:GetItem` before the first event. On a table with a sort key the first claim
     /// makes this read if there was none before.

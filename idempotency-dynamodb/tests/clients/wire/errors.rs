@@ -118,8 +118,9 @@ async fn no_error_shows_what_a_reply_quotes_in_its_text_its_debug_or_a_cause() {
             // tokio suspends a task that never waits after some time, and its sends would appear to time out.
             tokio::task::yield_now().await;
             let (wire, log) = (Wire::new(vec![reply.clone(); 5]), SendLog::new());
-            let (_, error) = failure(store(&wire).send(request, &log).await);
-            shown.push(texts(&error) + &texts(&log.timed_out("the table").1));
+            let store = store(&wire);
+            let (_, error) = failure(store.send(request, &log).await);
+            shown.push(texts(&error) + &texts(&log.timed_out(&store).1));
             assert!(wire.sends() > 0);
         }
         for error in failures_of_business_items(&reply).await {

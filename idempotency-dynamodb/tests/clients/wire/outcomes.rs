@@ -72,7 +72,7 @@ async fn given_up(composite: bool, replies: impl Iterator<Item = Reply>) -> Stor
         () = caller => {}
     }
     wire.requests();
-    let (maybe_applied, error) = log.timed_out("the table");
+    let (maybe_applied, error) = log.timed_out(&store);
     StoreReply::Failed {
         maybe_applied,
         error,
@@ -86,6 +86,17 @@ async fn a_claim_that_is_given_up_may_have_been_applied_as_its_row_says() {
         let given_up = given_up(composite == "yes", replies(words)).await;
         assert_eq!(said(&given_up), outcome, "{row}");
         assert!(text_of(&given_up).contains(text), "{row}: {given_up:?}");
+    }
+}
+
+#[test]
+fn a_claim_that_was_never_sent_names_what_the_client_can_have_waited_for() {
+    let (wire, log) = (Wire::new([]), SendLog::new());
+    log.preparing();
+    let (maybe_applied, error) = log.timed_out(&store(&wire));
+    assert!(!maybe_applied);
+    for cause in ["nothing was sent to DynamoDB table", "`warm_up`", "adaptive retry mode"] {
+        assert!(error.to_string().contains(cause), "{error}");
     }
 }
 
