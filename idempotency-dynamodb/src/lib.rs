@@ -24,11 +24,11 @@
 //! | `config` | the settings: of the builder, from variables |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
-//! | `client` | makes the SDK's client and its HTTP client |
-//! | `lean` | the lean client, on the crate `dynamodb-lean-client` |
+//! | `client` | makes the SDK's client and its HTTP client, and the lean client, on the crate `dynamodb-lean-client` |
 //! | `item` | converts a record to an item, and back; the size of an item |
 //! | `large` | compresses large responses, and cuts what does not fit one item into pieces |
 //! | `sends` | notes for each send whether it may have been applied |
+//! | `table` | the table of a store, as error texts name it |
 //! | `failure` | says what an error of the SDK means for which table, and what to do about it |
 //!
 //! | feature | what it adds |
@@ -48,12 +48,12 @@ mod config;
 mod failure;
 mod item;
 mod large;
-mod lean;
 mod limits;
 mod names;
 mod request;
 mod sends;
 mod store;
+mod table;
 pub mod transact;
 mod transport;
 mod value;
@@ -64,10 +64,9 @@ pub mod fuzzing;
 
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use client::http_client;
-pub use client::{default_client, sdk_client};
+pub use client::{LeanClient, default_client, sdk_client};
 pub use config::{DynamoDbStoreBuilder, TableConfig};
 pub use dynamodb_writes::{InvalidExpression, RequestError, once, versioned};
 pub use large::record_of_piece;
-pub use lean::LeanClient;
 pub use names::AttributeNames;
 pub use store::DynamoDbStore;

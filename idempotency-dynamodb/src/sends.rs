@@ -13,8 +13,8 @@ use dynamodb_lean_client::{SendNotes, SendResult};
 use dynamodb_writes::__private::{CONDITION_FAILED, SdkSendNotes, SendEnd, never_connected};
 use idempotency_core::store::{SendLog, StoreError};
 
-use crate::failure::TableRef;
 use crate::request::GET;
+use crate::table::TableRef;
 
 /// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
 pub(crate) const PIECES_AT_A_TIME: u8 = 4;
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_piece_has_the_time_of_all_pieces_that_are_sent_with_it() {
         let own = Duration::from_millis(1_500);
-        let table = Arc::new(crate::failure::tests::table());
+        let table = Arc::new(crate::table::tests::table());
         for (limit, of_record, of_piece) in [(None, 1_500, 6_000), (Some(2_000), 1_000, 1_000)] {
             let log = limit.map_or_else(SendLog::new, |limit| {
                 SendLog::with_limit(Duration::from_millis(limit))

@@ -30,7 +30,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::BUNDLE;
+use super::environment::BUNDLE;
 
 /// Makes the HTTP client that [`default_client`](crate::default_client) uses.
 ///

@@ -6,12 +6,11 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::{ConfigurationError, Variables};
 
-use crate::client;
-use crate::failure::TableRef;
+use crate::client::{self, LeanClient};
 use crate::large::Settings;
-use crate::lean::LeanClient;
 use crate::names::{AttributeNames, Composite, check_partition};
 use crate::store::DynamoDbStore;
+use crate::table::TableRef;
 use crate::transport::Transport;
 
 // The table configuration from environment variables.

@@ -6,7 +6,7 @@ use aws_config::meta::ProviderChainError;
 use aws_credential_types::provider::error::CredentialsError;
 use dynamodb_writes::__private::chain;
 
-use super::TableRef;
+use crate::table::TableRef;
 
 /// The most characters of a cause that an error quotes. A cause can have what a `credential_process` wrote to its standard error.
 const MAX_CAUSE: usize = 400;
@@ -88,11 +88,4 @@ fn cause(error: &(dyn StdError + 'static)) -> Option<String> {
     let text = text.trim_start_matches("ProfileFile provider could not be built: ");
     let text = text.trim_end_matches(['.', ':', ' ']);
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// Returns the profile that `AWS_PROFILE` names, for a text. An empty one counts as not set, as for the SDK.
-pub(crate) fn profile() -> Option<String> {
-    let profile = std::env::var("AWS_PROFILE").ok()?;
-    let profile = profile.trim().escape_debug().to_string();
-    (!profile.is_empty()).then_some(profile)
 }

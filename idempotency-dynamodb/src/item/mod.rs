@@ -177,7 +177,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::lean::tests::put;
+    use crate::transport::body::tests::put;
     use crate::value::to_item;
 
     fn item(record: &Record) -> Item {

@@ -16,13 +16,13 @@ use idempotency_core::store::{
 use pieces::WrittenPieces;
 
 use crate::config::DynamoDbStoreBuilder;
-use crate::failure::TableRef;
 use crate::item::{self, size};
 use crate::large::{Form, PieceName, Settings};
 use crate::limits::{LARGEST_ITEM, LONGEST_PARTITION, LONGEST_SORT};
 use crate::names::{AttributeNames, Composite};
 use crate::request::{GET, Request, Shapes, TRANSACT};
 use crate::sends::Sends;
+use crate::table::TableRef;
 use crate::transact::{self, Cancellation, Writes};
 use crate::transport::{Reply, Transport, sdk_write};
 use crate::value::{Item, NamedValue, Value, to_item};

@@ -4,10 +4,11 @@
 //!
 //! - It notes every send in [`Sends`]: [`starts`](Sends::starts) before the send, [`ends`](Sends::ends) after it.
 //! - It limits the time of a send as [`Sends::timeout`] says, and sends again as the client's retry settings say.
-//! - It reports an error as `failure.rs` classifies it, with the texts of [`TableRef`](crate::failure::TableRef).
+//! - It reports an error as `failure.rs` classifies it, with the texts of [`TableRef`](crate::table::TableRef).
 //!
 //! To add a client: one more variant here, and what sends with it, as [`sdk::send`] does.
 
+pub(crate) mod body;
 mod sdk;
 
 pub(crate) use dynamodb_lean_client::ItemReply as Reply;
@@ -20,7 +21,6 @@ use aws_smithy_async::rt::sleep::default_async_sleep;
 use dynamodb_lean_client::TableClient;
 use idempotency_core::store::StoreError;
 
-use crate::lean;
 use crate::request::Request;
 use crate::sends::Sends;
 
@@ -60,7 +60,7 @@ impl Transport {
         match self {
             Self::Sdk(client) => sdk::send(client, request, sends).await,
             Self::Lean(client) => {
-                let body = lean::body(&sends.table.name, &request);
+                let body = body::body(&sends.table.name, &request);
                 let body = body.map_err(|error| {
                     sends.error::<ErrorMetadata>(SdkError::construction_failure(error))
                 })?;

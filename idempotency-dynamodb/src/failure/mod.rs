@@ -3,17 +3,15 @@
 mod credentials;
 
 use std::error::Error as StdError;
-use std::fmt;
-use std::sync::OnceLock;
 
 use aws_sdk_dynamodb::error::{BuildError, ConnectorError, ProvideErrorMetadata, SdkError};
 use dynamodb_writes::__private::{TRANSACTION_IN_PROGRESS, cause, chain, never_connected, quoted};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
-pub(crate) use self::credentials::profile;
-use crate::client;
+use crate::client::{self, environment};
 use crate::limits::{LARGEST_ITEM, LARGEST_RESPONSE};
 use crate::request::{TRANSACT, iam_action};
+use crate::table::{TableRef, is_of_aws, origin};
 
 pub(crate) use dynamodb_writes::__private::{is_about_size, without_values};
 
@@ -311,7 +309,7 @@ impl TableRef {
     /// Returns what to check if no response comes.
     pub(crate) fn network_advice(&self) -> String {
         let endpoint = self.endpoint.get().map_or("", String::as_str);
-        match client::proxy(endpoint) {
+        match environment::proxy(endpoint) {
             Some(proxy) => format!(
                 "it goes through the proxy {}: check that the proxy runs and reaches DynamoDB (HTTPS_PROXY, HTTP_PROXY and \
                  ALL_PROXY name it), or except the endpoint with NO_PROXY",
@@ -334,7 +332,7 @@ impl TableRef {
             || matches!(error, SdkError::TimeoutError(_))
         {
             let timed_out = matches!(error, SdkError::TimeoutError(_));
-            let text = self.no_credentials(error, profile().as_deref(), timed_out);
+            let text = self.no_credentials(error, environment::profile().as_deref(), timed_out);
             (StoreErrorKind::Credentials, text)
         } else if texts.iter().any(|text| text.contains("http client")) {
             let text = format!(
@@ -397,7 +395,7 @@ const UNTRUSTED: &str = "invalid peer certificate: ";
 fn distrust(error: &ConnectorError) -> Option<String> {
     chain(error).find_map(|error| {
         let text = error.to_string();
-        if text.starts_with(client::BUNDLE) {
+        if text.starts_with(environment::BUNDLE) {
             return Some(text);
         }
         let (_, why) = text.split_once(UNTRUSTED)?;
@@ -422,97 +420,10 @@ fn is_about_keys(message: &str) -> bool {
     .any(|part| message.contains(part))
 }
 
-/// The table of a store, for error texts.
-#[derive(Clone, Debug)]
-pub(crate) struct TableRef {
-    /// The name or ARN of the table.
-    pub(crate) name: String,
-    pub(crate) region: String,
-    /// The name of the sort key, if the table has one.
-    pub(crate) sort_key: Option<String>,
-    /// The name of the partition key.
-    pub(crate) key: String,
-    /// Where requests are sent, as `https://host`. Set by the first request.
-    pub(crate) endpoint: OnceLock<String>,
-}
-
-impl fmt::Display for TableRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DynamoDB table `{}` in {}", self.name, self.region)?;
-        match self.configured_endpoint() {
-            Some(endpoint) => write!(f, " at {endpoint}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl TableRef {
-    /// Returns the endpoint if it was configured instead of the one of the region. It can be the cause of a failure.
-    pub(crate) fn configured_endpoint(&self) -> Option<&str> {
-        let endpoint = self.endpoint.get()?;
-        (!is_of_aws(endpoint)).then_some(endpoint)
-    }
-
-    /// Notes the endpoint of a request.
-    pub(crate) fn note_endpoint(&self, uri: &str) {
-        self.endpoint.get_or_init(|| origin(uri));
-    }
-
-    /// Describes the key attributes, for an error about a wrong schema.
-    pub(crate) fn keys(&self) -> String {
-        match &self.sort_key {
-            None => format!("the partition key `{}` of type S only", self.key),
-            Some(sort_key) => {
-                format!(
-                    "the partition key `{}` and the sort key `{sort_key}`, both of type S",
-                    self.key
-                )
-            }
-        }
-    }
-}
-
-/// Returns scheme, host and port of a URI, without its path and without credentials.
-fn origin(uri: &str) -> String {
-    let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}")
-}
-
-/// Returns true if this is an endpoint of AWS.
-pub(crate) fn is_of_aws(endpoint: &str) -> bool {
-    [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
-        .iter()
-        .any(|domain| endpoint.ends_with(domain))
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    pub(crate) fn table() -> TableRef {
-        TableRef {
-            name: "payments".to_owned(),
-            region: "eu-west-1".to_owned(),
-            sort_key: None,
-            key: "id".to_owned(),
-            endpoint: OnceLock::new(),
-        }
-    }
-
-    #[test]
-    fn an_endpoint_is_named_without_its_path_and_without_credentials() {
-        for (uri, named) in [
-            ("http://localhost:8000/", "http://localhost:8000"),
-            ("https://user:word@proxy.local/a?b", "https://proxy.local"),
-        ] {
-            let table = table();
-            table.note_endpoint(uri);
-            let end = format!("in eu-west-1 at {named}");
-            assert!(table.to_string().ends_with(&end), "{table}");
-        }
-    }
+    use crate::table::tests::table;
 
     #[test]
     fn an_aws_endpoint_is_named_only_if_it_gave_no_response() {
@@ -550,7 +461,7 @@ pub(crate) mod tests {
             let (target, status) = ("DynamoDB_20120810.PutItem", status.parse().unwrap());
             table().response(target, status, code, Some(message))
         };
-        let rows = include_str!("failure/kinds.txt").lines();
+        let rows = include_str!("kinds.txt").lines();
         for row in rows.skip(1) {
             let (response, kind) = row.split_once(" => ").unwrap();
             let mut parts = response.splitn(3, ' ');

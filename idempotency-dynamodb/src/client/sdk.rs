@@ -1,10 +1,5 @@
 //! Makes DynamoDB clients with timeouts and retries that suit a Lambda function.
 
-#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
-mod http;
-#[cfg(feature = "profiles")]
-mod unhurried;
-
 use std::time::Duration;
 
 use aws_config::environment::EnvironmentVariableRegionProvider;
@@ -20,12 +15,13 @@ use aws_sdk_dynamodb::config::{Builder, SharedHttpClient, StalledStreamProtectio
 use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
 use aws_types::service_config::ServiceConfigKey;
 use dynamodb_writes::__private::Recognises;
-#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
-pub use http::http_client;
-use hyper_util::client::proxy::matcher::Matcher;
 use idempotency_core::config::ConfigurationError;
 
-use crate::failure;
+use super::environment;
+#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+use super::http;
+#[cfg(feature = "profiles")]
+use super::unhurried::Unhurried;
 
 /// The timeout to open a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -124,14 +120,11 @@ async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, Configuratio
     }
     #[cfg(feature = "profiles")]
     if let Some(provider) = config.credentials_provider() {
-        let provider = SharedCredentialsProvider::new(unhurried::Unhurried::new(provider));
+        let provider = SharedCredentialsProvider::new(Unhurried::new(provider));
         return Ok(config.into_builder().credentials_provider(provider).build());
     }
     Ok(config)
 }
-
-/// The variable that names a file with certificate authorities.
-pub(crate) const BUNDLE: &str = "AWS_CA_BUNDLE";
 
 /// Returns what to do about a certificate that is not trusted.
 pub(crate) fn authorities() -> String {
@@ -140,13 +133,6 @@ pub(crate) fn authorities() -> String {
     #[cfg(not(any(feature = "rustls-ring", feature = "rustls-aws-lc")))]
     let remedy = "let the HTTP client of the program trust its authority".to_owned();
     remedy
-}
-
-/// Returns the proxy that the environment names for this endpoint.
-pub(crate) fn proxy(endpoint: &str) -> Option<String> {
-    let endpoint = endpoint.parse().ok()?;
-    let proxy = Matcher::from_env().intercept(&endpoint)?;
-    Some(proxy.uri().to_string())
 }
 
 /// Returns the error of a program without a TLS provider.
@@ -160,7 +146,7 @@ fn no_tls() -> ConfigurationError {
 /// Returns the HTTP client of this crate's features. `None` without them: then the SDK uses its own, if it has one.
 fn own_http_client() -> Option<SharedHttpClient> {
     #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
-    let client = Some(http_client());
+    let client = Some(http::http_client());
     #[cfg(not(any(feature = "rustls-ring", feature = "rustls-aws-lc")))]
     let client = None;
     client
@@ -298,7 +284,7 @@ fn set_endpoint(config: &SdkConfig) -> Option<String> {
 pub(crate) fn no_region() -> ConfigurationError {
     let empty = std::env::var_os("AWS_REGION")
         .is_some_and(|region| region.to_string_lossy().trim().is_empty());
-    ConfigurationError::new(no_region_text(empty, failure::profile().as_deref()))
+    ConfigurationError::new(no_region_text(empty, environment::profile().as_deref()))
 }
 
 fn no_region_text(empty: bool, profile: Option<&str>) -> String {
