@@ -1,19 +1,15 @@
-//! Sends requests with the client of the AWS SDK. It describes tables and sends transactions for every [`Transport`].
+//! Sends requests with the client of the AWS SDK.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{BuildError, SdkError};
-use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
+use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{
-    CancellationReason, Delete, Put, TableDescription, TransactWriteItem, Update,
-};
+use aws_sdk_dynamodb::types::{Delete, Put, Update};
+use dynamodb_lean_client::ItemReply as Reply;
 use dynamodb_writes::__private::{self as writes, ALL_OLD, SdkReply, SdkWrite, noting};
 use idempotency_core::store::StoreError;
 
-use super::{Reply, Transport};
 use crate::request::{Expressions, Request};
 use crate::sends::Sends;
 use crate::value::{Item, to_item};
@@ -114,65 +110,4 @@ pub(crate) fn sdk_write(table: &str, request: Request<'_>) -> Result<SdkWrite, B
         ),
         Request::Get { .. } => return Err(BuildError::other("a read is no write")),
     })
-}
-
-impl Transport {
-    /// Describes the table of `sends`. A store asks for this until a reply shows that the table may hold events.
-    ///
-    /// # Errors
-    ///
-    /// If there was no reply, or an error.
-    pub(crate) async fn describe(
-        &self,
-        sends: &Sends,
-    ) -> Result<Option<TableDescription>, StoreError> {
-        let call = self
-            .client()
-            .describe_table()
-            .table_name(&sends.table.name)
-            .customize()
-            .config_override(noting::<DescribeTableError>(sends.clone()));
-        match call.send().await {
-            Ok(output) => Ok(output.table),
-            Err(error) => Err(sends.error(error)),
-        }
-    }
-
-    /// Sends a transaction: its items are of the user, and in the SDK's form. Returns `None` if it was applied, now or by an earlier
-    /// send with the same token. If it was cancelled: a reason for each item, in the order of the request.
-    ///
-    /// # Errors
-    ///
-    /// If there was no reply, or another error than a cancellation. The notes say if it may have been applied.
-    pub(crate) async fn transact(
-        &self,
-        items: Vec<TransactWriteItem>,
-        token: &str,
-        sends: &Sends,
-    ) -> Result<Option<Vec<CancellationReason>>, StoreError> {
-        let call = self
-            .client()
-            .transact_write_items()
-            .set_transact_items(Some(items))
-            .client_request_token(token)
-            .customize()
-            .config_override(noting::<TransactWriteItemsError>(sends.clone()));
-        let failure = match call.send().await {
-            Ok(_) => return Ok(None),
-            Err(SdkError::ServiceError(failure))
-                if failure.err().is_transaction_canceled_exception() =>
-            {
-                failure
-            }
-            Err(error) => return Err(sends.error(error)),
-        };
-        // The raw response is dropped: it contains items.
-        let reasons = match failure.into_err() {
-            TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-                cancelled.cancellation_reasons
-            }
-            _ => None,
-        };
-        Ok(Some(reasons.unwrap_or_default()))
-    }
 }
