@@ -21,7 +21,7 @@
 //! | `names`, `limits` | the names of attributes and keys; what DynamoDB accepts |
 //! | `compression` | zstd, if it is compiled in |
 //! | `value` | the values of attributes, in our form and in the SDK's |
-//! | `config` | the settings: of the builder, from variables |
+//! | `builder`, `config` | builds the store; its settings from variables |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
 //! | `client` | makes the SDK's client and its HTTP client, and the lean client, on the crate `dynamodb-lean-client` |
@@ -42,6 +42,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod builder;
 mod client;
 mod compression;
 mod config;
@@ -62,10 +63,11 @@ mod value;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use builder::DynamoDbStoreBuilder;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use client::http_client;
 pub use client::{LeanClient, default_client, sdk_client};
-pub use config::{DynamoDbStoreBuilder, TableConfig};
+pub use config::TableConfig;
 pub use dynamodb_writes::{InvalidExpression, RequestError, once, versioned};
 pub use large::record_of_piece;
 pub use names::AttributeNames;

@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aws_config::SdkConfig;
-use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Record, RecordId};
@@ -15,7 +13,6 @@ use idempotency_core::store::{
 };
 use pieces::WrittenPieces;
 
-use crate::config::DynamoDbStoreBuilder;
 use crate::item::{self, size};
 use crate::large::{Form, PieceName, Settings};
 use crate::limits::{LARGEST_ITEM, LONGEST_PARTITION, LONGEST_SORT};
@@ -69,24 +66,6 @@ pub struct DynamoDbStore {
 }
 
 impl DynamoDbStore {
-    /// Returns a builder without settings.
-    pub fn builder() -> DynamoDbStoreBuilder {
-        DynamoDbStoreBuilder::default()
-    }
-
-    /// Builds a store with the default attribute names, on a client from this configuration (see
-    /// [`DynamoDbStoreBuilder::sdk_config`]).
-    ///
-    /// # Errors
-    ///
-    /// If the table name is empty, or if the configuration has no region.
-    pub fn from_sdk_config(
-        config: &SdkConfig,
-        table: impl Into<String>,
-    ) -> Result<Self, ConfigurationError> {
-        Self::builder().table(table).sdk_config(config).build()
-    }
-
     /// Returns the name or ARN of the table.
     pub fn table(&self) -> &str {
         &self.table_ref.name
