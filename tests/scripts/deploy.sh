@@ -23,7 +23,7 @@ rm -rf "$made"
 mkdir -p "$made/shared"
 # The modules are found from here.
 ln -s "$modules/node_modules" "$made/node_modules"
-cp -r deploy "$made/deploy"
+cp -rL deploy "$made/deploy"
 # The command, with the features of all tests of the workspace, which CI has compiled.
 cargo test --quiet --workspace --test cli --no-run
 for format in sam:table.yaml cdk:idempotency-table.ts terraform:table.tf json:table.json; do

@@ -1,259 +1,180 @@
 //! CloudFormation: as the YAML of a SAM template, with comments, and as JSON.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::cdk_and_terraform::fill;
-use super::{
-    CALL_ALARMS, Description, FOR_FUNCTION, FOR_OPERATOR, OPERATOR, Statement, THROTTLED_ALARM,
-};
+use super::example::{part, replaced};
+use super::{Description, text};
+
+/// What DynamoDB does with the table's key on behalf of the caller that reads or writes, and the condition that it is DynamoDB:
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html>. The role that creates the table needs more.
+fn decrypt(key: &str) -> Value {
+    json!({
+        "Effect": "Allow",
+        "Action": ["kms:Decrypt"],
+        "Resource": key,
+        "Condition": { "StringLike": { "kms:ViaService": ["dynamodb.*"] } },
+    })
+}
 
 /// Returns the template for `sam deploy`, or as a part of a SAM template.
 pub(super) fn yaml(description: &Description) -> String {
-    let line = |text: String| format!("{text}\n");
+    let example = include_str!("table.yaml");
     let table = description.table.iter();
-    let table = table.map(|name| line(format!("      TableName: {}", scalar(name))));
-    let key = description.kms_key.iter();
-    let key = key.map(|key| {
-        let key = scalar(key);
-        format!("        SSEType: KMS\n        KMSMasterKeyId: {key}\n")
-    });
-    let sort_key = |member: &str| {
-        let name = description.sort_key.iter();
-        let name = name.map(|name| {
-            format!(
-                "        - AttributeName: {}\n          {member}\n",
-                scalar(name)
-            )
-        });
-        name.collect()
-    };
-    let policies: Vec<_> = policies(description).iter().map(policy).collect();
-    let namespace = description.alarms.as_deref().unwrap_or_default();
-    let alarms = CALL_ALARMS
-        .map(|alarm| call_alarm(namespace, alarm))
-        .concat();
-    let (throttled, meaning) = THROTTLED_ALARM;
-    let alarms = alarms + &alarm("", throttled, meaning, 3, include_str!("throttled.yaml"));
-    // The parts between two marks `@alarms@` are those of the alarms.
-    let parts = include_str!("table.yaml").split("@alarms@").enumerate();
-    let parts = parts.filter(|(number, _)| number % 2 == 0 || description.alarms.is_some());
-    let template: String = parts.map(|(_, part)| part).collect();
-    fill(
-        &template,
-        &[
-            ("table_name", table.collect()),
-            ("partition_key", scalar(&description.partition_key)),
-            ("sort_definition", sort_key("AttributeType: S")),
-            ("sort_key", sort_key("KeyType: RANGE")),
-            ("expiration", scalar(&description.expiration)),
-            ("kms_key", key.collect()),
-            ("policies", policies.join("\n")),
-            ("alarm_list", alarms),
-        ],
-    )
-}
-
-/// A policy: the name of the resource, what it is for, and what it allows.
-type Policy = (String, &'static str, Vec<Statement>);
-
-/// Returns the policies of the functions, and that of an operator.
-fn policies(description: &Description) -> Vec<Policy> {
-    let functions = description.policies().into_iter();
-    let functions =
-        functions.map(|(name, keys)| (name, FOR_FUNCTION, description.statements(keys)));
-    let operator = (OPERATOR.to_owned(), FOR_OPERATOR, description.operator());
-    let policies = functions.chain([operator]);
-    policies
-        .map(|(name, text, statements)| (name + "Records", text, statements))
-        .collect()
-}
-
-fn policy((name, text, statements): &Policy) -> String {
-    let statement = |statement: &Statement| {
-        let actions = statement.actions.iter();
-        let actions = actions.map(|action| format!("              - {action}\n"));
-        let resource = match &statement.resource {
-            Some(key) => scalar(key),
-            None => "!GetAtt IdempotencyTable.Arn".to_owned(),
+    let table = table.map(|name| format!("      TableName: {}\n", scalar(name)));
+    let key_attribute = |member: &str| {
+        let keys = [&description.partition_key].into_iter();
+        let keys = keys.chain(&description.sort_key).zip(["HASH", "RANGE"]);
+        let line = |(name, kind): (&String, &str)| {
+            let member = member.replace("HASH", kind);
+            format!("AttributeName: {}\n          {member}", scalar(name))
         };
-        let condition = statement.condition.iter();
-        let condition = condition.map(|(test, variable, values)| {
-            let values: Vec<_> = values.iter().map(|value| scalar(value)).collect();
-            let values = values.join(", ");
-            format!(
-                "            Condition:\n              {test}:\n                {variable}: [{values}]\n"
-            )
-        });
-        let values = [
-            ("actions", actions.collect()),
-            ("resource", resource),
-            ("condition", condition.collect()),
-        ];
-        fill(include_str!("statement.yaml"), &values)
+        let lines: Vec<_> = keys.map(line).collect();
+        lines.join("\n        - ")
     };
-    let values = [
-        ("name", name.clone()),
-        ("text", scalar(text)),
-        ("statements", statements.iter().map(statement).collect()),
+    let key = description.kms_key.as_deref().map(scalar);
+    let encryption = key.iter();
+    let encryption =
+        encryption.map(|key| format!("        SSEType: KMS\n        KMSMasterKeyId: {key}\n"));
+    let decrypt = key.iter().map(|key| {
+        format!(
+            "          - Effect: Allow\n            Action:\n              - kms:Decrypt\n            Resource: {key}\n            Condition:\n              StringLike:\n                kms:ViaService: [\"dynamodb.*\"]\n"
+        )
+    });
+    let decrypt: String = decrypt.collect();
+    let own = part(example, "  PaymentRecords:", "[\"#warm-up\"]\n");
+    let last = "- dynamodb:DescribeContinuousBackups\n            Resource: !GetAtt IdempotencyTable.Arn\n";
+    let mut parts = vec![
+        (
+            "      # Nor by hand.\n",
+            table.collect::<String>() + "      # Nor by hand.\n",
+        ),
+        (
+            "AttributeName: id\n          AttributeType: S",
+            key_attribute("AttributeType: S"),
+        ),
+        (
+            "AttributeName: id\n          KeyType: HASH",
+            key_attribute("KeyType: HASH"),
+        ),
+        (
+            "AttributeName: expiration",
+            format!("AttributeName: {}", scalar(&description.expiration)),
+        ),
+        (
+            "        SSEEnabled: true\n",
+            "        SSEEnabled: true\n".to_owned() + &encryption.collect::<String>(),
+        ),
+        (own, yaml_policies(description, own, &decrypt)),
+        ("dynamodb:Scan", description.listing().to_owned()),
+        (last, last.to_owned() + &decrypt),
     ];
-    fill(include_str!("policy.yaml"), &values)
+    match &description.alarms {
+        Some(namespace) => parts.push(("SCHEMA(Payments,", format!("SCHEMA({namespace},"))),
+        None => parts.extend([
+            (part(example, "\nParameters:\n", "\"\"]]\n"), String::new()),
+            (
+                part(example, "\n  # Each alarm on the", "\nOutputs:\n"),
+                "\nOutputs:\n".to_owned(),
+            ),
+        ]),
+    }
+    replaced(example, &parts)
 }
 
-fn call_alarm(namespace: &str, (name, metric, meaning): (&str, &str, &str)) -> String {
-    let comment = match name {
-        "HeldKeysAlarm" => {
-            "  # Counts the calls that a held key refuses, so the alarm ends when no duplicate comes any more. The key is still held.\n"
+/// Returns a policy for each function, like that of the example.
+fn yaml_policies(description: &Description, example: &str, decrypt: &str) -> String {
+    let condition = part(example, "            Condition:\n", "[\"payments#*\"]\n");
+    let warm_up = "          - Effect: Allow\n            Action:\n              - dynamodb:GetItem\n            Resource";
+    let warm_up = part(example, warm_up, "[\"#warm-up\"]\n");
+    let policies = description.policies().into_iter().map(|(function, keys)| {
+        let values: Vec<_> = keys.iter().map(|key| scalar(key)).collect();
+        let mut parts = vec![
+            ("PaymentRecords", function + "Records"),
+            ("\"payments#*\"", values.join(", ")),
+        ];
+        if keys.is_empty() {
+            parts.push((condition, String::new()));
         }
-        _ => "",
-    };
-    let query = query(namespace, metric);
-    let metrics =
-        format!("        - Id: calls\n          Expression: {query}\n          Period: 60\n");
-    alarm(comment, name, meaning, 1, &metrics)
-}
-
-/// Returns an alarm that begins after this many minutes with data.
-fn alarm(comment: &str, name: &str, meaning: &str, minutes: u32, metrics: &str) -> String {
-    fill(
-        include_str!("alarm.yaml"),
-        &[
-            ("comment", comment.to_owned()),
-            ("name", name.to_owned()),
-            ("text", explained(meaning)),
-            ("minutes", minutes.to_string()),
-            ("metrics", metrics.to_owned()),
-        ],
-    )
-}
-
-fn explained(meaning: &str) -> String {
-    format!("{meaning} See docs/guide/operating.md.")
-}
-
-/// Returns the query of a metric over all functions and operations of the namespace.
-fn query(namespace: &str, metric: &str) -> String {
-    format!(
-        "SELECT SUM({metric}) FROM SCHEMA({namespace}, \"Function\", \"Operation\") GROUP BY \"Function\", \"Operation\" ORDER BY SUM() DESC"
-    )
+        if !description.reads_another(&keys) {
+            parts.push((warm_up, String::new()));
+        }
+        replaced(example, &parts) + decrypt
+    });
+    policies.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the template for CloudFormation and programs that read it.
 pub(super) fn json(description: &Description) -> String {
-    let keys = [(&description.partition_key, "HASH")].into_iter();
-    let keys = keys.chain(description.sort_key.as_ref().map(|name| (name, "RANGE")));
-    let definitions = keys
-        .clone()
-        .map(|(name, _)| json!({ "AttributeName": name, "AttributeType": "S" }));
-    let schema = keys.map(|(name, kind)| json!({ "AttributeName": name, "KeyType": kind }));
-    let mut properties = json!({
-        "DeletionProtectionEnabled": true,
-        "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": definitions.collect::<Value>(),
-        "KeySchema": schema.collect::<Value>(),
-        "TimeToLiveSpecification": { "AttributeName": description.expiration, "Enabled": true },
-        "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },
-        "SSESpecification": { "SSEEnabled": true },
-    });
-    if let Some(key) = &description.kms_key {
-        properties["SSESpecification"]["SSEType"] = "KMS".into();
-        properties["SSESpecification"]["KMSMasterKeyId"] = key.as_str().into();
+    let namespace = description.alarms.as_deref().unwrap_or_default();
+    let example = replaced(
+        include_str!("table.json"),
+        &[
+            ("\"id\"", text(&description.partition_key)),
+            ("\"expiration\"", text(&description.expiration)),
+            ("dynamodb:Scan", description.listing().to_owned()),
+            ("SCHEMA(Payments,", format!("SCHEMA({namespace},")),
+        ],
+    );
+    let mut template: Map<String, Value> = serde_json::from_str(&example).unwrap_or_default();
+    if let Some(Value::Object(resources)) = template.get_mut("Resources") {
+        change_resources(resources, description);
     }
-    if let Some(name) = &description.table {
-        properties["TableName"] = name.as_str().into();
+    if description.alarms.is_none() {
+        template.retain(|name, _| !["Parameters", "Conditions"].contains(&name.as_str()));
     }
-    let mut template = json!({
-        "AWSTemplateFormatVersion": "2010-09-09",
-        "Description": "The table of idempotency records, and what functions may do with it.",
-        "Resources": { "IdempotencyTable": {
-            "Type": "AWS::DynamoDB::Table",
-            "DeletionPolicy": "Retain",
-            "UpdateReplacePolicy": "Retain",
-            "Properties": properties,
-        } },
-        "Outputs": { "IdempotencyTableName": {
-            "Description": "The value of IDEMPOTENCY_TABLE.",
-            "Value": { "Ref": "IdempotencyTable" },
-        } },
-    });
-    for (name, text, statements) in policies(description) {
-        let statements = statements.into_iter().map(|each| {
-            let table = || json!({ "Fn::GetAtt": ["IdempotencyTable", "Arn"] });
-            let mut statement = json!({
-                "Effect": "Allow",
-                "Action": each.actions,
-                "Resource": each.resource.map_or_else(table, Value::from),
-            });
-            if let Some((test, variable, values)) = each.condition {
-                statement["Condition"] = json!({ test: { variable: values } });
-            }
-            statement
-        });
-        template["Resources"][name] = json!({
-            "Type": "AWS::IAM::ManagedPolicy",
-            "Properties": {
-                "Description": text,
-                "PolicyDocument": { "Version": "2012-10-17", "Statement": statements.collect::<Value>() },
-            },
-        });
-    }
-    if let Some(namespace) = &description.alarms {
-        add_alarms(&mut template, namespace);
-    }
-    format!("{template:#}\n")
+    format!("{:#}\n", Value::from(template))
 }
 
-fn add_alarms(template: &mut Value, namespace: &str) {
-    template["Parameters"] = json!({ "AlarmEmail": {
-        "Type": "String",
-        "Default": "",
-        "AllowedPattern": "([^@\\s]+@[^@\\s]+)?",
-        "Description": "Address that gets a mail for each alarm, after it has confirmed the subscription. Empty for no mail.",
-    } });
-    template["Conditions"] =
-        json!({ "SendMail": { "Fn::Not": [{ "Fn::Equals": [{ "Ref": "AlarmEmail" }, ""] }] } });
-    let resources = &mut template["Resources"];
-    resources["AlarmTopic"] = json!({
-        "Type": "AWS::SNS::Topic",
-        "Condition": "SendMail",
-        "Properties": { "Subscription": [{ "Protocol": "email", "Endpoint": { "Ref": "AlarmEmail" } }] },
-    });
-    let alarm = |meaning: &str, minutes: u32, metrics: Value| {
-        json!({
-            "Type": "AWS::CloudWatch::Alarm",
-            "Properties": {
-                "AlarmDescription": explained(meaning),
-                "AlarmActions": { "Fn::If": ["SendMail", [{ "Ref": "AlarmTopic" }], { "Ref": "AWS::NoValue" }] },
-                "ComparisonOperator": "GreaterThanThreshold",
-                "Threshold": 0,
-                "EvaluationPeriods": 5,
-                "DatapointsToAlarm": minutes,
-                "TreatMissingData": "notBreaching",
-                "Metrics": metrics,
-            },
-        })
-    };
-    for (name, metric, meaning) in CALL_ALARMS {
-        let calls =
-            json!([{ "Id": "calls", "Expression": query(namespace, metric), "Period": 60 }]);
-        resources[name] = alarm(meaning, 1, calls);
+fn change_resources(resources: &mut Map<String, Value>, description: &Description) {
+    let of_function = resources.remove("PaymentRecords").unwrap_or_default();
+    if description.alarms.is_none() {
+        resources.retain(|name, _| !name.contains("Alarm"));
     }
-    let events = |id: &str, metric: &str| {
-        let table = json!({ "Name": "TableName", "Value": { "Ref": "IdempotencyTable" } });
-        let metric =
-            json!({ "Namespace": "AWS/DynamoDB", "MetricName": metric, "Dimensions": [table] });
-        json!({
-            "Id": id,
-            "ReturnData": false,
-            "MetricStat": { "Stat": "Sum", "Period": 60, "Metric": metric },
-        })
-    };
-    let (name, meaning) = THROTTLED_ALARM;
-    let throttled = json!([
-        { "Id": "throttled", "Expression": "FILL(writes, 0) + FILL(reads, 0)", "Label": "throttled requests" },
-        events("writes", "WriteThrottleEvents"),
-        events("reads", "ReadThrottleEvents"),
-    ]);
-    resources[name] = alarm(meaning, 3, throttled);
+    let table = &mut resources["IdempotencyTable"]["Properties"];
+    if let Some(name) = &description.sort_key {
+        let definition = json!({ "AttributeName": name, "AttributeType": "S" });
+        push(&mut table["AttributeDefinitions"], definition);
+        let key = json!({ "AttributeName": name, "KeyType": "RANGE" });
+        push(&mut table["KeySchema"], key);
+    }
+    if let Some(key) = &description.kms_key {
+        table["SSESpecification"]["SSEType"] = "KMS".into();
+        table["SSESpecification"]["KMSMasterKeyId"] = key.as_str().into();
+    }
+    if let Some(name) = &description.table {
+        table["TableName"] = name.as_str().into();
+    }
+    for (function, keys) in description.policies() {
+        let mut policy = of_function.clone();
+        let statements = &mut policy["Properties"]["PolicyDocument"]["Statement"];
+        if !description.reads_another(&keys)
+            && let Value::Array(statements) = statements
+        {
+            statements.truncate(1);
+        }
+        statements[0]["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] =
+            keys.clone().into();
+        if keys.is_empty()
+            && let Value::Object(statement) = &mut statements[0]
+        {
+            statement.remove("Condition");
+        }
+        resources.insert(function + "Records", policy);
+    }
+    for (name, policy) in resources {
+        if let Some(key) = &description.kms_key
+            && name.ends_with("Records")
+        {
+            let statements = &mut policy["Properties"]["PolicyDocument"]["Statement"];
+            push(statements, decrypt(key));
+        }
+    }
+}
+
+fn push(list: &mut Value, element: Value) {
+    if let Value::Array(list) = list {
+        list.push(element);
+    }
 }
 
 /// Returns a text as YAML: plain if every reader reads it as this text.

@@ -1,9 +1,10 @@
 //! `idempotency table template` prints the table, the functions' permissions and the alarms for a tool that deploys them.
 //!
-//! One [`Description`] says what is deployed. Each format is a view of it.
+//! One [`Description`] says what is deployed. Each format is an example, whose parts are replaced by those of the description.
 
 mod cdk_and_terraform;
 mod cloudformation;
+mod example;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -12,6 +13,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use idempotency_core::config::Variables;
 use idempotency_dynamodb::TableConfig;
+use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
 
@@ -26,58 +28,11 @@ pub(crate) const ACTIONS: [&str; 4] = [
     "dynamodb:DeleteItem",
 ];
 
-/// The actions of an operator on the table, beside those on its items and the one that lists them.
-const DESCRIBE: [&str; 3] = [
-    "dynamodb:DescribeTable",
-    "dynamodb:DescribeTimeToLive",
-    "dynamodb:DescribeContinuousBackups",
-];
-
 /// The name before `Records` of the policy of an operator.
 const OPERATOR: &str = "Operator";
 
-/// What a policy is for: that of a function, and that of an operator.
-const FOR_FUNCTION: &str = "Read and write idempotency records.";
-const FOR_OPERATOR: &str =
-    "Show, list, resolve and evict idempotency records, and check the table.";
-
 /// The id that a start of a function reads. No record has it.
 pub(crate) const WARM_UP_ID: &str = "#warm-up";
-
-/// The alarms on the metrics of the functions: the name, the metric and what it means.
-const CALL_ALARMS: [(&str, &str, &str); 5] = [
-    (
-        "CompletionUnknownAlarm",
-        "CompletionUnknown",
-        "A handler ran, and whether its response is stored is unknown. The key may run again.",
-    ),
-    (
-        "LostOwnershipAlarm",
-        "LostOwnership",
-        "A handler ran longer than its lease, and another run took over its key. The effect may have happened twice.",
-    ),
-    (
-        "HeldKeysAlarm",
-        "Held",
-        "A key is held after a run without a result, and waits for an operator.",
-    ),
-    (
-        "StoreFailedAlarm",
-        "StoreFailed",
-        "Calls are refused because the table cannot be reached or does not accept requests.",
-    ),
-    (
-        "UnprotectedAlarm",
-        "Unprotected",
-        "A handler ran without a confirmed claim, because the table failed. A retry may run it again.",
-    ),
-];
-
-/// The alarm on the table.
-const THROTTLED_ALARM: (&str, &str) = (
-    "TableThrottledAlarm",
-    "DynamoDB throttles requests to the table of idempotency records.",
-);
 
 /// The arguments of `idempotency table template`.
 #[derive(Debug, Args)]
@@ -188,36 +143,6 @@ fn kms_key(text: &str) -> Result<String, String> {
     Err("write the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab, not an alias".to_owned())
 }
 
-/// What a policy allows.
-struct Statement {
-    actions: Vec<&'static str>,
-    /// The ARN of a key; `None` stands for the table.
-    resource: Option<String>,
-    /// The operator, the variable and its values.
-    condition: Option<(&'static str, &'static str, Vec<String>)>,
-}
-
-impl Statement {
-    /// Allows actions on the items with these values of the partition key: none stands for all.
-    fn on_items(actions: &[&'static str], leading_keys: Vec<String>) -> Self {
-        let condition = (
-            "ForAllValues:StringLike",
-            "dynamodb:LeadingKeys",
-            leading_keys,
-        );
-        Self {
-            actions: actions.to_vec(),
-            resource: None,
-            condition: Some(condition).filter(|(_, _, keys)| !keys.is_empty()),
-        }
-    }
-}
-
-/// What DynamoDB does with the table's key on behalf of the caller that reads or writes, and the condition that it is DynamoDB:
-/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html>. The role that creates the table needs more.
-const DECRYPT: &str = "kms:Decrypt";
-const VIA_DYNAMODB: (&str, &str, &str) = ("StringLike", "kms:ViaService", "dynamodb.*");
-
 /// What is deployed.
 struct Description {
     /// `None` if the tool chooses the name.
@@ -282,38 +207,18 @@ impl Description {
         functions.map(policy).collect()
     }
 
-    /// Returns the actions of an operator: those that the command needs.
-    fn operator_actions(&self) -> Vec<&'static str> {
-        let list = match self.sort_key {
+    /// Returns the action that lists records.
+    fn listing(&self) -> &'static str {
+        match self.sort_key {
             Some(_) => "dynamodb:Query",
             None => "dynamodb:Scan",
-        };
-        [&ACTIONS[..], &[list], &DESCRIBE].concat()
+        }
     }
 
-    /// Returns the statements of the policy of a function with these own values of the partition key.
-    fn statements(&self, own: Vec<String>) -> Vec<Statement> {
-        // With a sort key there is one value.
-        let reads_another = !own.is_empty() && self.sort_key.is_none();
-        let own = Statement::on_items(&ACTIONS, own);
-        let read = Statement::on_items(&ACTIONS[..1], vec![WARM_UP_ID.to_owned()]);
-        let statements = [own].into_iter().chain(reads_another.then_some(read));
-        statements.chain(self.decrypt()).collect()
-    }
-
-    /// Returns the statements of the policy of an operator.
-    fn operator(&self) -> Vec<Statement> {
-        let all = Statement::on_items(&self.operator_actions(), Vec::new());
-        [all].into_iter().chain(self.decrypt()).collect()
-    }
-
-    fn decrypt(&self) -> Option<Statement> {
-        let (test, variable, value) = VIA_DYNAMODB;
-        Some(Statement {
-            actions: vec![DECRYPT],
-            resource: Some(self.kms_key.clone()?),
-            condition: Some((test, variable, vec![value.to_owned()])),
-        })
+    /// Returns true if a function with these own values of the partition key also reads the id of a start. With a sort key there is one
+    /// value.
+    fn reads_another(&self, own: &[String]) -> bool {
+        !own.is_empty() && self.sort_key.is_none()
     }
 
     fn leading_keys(&self, function: &Function) -> Vec<String> {
@@ -375,6 +280,17 @@ pub(crate) fn print_template(
     Ok(Exit::Done)
 }
 
+/// Returns a text as a string of JSON. TypeScript reads it as the same text, and Terraform too because it has no `${` and no `%{`.
+fn text(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// Returns texts as JSON strings with commas between them.
+fn texts<'a>(list: impl IntoIterator<Item = &'a String>) -> String {
+    let list: Vec<_> = list.into_iter().map(|each| text(each)).collect();
+    list.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -405,19 +321,9 @@ mod tests {
         let sent = sent.split("failed(\"").skip(1);
         let sent = sent.filter_map(|rest| Some(rest.split_once('"')?.0));
         let sent: BTreeSet<_> = sent.map(|name| format!("dynamodb:{name}")).collect();
-        let sent: BTreeSet<_> = sent.iter().map(String::as_str).chain(ACTIONS).collect();
-        let allowed = |sort_key: Option<&str>| {
-            let sort_key = sort_key.map(str::to_owned);
-            let description = Description {
-                sort_key,
-                ..example()
-            };
-            description.operator_actions()
-        };
-        let allowed: BTreeSet<_> = [allowed(None), allowed(Some("sk"))]
-            .concat()
-            .into_iter()
-            .collect();
+        let functions = ACTIONS.map(str::to_owned);
+        let sent: BTreeSet<_> = sent.into_iter().chain(functions).collect();
+        let allowed: BTreeSet<_> = [None, Some("sk")].into_iter().flat_map(operator).collect();
         assert_eq!(allowed, sent);
 
         let guide = include_str!("../../../docs/guide/operating.md");
@@ -425,23 +331,31 @@ mod tests {
             .lines()
             .filter(|line| line.contains("`OperatorRecords`"));
         let said: String = lines.collect();
-        let beside = allowed.iter().filter(|action| !ACTIONS.contains(action));
-        for action in beside {
+        let beside = allowed.iter().map(String::as_str);
+        for action in beside.filter(|action| !ACTIONS.contains(action)) {
             let name = action.trim_start_matches("dynamodb:");
             assert!(said.contains(&format!("{name}`")), "{name}: {said}");
         }
     }
 
-    fn example() -> Description {
-        Description {
+    /// Returns the actions of the operator's policy, of which the first are those of a function.
+    fn operator(sort_key: Option<&str>) -> Vec<String> {
+        let description = Description {
             table: None,
             partition_key: "id".to_owned(),
-            sort_key: None,
+            sort_key: sort_key.map(str::to_owned),
             expiration: "expiration".to_owned(),
             partition: None,
             functions: Vec::new(),
             alarms: None,
             kms_key: None,
-        }
+        };
+        let template: Value = serde_json::from_str(&cloudformation::json(&description)).unwrap();
+        let actions = |policy: &str| -> Vec<String> {
+            let policy = &template["Resources"][policy]["Properties"]["PolicyDocument"];
+            serde_json::from_value(policy["Statement"][0]["Action"].clone()).unwrap()
+        };
+        assert_eq!(actions("FunctionRecords"), ACTIONS);
+        actions("OperatorRecords")
     }
 }

@@ -11,24 +11,26 @@ terraform {
 
 variable "table_name" {
   type    = string
-  default = @table_name@
+  default = "idempotency"
 }
 
 variable "functions" {
   type = map(list(string))
-  default = @functions@
+  default = {
+    Payment = ["payments#*"]
+  }
   description = "The ids of the records of each function's operations: PREFIX#* for each key_prefix. On a table with a sort key the value of the partition key. An empty list stands for all records."
 }
 
 variable "kms_key_arn" {
   type        = string
-  default     = @kms_key@
+  default     = null
   description = "The ARN of a key of your own. Each policy allows kms:Decrypt on it, which the key's policy must leave to IAM. Null for the key of AWS."
 }
 
 variable "metrics_namespace" {
   type        = string
-  default     = @namespace@
+  default     = "Payments"
   description = "The namespace of the functions' metrics. Null for no alarms. Give each stack in one account and region its own."
 }
 
@@ -41,19 +43,19 @@ variable "alarm_email" {
 resource "aws_dynamodb_table" "idempotency" {
   name         = var.table_name
   billing_mode = "PAY_PER_REQUEST"
-  hash_key     = @partition_key@
-@range_key@
+  hash_key     = "id"
+
   # If the table were deleted, every stored response would be lost, and each late duplicate would run again.
   deletion_protection_enabled = true
 
   attribute {
-    name = @partition_key@
+    name = "id"
     type = "S"
   }
-@sort_key@
+
   # TTL only cleans up, sometimes days late. The functions themselves check whether a record has expired, to the second.
   ttl {
-    attribute_name = @expiration@
+    attribute_name = "expiration"
     enabled        = true
   }
 
@@ -77,7 +79,7 @@ data "aws_iam_policy_document" "records" {
   for_each = var.functions
 
   statement {
-    actions   = [@actions@]
+    actions   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
     resources = [aws_dynamodb_table.idempotency.arn]
 
     dynamic "condition" {
@@ -90,27 +92,73 @@ data "aws_iam_policy_document" "records" {
       }
     }
   }
-@warm_up@@decrypt@}
+
+  # A start only reads this id.
+  dynamic "statement" {
+    for_each = length(each.value) > 0 ? [1] : []
+
+    content {
+      actions   = ["dynamodb:GetItem"]
+      resources = [aws_dynamodb_table.idempotency.arn]
+
+      condition {
+        test     = "ForAllValues:StringLike"
+        variable = "dynamodb:LeadingKeys"
+        values   = ["#warm-up"]
+      }
+    }
+  }
+
+  dynamic "statement" {
+    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
+
+    content {
+      actions   = ["kms:Decrypt"]
+      resources = [statement.value]
+
+      condition {
+        test     = "StringLike"
+        variable = "kms:ViaService"
+        values   = ["dynamodb.*"]
+      }
+    }
+  }
+}
 
 resource "aws_iam_policy" "records" {
   for_each = var.functions
 
   name_prefix = "${each.key}Records"
-  description = @for_function@
+  description = "Read and write idempotency records."
   policy      = data.aws_iam_policy_document.records[each.key].json
 }
 
 # What an operator, who uses the command `idempotency`, may do with the table.
 data "aws_iam_policy_document" "operator" {
   statement {
-    actions   = [@operator_actions@]
+    actions   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:DescribeContinuousBackups"]
     resources = [aws_dynamodb_table.idempotency.arn]
   }
-@decrypt@}
+
+  dynamic "statement" {
+    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
+
+    content {
+      actions   = ["kms:Decrypt"]
+      resources = [statement.value]
+
+      condition {
+        test     = "StringLike"
+        variable = "kms:ViaService"
+        values   = ["dynamodb.*"]
+      }
+    }
+  }
+}
 
 resource "aws_iam_policy" "operator" {
-  name_prefix = "@operator@Records"
-  description = @for_operator@
+  name_prefix = "OperatorRecords"
+  description = "Show, list, resolve and evict idempotency records, and check the table."
   policy      = data.aws_iam_policy_document.operator.json
 }
 
@@ -130,7 +178,27 @@ resource "aws_sns_topic_subscription" "alarms" {
 
 locals {
   call_alarms = {
-@call_alarms@  }
+    CompletionUnknown = {
+      metric = "CompletionUnknown"
+      text   = "A handler ran, and whether its response is stored is unknown. The key may run again."
+    }
+    LostOwnership = {
+      metric = "LostOwnership"
+      text   = "A handler ran longer than its lease, and another run took over its key. The effect may have happened twice."
+    }
+    HeldKeys = {
+      metric = "Held"
+      text   = "A key is held after a run without a result, and waits for an operator."
+    }
+    StoreFailed = {
+      metric = "StoreFailed"
+      text   = "Calls are refused because the table cannot be reached or does not accept requests."
+    }
+    Unprotected = {
+      metric = "Unprotected"
+      text   = "A handler ran without a confirmed claim, because the table failed. A retry may run it again."
+    }
+  }
 }
 
 # A metric is sent only when it happens. So missing data is the good case, and one minute with data is enough. Five minutes are
@@ -159,8 +227,8 @@ resource "aws_cloudwatch_metric_alarm" "calls" {
 resource "aws_cloudwatch_metric_alarm" "throttled" {
   count = var.metrics_namespace == null ? 0 : 1
 
-  alarm_name          = "${var.table_name}-@throttled_name@"
-  alarm_description   = @throttled_text@
+  alarm_name          = "${var.table_name}-TableThrottled"
+  alarm_description   = "DynamoDB throttles requests to the table of idempotency records. See docs/guide/operating.md."
   alarm_actions       = aws_sns_topic.alarms[*].arn
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0

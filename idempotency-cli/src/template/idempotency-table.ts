@@ -30,10 +30,10 @@ export class IdempotencyTable extends Construct {
     super(scope, id);
     this.table = new Table(this, "Table", {
       tableName: props.tableName,
-      partitionKey: { name: @partition_key@, type: AttributeType.STRING },
-@sort_key@      billingMode: BillingMode.PAY_PER_REQUEST,
+      partitionKey: { name: "id", type: AttributeType.STRING },
+      billingMode: BillingMode.PAY_PER_REQUEST,
       // TTL only cleans up, sometimes days late. The functions themselves check whether a record has expired, to the second.
-      timeToLiveAttribute: @expiration@,
+      timeToLiveAttribute: "expiration",
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
       // Records hold the handlers' responses.
       encryption: props.kmsKeyArn ? TableEncryption.CUSTOMER_MANAGED : TableEncryption.AWS_MANAGED,
@@ -55,20 +55,24 @@ export class IdempotencyTable extends Construct {
    * key the value of the partition key.
    */
   records(function_: string, ...leadingKeys: string[]): ManagedPolicy {
-    const statements = [this.allow([@actions@], leadingKeys)];
-@warm_up@    return this.policy(`${function_}Records`, @for_function@, statements);
+    const statements = [this.allow(["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"], leadingKeys)];
+    if (leadingKeys.length > 0) {
+      // A start only reads this id.
+      statements.push(this.allow(["dynamodb:GetItem"], ["#warm-up"]));
+    }
+    return this.policy(`${function_}Records`, "Read and write idempotency records.", statements);
   }
 
   /** Returns the permissions of an operator, who uses the command `idempotency`. */
   operatorRecords(): ManagedPolicy {
-    return this.policy("@operator@Records", @for_operator@, [this.allow([@operator_actions@], [])]);
+    return this.policy("OperatorRecords", "Show, list, resolve and evict idempotency records, and check the table.", [this.allow(["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:DescribeContinuousBackups"], [])]);
   }
 
   private policy(id: string, description: string, statements: PolicyStatement[]): ManagedPolicy {
     const key = this.table.encryptionKey;
     if (key) {
-      const conditions = { @test@: { @variable@: [@value@] } };
-      statements.push(new PolicyStatement({ actions: [@decrypt_action@], resources: [key.keyArn], conditions }));
+      const conditions = { "StringLike": { "kms:ViaService": ["dynamodb.*"] } };
+      statements.push(new PolicyStatement({ actions: ["kms:Decrypt"], resources: [key.keyArn], conditions }));
     }
     return new ManagedPolicy(this, id, { description, statements });
   }
@@ -96,7 +100,12 @@ export class IdempotencyTable extends Construct {
     // `Function` and `Operation` are words of the query language, so they are quoted.
     const by = '"Function", "Operation"';
     const calls: [string, string, string][] = [
-@call_alarms@    ];
+      ["CompletionUnknownAlarm", "CompletionUnknown", "A handler ran, and whether its response is stored is unknown. The key may run again."],
+      ["LostOwnershipAlarm", "LostOwnership", "A handler ran longer than its lease, and another run took over its key. The effect may have happened twice."],
+      ["HeldKeysAlarm", "Held", "A key is held after a run without a result, and waits for an operator."],
+      ["StoreFailedAlarm", "StoreFailed", "Calls are refused because the table cannot be reached or does not accept requests."],
+      ["UnprotectedAlarm", "Unprotected", "A handler ran without a confirmed claim, because the table failed. A retry may run it again."],
+    ];
     for (const [id, metric, text] of calls) {
       const expression = `SELECT SUM(${metric}) FROM SCHEMA(${namespace}, ${by}) GROUP BY ${by} ORDER BY SUM() DESC`;
       alarm(id, text, 1, [{ id: "calls", expression, period: 60 }]);
@@ -107,7 +116,7 @@ export class IdempotencyTable extends Construct {
       returnData: false,
       metricStat: { stat: "Sum", period: 60, metric: { namespace: "AWS/DynamoDB", metricName, dimensions } },
     });
-    alarm(@throttled_alarm@, 3, [
+    alarm("TableThrottledAlarm", "DynamoDB throttles requests to the table of idempotency records.", 3, [
       // FILL, because a sum with a metric that is missing would be missing.
       { id: "throttled", expression: "FILL(writes, 0) + FILL(reads, 0)", label: "throttled requests" },
       events("writes", "WriteThrottleEvents"),
@@ -119,8 +128,9 @@ export class IdempotencyTable extends Construct {
 export class IdempotencyStack extends Stack {
   constructor(scope: Construct, id: string, props?: StackProps & { readonly alarmEmail?: string }) {
     super(scope, id, props);
-    const idempotency = new IdempotencyTable(this, "Idempotency", {@props@});
-@records@    idempotency.operatorRecords();
+    const idempotency = new IdempotencyTable(this, "Idempotency", { alarms: { namespace: "Payments", email: props?.alarmEmail } });
+    idempotency.records("Payment", "payments#*");
+    idempotency.operatorRecords();
     new CfnOutput(this, "IdempotencyTableName", {
       description: "The value of IDEMPOTENCY_TABLE.",
       value: idempotency.table.tableName,
