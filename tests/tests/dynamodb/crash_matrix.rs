@@ -1,7 +1,7 @@
 //! A crash at every step. For each request of each path the process dies just before or just after the request is applied.
 //! Then the call is retried before and after the lease has expired. On the embedded DynamoDB.
 //!
-//! The rows are published in `docs/evidence/reliability.md`; the test compares them.
+//! The rows are in `crashes.md`; the test compares them.
 //!
 //! Updates that count once and versioned writes, staged in the transaction of a handler.
 

@@ -1,7 +1,7 @@
 //! An order of three steps: reserve, charge, ship. The process dies at each request, before or after it is applied, and the order is
 //! retried. On the embedded DynamoDB.
 //!
-//! The rows are published in `docs/evidence/reliability.md`; the test compares them.
+//! The rows are in `crashes.md`; the test compares them.
 //!
 //! Steps at their limits: takeovers whose replies are lost, results that do not fit, large responses beside them, other payloads.
 

@@ -6,7 +6,7 @@
 //!
 //! One transfer: applied once, rejected, replayed, fenced, with faults on the wire.
 //!
-//! A kill at every request of a transfer, before and after it is applied. The rows are published in `docs/evidence/reliability.md`.
+//! A kill at every request of a transfer, before and after it is applied. The rows are in `crashes.md`.
 //!
 //! Many transfers at once, each delivered several times, with faults in one request of three. Then the balances must agree with the ledger.
 
