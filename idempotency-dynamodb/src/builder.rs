@@ -9,7 +9,7 @@ use idempotency_core::config::ConfigurationError;
 use crate::client::{self, LeanClient};
 use crate::large::Settings;
 use crate::names::{AttributeNames, Composite, check_partition};
-use crate::store::DynamoDbStore;
+use crate::store::{DynamoDbStore, Items};
 use crate::table::TableRef;
 use crate::transport::Transport;
 
@@ -223,7 +223,7 @@ impl DynamoDbStoreBuilder {
             check_partition(partition)?;
         }
         self.large.check()?;
-        let table_ref = TableRef {
+        let table = TableRef {
             name: table,
             region,
             sort_key: self
@@ -234,14 +234,12 @@ impl DynamoDbStoreBuilder {
             endpoint: OnceLock::new(),
         };
         let transport = match lean {
-            Some(lean) => Transport::Lean(Box::new(lean.of_table(&table_ref.name))),
+            Some(lean) => Transport::Lean(Box::new(lean.of_table(&table.name))),
             None => Transport::Sdk(sdk),
         };
+        let items = Items::new(transport, table, self.names, self.composite);
         Ok(DynamoDbStore::new(
-            transport,
-            table_ref,
-            self.names,
-            self.composite,
+            items,
             self.large,
             self.unencrypted_events,
         ))

@@ -3,63 +3,54 @@
 //! An event can have personal data. DynamoDB encrypts every table, but only a key of KMS has permissions and a log of its own, so a
 //! store writes an event only to a table that is encrypted with one, unless this is waived.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_sdk_dynamodb::types::{
     AttributeValue, SseDescription, SseStatus, SseType, TableDescription,
 };
-use idempotency_core::record::{Attribute, RecordId, StoredEvent};
+use idempotency_core::record::{Attribute, StoredEvent};
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 
-use super::DynamoDbStore;
+use super::items::Items;
 use crate::compression::{ZSTD_IS_COMPILED_IN, compress, decompress};
 use crate::request::DESCRIBE;
 use crate::sends::Sends;
 use crate::value::Value;
 
-impl DynamoDbStore {
+/// Whether the table may hold events.
+pub(super) struct Events {
+    /// True if it may: this was checked, or is waived.
+    allowed: AtomicBool,
+}
+
+impl Events {
+    pub(super) fn new(allowed: bool) -> Self {
+        let allowed = AtomicBool::new(allowed);
+        Self { allowed }
+    }
+
     /// Checks once that the table may hold events.
     ///
     /// # Errors
     ///
     /// If it is not encrypted with a key of KMS, or if that cannot be found out.
-    pub(super) async fn check_events_once(&self, log: &SendLog) -> Result<(), StoreError> {
-        if self.events_allowed.load(Ordering::Acquire) {
+    pub(super) async fn check(&self, items: &Items, log: &SendLog) -> Result<(), StoreError> {
+        if self.allowed.load(Ordering::Acquire) {
             return Ok(());
         }
         // It changes nothing of the record, like a piece.
-        let sends = Sends::of_piece(log, &self.table_ref, DESCRIBE);
-        let described = self.transport.describe(&sends).await?;
+        let sends = Sends::of_piece(log, &items.table, DESCRIBE);
+        let described = items.transport.describe(&sends).await?;
         if !described.as_ref().is_some_and(has_kms_key) {
             let text = format!(
                 "{} is not encrypted with a key of KMS, and `store_event` keeps events in it: encrypt it \
                  (`SSESpecification` with `SSEType: KMS`), or set IDEMPOTENCY_STORE_EVENT_UNENCRYPTED=true",
-                self.table_ref
+                items.table
             );
             return Err(StoreError::new(StoreErrorKind::NotEncrypted, text));
         }
-        self.events_allowed.store(true, Ordering::Release);
+        self.allowed.store(true, Ordering::Release);
         Ok(())
-    }
-
-    /// Returns what the record under `id` keeps of the event of its call, or `None` if it keeps nothing or there is no record.
-    ///
-    /// # Errors
-    ///
-    /// If the record cannot be read, or if what it keeps is damaged.
-    pub async fn stored_event(&self, id: &RecordId) -> Result<Option<StoredEvent>, StoreError> {
-        let item = self.get(id.as_str(), true, &SendLog::new()).await?;
-        let event = item.and_then(|mut item| item.remove(self.names.of(Attribute::Event)));
-        let Some(event) = event else {
-            return Ok(None);
-        };
-        read_event(&event).map(Some).map_err(|why| {
-            let text = format!(
-                "the event of the record `{id}` in {} cannot be read: {why}",
-                self.table_ref
-            );
-            StoreError::new(StoreErrorKind::Rejected, text)
-        })
     }
 }
 

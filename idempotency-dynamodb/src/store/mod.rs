@@ -1,38 +1,33 @@
 //! The store: one request for each operation, unless the client has to send again, or a response is in pieces.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute, Data, Record, RecordId};
+use idempotency_core::record::{Attribute, Data, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
     Consistency, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     TransactionRequest, Write,
 };
-use pieces::WrittenPieces;
 
+use self::events::Events;
+use self::items::WARM_UP_ID;
+use self::pieces::WrittenPieces;
 use crate::item::{self, size};
 use crate::large::{Form, PieceName, Settings};
-use crate::limits::{LARGEST_ITEM, LONGEST_PARTITION, LONGEST_SORT};
-use crate::names::{AttributeNames, Composite};
-use crate::request::{GET, Request, Shapes, TRANSACT};
+use crate::limits::LARGEST_ITEM;
+use crate::request::{Request, TRANSACT};
 use crate::sends::Sends;
-use crate::table::TableRef;
 use crate::transact::{self, Cancellation, Writes};
-use crate::transport::{Reply, Transport, sdk_write};
-use crate::value::{Item, NamedValue, Value, to_item};
+use crate::transport::{Reply, sdk_write};
+use crate::value::{Item, NamedValue, to_item};
 
 mod events;
+mod items;
 mod pieces;
 
-pub(crate) use events::EventForm;
-#[cfg(fuzzing)]
-pub(crate) use events::read_event;
-
-/// The id that a warm-up reads. No record has it, because record ids end with a hexadecimal digest.
-const WARM_UP_ID: &str = "#warm-up";
+pub(crate) use events::{EventForm, read_event};
+pub(crate) use items::Items;
 
 /// A store of records in a DynamoDB table.
 ///
@@ -50,102 +45,47 @@ const WARM_UP_ID: &str = "#warm-up";
 /// # }
 /// ```
 pub struct DynamoDbStore {
-    transport: Transport,
-    table_ref: Arc<TableRef>,
-    names: AttributeNames,
-    composite: Option<Composite>,
+    items: Items,
     /// How large responses are stored.
     large: Settings,
-    /// The expressions of the requests, without their values.
-    shapes: Shapes,
     written: WrittenPieces,
-    /// True if a read has shown that the table has the configured keys.
-    keys_checked: AtomicBool,
-    /// True if the table may hold events: this was checked, or is waived.
-    events_allowed: AtomicBool,
+    events: Events,
 }
 
 impl DynamoDbStore {
-    /// Returns the name or ARN of the table.
-    pub fn table(&self) -> &str {
-        &self.table_ref.name
-    }
-
-    pub(crate) fn new(
-        transport: Transport,
-        table_ref: TableRef,
-        names: AttributeNames,
-        composite: Option<Composite>,
-        large: Settings,
-        events_allowed: bool,
-    ) -> Self {
+    /// Returns the store of these items. `unencrypted_events` waives the check of the table before an event is written.
+    pub(crate) fn new(items: Items, large: Settings, unencrypted_events: bool) -> Self {
         Self {
-            transport,
-            table_ref: Arc::new(table_ref),
-            shapes: Shapes::new(names.clone()),
-            names,
-            composite,
+            items,
             large,
             written: WrittenPieces::default(),
-            keys_checked: AtomicBool::new(false),
-            events_allowed: AtomicBool::new(events_allowed),
+            events: Events::new(unencrypted_events),
         }
     }
 
-    /// Reads once before the first write to a table with a sort key, to check that the table has one. Without a sort key every
-    /// record would be the same item, and DynamoDB would accept the writes.
+    /// Returns the name or ARN of the table.
+    pub fn table(&self) -> &str {
+        &self.items.table.name
+    }
+
+    /// Returns what the record under `id` keeps of the event of its call, or `None` if it keeps nothing or there is no record.
     ///
-    /// A successful read is remembered, also that of [`warm_up`](Store::warm_up). A read that fails for another reason does
-    /// not count.
-    async fn check_keys(&self, log: &SendLog) -> Result<(), StoreError> {
-        if self.composite.is_none() || self.keys_checked.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        self.get(WARM_UP_ID, false, log).await.map(drop)
-    }
-
-    /// Returns the key attributes of the record under `id`, with space for `more` attributes.
-    fn key<'a>(&'a self, id: &'a str, more: usize) -> Vec<NamedValue<'a>> {
-        let mut attributes = Vec::with_capacity(2 + more);
-        let key = self.names.key.as_str();
-        match &self.composite {
-            None => attributes.push((key, Value::Text(id))),
-            Some(Composite {
-                sort_key,
-                partition,
-            }) => attributes.extend([
-                (key, Value::Text(partition)),
-                (sort_key.as_str(), Value::Text(id)),
-            ]),
-        }
-        attributes
-    }
-
-    /// Reads an item, and remembers that the table has the configured keys.
-    async fn get(
-        &self,
-        id: &str,
-        consistent: bool,
-        log: &SendLog,
-    ) -> Result<Option<Item>, StoreError> {
-        let sends = Sends::new(log, &self.table_ref, GET);
-        let key = self.key(id, 0);
-        let request = Request::Get { key, consistent };
-        let item = self.read_item(request, &sends).await?;
-        self.keys_checked.store(true, Ordering::Release);
-        Ok(item)
-    }
-
-    /// Sends a read. A failed condition is an error: a read has none, and no item must be inferred from it.
-    async fn read_item(
-        &self,
-        request: Request<'_>,
-        sends: &Sends,
-    ) -> Result<Option<Item>, StoreError> {
-        match self.transport.send(request, sends).await? {
-            Reply::Success(item) => Ok(item),
-            Reply::ConditionFailed(_) => Err(self.table_ref.read_refused()),
-        }
+    /// # Errors
+    ///
+    /// If the record cannot be read, or if what it keeps is damaged.
+    pub async fn stored_event(&self, id: &RecordId) -> Result<Option<StoredEvent>, StoreError> {
+        let item = self.items.get(id.as_str(), true, &SendLog::new()).await?;
+        let event = item.and_then(|mut item| item.remove(self.items.names.of(Attribute::Event)));
+        let Some(event) = event else {
+            return Ok(None);
+        };
+        read_event(&event).map(Some).map_err(|why| {
+            let text = format!(
+                "the event of the record `{id}` in {} cannot be read: {why}",
+                self.items.table
+            );
+            StoreError::new(StoreErrorKind::Rejected, text)
+        })
     }
 
     /// Performs a write, after a check of the table's keys if there was none, and after the pieces of its response.
@@ -161,10 +101,12 @@ impl DynamoDbStore {
         let RecordWrite { id, write, .. } = record;
         let form = self.prepare(id, write, log).await?;
         let request = self.request(record, &form)?;
-        let sends = Sends::new(log, &self.table_ref, request.target());
-        match self.transport.send(request, &sends).await? {
+        let sends = Sends::new(log, &self.items.table, request.target());
+        match self.items.transport.send(request, &sends).await? {
             Reply::Success(replaced) => Ok(match write {
-                Write::Put(_) => StoreReply::replaced(replaced.map(|item| self.replaced(item))),
+                Write::Put(_) => {
+                    StoreReply::replaced(replaced.map(|item| self.items.replaced(item)))
+                }
                 _ => StoreReply::applied(),
             }),
             Reply::ConditionFailed(existing) => self.refused(id, existing, log).await,
@@ -179,10 +121,10 @@ impl DynamoDbStore {
         log: &SendLog,
     ) -> Result<StoreReply, StoreError> {
         let consistent = consistency == Consistency::Strong;
-        let Some(item) = self.get(id.as_str(), consistent, log).await? else {
+        let Some(item) = self.items.get(id.as_str(), consistent, log).await? else {
             return Ok(StoreReply::found(None));
         };
-        let (record, unreadable) = self.record(id, item, log).await?;
+        let (record, unreadable) = self.items.record(id, item, log).await?;
         Ok(StoreReply::Found {
             record: Some(record),
             unreadable,
@@ -217,26 +159,26 @@ impl DynamoDbStore {
         log: &SendLog,
     ) -> Result<WriteForm<'a>, StoreError> {
         if matches!(write, Write::Put(_)) {
-            self.check_keys(log).await?;
+            self.items.check_keys(log).await?;
         }
         let stored = stored(write);
         let event = stored.and_then(|record| record.event.as_ref());
         // Boxed, so that the future of every other write stays small.
         if event.is_some() {
-            Box::pin(self.check_events_once(log)).await?;
+            Box::pin(self.events.check(&self.items, log)).await?;
         }
         let long = stored.and_then(|record| Some((record, record.data.value()?)));
         let long = long.filter(|(_, data)| self.large.concern(data.as_str().len()));
         let response = match (write, long) {
             (Write::Step { result, .. }, _) => Form::of_step(result, self.large)
-                .ok_or_else(|| self.table_ref.step_too_large(result.as_str().len()))?,
+                .ok_or_else(|| self.items.table.step_too_large(result.as_str().len()))?,
             (_, Some((record, data))) => self.form_of_long(id, write, record, data)?,
             (_, None) => Form::Plain,
         };
         if let (Form::Split(pieces), Some(record)) = (&response, stored) {
             let expiration = record.expiration.value().copied();
             // Boxed, so that the future of every other write stays small.
-            Box::pin(self.write_pieces(id, pieces, expiration, log)).await?;
+            Box::pin(self.written.write(&self.items, id, pieces, expiration, log)).await?;
         }
         let event = EventForm::of(event);
         Ok(WriteForm { response, event })
@@ -257,7 +199,7 @@ impl DynamoDbStore {
         let Some(item) = existing.filter(|item| !item.is_empty()) else {
             return Ok(StoreReply::condition_failed(None));
         };
-        let (record, unreadable) = self.record(id, item, log).await?;
+        let (record, unreadable) = self.items.record(id, item, log).await?;
         Ok(StoreReply::ConditionFailed {
             existing: Some(record),
             unreadable,
@@ -282,23 +224,19 @@ impl DynamoDbStore {
             .collect();
         let attributes = set
             .iter()
-            .map(|(attribute, value)| (self.names.of(*attribute), *value));
-        let mut taken = size::of(attributes.chain(self.key(id.as_str(), 0)));
+            .map(|(attribute, value)| (self.items.names.of(*attribute), *value));
+        let mut taken = size::of(attributes.chain(self.items.key(id.as_str(), 0)));
         if matches!(write, Write::Update(_)) {
-            taken += size::kept(&self.names, &set);
+            taken += size::kept(&self.items.names, &set);
         }
-        let longest_id = self
-            .composite
-            .as_ref()
-            .map_or(LONGEST_PARTITION, |_| LONGEST_SORT);
         let form = Form::of(
             data,
             self.large,
-            &self.names,
+            &self.items.names,
             LARGEST_ITEM.saturating_sub(taken),
-            id.as_str().len() + PieceName::MORE_BYTES <= longest_id,
+            id.as_str().len() + PieceName::MORE_BYTES <= self.items.longest_id(),
         );
-        form.ok_or_else(|| self.table_ref.too_long(data.as_str().len()))
+        form.ok_or_else(|| self.items.table.too_long(data.as_str().len()))
     }
 
     /// Returns the request of a write.
@@ -316,20 +254,22 @@ impl DynamoDbStore {
             write,
             condition,
         } = record;
-        let key = |more| self.key(id.as_str(), more);
+        let key = |more| self.items.key(id.as_str(), more);
         let extra = response.extra();
-        let named = extra.map(|(attribute, value)| (self.names.extra(attribute), value));
+        let named = extra.map(|(attribute, value)| (self.items.names.extra(attribute), value));
         Ok(match write {
             Write::Put(record) => {
                 let mut item = key(item::MOST_ATTRIBUTES);
                 let attributes = item::attributes(record)
                     .map(|attribute| event.apply(response.apply(attribute)));
-                item.extend(attributes.map(|(attribute, value)| (self.names.of(attribute), value)));
+                item.extend(
+                    attributes.map(|(attribute, value)| (self.items.names.of(attribute), value)),
+                );
                 item.extend(named);
                 self.fits(item.iter().copied())?;
                 Request::Put {
                     item,
-                    expressions: self.shapes.condition(condition),
+                    expressions: self.items.shapes.condition(condition),
                     // A claim brings back what it replaces, at no cost: then a takeover is known.
                     returns_replaced: *condition != Condition::NoRecord,
                     returns_existing: true,
@@ -342,28 +282,28 @@ impl DynamoDbStore {
                 set.extend(attributes.map(|attribute| event.apply(response.apply(attribute))));
                 let attributes = set
                     .iter()
-                    .map(|(attribute, value)| (self.names.of(*attribute), *value));
+                    .map(|(attribute, value)| (self.items.names.of(*attribute), *value));
                 let attributes = attributes.chain(key.iter().copied());
                 self.fits(attributes.chain(named))?;
                 let remove = &change.remove;
                 Request::Update {
                     key,
-                    expressions: self.shapes.update(&set, extra, remove, condition),
+                    expressions: self.items.shapes.update(&set, extra, remove, condition),
                 }
             }
             Write::Delete => Request::Delete {
                 key: key(0),
-                expressions: self.shapes.condition(condition),
+                expressions: self.items.shapes.condition(condition),
             },
             Write::Step { name, result } => {
                 let value = response.step(result);
                 let bytes = size::of([(name.as_str(), value)]);
                 if bytes > LARGEST_ITEM {
-                    return Err(self.table_ref.step_too_large(bytes));
+                    return Err(self.items.table.step_too_large(bytes));
                 }
                 Request::Update {
                     key: key(0),
-                    expressions: self.shapes.step(name, value, condition),
+                    expressions: self.items.shapes.step(name, value, condition),
                 }
             }
         })
@@ -375,7 +315,7 @@ impl DynamoDbStore {
     ) -> Result<(), StoreError> {
         let bytes = size::of(attributes);
         if bytes > LARGEST_ITEM {
-            return Err(self.table_ref.too_large(bytes, self.large.split));
+            return Err(self.items.table.too_large(bytes, self.large.split));
         }
         Ok(())
     }
@@ -423,12 +363,12 @@ impl Store for DynamoDbStore {
     }
 
     fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { self.check_events_once(&SendLog::new()).await })
+        Box::pin(async move { self.events.check(&self.items, &SendLog::new()).await })
     }
 
     /// Returns the table, and the endpoint if it is not one of AWS.
     fn name(&self) -> String {
-        match self.table_ref.configured_endpoint() {
+        match self.items.table.configured_endpoint() {
             Some(endpoint) => format!("DynamoDB table `{}` at {endpoint}", self.table()),
             None => format!("DynamoDB table `{}`", self.table()),
         }
@@ -436,7 +376,7 @@ impl Store for DynamoDbStore {
 
     fn timeout_advice(&self, was_sent: bool) -> String {
         if was_sent {
-            return self.table_ref.network_advice();
+            return self.items.table.network_advice();
         }
         "either the credentials took too long (fetch them before the first event, with the store's `warm_up`), or the client held the send \
          back under its own rate limit (adaptive retry mode: use the standard mode)"
@@ -447,15 +387,20 @@ impl Store for DynamoDbStore {
     /// table, other keys or a denied `dynamodb:GetItem` before the first event. On a table with a sort key the first claim
     /// makes this read if there was none before.
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { self.get(WARM_UP_ID, false, &SendLog::new()).await.map(drop) })
+        Box::pin(async move {
+            self.items
+                .get(WARM_UP_ID, false, &SendLog::new())
+                .await
+                .map(drop)
+        })
     }
 }
 
 impl fmt::Debug for DynamoDbStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DynamoDbStore")
-            .field("table", &self.table_ref.name)
-            .field("region", &self.table_ref.region)
+            .field("table", &self.items.table.name)
+            .field("region", &self.items.table.region)
             .finish_non_exhaustive()
     }
 }
@@ -479,11 +424,11 @@ impl DynamoDbStore {
             token,
         } = transaction;
         let Some(writes) = staged.downcast_ref::<Writes>() else {
-            return Err(staged.unsupported(&self.table_ref.to_string()));
+            return Err(staged.unsupported(&self.items.table.to_string()));
         };
-        let items = self.items(writes, record, log).await?;
-        let sends = Sends::new(log, &self.table_ref, TRANSACT);
-        let Some(reasons) = self.transport.transact(items, token, &sends).await? else {
+        let items = self.transact_items(writes, record, log).await?;
+        let sends = Sends::new(log, &self.items.table, TRANSACT);
+        let Some(reasons) = self.items.transport.transact(items, token, &sends).await? else {
             return Ok(StoreReply::applied());
         };
         Err(match Cancellation::of(reasons, record.is_some(), writes) {
@@ -491,7 +436,8 @@ impl DynamoDbStore {
                 Some(record) => return self.refused(record.id, existing, log).await,
                 // Unreachable: only a transaction with a record has this reason.
                 None => self
-                    .table_ref
+                    .items
+                    .table
                     .cancelled(StoreErrorKind::Rejected, "no reason"),
             },
             Cancellation::Staged(rejection) => {
@@ -500,15 +446,16 @@ impl DynamoDbStore {
                     maybe_applied: false,
                 });
             }
-            Cancellation::RecordTooLarge => self.table_ref.record_too_large(),
+            Cancellation::RecordTooLarge => self.items.table.record_too_large(),
             Cancellation::Conflict => self
-                .table_ref
+                .items
+                .table
                 .cancelled(StoreErrorKind::Conflict, "TransactionConflict"),
             Cancellation::Throttled(code) => {
-                self.table_ref.cancelled(StoreErrorKind::Throttled, &code)
+                self.items.table.cancelled(StoreErrorKind::Throttled, &code)
             }
             Cancellation::Unknown(codes) => {
-                self.table_ref.cancelled(StoreErrorKind::Rejected, &codes)
+                self.items.table.cancelled(StoreErrorKind::Rejected, &codes)
             }
         })
     }
@@ -518,7 +465,7 @@ impl DynamoDbStore {
     /// # Errors
     ///
     /// If a limit is exceeded. Nothing was sent but pieces of the response.
-    async fn items(
+    async fn transact_items(
         &self,
         writes: &Writes,
         record: Option<RecordWrite<'_>>,
@@ -528,9 +475,9 @@ impl DynamoDbStore {
         let Some(record) = record else {
             return Ok(staged.to_vec());
         };
-        let key = to_item(self.key(record.id.as_str(), 0));
+        let key = to_item(self.items.key(record.id.as_str(), 0));
         if let Some(index) = writes.position_of(self.table(), &key) {
-            return Err(self.table_ref.own_item(index));
+            return Err(self.items.table.own_item(index));
         }
         let form = self.prepare(record.id, record.write, log).await?;
         let request = self.request(record, &form)?;
@@ -540,7 +487,7 @@ impl DynamoDbStore {
             return Err(error);
         }
         let record = sdk_write(self.table(), request);
-        let record = record.map_err(|error| self.table_ref.not_built(error))?;
+        let record = record.map_err(|error| self.items.table.not_built(error))?;
         let mut items = Vec::with_capacity(staged.len() + 1);
         items.push(record.into_transact_item());
         items.extend_from_slice(staged);

@@ -15,7 +15,7 @@ use idempotency_core::record::{Attribute, Data, Field, Record, RecordId};
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 use idempotency_core::time::EpochSeconds;
 
-use super::DynamoDbStore;
+use super::items::Items;
 use crate::compression::decompress;
 use crate::item;
 use crate::large::{ItemForm, Manifest, Pieces, record_of_piece};
@@ -66,15 +66,7 @@ impl WrittenPieces {
     fn pieces(&self) -> MutexGuard<'_, VecDeque<(String, Option<EpochSeconds>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Returns how long all pieces may take if the caller waits for `limit`. The rest is for the record: with the pieces, or without
-/// the response.
-fn time_for_pieces(limit: Duration) -> Duration {
-    limit * 3 / 4
-}
-
-impl DynamoDbStore {
     /// Writes the pieces of a response, before the record that names them.
     ///
     /// A piece that is there already is kept, unless it expires earlier. One that an earlier send of the write has written is not sent.
@@ -83,15 +75,16 @@ impl DynamoDbStore {
     ///
     /// If a piece could not be written, even after further sends. The handler has run, so the error is that of a response that is too large
     /// unless the record cannot be written either: the key can then be completed without its response, and the handler does not run again.
-    pub(super) async fn write_pieces(
+    pub(super) async fn write(
         &self,
+        items: &Items,
         id: &RecordId,
         stored: &Pieces<'_>,
         expiration: Option<EpochSeconds>,
         log: &SendLog,
     ) -> Result<(), StoreError> {
         let writing = async {
-            self.check_keys(log).await?;
+            items.check_keys(log).await?;
             // A piece without an expiration stays until it is deleted.
             let longer = match expiration {
                 Some(at) => Condition::Below(Attribute::Expiration, Operand::Seconds(at)),
@@ -101,19 +94,21 @@ impl DynamoDbStore {
             let pieces = stored.pieces().enumerate();
             let pieces: Vec<_> = pieces
                 .map(|(index, bytes)| (stored.manifest.piece(id, index).to_string(), bytes))
-                .filter(|(piece, _)| !self.written.contains(piece, expiration))
-                .map(|(piece, bytes)| self.write_piece(piece, bytes, expiration, &condition, log))
+                .filter(|(piece, _)| !self.contains(piece, expiration))
+                .map(|(piece, bytes)| {
+                    self.write_piece(items, piece, bytes, expiration, &condition, log)
+                })
                 .collect();
             let written = stream::iter(pieces).buffer_unordered(usize::from(PIECES_AT_A_TIME));
             written.try_for_each(|()| ready(Ok(()))).await
         };
         let limit = log.limit().map(time_for_pieces);
-        let written = match limit.zip(self.transport.sleep()) {
+        let written = match limit.zip(items.transport.sleep()) {
             None => writing.await,
             Some((limit, timer)) => {
                 let written = Timeout::new(writing, timer.sleep(limit)).await;
                 written.unwrap_or_else(|_| {
-                    let text = format!("{} took longer than {limit:?} for them", self.table_ref);
+                    let text = format!("{} took longer than {limit:?} for them", items.table);
                     Err(StoreError::new(StoreErrorKind::Unreachable, text))
                 })
             }
@@ -121,13 +116,14 @@ impl DynamoDbStore {
         written.map_err(|error| match error.kind() {
             // The record cannot be written either.
             StoreErrorKind::Credentials | StoreErrorKind::TableMissing => error,
-            _ => self.table_ref.no_pieces(error),
+            _ => items.table.no_pieces(error),
         })
     }
 
     /// Writes one piece, and requests it again after an error that is temporary.
     async fn write_piece(
         &self,
+        items: &Items,
         piece: String,
         bytes: &[u8],
         expiration: Option<EpochSeconds>,
@@ -136,21 +132,21 @@ impl DynamoDbStore {
     ) -> Result<(), StoreError> {
         let (mut tries, mut pause) = (1, FIRST_PAUSE);
         loop {
-            let mut item = self.key(&piece, 2);
-            item.push((&self.names.data_piece, Value::Bytes(bytes)));
+            let mut item = items.key(&piece, 2);
+            item.push((&items.names.data_piece, Value::Bytes(bytes)));
             item.extend(expiration.map(|at| {
-                let name = self.names.expiration.as_str();
+                let name = items.names.expiration.as_str();
                 (name, Value::Number(at.get()))
             }));
             let request = Request::Put {
                 item,
-                expressions: self.shapes.condition(condition),
+                expressions: items.shapes.condition(condition),
                 returns_replaced: false,
                 returns_existing: false,
             };
-            let sends = Sends::of_piece(log, &self.table_ref, request.target());
-            let sent = self.transport.send(request, &sends).await;
-            match (sent, self.transport.sleep()) {
+            let sends = Sends::of_piece(log, &items.table, request.target());
+            let sent = items.transport.send(request, &sends).await;
+            match (sent, items.transport.sleep()) {
                 (Err(error), Some(timer)) if error.kind().is_transient() && tries < MAX_TRIES => {
                     timer.sleep(pause).await;
                     tries += 1;
@@ -159,13 +155,21 @@ impl DynamoDbStore {
                 // A failed condition: the piece is there, and lives as long as this one would.
                 (sent, _) => {
                     sent?;
-                    self.written.insert(piece, expiration);
+                    self.insert(piece, expiration);
                     return Ok(());
                 }
             }
         }
     }
+}
 
+/// Returns how long all pieces may take if the caller waits for `limit`. The rest is for the record: with the pieces, or without
+/// the response.
+fn time_for_pieces(limit: Duration) -> Duration {
+    limit * 3 / 4
+}
+
+impl Items {
     /// Reads the record of an item, with a response that is compressed or in pieces.
     ///
     /// A response that cannot be read is [`Field::Unreadable`]. The text then says why.
@@ -249,7 +253,7 @@ impl DynamoDbStore {
         piece: String,
         log: &SendLog,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let sends = Sends::of_piece(log, &self.table_ref, GET);
+        let sends = Sends::of_piece(log, &self.table, GET);
         let request = Request::Get {
             key: self.key(&piece, 0),
             consistent: true,
