@@ -46,12 +46,7 @@ fn the_functions_of_the_guide_are_those_that_are_tested_here() {
         .into_iter()
         .flat_map(|guide| guide.split("```rust,no_run\n").skip(1));
     let blocks = blocks.map(|block| block.split("```").next().unwrap_or_default());
-    for name in [
-        "ship(change: TableChange)",
-        "thumbnail",
-        "aggregate",
-        "welcome",
-    ] {
+    for name in ["ship(change: TableChange)", "thumbnail", "welcome"] {
         let mut of_name = blocks
             .clone()
             .filter(|block| block.contains(&format!("async fn {name}")));
