@@ -57,7 +57,8 @@ fuzz_target!(|text: &str| {
     };
     let policy = settings.policy(&variables).expect("the operation has it");
     assert_eq!(operation.policy(), &policy);
-    assert!(policy.lease.as_millis() >= 1);
+    let start = EpochMillis::new(0);
+    assert!(operation.lease(None).end(start) > start);
     assert!(policy.store_timeout.as_millis() >= 1);
     assert!(policy.expires_after.as_secs() >= 1 && policy.expires_after.subsec_nanos() == 0);
     assert!((1..=512).contains(&operation.key_prefix().len()));

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::engine::Backend;
 use crate::future::BoxFuture;
-use crate::protocol::CallTerms;
 use crate::protocol::condition::Condition;
 use crate::protocol::policy::Policy;
+use crate::protocol::{CallTerms, Lease};
 use crate::random::{Random, RandomError};
 use crate::record::{Attribute, OwnerToken, Record, RecordId};
 use crate::store::{
@@ -69,6 +69,7 @@ pub fn call() -> CallTerms {
         owner: OwnerToken::from_bytes([1; 16]),
         validation: None,
         deadline: None,
+        lease: Lease::For(Lease::DEFAULT_LENGTH),
         operation: None,
         event: None,
         policy: Policy::default(),

@@ -160,7 +160,6 @@ impl Delivery {
     pub(crate) fn policy(&self, bounds: &Bounds) -> Policy {
         let mut policy = self.policy.clone();
         policy.expires_after = Duration::from_secs(bounds.window_s);
-        policy.lease = bounds.duration(self.lease);
         policy
     }
 }

@@ -1,10 +1,9 @@
 //! A call: steps the production protocol as the engine does, and records what the properties need.
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::{
-    Admission, Attempt, CallEnd, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input, Refusal,
-    RefusalDetail, Resolution, Run, Source, Stage, StepEnd, Write, WriteResult,
+    Admission, Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input,
+    Lease, Refusal, RefusalDetail, Resolution, Run, Source, Stage, StepEnd, Write, WriteResult,
 };
 use idempotency_core::record::{OwnerToken, Record};
 use idempotency_core::time::EpochMillis;
@@ -26,12 +25,14 @@ impl Scenario {
         number: u8,
         now: EpochMillis,
     ) -> (Attempt, Effect) {
-        let deadline = now.plus(self.bounds.duration(delivery.lease));
+        let length = self.bounds.duration(delivery.lease);
+        let deadline = delivery.deadline.then(|| now.plus(length));
         Attempt::begin(CallTerms {
             id: key(),
             owner: OwnerToken::from_bytes([number; 16]),
             validation: delivery.payload.map(str::to_owned),
-            deadline: delivery.deadline.then_some(deadline),
+            deadline,
+            lease: deadline.map_or(Lease::For(length), Lease::Until),
             operation: None,
             event: None,
             policy: delivery.policy(&self.bounds),

@@ -24,6 +24,8 @@ pub(crate) const NAMES: [&str; 2] = ["a", "b"];
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct StepRun {
     ledger: StepLedger,
+    /// Until when the claim of the run lasts.
+    lease_end: EpochMillis,
     /// The number of steps that the handler has passed.
     passed: u8,
     /// The write of the current step's result.
@@ -54,10 +56,10 @@ impl Scenario {
         attempt: &Attempt,
         seen: Option<&RecordedSteps>,
     ) -> Option<Shared<StepRun>> {
-        let (read, in_flight) = (attempt.steps()?.clone(), attempt.in_flight()?);
-        let steps = seen.cloned().unwrap_or(read);
+        let read = attempt.steps()?.clone();
         Some(Shared::new(StepRun {
-            ledger: StepLedger::new(steps, in_flight.until),
+            ledger: StepLedger::new(seen.cloned().unwrap_or(read)),
+            lease_end: attempt.lease_end()?,
             passed: 0,
             write: None,
         }))
@@ -73,7 +75,7 @@ impl Scenario {
         let now = self.time(state, active.skew);
         let mut run = (**active.steps.as_ref()?).clone();
         let place = usize::from(run.passed);
-        match run.ledger.start(now, NAMES[place]) {
+        match run.ledger.start(now, Some(run.lease_end), NAMES[place]) {
             StepStart::Recorded(result) => {
                 if !self.same_payload(number, number_of(&result)) {
                     self.break_promise(state, Promise::StepOfAnotherPayload);
@@ -92,8 +94,7 @@ impl Scenario {
                 }
                 let call = active.attempt.call().clone();
                 let result = response_of(number);
-                let lease_end = run.ledger.lease_end();
-                let write = StepWrite::begin(&call, lease_end, NAMES[place], &result);
+                let write = StepWrite::begin(&call, run.lease_end, NAMES[place], &result);
                 self.record(
                     state,
                     number,

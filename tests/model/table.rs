@@ -4,10 +4,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{Policy, Steps};
-use idempotency_core::protocol::{Attempt, Effect, Input, WriteErrorKind, WriteResult};
+use idempotency_core::protocol::{
+    Attempt, CallTerms, Effect, Input, Lease, WriteErrorKind, WriteResult,
+};
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
     self, Change, LedgerEntry, MemoryStore, MemoryWrites, RecordWrite, SendLog, Staged, Store,
@@ -329,6 +330,7 @@ impl Scenario {
             owner: OwnerToken::from_bytes([u8::MAX; 16]),
             validation: None,
             deadline: Some(now),
+            lease: Lease::Until(now),
             operation: None,
             event: None,
             policy: Policy::default(),

@@ -11,7 +11,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::policy::Policy;
 use idempotency_core::protocol::{
-    Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, Resolution, WriteResult,
+    Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, Lease, Resolution, WriteResult,
 };
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::record::{Data, OwnerToken, RecordId};
@@ -63,6 +63,7 @@ fn terms(number: i64) -> CallTerms {
         owner: OwnerToken::from_bytes(owner.to_be_bytes()),
         validation: Some("c4ca4238a0b923820dcc509a6f75849b".to_owned()),
         deadline: Some(DEADLINE),
+        lease: Lease::Until(DEADLINE),
         operation: Some("shop::charge".to_owned()),
         event: None,
         policy: Policy::default(),

@@ -11,6 +11,7 @@ use super::variables::FUNCTION_NAME;
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::CacheLimits;
 use crate::key::{HashAlgorithm, limit_for};
+use crate::protocol::Lease;
 use crate::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy, Steps,
 };
@@ -210,7 +211,6 @@ impl Settings {
             // No variable: the code of the handler decides whether it has steps.
             steps: self.steps.unwrap_or(default.steps),
             expires_after: found!(duration, expires_after, default),
-            lease: found!(duration, lease, default),
             store_timeout: found!(duration, store_timeout, default),
         };
         if policy.on_timeout == OnTimeout::Hold
@@ -229,6 +229,16 @@ impl Settings {
             ));
         }
         Ok(policy)
+    }
+
+    /// Returns how long a claim lasts if no deadline is known.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the setting or the variable is not a duration, or too short.
+    pub(crate) fn lease(&self, variables: &Variables) -> Result<Duration, ConfigurationError> {
+        let row = const { SettingRow::in_code("lease") };
+        duration(self.lease, variables, row, Lease::DEFAULT_LENGTH)
     }
 
     /// Returns the settings that override a variable that is also set, each with the variable's name.

@@ -117,15 +117,12 @@ impl<R> Driver<'_, R> {
                     // The errors before the run do not explain its end.
                     let error = reasons.error.take();
                     let run = attempt.run().unwrap_or(Run::Unknown);
-                    let lease_end = attempt.in_flight().map(|running| running.until);
                     let call = match run {
-                        Run::Unprotected => Call::unclaimed(self.backend, &self.call, lease_end),
-                        run => {
-                            let steps = attempt.steps();
-                            Call::under_claim(self.backend, &self.call, run, lease_end, steps)
-                        }
+                        Run::Unprotected => Call::unclaimed(self.backend, &self.call),
+                        run => Call::under_claim(self.backend, &self.call, run, attempt.steps()),
                     };
                     let call = OpenCall::new(call);
+                    call.lasts_until(attempt.lease_end());
                     let handler = call.enter(|| handler(call.handle()));
                     match run {
                         Run::Rerun { .. } => report.took_over(),

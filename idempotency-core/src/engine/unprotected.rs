@@ -1,7 +1,5 @@
 //! Runs a handler without protection, and applies what it staged.
 
-use std::time::Duration;
-
 use super::call::{Call, OpenCall, refused_write};
 use super::handler::{self, keeps_writes};
 use super::request::{Reasons, resend};
@@ -10,7 +8,7 @@ use super::{Backend, Codec, StoreWhen};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
 use crate::outcome::{Bypass, NoResponse, Outcome};
-use crate::protocol::PlainTransaction;
+use crate::protocol::{Lease, PlainTransaction};
 use crate::store::{Staged, StoreRequest, TransactionRequest};
 use crate::time::EpochMillis;
 
@@ -22,8 +20,8 @@ pub(crate) struct Unprotected<'a, R> {
     pub(crate) why: Bypass,
     /// When the invocation ends, if that is known.
     pub(crate) deadline: Option<EpochMillis>,
-    /// For how long the writes that the handler stages are sent again if the deadline is not known.
-    pub(crate) lease: Duration,
+    /// For how long the writes that the handler stages are sent again: as long as a claim would last.
+    pub(crate) lease: Lease,
     pub(crate) codec: Codec<R>,
     pub(crate) store_when: StoreWhen<'a>,
 }
@@ -35,7 +33,8 @@ impl<R> Unprotected<'_, R> {
         report: &mut Report<'_>,
         handler: impl FnOnce(Call) -> F,
     ) -> Result<Outcome<R>, NoResponse<E>> {
-        let call = OpenCall::new(Call::without_key(self.backend, self.deadline));
+        let call = OpenCall::new(Call::without_key(self.backend));
+        call.lasts_until(self.deadline);
         let handler = call.enter(|| handler(call.handle()));
         let output = handler::output_of(&call, handler, report).await;
         let StagedByHandler { staged, refused } = call.end();
@@ -95,8 +94,7 @@ impl<R> Unprotected<'_, R> {
             staged,
             token: token.as_str(),
         });
-        let until = self.deadline.unwrap_or_else(|| now.plus(self.lease));
-        let machine = PlainTransaction::begin(now, until);
+        let machine = PlainTransaction::begin(now, self.lease.end(now));
         let mut reasons = Reasons::default();
         let end = resend(backend, request, machine, &mut reasons, report).await;
         report.staged(end);

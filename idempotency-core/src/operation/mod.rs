@@ -21,6 +21,7 @@ use stored_event::Keeps;
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::Instrument;
 
@@ -31,8 +32,8 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::key::{Expression, Selector};
 use crate::outcome::{NoResponse, Outcome};
-use crate::protocol::CallTerms;
 use crate::protocol::policy::{OnInProgress, Policy};
+use crate::protocol::{CallTerms, Lease};
 use crate::time::EpochMillis;
 
 /// All settings of a protected function, compiled once. Two operations share nothing.
@@ -56,6 +57,8 @@ pub struct CompiledOperation {
     selector: Selector,
     key_required: KeyRequired,
     policy: Policy,
+    /// How long a claim lasts if no deadline is known.
+    lease: Duration,
     /// True if a setting or a variable says what a duplicate does while the first call runs.
     has_on_in_progress: bool,
     local_cache: Option<CacheLimits>,
@@ -104,6 +107,7 @@ impl CompiledOperation {
             selector,
             key_required: settings.key_required(variables)?,
             policy,
+            lease: settings.lease(variables)?,
             has_on_in_progress: settings.on_in_progress.is_some()
                 || variables.value("IDEMPOTENCY_ON_IN_PROGRESS").is_some(),
             local_cache: settings.local_cache(variables)?,
@@ -122,6 +126,11 @@ impl CompiledOperation {
     /// Returns the policy for duplicates, timeouts and errors.
     pub fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// Returns how long a claim of a call lasts whose invocation ends at `deadline`, if that is known.
+    pub fn lease(&self, deadline: Option<EpochMillis>) -> Lease {
+        deadline.map_or(Lease::For(self.lease), Lease::Until)
     }
 
     /// Returns the same operation for a source that delivers again at once: its duplicates wait for the first call, unless a setting
@@ -226,7 +235,7 @@ impl CompiledOperation {
                         key_prefix: &self.key_prefix,
                         why,
                         deadline,
-                        lease: self.policy.lease,
+                        lease: self.lease(deadline),
                         codec,
                         store_when: self.store_when(),
                     };
@@ -255,6 +264,7 @@ impl CompiledOperation {
                     owner,
                     validation: validation.map(str::to_owned),
                     deadline,
+                    lease: self.lease(deadline),
                     operation: Some(self.path.clone()),
                     event: identity.event().cloned(),
                     policy: self.policy.clone(),

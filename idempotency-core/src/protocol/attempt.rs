@@ -27,13 +27,14 @@ use state::{Completing, Releasing, State, finish, refuse};
 ///
 /// ```
 /// use idempotency_core::protocol::{Attempt, ClaimEnd, Effect, HandlerResult, Input, Write, WriteResult};
-/// use idempotency_core::protocol::{CallTerms, policy::Policy};
+/// use idempotency_core::protocol::{CallTerms, Lease, policy::Policy};
 /// use idempotency_core::{record::*, time::*};
 /// let call = CallTerms {
 ///     id: RecordId::new("a#1"),
 ///     owner: OwnerToken::from_bytes([1; 16]),
 ///     validation: None,
 ///     deadline: Some(EpochMillis::new(30_000)),
+///     lease: Lease::Until(EpochMillis::new(30_000)),
 ///     operation: None,
 ///     event: None,
 ///     policy: Policy::default(),
@@ -116,6 +117,16 @@ impl Attempt {
     pub fn steps(&self) -> Option<&RecordedSteps> {
         match &self.state {
             State::Running(running) if running.held.is_confirmed => Some(&running.steps),
+            _ => None,
+        }
+    }
+
+    /// Returns until when the claim of the run lasts, while the handler runs. Without a confirmed claim it is the end of the lease that the
+    /// call would have.
+    pub fn lease_end(&self) -> Option<EpochMillis> {
+        match &self.state {
+            State::Running(running) => Some(running.held.lease_end),
+            State::RunningUnclaimed(until) => Some(*until),
             _ => None,
         }
     }

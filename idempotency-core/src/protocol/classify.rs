@@ -52,10 +52,10 @@ pub fn classify(existing: &Record, now: EpochMillis, call: &CallTerms) -> Record
     let hold = call.policy.on_timeout == OnTimeout::Hold;
     if is_claim_of(existing, call) {
         match lease(existing, now) {
-            Lease::Running => return RecordState::OwnClaim,
+            LeaseState::Running => return RecordState::OwnClaim,
             // Under `hold` no other call frees the key. This call knows that it did not run, so it must release its claim.
-            Lease::Expired if hold => return RecordState::OwnClaimExpired,
-            Lease::Expired | Lease::Unknown => {}
+            LeaseState::Expired if hold => return RecordState::OwnClaimExpired,
+            LeaseState::Expired | LeaseState::Unknown => {}
         }
     }
     if claimable(now, call.policy.on_timeout).holds(Some(existing)) {
@@ -68,9 +68,9 @@ pub fn classify(existing: &Record, now: EpochMillis, call: &CallTerms) -> Record
         Some(Status::Completed) => response_of(existing),
         Some(Status::InProgress) => match lease(existing, now) {
             // Under `rerun` it would be claimable, so this is `hold`.
-            Lease::Expired => RecordState::Unresolved,
-            Lease::Running => RecordState::InProgress,
-            Lease::Unknown => {
+            LeaseState::Expired => RecordState::Unresolved,
+            LeaseState::Running => RecordState::InProgress,
+            LeaseState::Unknown => {
                 RecordState::Corrupt("it is in progress, but its lease cannot be read")
             }
         },
@@ -136,22 +136,22 @@ pub(super) fn is_expired(lease_end: EpochMillis, now: EpochMillis) -> bool {
     lease_end < now
 }
 
-enum Lease {
+enum LeaseState {
     Running,
     Expired,
     Unknown,
 }
 
 /// Returns the state of a claim's lease. A claim by another language may have no lease; its `expiration` is used instead.
-fn lease(existing: &Record, now: EpochMillis) -> Lease {
+fn lease(existing: &Record, now: EpochMillis) -> LeaseState {
     let expired = match (&existing.in_progress_expiration, &existing.expiration) {
         (Field::Value(end), _) => is_expired(*end, now),
         (Field::Absent, Field::Value(end)) => *end < now.floor_to_seconds(),
-        _ => return Lease::Unknown,
+        _ => return LeaseState::Unknown,
     };
     if expired {
-        Lease::Expired
+        LeaseState::Expired
     } else {
-        Lease::Running
+        LeaseState::Running
     }
 }

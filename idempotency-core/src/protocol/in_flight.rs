@@ -45,7 +45,7 @@ impl InFlight {
     pub fn of(call: &CallTerms, now: EpochMillis) -> Self {
         Self {
             stage: Stage::Claiming,
-            until: call.lease_end(now),
+            until: call.wait_end(now),
         }
     }
 

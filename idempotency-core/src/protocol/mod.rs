@@ -8,6 +8,7 @@
 //! - [`Run`]: which run of its key a handler's run is.
 //! - [`PlainTransaction`]: the staged writes of a handler that ran unprotected.
 //! - [`StepLedger`] and [`StepWrite`]: the steps of one run, and how the result of one is recorded.
+//! - [`Lease`]: how long a claim lasts.
 //! - [`InFlight`]: what calls of one process know of each other.
 //! - [`decision`]: what an operator decides about a key whose run did not report its end.
 //! - [`Breaker`]: when a process stops asking a store that fails.
@@ -24,6 +25,7 @@ pub mod decision;
 mod effect;
 mod end;
 mod in_flight;
+mod lease;
 mod limits;
 mod plain;
 pub mod policy;
@@ -43,6 +45,7 @@ pub use end::{
     StagedEnd, StepEnd,
 };
 pub use in_flight::{InFlight, InFlightKey, Stage};
+pub use lease::Lease;
 pub use plain::PlainTransaction;
 pub(crate) use requests::{recorded_path, transaction_token};
 pub use run::Run;
@@ -52,7 +55,7 @@ use crate::record::{OwnerToken, RecordId, StoredEvent};
 use crate::time::EpochMillis;
 use policy::Policy;
 
-/// One call of an operation: its identity, its deadline and its policy.
+/// One call of an operation: its identity, its deadline, its lease and its policy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallTerms {
     /// The record's id.
@@ -63,6 +66,8 @@ pub struct CallTerms {
     pub validation: Option<String>,
     /// When the invocation ends, if known. An expired deadline is kept, not treated as unknown.
     pub deadline: Option<EpochMillis>,
+    /// How long a claim of the call lasts.
+    pub lease: Lease,
     /// The path of the operation. The record names its first 128 bytes. No rule of the protocol depends on it.
     pub operation: Option<String>,
     /// What the record keeps of the event. No rule of the protocol depends on it.
@@ -72,8 +77,8 @@ pub struct CallTerms {
 }
 
 impl CallTerms {
-    /// Returns the end of the lease of a claim that is made now.
-    fn lease_end(&self, now: EpochMillis) -> EpochMillis {
-        self.deadline.unwrap_or_else(|| now.plus(self.policy.lease))
+    /// Returns until when a call that begins now may wait: until its deadline, or if none is known, for as long as a claim lasts.
+    fn wait_end(&self, now: EpochMillis) -> EpochMillis {
+        self.deadline.unwrap_or_else(|| self.lease.end(now))
     }
 }

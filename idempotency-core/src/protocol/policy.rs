@@ -184,8 +184,6 @@ pub struct Policy {
     pub steps: Steps,
     /// How long a response is replayed after its completion, in whole seconds.
     pub expires_after: Duration,
-    /// How long the lease of a claim runs if no deadline is known.
-    pub lease: Duration,
     /// How long the requests before the handler may take together. They never take more than half of the time left.
     pub store_timeout: Duration,
 }
@@ -210,7 +208,6 @@ impl Default for Policy {
             circuit_breaker: false,
             steps: Steps::default(),
             expires_after: Duration::from_secs(60 * 60),
-            lease: Duration::from_secs(15 * 60),
             store_timeout: Duration::from_secs(3),
         }
     }

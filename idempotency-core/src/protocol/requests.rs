@@ -30,7 +30,7 @@ fn operation(call: &CallTerms) -> Field<String> {
 ///
 /// With steps the window begins at the end of the lease: that is when a later run can need the steps for the first time.
 fn claim_expiration(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
-    let lease_end = call.lease_end(now).ceil_to_seconds();
+    let lease_end = call.lease.end(now).ceil_to_seconds();
     let kept_until = match call.policy.on_timeout {
         OnTimeout::Rerun => lease_end,
         OnTimeout::Hold => lease_end.plus(HELD_FOR),
@@ -52,7 +52,7 @@ fn window_end(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
 ///
 /// With steps the claim begins with none. It does not replace a record whose steps a later run needs: see [`take_over`].
 pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
-    let lease_end = call.lease_end(now);
+    let lease_end = call.lease.end(now);
     let (steps, condition) = if call.policy.steps.are_on() {
         let none = Field::Value(RecordedSteps::default());
         (none, replaceable(now, call.policy.on_timeout))
@@ -92,7 +92,7 @@ pub(super) fn take_over(
     let condition = takeover(existing, validation, call.policy.on_timeout)?;
     let mut set = Record {
         expiration: Field::Value(claim_expiration(call, now)),
-        in_progress_expiration: Field::Value(call.lease_end(now)),
+        in_progress_expiration: Field::Value(call.lease.end(now)),
         owner: Field::Value(call.owner.clone()),
         ..Record::default()
     };

@@ -28,7 +28,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub struct StepLedger {
     recorded: RecordedSteps,
     asked: BTreeSet<String>,
-    lease_end: EpochMillis,
     /// The number of steps that were started and have not ended.
     open: usize,
     /// The length in bytes of all results that are recorded, or may be.
@@ -70,13 +69,12 @@ pub enum StepRefusal {
 }
 
 impl StepLedger {
-    /// Returns the steps of a run that begins with these recorded steps, under a claim whose lease ends at this time.
-    pub fn new(recorded: RecordedSteps, lease_end: EpochMillis) -> Self {
+    /// Returns the steps of a run that begins with these recorded steps.
+    pub fn new(recorded: RecordedSteps) -> Self {
         Self {
             text_len: recorded.text_len(),
             recorded,
             asked: BTreeSet::new(),
-            lease_end,
             open: 0,
             end: None,
             refused: false,
@@ -84,8 +82,14 @@ impl StepLedger {
         }
     }
 
-    /// Returns what to do with a step that the run asks for at the time `now`.
-    pub fn start(&mut self, now: EpochMillis, name: &str) -> StepStart {
+    /// Returns what to do with a step that the run asks for at the time `now`. `lease_end` is until when its claim lasts; `None` if it has
+    /// no confirmed claim.
+    pub fn start(
+        &mut self,
+        now: EpochMillis,
+        lease_end: Option<EpochMillis>,
+        name: &str,
+    ) -> StepStart {
         if self.closed {
             return StepStart::Refused(StepRefusal::HandlerEnded);
         }
@@ -98,7 +102,7 @@ impl StepLedger {
         if let Some(result) = self.recorded.get(name) {
             return StepStart::Recorded(result.clone());
         }
-        if let Some(refusal) = self.refusal(now) {
+        if let Some(refusal) = self.refusal(now, lease_end) {
             return StepStart::Refused(refusal);
         }
         self.open += 1;
@@ -106,15 +110,15 @@ impl StepLedger {
     }
 
     /// Returns why no effect of the run may begin at the time `now`, and `None` if one may. A step that is tried again asks this before
-    /// each further try.
-    pub fn refusal(&self, now: EpochMillis) -> Option<StepRefusal> {
+    /// each further try. `lease_end` is that of [`start`](Self::start).
+    pub fn refusal(&self, now: EpochMillis, lease_end: Option<EpochMillis>) -> Option<StepRefusal> {
         if self.closed {
             Some(StepRefusal::HandlerEnded)
         } else if self.end == Some(StepEnd::ClaimLost) {
             Some(StepRefusal::ClaimLost)
         } else if self.refused {
             Some(StepRefusal::WriteRefused)
-        } else if is_expired(self.lease_end, now) {
+        } else if lease_end.is_some_and(|end| is_expired(end, now)) {
             Some(StepRefusal::LeaseExpired)
         } else {
             None
@@ -172,11 +176,6 @@ impl StepLedger {
         self.end.max(open)
     }
 
-    /// Returns the end of the lease, up to which results are recorded.
-    pub fn lease_end(&self) -> EpochMillis {
-        self.lease_end
-    }
-
     /// Returns the recorded steps that the run did not ask for.
     pub fn unused(&self) -> impl Iterator<Item = &str> {
         let names = self.recorded.iter().map(|(name, _)| name);
@@ -197,7 +196,8 @@ pub struct StepWrite {
 }
 
 impl StepWrite {
-    /// Begins to record the result of a step, under a claim whose lease ends at this time.
+    /// Begins to record the result of a step, under a claim whose lease ends at this time. It is sent again up to then, also if the claim
+    /// is renewed meanwhile.
     pub fn begin(call: &CallTerms, lease_end: EpochMillis, name: &str, result: &Data) -> Self {
         Self {
             owner: call.owner.clone(),
@@ -338,7 +338,7 @@ mod tests {
     fn ledger(recorded: &[(&str, &str)]) -> StepLedger {
         let recorded = recorded.iter();
         let recorded = recorded.map(|(name, result)| ((*name).to_owned(), Data::new(*result)));
-        StepLedger::new(recorded.collect(), now_plus(30_000))
+        StepLedger::new(recorded.collect())
     }
 
     #[test]
@@ -347,10 +347,11 @@ mod tests {
             let (recorded, script) = row.split_once(" | ").unwrap_or(("", row));
             let recorded = recorded.split('+').map(|name| (name, "1"));
             let (mut ledger, mut now) = (ledger(&recorded.collect::<Vec<_>>()), NOW);
+            let mut lease_end = Some(now_plus(30_000));
             play(script, |input| {
                 let (word, about) = input.split_once(' ').unwrap_or((input, ""));
                 match word {
-                    "start" => match ledger.start(now, about) {
+                    "start" => match ledger.start(now, lease_end, about) {
                         StepStart::Recorded(result) => {
                             assert_eq!(result, Data::new("1"));
                             return "recorded".to_owned();
@@ -359,7 +360,7 @@ mod tests {
                         StepStart::Refused(why) => return format!("{why:?}"),
                     },
                     "end?" => return format!("{:?}", ledger.end()),
-                    "refusal?" => return format!("{:?}", ledger.refusal(now)),
+                    "refusal?" => return format!("{:?}", ledger.refusal(now, lease_end)),
                     "unused?" => return format!("{:?}", ledger.unused().collect::<Vec<_>>()),
                     "open?" => return ledger.has_open().to_string(),
                     "records?" => return ledger.records().to_string(),
@@ -367,6 +368,7 @@ mod tests {
                     "failed" => ledger.failed(),
                     "recorded" => ledger.recorded(step_end(about)),
                     "close" => ledger.close(),
+                    "lease" => lease_end = (about != "-").then(|| time(about)),
                     at => now = time(at.trim_start_matches('@')),
                 }
                 String::new()
@@ -377,10 +379,12 @@ mod tests {
     #[test]
     fn a_name_has_at_least_one_byte_and_at_most_128() {
         let refused = StepStart::Refused(StepRefusal::NameLength);
-        let mut ledger = ledger(&[]);
-        assert_eq!(ledger.start(NOW, ""), refused);
-        assert_eq!(ledger.start(NOW, &"n".repeat(128)), StepStart::Run);
-        assert_eq!(ledger.start(NOW, &"n".repeat(129)), refused);
+        let (mut ledger, lease_end) = (ledger(&[]), None);
+        assert_eq!(ledger.start(NOW, lease_end, ""), refused);
+        let longest = ledger.start(NOW, lease_end, &"n".repeat(128));
+        assert_eq!(longest, StepStart::Run);
+        let longer = ledger.start(NOW, lease_end, &"n".repeat(129));
+        assert_eq!(longer, refused);
     }
 
     #[test]

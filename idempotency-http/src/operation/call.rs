@@ -198,8 +198,7 @@ impl HttpOperation {
 
     fn failed(&self, place: &Place, error: Error) -> http::Response<Bytes> {
         let now = place.backend.clock().now();
-        let lease = self.0.operation.policy().lease;
-        let lease_end = place.deadline.unwrap_or_else(|| now.plus(lease));
+        let lease_end = self.0.operation.lease(place.deadline).end(now);
         self.refuse(&Problem::of_call(error, now, lease_end))
     }
 

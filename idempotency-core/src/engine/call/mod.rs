@@ -14,7 +14,7 @@ pub use token::Token;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -58,8 +58,8 @@ struct Inner {
     run: Run,
     /// `None` if the operation has no steps.
     steps: Option<Steps>,
-    /// When the time for the run ends, if that is known.
-    ends: Option<EpochMillis>,
+    /// When the time for the run ends.
+    ends: RunEnd,
     has_ended: AtomicBool,
     /// What the handler has staged.
     staging: Staging,
@@ -81,7 +81,7 @@ impl Call {
     /// If the backend's random source fails.
     pub fn unprotected(backend: &Backend) -> Result<Self, RandomError> {
         let random = backend.random_bytes()?;
-        let call = Self::without_key(backend, None);
+        let call = Self::without_key(backend);
         call.0.staging.refuse();
         call.0.random.get_or_init(|| random);
         Ok(call)
@@ -92,33 +92,27 @@ impl Call {
         backend: &Backend,
         terms: &Arc<CallTerms>,
         run: Run,
-        lease_end: Option<EpochMillis>,
         recorded: Option<&RecordedSteps>,
     ) -> Self {
-        let has_steps = terms.policy.steps.are_on();
-        let steps = recorded.zip(lease_end).filter(|_| has_steps);
-        let steps = steps.map(|(recorded, lease_end)| Steps::new(recorded.clone(), lease_end));
-        Self::new(backend, Some(terms), run, steps, lease_end)
+        let recorded = recorded.filter(|_| terms.policy.steps.are_on());
+        let steps = recorded.map(|recorded| Steps::new(recorded.clone()));
+        Self::new(backend, Some(terms), run, steps)
     }
 
-    /// Returns the call of a run without a confirmed claim, because the store failed. Its steps run, and are not recorded. `lease_end`
-    /// is the end of the lease that the claim would have.
-    pub(super) fn unclaimed(
-        backend: &Backend,
-        terms: &Arc<CallTerms>,
-        lease_end: Option<EpochMillis>,
-    ) -> Self {
-        let steps = terms.policy.steps.are_on().then(Steps::unrecorded);
-        let call = Self::new(backend, Some(terms), Run::Unprotected, steps, lease_end);
+    /// Returns the call of a run without a confirmed claim, because the store failed. Its steps run, and are not recorded.
+    pub(super) fn unclaimed(backend: &Backend, terms: &Arc<CallTerms>) -> Self {
+        let has_steps = terms.policy.steps.are_on();
+        let steps = has_steps.then(|| Steps::new(RecordedSteps::default()));
+        let call = Self::new(backend, Some(terms), Run::Unprotected, steps);
         // No completion may ever apply what is staged.
         call.0.staging.refuse();
         call
     }
 
     /// Returns the call of a run without a key.
-    pub(super) fn without_key(backend: &Backend, ends: Option<EpochMillis>) -> Self {
-        let steps = Some(Steps::unrecorded());
-        Self::new(backend, None, Run::Unprotected, steps, ends)
+    pub(super) fn without_key(backend: &Backend) -> Self {
+        let steps = Steps::new(RecordedSteps::default());
+        Self::new(backend, None, Run::Unprotected, Some(steps))
     }
 
     fn new(
@@ -126,14 +120,13 @@ impl Call {
         terms: Option<&Arc<CallTerms>>,
         run: Run,
         steps: Option<Steps>,
-        ends: Option<EpochMillis>,
     ) -> Self {
         Self(Arc::new(Inner {
             backend: backend.clone(),
             terms: terms.map(Arc::clone),
             run,
             steps,
-            ends,
+            ends: RunEnd::unknown(),
             has_ended: AtomicBool::new(false),
             staging: Staging::default(),
             random: OnceLock::new(),
@@ -144,6 +137,11 @@ impl Call {
     fn claim(&self) -> Option<&CallTerms> {
         let terms = self.0.terms.as_deref();
         terms.filter(|_| self.0.run != Run::Unprotected)
+    }
+
+    /// Returns until when the claim lasts. `None` without a confirmed claim.
+    fn lease_end(&self) -> Option<EpochMillis> {
+        self.claim().and_then(|_| self.0.ends.get())
     }
 
     /// Returns the id of the call's record, or `None` if the call has no key or protection is switched off.
@@ -165,7 +163,7 @@ impl Call {
     /// A run without a key, or if disabled, has the time until the invocation's deadline. `None` if unknown, or outside of an operation.
     pub fn time_left(&self) -> Option<Duration> {
         let now = self.0.backend.clock().now();
-        self.0.ends.map(|end| now.until(end))
+        self.0.ends.get().map(|end| now.until(end))
     }
 
     /// Returns the token of this key for the effect with this name: for the idempotency key of a payment provider, or for any
@@ -317,12 +315,39 @@ impl Call {
     }
 }
 
+/// Until when a run has time: one value for its call and its steps. The driver moves it as the protocol says.
+struct RunEnd(AtomicI64);
+
+impl RunEnd {
+    /// Stands for a time that is not known. Each time of a deadline or a lease is later.
+    const UNKNOWN: i64 = i64::MIN;
+
+    fn unknown() -> Self {
+        Self(AtomicI64::new(Self::UNKNOWN))
+    }
+
+    fn get(&self) -> Option<EpochMillis> {
+        let end = self.0.load(Ordering::Relaxed);
+        (end != Self::UNKNOWN).then(|| EpochMillis::new(end))
+    }
+
+    fn set(&self, end: Option<EpochMillis>) {
+        let end = end.map_or(Self::UNKNOWN, EpochMillis::get);
+        self.0.store(end, Ordering::Relaxed);
+    }
+}
+
 /// Ends the call of a run when it is dropped.
 pub(super) struct OpenCall(Call);
 
 impl OpenCall {
     pub(super) fn new(call: Call) -> Self {
         Self(call)
+    }
+
+    /// Says until when the run has time: the end of its lease, or of its invocation. A later value replaces an earlier one.
+    pub(super) fn lasts_until(&self, end: Option<EpochMillis>) {
+        self.0.0.ends.set(end);
     }
 
     /// Returns the call, for the handler.
@@ -373,7 +398,8 @@ pub async fn run_without_claim<F: Future>(
     deadline: Option<EpochMillis>,
     handler: impl FnOnce(Call) -> F,
 ) -> (F::Output, Option<Error>) {
-    let call = OpenCall::new(Call::without_key(backend, deadline));
+    let call = OpenCall::new(Call::without_key(backend));
+    call.lasts_until(deadline);
     call.0.0.staging.refuse();
     let output = handler(call.handle()).await;
     let refused = call.end().refused;

@@ -55,7 +55,7 @@ pub(super) fn start(
     if is_too_late(call, now) {
         return refuse(ErrorKind::NoTimeLeft);
     }
-    let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
+    let wait_until = wait_until.unwrap_or_else(|| call.wait_end(now));
     let requests_end = requests_end(call, now, wait_until);
     if call.policy.circuit_breaker && admission.is_none() {
         let effect = Effect::CheckCircuit(now.until(requests_end));
@@ -222,7 +222,7 @@ pub(super) fn claim_written(
         }
         WriteResult::Applied { maybe_again, .. } => {
             claiming.maybe_applied |= maybe_again;
-            let lease_end = call.lease_end(claiming.claimed_at);
+            let lease_end = call.lease.end(claiming.claimed_at);
             run_claimed(call, now, claiming, lease_end, RecordedSteps::default())
         }
         WriteResult::ConditionFailed {
@@ -300,7 +300,7 @@ fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing
                 .in_progress_expiration
                 .value()
                 .copied()
-                .unwrap_or_else(|| call.lease_end(claiming.claimed_at));
+                .unwrap_or_else(|| call.lease.end(claiming.claimed_at));
             let steps = match existing.steps {
                 Field::Absent => RecordedSteps::default(),
                 Field::Value(steps) => steps,

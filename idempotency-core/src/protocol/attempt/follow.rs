@@ -28,7 +28,7 @@ pub(super) fn leader_found(
     if is_too_late(call, now) {
         return refuse(ErrorKind::NoTimeLeft);
     }
-    let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
+    let wait_until = wait_until.unwrap_or_else(|| call.wait_end(now));
     let start = || start(call, now, Some(wait_until), None);
     if leader.is_expired(now) {
         return start();

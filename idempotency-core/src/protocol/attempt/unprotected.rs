@@ -137,7 +137,7 @@ pub(super) fn other_found(
 /// Returns until when duplicates in this process count the run as in progress: the end of the lease that the call has, or would have.
 fn run_until(call: &CallTerms, unclaimed: &Unclaimed) -> EpochMillis {
     match &unclaimed.giving_up {
-        Some(giving_up) => call.lease_end(giving_up.claimed_at),
+        Some(giving_up) => call.lease.end(giving_up.claimed_at),
         None => unclaimed.wait_until,
     }
 }

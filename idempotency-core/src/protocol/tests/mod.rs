@@ -2,7 +2,7 @@
 
 pub(crate) mod script;
 
-use super::CallTerms;
+use super::{CallTerms, Lease};
 use crate::example;
 use crate::record::{Data, Field, OwnerToken, Record, RecordId, Status};
 use crate::time::{EpochMillis, EpochSeconds};
@@ -32,6 +32,7 @@ pub(crate) fn call() -> CallTerms {
     CallTerms {
         id: RecordId::new("charge#1"),
         deadline: Some(now_plus(30_000)),
+        lease: Lease::Until(now_plus(30_000)),
         ..example::call()
     }
 }

@@ -146,6 +146,7 @@ pub(crate) fn data(text: &str) -> Data {
 fn terms(words: &str) -> CallTerms {
     let mut call = call();
     let policy = &mut call.policy;
+    let mut length = Lease::DEFAULT_LENGTH;
     for word in words.split_whitespace() {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         let millis = || Duration::from_millis(value.parse().expect("a duration"));
@@ -159,7 +160,7 @@ fn terms(words: &str) -> CallTerms {
             "keep" => policy.steps = Steps::Keep,
             "forget" => policy.steps = Steps::Forget,
             "window" => policy.expires_after = millis(),
-            "lease" => policy.lease = millis(),
+            "lease" => length = millis(),
             "store-timeout" => policy.store_timeout = millis(),
             "deadline" => call.deadline = (value != "-").then(|| time(value)),
             "validation" => call.validation = Some(value.to_owned()),
@@ -168,6 +169,7 @@ fn terms(words: &str) -> CallTerms {
             _ => panic!("`{word}` is no term"),
         }
     }
+    call.lease = call.deadline.map_or(Lease::For(length), Lease::Until);
     call
 }
 

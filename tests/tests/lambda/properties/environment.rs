@@ -75,7 +75,8 @@ proptest! {
         let found = Variables::from_iter(variables.clone());
         match CompiledOperation::new("shop::charge", &Settings::default(), &found) {
             Ok(operation) => {
-                prop_assert!(operation.policy().lease.as_millis() >= 1);
+                let start = EpochMillis::new(0);
+                prop_assert!(operation.lease(None).end(start) > start);
                 prop_assert!(operation.policy().store_timeout.as_millis() >= 1);
                 prop_assert!(operation.policy().expires_after.as_secs() >= 1);
                 prop_assert_eq!(operation.policy().expires_after.subsec_nanos(), 0);
@@ -145,15 +146,15 @@ fn now() -> impl Strategy<Value = i64> {
     ]
 }
 
-fn policy() -> impl Strategy<Value = Policy> {
+/// Returns the length of a lease, and a policy.
+fn policy() -> impl Strategy<Value = (Duration, Policy)> {
     let lease = prop_oneof![4 => 1_000..86_400_000_u64, 1 => any::<u64>().prop_map(|lease| lease.max(1_000))];
     let window = prop_oneof![2 => 1..10_u64, 4 => 1..1_000_000_u64, 1 => any::<u64>().prop_map(|window| window.max(1))];
     (lease, window, on_timeout()).prop_map(|(lease, window, on_timeout)| {
         let mut policy = Policy::default();
-        policy.lease = Duration::from_millis(lease);
         policy.expires_after = Duration::from_secs(window);
         policy.on_timeout = on_timeout;
-        policy
+        (Duration::from_millis(lease), policy)
     })
 }
 
@@ -162,9 +163,9 @@ fn left() -> impl Strategy<Value = Option<u64>> {
     prop::option::of(1_000..900_000_u64)
 }
 
-fn charge(policy: &Policy) -> Operation {
+fn charge(lease: Duration, policy: &Policy) -> Operation {
     keyed(|of| {
-        of.lease(policy.lease)
+        of.lease(lease)
             .expires_after(policy.expires_after)
             .on_timeout(policy.on_timeout)
     })
@@ -197,11 +198,11 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn a_claim_lives_through_its_lease_to_the_millisecond(now in now(), left in left(), policy in policy()) {
-        let (_, record) = first_call(&charge(&policy), now, left, 0).puts().remove(0);
+    fn a_claim_lives_through_its_lease_to_the_millisecond(now in now(), left in left(), (lease, policy) in policy()) {
+        let (_, record) = first_call(&charge(lease, &policy), now, left, 0).puts().remove(0);
         let lease_end = *record.in_progress_expiration.value().unwrap();
         let expiration = *record.expiration.value().unwrap();
-        let lasts = left.map_or(policy.lease, Duration::from_millis);
+        let lasts = left.map_or(lease, Duration::from_millis);
         prop_assert_eq!(lease_end, EpochMillis::new(now).plus(lasts));
         // TTL deletes a record after its second has passed, so a claim must not expire before its lease.
         prop_assert!(expiration >= lease_end.ceil_to_seconds());
@@ -227,9 +228,9 @@ proptest! {
         now in now(),
         left in left(),
         took in 0..900_000_u64,
-        policy in policy(),
+        (lease, policy) in policy(),
     ) {
-        let charge = charge(&policy);
+        let charge = charge(lease, &policy);
         let harness = first_call(&charge, now, left, took);
         let (done, record) = (harness.now().get(), harness.record(&charge, &json!(7)));
         let end = record.expiration.value().unwrap().get();

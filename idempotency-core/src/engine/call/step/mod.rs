@@ -74,17 +74,13 @@ impl Meter for Counter<'_> {
 }
 
 impl Steps {
-    pub(super) fn new(recorded: RecordedSteps, lease_end: EpochMillis) -> Self {
+    /// Returns the steps of a run that begins with these recorded steps. Without a confirmed claim none is recorded.
+    pub(super) fn new(recorded: RecordedSteps) -> Self {
         Self(Mutex::new(State {
-            ledger: StepLedger::new(recorded, lease_end),
+            ledger: StepLedger::new(recorded),
             requests: 0,
             store_time: Duration::ZERO,
         }))
-    }
-
-    /// Returns the steps of a run without a confirmed claim. Each runs, and none is recorded.
-    pub(super) fn unrecorded() -> Self {
-        Self::new(RecordedSteps::default(), EpochMillis::new(i64::MAX))
     }
 
     pub(super) fn summary(&self) -> StepsSummary {
@@ -270,7 +266,10 @@ impl Call {
     /// Returns true if the run may still begin an effect.
     fn may_try_again(&self) -> bool {
         let steps = self.0.steps.as_ref();
-        steps.is_some_and(|steps| steps.state().ledger.refusal(self.now()).is_none())
+        steps.is_some_and(|steps| {
+            let refusal = steps.state().ledger.refusal(self.now(), self.lease_end());
+            refusal.is_none()
+        })
     }
 
     /// Returns the recorded result of a step, or runs `work` and records its result.
@@ -289,7 +288,10 @@ impl Call {
             let error = self.step_error(ErrorKind::StepRefused, name, &detail);
             return Err(error.into());
         };
-        let start = steps.state().ledger.start(self.now(), name);
+        let start = steps
+            .state()
+            .ledger
+            .start(self.now(), self.lease_end(), name);
         match start {
             StepStart::Run => {}
             StepStart::Recorded(result) => return Ok(self.read_result(name, &result)?),
@@ -311,7 +313,7 @@ impl Call {
             let why = "a write was refused when it was staged: stage before the step, or after it with its result";
             return Err(not_recorded(open, why).into());
         }
-        let Some(terms) = self.claim() else {
+        let (Some(terms), Some(lease_end)) = (self.claim(), self.lease_end()) else {
             open.ends(StepLedger::failed);
             return Ok(result);
         };
@@ -322,7 +324,7 @@ impl Call {
         let data = Data::of_json(text);
         let fits = steps.state().ledger.reserve(&data);
         let (end, cause) = if fits {
-            self.record(terms, steps, name, data).await
+            self.record(terms, lease_end, steps, name, data).await
         } else {
             (StepEnd::TooLarge, None)
         };
@@ -335,11 +337,11 @@ impl Call {
     async fn record(
         &self,
         terms: &CallTerms,
+        lease_end: EpochMillis,
         steps: &Steps,
         name: &str,
         result: Data,
     ) -> (StepEnd, Option<StoreError>) {
-        let lease_end = steps.state().ledger.lease_end();
         let machine = StepWrite::begin(terms, lease_end, name, &result);
         let (write, condition) = (machine.write().clone(), machine.condition());
         let request = StoreRequest::write(&terms.id, &write, &condition);
