@@ -50,7 +50,7 @@ const TABLES: [(&str, &str, Option<&str>); 2] = [
     ),
 ];
 
-/// The requests to which the embedded database and DynamoDB Local reply differently. docs/evidence/reliability.md has the same list.
+/// The requests to which the embedded database and DynamoDB Local reply differently. The protocol sends none of them.
 const KNOWN: [&str; 4] = [
     "`<` with a truth value",
     "`<` with null",
