@@ -116,7 +116,7 @@ impl Attempt {
     /// results.
     pub fn steps(&self) -> Option<&RecordedSteps> {
         match &self.state {
-            State::Running(running) if running.held.is_confirmed => Some(&running.steps),
+            State::Running(running) if running.held.is_confirmed() => Some(&running.steps),
             _ => None,
         }
     }

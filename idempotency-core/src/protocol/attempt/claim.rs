@@ -13,7 +13,10 @@ use super::super::limits::{
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::run::{Run, UNREPORTED};
-use super::state::{Claiming, GivingUp, HeldClaim, Next, READ, Running, State, refuse, replay};
+use super::state::{
+    ClaimApplied, Claiming, GivingUp, HeldClaim, Next, READ, Running, State, Unreported, refuse,
+    replay,
+};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, RecordedSteps};
 use crate::time::EpochMillis;
@@ -368,11 +371,16 @@ fn run_claimed(
     let held = HeldClaim {
         claimed_at: claiming.claimed_at,
         lease_end,
-        is_confirmed: true,
+        applied: if claiming.maybe_applied {
+            ClaimApplied::MaybeAgain
+        } else {
+            ClaimApplied::Once
+        },
         has_steps: !steps.is_empty(),
-        has_lost_step: false,
-        has_unreported: claiming.run != Run::First,
-        may_come_again: claiming.maybe_applied,
+        unreported: match claiming.run {
+            Run::First => Unreported::Nothing,
+            _ => Unreported::Effect,
+        },
     };
     let running = Running {
         held,

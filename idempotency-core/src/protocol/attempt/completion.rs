@@ -21,7 +21,10 @@ use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
 use super::super::run::UNREPORTED;
 use super::claim::release_unrun;
-use super::state::{Completing, HeldClaim, Next, READ, Releasing, State, Unstorable, finish};
+use super::state::{
+    ClaimApplied, Completing, HeldClaim, Next, READ, Releasing, State, Unreported, Unstorable,
+    finish,
+};
 use crate::error::ErrorKind;
 use crate::record::{Data, Field, Record, Status};
 use crate::time::EpochMillis;
@@ -50,7 +53,7 @@ enum AfterRun {
 }
 
 /// Returns what follows the end of a handler. The first line that matches decides.
-fn after_run(on_timeout: OnTimeout, lost_step: bool, end: HandlerEnd) -> AfterRun {
+fn after_run(on_timeout: OnTimeout, unreported: Unreported, end: HandlerEnd) -> AfterRun {
     let holds = on_timeout == OnTimeout::Hold;
     let release = |failure: &str, returned| AfterRun::Release {
         failure: failure.to_owned(),
@@ -80,12 +83,28 @@ fn after_run(on_timeout: OnTimeout, lost_step: bool, end: HandlerEnd) -> AfterRu
         HandlerResult::NotStarted => AfterRun::ReleaseUnrun,
         // The effect may have happened, or that of a step has happened and is not recorded: as after a panic, an operator decides.
         HandlerResult::Unreported(_) if holds => AfterRun::Keep,
-        _ if holds && lost_step => AfterRun::Keep,
+        _ if holds && unreported == Unreported::Step => AfterRun::Keep,
         HandlerResult::NotStored | HandlerResult::Unstorable => release(NOT_STORED, true),
         HandlerResult::Failed(failure) | HandlerResult::Unreported(failure) => AfterRun::Release {
             failure,
             returned: false,
         },
+    }
+}
+
+/// Returns the worst effect of a run that its end does not report.
+fn unreported(end: &HandlerEnd) -> Unreported {
+    match (end.steps, &end.result) {
+        (Some(StepEnd::TooLarge | StepEnd::NotRecorded), _) => Unreported::Step,
+        // A response that is not stored says that the run had an effect, or that a layer did: only an error of the handler is a report.
+        (
+            _,
+            HandlerResult::Panicked
+            | HandlerResult::Unreported(_)
+            | HandlerResult::NotStored
+            | HandlerResult::Unstorable,
+        ) => Unreported::Effect,
+        _ => Unreported::Nothing,
     }
 }
 
@@ -98,16 +117,7 @@ pub(super) fn handler_ended(
 ) -> Next {
     let mut held = held.for_requests_after(call, now);
     held.has_steps |= end.steps.is_some();
-    held.has_lost_step = matches!(end.steps, Some(StepEnd::TooLarge | StepEnd::NotRecorded));
-    // A response that is not stored says that the run had an effect, or that a layer did: only an error of the handler is a report.
-    held.has_unreported |= held.has_lost_step
-        || matches!(
-            end.result,
-            HandlerResult::Panicked
-                | HandlerResult::Unreported(_)
-                | HandlerResult::NotStored
-                | HandlerResult::Unstorable
-        );
+    held.unreported = held.unreported.max(unreported(&end));
     let staged = end.staged || end.refused;
     let lease_end = held.lease_end;
     let releasing = |returned, shorter| Releasing {
@@ -125,14 +135,14 @@ pub(super) fn handler_ended(
         unstorable: response.as_ref().err().copied(),
         record: requests::completed(call, now, response.ok()),
     };
-    match after_run(call.policy.on_timeout, held.has_lost_step, end) {
+    match after_run(call.policy.on_timeout, held.unreported, end) {
         AfterRun::Complete(response) => send_completion(call, completing(response)),
         AfterRun::Reject => {
             let completing = completing(Err(Unstorable::OwnCallerOnly));
             free_rejected(call, now, completing, ErrorKind::TransactionRejected)
         }
         AfterRun::Release { failure, returned } => {
-            let (failure, shorter) = if held.has_unreported {
+            let (failure, shorter) = if held.has_unreported() {
                 (format!("{UNREPORTED}: {failure}"), UNREPORTED)
             } else {
                 (failure, FAILED)
@@ -146,7 +156,7 @@ pub(super) fn handler_ended(
                 call,
                 now,
                 held.claimed_at,
-                held.has_unreported,
+                held.has_unreported(),
                 held.has_steps,
             );
             (State::Releasing(releasing(false, None)), effect)
@@ -194,7 +204,7 @@ fn free_key(
 ) -> Effect {
     let keeps_steps = keeps_steps(call, held);
     let records = call.policy.on_error == OnError::Record && !returned;
-    if keeps_steps || held.has_unreported || records {
+    if keeps_steps || held.has_unreported() || records {
         requests::record_failure(call, now, failure, held.claimed_at, keeps_steps)
     } else {
         requests::release(call)
@@ -307,7 +317,7 @@ fn free_rejected(
     mut completing: Completing,
     kind: ErrorKind,
 ) -> Next {
-    if completing.held.has_lost_step && call.policy.on_timeout == OnTimeout::Hold {
+    if completing.held.unreported == Unreported::Step && call.policy.on_timeout == OnTimeout::Hold {
         // An operator must decide, so the claim stays.
         let end = if completing.maybe_applied {
             unknown_end(&completing, ErrorKind::CompletionUnknown)
@@ -316,7 +326,7 @@ fn free_rejected(
         };
         return keep(call, now, completing.held, end);
     }
-    completing.held.has_unreported = true;
+    completing.held.unreported = completing.held.unreported.max(Unreported::Effect);
     // The mark alone beside steps: the record may have no room for more.
     let failure = if keeps_steps(call, completing.held) {
         UNREPORTED.to_owned()
@@ -339,7 +349,9 @@ pub(super) fn freed(
     match result {
         // The fence held until now, so no send was applied. A send of the claim that comes now makes the claim again, and a send of
         // the transaction after it finds the fence.
-        WriteResult::Applied { .. } if maybe_applied && completing.held.may_come_again => {
+        WriteResult::Applied { .. }
+            if maybe_applied && completing.held.applied != ClaimApplied::Once =>
+        {
             unknown(&completing, ErrorKind::CompletionUnknown)
         }
         // No send can be applied any more.
@@ -517,7 +529,7 @@ fn stored(
 /// A run under a claim that was never confirmed promised its caller no agreed response, so the caller gets its own result. But not
 /// if it staged writes, which may not have been applied.
 pub(super) fn not_stored(completing: &Completing, kind: ErrorKind) -> Next {
-    if completing.held.is_confirmed || completing.staged {
+    if completing.held.is_confirmed() || completing.staged {
         unknown(completing, kind)
     } else {
         finish(CallEnd::own(None))

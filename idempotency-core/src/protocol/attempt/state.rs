@@ -138,16 +138,32 @@ pub(super) struct Running {
 pub(super) struct HeldClaim {
     pub(super) claimed_at: EpochMillis,
     pub(super) lease_end: EpochMillis,
-    /// False if it is not known whether the claim was applied.
-    pub(super) is_confirmed: bool,
+    pub(super) applied: ClaimApplied,
     /// True if the record may have recorded steps.
     pub(super) has_steps: bool,
-    /// True if a step may have happened and is not recorded.
-    pub(super) has_lost_step: bool,
-    /// True if an effect may have happened, in this run or an earlier one, that no run has reported. A release then leaves a mark.
-    pub(super) has_unreported: bool,
-    /// True if another send of the claim may still be applied. After a release it would make the claim again.
-    pub(super) may_come_again: bool,
+    pub(super) unreported: Unreported,
+}
+
+/// Whether a claim was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ClaimApplied {
+    /// It was, and no other send of it can be.
+    Once,
+    /// It was, and another send of it may be later. After a release that would make the claim again.
+    MaybeAgain,
+    /// That is not known.
+    Unknown,
+}
+
+/// The worst effect, in this run or an earlier one, that may have happened and that no run has reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Unreported {
+    /// There is none.
+    Nothing,
+    /// A release must leave a mark.
+    Effect,
+    /// It is that of a step whose result is not recorded. Under `hold` an operator decides.
+    Step,
 }
 
 /// The data of a call that completes its key.
@@ -197,12 +213,22 @@ pub(super) const READ: Effect = Effect::Read(Consistency::Strong);
 pub(super) type Next = (State, Effect);
 
 impl HeldClaim {
+    /// Returns true if the claim was certainly applied.
+    pub(super) fn is_confirmed(self) -> bool {
+        self.applied != ClaimApplied::Unknown
+    }
+
+    /// Returns true if a release must leave a mark, because an effect may have happened that no run has reported.
+    pub(super) fn has_unreported(self) -> bool {
+        self.unreported != Unreported::Nothing
+    }
+
     /// Returns the claim for the requests after the handler.
     ///
     /// If the claim was never confirmed, these requests get `store_timeout` together, and not all of the time until the deadline: the
     /// user chose to go on without the store.
     pub(super) fn for_requests_after(self, call: &CallTerms, now: EpochMillis) -> Self {
-        if self.is_confirmed {
+        if self.is_confirmed() {
             return self;
         }
         Self {

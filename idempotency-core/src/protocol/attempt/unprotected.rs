@@ -10,7 +10,9 @@ use super::super::end::{CallEnd, HandlerEnd, HandlerResult, Refusal, StagedEnd};
 use super::super::in_flight::{InFlight, Stage};
 use super::super::run::Run;
 use super::claim::{is_too_late, release_unrun};
-use super::state::{GivingUp, HeldClaim, Next, Running, State, Unclaimed, finish, refuse};
+use super::state::{
+    ClaimApplied, GivingUp, HeldClaim, Next, Running, State, Unclaimed, Unreported, finish, refuse,
+};
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
@@ -79,11 +81,9 @@ pub(super) fn run_unclaimed(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
         held: HeldClaim {
             claimed_at: giving_up.claimed_at,
             lease_end: until,
-            is_confirmed: false,
+            applied: ClaimApplied::Unknown,
             has_steps: false,
-            has_lost_step: false,
-            has_unreported: true,
-            may_come_again: true,
+            unreported: Unreported::Effect,
         },
         steps: RecordedSteps::default(),
         run: Run::Unprotected,
