@@ -77,18 +77,9 @@ impl Run {
     }
 }
 
-/// Returns true if a recorded failure is one that its run has reported, and that run was a first one.
+/// Returns true if a recorded failure is that of a first run, which has reported it.
 fn is_reported(failure: &str) -> bool {
-    // Earlier versions wrote the other ones for what is `UNREPORTED` now.
-    const MARKS: [&str; 6] = [
-        UNREPORTED,
-        "not run",
-        "step not recorded",
-        "response not stored",
-        "IdempotencyTransactionRejected",
-        "IdempotencyCompletionUnknown",
-    ];
-    failure != FREED && !MARKS.iter().any(|mark| failure.starts_with(mark))
+    failure != FREED && !failure.starts_with(UNREPORTED)
 }
 
 #[cfg(test)]
