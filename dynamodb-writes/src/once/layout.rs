@@ -1,8 +1,14 @@
 //! Where an item keeps its keys: sets by time, and which of them a write looks at, adds to and removes.
 //!
-//! Time is cut into buckets. The keys of bucket `b` are in the slot `b` modulo nine: a set of digests, and beside it the number of
-//! the bucket that wrote it last. A write in bucket `b` looks at `b - 6` to `b + 1` (the last is for writers whose clocks are
-//! ahead), adds to `b` and removes the ninth slot, which is that of `b - 7` and of `b + 2`.
+//! Time is cut into buckets. An item has nine slots, so every ninth bucket has the same one. A slot is a set of digests, and beside it
+//! the number of the bucket that wrote it last.
+//!
+//! | bucket, from that of the writer | what a write does with its slot |
+//! |---|---|
+//! | the six before | looks for its key |
+//! | its own | looks for its key, and adds it |
+//! | the next one, of writers whose clocks are ahead | looks for its key |
+//! | the one after the next | removes it: it has the keys of the seventh before |
 //!
 //! A digest depends on the bucket. So an old key that is still in a slot is not mistaken for a current one.
 //!

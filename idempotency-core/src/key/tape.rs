@@ -162,8 +162,8 @@ fn push_list(
     Ok(())
 }
 
-/// Returns true if a number with a fraction surely is its own canonical text: it is at least 1, has so few digits that no other number
-/// of as few digits has the same float, and does not end in a zero that the shortest text lacks.
+/// Returns true if a number with a fraction surely is its own canonical text: it is at least 1, has at most 14 digits, and does not end in
+/// a zero that the shortest text lacks. Two numbers with so few digits never have the same float.
 fn is_canonical_decimal(text: &[u8]) -> bool {
     let has_exponent = || text.iter().any(|byte| matches!(byte, b'e' | b'E'));
     let ends_as_shortest = || !text.ends_with(b"0") || text.ends_with(b".0");

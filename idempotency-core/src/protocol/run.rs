@@ -32,7 +32,7 @@ pub(super) const UNREPORTED: &str = "unreported";
 #[non_exhaustive]
 pub enum Run {
     /// Each earlier run of the key in this window has reported its end: it returned an error. The claim replaced nothing, a completed
-    /// record whose window had ended, or the failure of a run that returned an error and was a first one itself.
+    /// record whose window had ended, or the failure of such a run.
     ///
     /// An effect that such a run had before it returned its error has happened all the same. This does not count runs without a confirmed
     /// claim, runs of a function in another language that shares the key, and runs whose record an operator evicted.
@@ -43,10 +43,12 @@ pub enum Run {
         /// When that lease ended. `None` if the claim had no lease, which is possible for a claim of another language.
         lease_ended: Option<EpochMillis>,
     },
-    /// It is not known whether an effect of an earlier run has happened: the reply to the claim was lost, the store does not report what
-    /// the claim replaced, or the last run ended without a report: it was not certainly the first, it panicked, its response was not
-    /// stored, its staged writes were not applied, or a step of it has no record. A run after an operator has freed the key is `Unknown`
-    /// too.
+    /// It is not known whether an effect of an earlier run has happened. The reply to the claim was lost, or the store does not report
+    /// what the claim replaced, or an operator has freed the key. Or the last run left a mark:
+    ///
+    /// - It was not certainly the first, or it panicked.
+    /// - Its response was not stored, or its staged writes were not applied.
+    /// - A step of it has no record.
     Unknown,
     /// The run has no confirmed claim: the call is not protected, or the store failed and the operation has
     /// `on_store_error = "run-unprotected"`. An earlier run of the key may have happened.

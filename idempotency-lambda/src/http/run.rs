@@ -22,9 +22,12 @@ use crate::start::{ClearCaches, init};
 /// `app` is an axum `Router`, a `service_fn` over [`lambda_http::Request`], or any other tower service of these requests. API
 /// Gateway (both payload formats), Application Load Balancer and function URLs can send them.
 ///
-/// It does for a service what [`run`](crate::run) does for a handler: settings are checked and the connection is opened before
-/// the first event, code inside `app` finds the invocation's deadline and tenant, errors of `app` reach Lambda under stable
-/// `errorType` names, and the local caches are cleared after a SnapStart restore.
+/// It does for a service what [`run`](crate::run) does for a handler:
+///
+/// - Settings are checked and the connection is opened before the first event.
+/// - Code inside `app` finds the invocation's deadline and tenant.
+/// - Errors of `app` reach Lambda under stable `errorType` names.
+/// - The local caches are cleared after a SnapStart restore.
 ///
 /// The whole response is read before it is sent. For a streamed response call [`init`](crate::init) and
 /// `lambda_http::run_with_streaming_response`.

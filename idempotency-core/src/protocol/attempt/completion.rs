@@ -2,8 +2,8 @@
 //!
 //! A transaction that is rejected, or given up before a send of it can have been applied, ends with a release under the fence. Only
 //! this release shows that no send of the transaction was applied, and that none will be: a send that arrives later finds another
-//! record, or none. There is one exception: if a send of the claim is on its way too, it can make the claim again, and the fence with
-//! it.
+//! record, or none. One case is left: a late send of the claim makes the claim again, and a late send of the transaction then finds
+//! its fence.
 
 use std::time::Duration;
 
