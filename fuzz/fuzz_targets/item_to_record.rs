@@ -11,27 +11,12 @@ use idempotency_core::key::{Json, JsonErrorKind};
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::classify;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
-use idempotency_core::record::{Field, Record, StoredEvent};
+use idempotency_core::record::{Attribute, Field, FieldValue, Record, StoredEvent};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::AttributeNames;
 use idempotency_dynamodb::fuzzing;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-
-const NAMES: [&str; 12] = [
-    "expiration",
-    "in_progress_expiration",
-    "status",
-    "data",
-    "validation",
-    "owner",
-    "failure",
-    "operation",
-    "decision",
-    "event",
-    "steps",
-    "other",
-];
 
 /// The depth to which DynamoDB nests values.
 const DEPTH: usize = 32;
@@ -89,7 +74,8 @@ fn value(bytes: &mut Unstructured<'_>, depth: usize) -> Result<AttributeValue> {
 
 fn item(bytes: &mut Unstructured<'_>) -> Result<HashMap<String, AttributeValue>> {
     let mut item = HashMap::new();
-    for name in NAMES {
+    let known = Attribute::ALL.map(Attribute::default_name);
+    for name in known.into_iter().chain(["other"]) {
         if bytes.arbitrary()? {
             item.insert(name.to_owned(), value(bytes, DEPTH)?);
         }
@@ -98,19 +84,16 @@ fn item(bytes: &mut Unstructured<'_>) -> Result<HashMap<String, AttributeValue>>
 }
 
 /// Checks that a field is absent only without its attribute, and readable only if the attribute has the right type.
-fn check<T>(field: &Field<T>, value: Option<&AttributeValue>, right: fn(&AttributeValue) -> bool) {
+fn check(
+    field: Field<FieldValue<'_>>,
+    value: Option<&AttributeValue>,
+    right: fn(&AttributeValue) -> bool,
+) {
     match field {
         Field::Absent => assert!(value.is_none()),
         Field::Value(_) => assert!(value.is_some_and(right)),
         // A number attribute may hold text that is not a number.
         Field::Unreadable => assert!(value.is_some_and(|value| value.is_n() || !right(value))),
-    }
-}
-
-fn readable<T: Clone>(field: &Field<T>) -> Field<T> {
-    match field {
-        Field::Value(value) => Field::Value(value.clone()),
-        _ => Field::Absent,
     }
 }
 
@@ -120,16 +103,14 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let names = AttributeNames::default();
     let record = fuzzing::record(item.clone(), &names);
-    let (is_n, is_s) = (AttributeValue::is_n, AttributeValue::is_s);
-    check(&record.expiration, item.get("expiration"), is_n);
-    let lease = item.get("in_progress_expiration");
-    check(&record.in_progress_expiration, lease, is_n);
-    check(&record.status, item.get("status"), is_s);
-    check(&record.validation, item.get("validation"), is_s);
-    check(&record.owner, item.get("owner"), is_s);
-    check(&record.failure, item.get("failure"), is_s);
-    check(&record.operation, item.get("operation"), is_s);
-    check(&record.decision, item.get("decision"), is_s);
+    for attribute in Attribute::ALL {
+        let has_the_type = match attribute {
+            Attribute::Expiration | Attribute::InProgressExpiration => AttributeValue::is_n,
+            Attribute::Data | Attribute::Event | Attribute::Steps => continue,
+            _ => AttributeValue::is_s,
+        };
+        check(record.field(attribute), item.get(attribute.default_name()), has_the_type);
+    }
     match (&record.data, item.get("data")) {
         (Field::Value(data), Some(AttributeValue::S(text))) => assert_eq!(data.as_str(), text),
         (Field::Value(data), Some(_)) => match Json::parse(data.as_str()) {
@@ -145,19 +126,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
 
     let written = fuzzing::item(&record, &names);
-    let again = Record {
-        expiration: readable(&record.expiration),
-        in_progress_expiration: readable(&record.in_progress_expiration),
-        status: readable(&record.status),
-        data: readable(&record.data),
-        validation: readable(&record.validation),
-        owner: readable(&record.owner),
-        failure: readable(&record.failure),
-        operation: readable(&record.operation),
-        decision: readable(&record.decision),
-        event: None,
-        steps: readable(&record.steps),
-    };
+    let mut again = Record::default();
+    for (attribute, _) in record.fields() {
+        again.copy(attribute, &record);
+    }
     assert_eq!(fuzzing::record(written, &names), again);
 
     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {

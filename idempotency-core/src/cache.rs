@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use crate::record::{Field, Record, RecordId, Status};
+use crate::record::{FieldValue, Record, RecordId};
 
 /// The size of a record without its texts, in bytes: structs, list links, its place in the table, and what the allocator adds
 /// to each text. Rounded up.
@@ -121,34 +121,18 @@ impl OperationCache {
 
 /// Returns the size of a record in bytes, as the limit counts it.
 fn weight(id: &RecordId, record: &Record) -> usize {
-    // Every text counts, although our own completed records have neither an unknown status nor a failure.
-    let status = match &record.status {
-        Field::Value(Status::Other(text)) => text.len(),
-        _ => 0,
-    };
-    let text = |field: &Field<String>| field.value().map_or(0, String::len);
-    let data = record.data.value().map_or(0, |data| data.as_str().len());
-    let owner = record.owner.value().map_or(0, |owner| owner.as_str().len());
-    OVERHEAD
-        + id.as_str().len()
-        + data
-        + text(&record.validation)
-        + text(&record.failure)
-        + text(&record.operation)
-        + text(&record.decision)
-        + record
-            .event
-            .as_ref()
-            .map_or(0, |event| event.stored().len())
-        + status
-        + owner
+    let texts = record.fields().map(|(_, value)| match value {
+        FieldValue::Steps(steps) => steps.text_len(),
+        value => value.text().map_or(0, str::len),
+    });
+    OVERHEAD + id.as_str().len() + texts.sum::<usize>()
 }
 
 /// The limits of the cache, and the order in which it drops records.
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Data, OwnerToken, StoredEvent};
+    use crate::record::{Data, Field, OwnerToken, Status, StoredEvent};
 
     const OPERATION: &str = "charge";
 
@@ -274,10 +258,10 @@ mod tests {
             failure: Field::Value(text.clone()),
             operation: Field::Value(text.clone()),
             decision: Field::Value(text.clone()),
-            event: StoredEvent::all("7"),
+            event: StoredEvent::all("7").into(),
             ..Record::default()
         };
-        let event = record.event.as_ref().unwrap().stored().len();
+        let event = record.event.value().unwrap().stored().len();
         let weight = weight(&RecordId::new(text), &record);
         assert_eq!(weight, OVERHEAD + 800 + event);
     }

@@ -38,19 +38,11 @@ impl Random for Fixed {
     }
 }
 
-/// Every attribute that our conditions may name. `Event` is not one: a store may compress it.
-pub const COMPARED: [Attribute; 10] = [
-    Attribute::Expiration,
-    Attribute::InProgressExpiration,
-    Attribute::Status,
-    Attribute::Data,
-    Attribute::Validation,
-    Attribute::Owner,
-    Attribute::Failure,
-    Attribute::Operation,
-    Attribute::Decision,
-    Attribute::Steps,
-];
+/// Returns every attribute that our conditions may name. `Event` is not one: a store may compress it.
+pub fn compared() -> impl Iterator<Item = Attribute> {
+    let all = Attribute::ALL.into_iter();
+    all.filter(|attribute| *attribute != Attribute::Event)
+}
 
 /// Returns a backend over an empty store in memory.
 pub fn backend() -> Backend {

@@ -2,53 +2,60 @@
 
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::record::Attribute;
+use idempotency_core::record_attributes;
 
 use crate::limits::{LONGEST_NAME, LONGEST_PARTITION};
 
-/// The names of the attributes of a record in the table. The defaults are those of Powertools for AWS Lambda (Python).
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_dynamodb::AttributeNames;
-/// let mut names = AttributeNames::default();
-/// names.key = "pk".to_owned();
-/// assert_eq!(names.expiration, "expiration");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AttributeNames {
-    /// The partition key; `id` by default.
-    pub key: String,
-    /// When the record expires; the TTL attribute of the table.
-    pub expiration: String,
-    /// When the claim's lease ends.
-    pub in_progress_expiration: String,
-    /// The status of the call, such as `INPROGRESS`.
-    pub status: String,
-    /// The stored response.
-    pub data: String,
-    /// A compressed response.
-    pub data_zstd: String,
-    /// The description of a response that is split over several items.
-    pub data_pieces: String,
-    /// A piece of a split response. It is in an item of its own.
-    pub data_piece: String,
-    /// The validation digest.
-    pub validation: String,
-    /// The token of the owner of the claim.
-    pub owner: String,
-    /// The failure that `on_error = "record"` stores.
-    pub failure: String,
-    /// The path of the operation that claimed the key.
-    pub operation: String,
-    /// The trace of an operator's decision.
-    pub decision: String,
-    /// What the record keeps of the event, under `store_event`.
-    pub event: String,
-    /// The recorded results of steps.
-    pub steps: String,
+macro_rules! names {
+    ($($(#[doc = $doc:literal])* $name:ident $field:ident: $value:ty,)*) => {
+        /// The names of the attributes of a record in the table. The defaults are those of Powertools for AWS Lambda (Python).
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use idempotency_dynamodb::AttributeNames;
+        /// let mut names = AttributeNames::default();
+        /// names.key = "pk".to_owned();
+        /// assert_eq!(names.expiration, "expiration");
+        /// ```
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct AttributeNames {
+            /// The partition key; `id` by default.
+            pub key: String,
+            $($(#[doc = $doc])* pub $field: String,)*
+            /// A compressed response.
+            pub data_zstd: String,
+            /// The description of a response that is split over several items.
+            pub data_pieces: String,
+            /// A piece of a split response. It is in an item of its own.
+            pub data_piece: String,
+        }
+
+        impl Default for AttributeNames {
+            fn default() -> Self {
+                Self {
+                    key: "id".to_owned(),
+                    $($field: Attribute::$name.default_name().to_owned(),)*
+                    data_zstd: "data_zstd".to_owned(),
+                    data_pieces: "data_pieces".to_owned(),
+                    data_piece: "data_piece".to_owned(),
+                }
+            }
+        }
+
+        impl AttributeNames {
+            /// Returns the name of one attribute.
+            pub(crate) fn of(&self, attribute: Attribute) -> &str {
+                match attribute {
+                    $(Attribute::$name => &self.$field,)*
+                }
+            }
+        }
+    };
 }
+
+record_attributes!(names);
 
 /// An attribute of a record that only this store knows: the protocol sees the response alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,47 +66,7 @@ pub(crate) enum ExtraAttribute {
     Pieces,
 }
 
-impl Default for AttributeNames {
-    fn default() -> Self {
-        let name = |attribute: Attribute| attribute.default_name().to_owned();
-        Self {
-            key: "id".to_owned(),
-            expiration: name(Attribute::Expiration),
-            in_progress_expiration: name(Attribute::InProgressExpiration),
-            status: name(Attribute::Status),
-            data: name(Attribute::Data),
-            data_zstd: "data_zstd".to_owned(),
-            data_pieces: "data_pieces".to_owned(),
-            data_piece: "data_piece".to_owned(),
-            validation: name(Attribute::Validation),
-            owner: name(Attribute::Owner),
-            failure: name(Attribute::Failure),
-            operation: name(Attribute::Operation),
-            decision: name(Attribute::Decision),
-            event: name(Attribute::Event),
-            steps: name(Attribute::Steps),
-        }
-    }
-}
-
 impl AttributeNames {
-    /// Returns the name of one attribute.
-    pub(crate) fn of(&self, attribute: Attribute) -> &str {
-        match attribute {
-            Attribute::Expiration => &self.expiration,
-            Attribute::InProgressExpiration => &self.in_progress_expiration,
-            Attribute::Status => &self.status,
-            Attribute::Data => &self.data,
-            Attribute::Validation => &self.validation,
-            Attribute::Owner => &self.owner,
-            Attribute::Failure => &self.failure,
-            Attribute::Operation => &self.operation,
-            Attribute::Decision => &self.decision,
-            Attribute::Event => &self.event,
-            Attribute::Steps => &self.steps,
-        }
-    }
-
     /// Returns the name of an attribute that only this store knows.
     pub(crate) fn extra(&self, extra: ExtraAttribute) -> &str {
         match extra {
@@ -110,23 +77,13 @@ impl AttributeNames {
 
     /// Checks that DynamoDB accepts each name, and that no two attributes have the same name.
     pub(crate) fn check(&self, sort_key: Option<&str>) -> Result<(), ConfigurationError> {
-        let mut all = vec![
-            ("key", self.key.as_str()),
-            ("expiration", &self.expiration),
-            ("in_progress_expiration", &self.in_progress_expiration),
-            ("status", &self.status),
-            ("data", &self.data),
-            ("data_zstd", &self.data_zstd),
+        let mut all = vec![("key", self.key.as_str())];
+        all.extend(Attribute::ALL.map(|attribute| (attribute.default_name(), self.of(attribute))));
+        all.extend([
+            ("data_zstd", self.data_zstd.as_str()),
             ("data_pieces", &self.data_pieces),
             ("data_piece", &self.data_piece),
-            ("validation", &self.validation),
-            ("owner", &self.owner),
-            ("failure", &self.failure),
-            ("operation", &self.operation),
-            ("decision", &self.decision),
-            ("event", &self.event),
-            ("steps", &self.steps),
-        ];
+        ]);
         all.extend(sort_key.map(|name| ("sort key", name)));
         for (index, (what, name)) in all.iter().enumerate() {
             let setting = format!("the name of the {what} attribute");

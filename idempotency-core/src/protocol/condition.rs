@@ -3,8 +3,10 @@
 //! The store in memory and [`classify`](super::classify()) evaluate them here. Every other store renders them in its own
 //! language. There is one definition, so a store and the protocol cannot disagree about what can be claimed.
 
+use std::cmp::Ordering;
+
 use crate::protocol::policy::OnTimeout;
-use crate::record::{Attribute, Field, OwnerToken, Record, Status};
+use crate::record::{Attribute, Field, FieldValue, OwnerToken, Record, Status, Unit};
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// A condition on the current record, or on the absence of one. A write is applied only if its condition holds.
@@ -149,20 +151,17 @@ pub fn takeover(
     validation: Option<&str>,
     on_timeout: OnTimeout,
 ) -> Option<Condition> {
-    let Record {
-        owner,
-        in_progress_expiration: lease,
-        ..
-    } = existing;
-    if *owner == Field::Unreadable || *lease == Field::Unreadable {
+    use Attribute::{InProgressExpiration, Owner, Status as StatusAttribute};
+    if [Owner, InProgressExpiration]
+        .map(|it| existing.field(it))
+        .contains(&Field::Unreadable)
+    {
         return None;
     }
     let mut all = vec![
-        same(Attribute::Owner, owner, |owner| text(owner.as_str())),
-        Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress)),
-        same(Attribute::InProgressExpiration, lease, |end| {
-            Operand::Millis(*end)
-        }),
+        same(Owner, existing),
+        Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress)),
+        same(InProgressExpiration, existing),
     ];
     all.extend(validation.map(|mine| Condition::Equals(Attribute::Validation, text(mine))));
     if on_timeout == OnTimeout::Hold {
@@ -184,33 +183,27 @@ pub fn held_by(owner: &OwnerToken) -> Condition {
 /// Each claim has its own owner or lease, a completion changes the status, and each decision has its own trace, so the response
 /// need not be compared.
 pub fn unchanged(read: &Record) -> Condition {
-    Condition::All(vec![
-        same(Attribute::Status, &read.status, Operand::status),
-        same(Attribute::Owner, &read.owner, |owner| text(owner.as_str())),
-        same(Attribute::Expiration, &read.expiration, |end| {
-            Operand::Seconds(*end)
-        }),
-        same(
-            Attribute::InProgressExpiration,
-            &read.in_progress_expiration,
-            |end| Operand::Millis(*end),
-        ),
-        same(Attribute::Validation, &read.validation, |hash| text(hash)),
-        same(Attribute::Failure, &read.failure, |failure| text(failure)),
-        same(Attribute::Decision, &read.decision, |trace| text(trace)),
-    ])
+    use Attribute::{Decision, Expiration, Failure, InProgressExpiration, Owner, Validation};
+    let compared = [
+        Attribute::Status,
+        Owner,
+        Expiration,
+        InProgressExpiration,
+        Validation,
+        Failure,
+        Decision,
+    ];
+    Condition::All(compared.map(|attribute| same(attribute, read)).into())
 }
 
 /// Returns the condition that the attribute is still as it was read.
-fn same<T>(
-    attribute: Attribute,
-    field: &Field<T>,
-    operand: impl FnOnce(&T) -> Operand,
-) -> Condition {
-    match field {
+fn same(attribute: Attribute, read: &Record) -> Condition {
+    match read.field(attribute) {
         Field::Absent => Condition::Missing(attribute),
         Field::Unreadable => Condition::Exists(attribute),
-        Field::Value(value) => Condition::Equals(attribute, operand(value)),
+        Field::Value(value) => Operand::of(value).map_or(Condition::Exists(attribute), |value| {
+            Condition::Equals(attribute, value)
+        }),
     }
 }
 
@@ -222,6 +215,27 @@ impl Operand {
     fn status(status: &Status) -> Self {
         text(status.as_str())
     }
+
+    /// Returns the operand that equals this value. `None` if no condition compares it.
+    fn of(value: FieldValue<'_>) -> Option<Self> {
+        match value {
+            FieldValue::Seconds(at) => Some(Self::Seconds(at)),
+            FieldValue::Millis(at) => Some(Self::Millis(at)),
+            FieldValue::Text(value) => Some(text(value)),
+            FieldValue::Data(data) => Some(text(data.as_str())),
+            FieldValue::Steps(_) | FieldValue::Event(_) => None,
+        }
+    }
+
+    /// Returns true if the attribute can be compared with this operand. If not, no comparison holds, and [`Condition::Differs`] does.
+    pub fn fits(&self, attribute: Attribute) -> bool {
+        matches!(
+            (self, attribute.unit()),
+            (Self::Text(_), Some(Unit::Text))
+                | (Self::Seconds(_), Some(Unit::Seconds))
+                | (Self::Millis(_), Some(Unit::Millis))
+        )
+    }
 }
 
 impl Condition {
@@ -229,8 +243,12 @@ impl Condition {
     pub fn holds(&self, record: Option<&Record>) -> bool {
         match self {
             Self::NoRecord => record.is_none(),
-            Self::Exists(attribute) => record.is_some_and(|record| exists(record, *attribute)),
-            Self::Missing(attribute) => !record.is_some_and(|record| exists(record, *attribute)),
+            Self::Exists(attribute) => {
+                record.is_some_and(|record| record.field(*attribute).exists())
+            }
+            Self::Missing(attribute) => {
+                !record.is_some_and(|record| record.field(*attribute).exists())
+            }
             Self::Equals(attribute, operand) => record.is_some_and(|record| {
                 compare(record, *attribute, operand).is_some_and(|o| o.is_eq())
             }),
@@ -246,52 +264,14 @@ impl Condition {
     }
 }
 
-fn exists(record: &Record, attribute: Attribute) -> bool {
-    match attribute {
-        Attribute::Expiration => record.expiration.exists(),
-        Attribute::InProgressExpiration => record.in_progress_expiration.exists(),
-        Attribute::Status => record.status.exists(),
-        Attribute::Data => record.data.exists(),
-        Attribute::Validation => record.validation.exists(),
-        Attribute::Owner => record.owner.exists(),
-        Attribute::Failure => record.failure.exists(),
-        Attribute::Operation => record.operation.exists(),
-        Attribute::Decision => record.decision.exists(),
-        Attribute::Event => record.event.is_some(),
-        Attribute::Steps => record.steps.exists(),
-    }
-}
-
 /// Compares the attribute with the operand. Returns `None` if the two cannot be compared.
-fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<std::cmp::Ordering> {
-    fn text<T>(
-        field: &Field<T>,
-        as_str: impl Fn(&T) -> &str,
-        operand: &Operand,
-    ) -> Option<std::cmp::Ordering> {
-        match operand {
-            Operand::Text(text) => field.value().map(|value| as_str(value).cmp(text)),
-            Operand::Seconds(_) | Operand::Millis(_) => None,
-        }
-    }
-    match (attribute, operand) {
-        (Attribute::Expiration, Operand::Seconds(seconds)) => {
-            record.expiration.value().map(|value| value.cmp(seconds))
-        }
-        (Attribute::InProgressExpiration, Operand::Millis(millis)) => record
-            .in_progress_expiration
-            .value()
-            .map(|value| value.cmp(millis)),
-        // No condition compares steps or an event.
-        (Attribute::Expiration | Attribute::InProgressExpiration, _) => None,
-        (Attribute::Steps | Attribute::Event, _) => None,
-        (Attribute::Status, operand) => text(&record.status, Status::as_str, operand),
-        (Attribute::Data, operand) => text(&record.data, |data| data.as_str(), operand),
-        (Attribute::Validation, operand) => text(&record.validation, String::as_str, operand),
-        (Attribute::Owner, operand) => text(&record.owner, OwnerToken::as_str, operand),
-        (Attribute::Failure, operand) => text(&record.failure, String::as_str, operand),
-        (Attribute::Operation, operand) => text(&record.operation, String::as_str, operand),
-        (Attribute::Decision, operand) => text(&record.decision, String::as_str, operand),
+fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<Ordering> {
+    match (record.field(attribute).value()?, operand) {
+        (FieldValue::Seconds(value), Operand::Seconds(at)) => Some(value.cmp(at)),
+        (FieldValue::Millis(value), Operand::Millis(at)) => Some(value.cmp(at)),
+        (FieldValue::Text(value), Operand::Text(text)) => Some((*value).cmp(text)),
+        (FieldValue::Data(value), Operand::Text(text)) => Some(value.as_str().cmp(text)),
+        _ => None,
     }
 }
 

@@ -90,6 +90,31 @@ pub struct Change {
     pub remove: Vec<Attribute>,
 }
 
+impl Record {
+    /// Applies an update: sets the attributes that have a value in it, then removes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_core::protocol::Change;
+    /// use idempotency_core::record::{Attribute, Field, OwnerToken, Record, Status};
+    /// let owner = Field::Value(OwnerToken::from_bytes([7; 16]));
+    /// let mut record = Record { owner, status: Field::Value(Status::InProgress), ..Record::default() };
+    /// let set = Record { status: Field::Value(Status::Completed), ..Record::default() };
+    /// record.apply(&Change { set: set.clone(), remove: vec![Attribute::Owner] });
+    /// assert_eq!(record, set);
+    /// ```
+    pub fn apply(&mut self, change: &Change) {
+        for (attribute, _) in change.set.fields() {
+            self.copy(attribute, &change.set);
+        }
+        let absent = Self::default();
+        for attribute in &change.remove {
+            self.copy(*attribute, &absent);
+        }
+    }
+}
+
 /// How current the record of a read must be.
 ///
 /// This enum is exhaustive on purpose: a store must know every kind of read.

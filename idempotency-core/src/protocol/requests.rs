@@ -67,7 +67,7 @@ pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
             validation: call.validation.clone().into(),
             owner: Field::Value(call.owner.clone()),
             operation: operation(call),
-            event: call.event.clone(),
+            event: call.event.clone().into(),
             steps,
             ..Record::default()
         }),
@@ -98,11 +98,11 @@ pub(super) fn take_over(
     };
     if !is_full {
         set.operation = operation(call);
-        set.event = call.event.clone();
+        set.event = call.event.clone().into();
     }
     let mut remove = vec![Attribute::Failure, Attribute::Decision];
     // The record keeps the event of the run that has the claim, and not that of an earlier one.
-    if set.event.is_none() {
+    if !set.event.exists() {
         remove.push(Attribute::Event);
     }
     Some(Effect::Write(
@@ -167,7 +167,7 @@ pub(super) fn restore(call: &CallTerms, record: &Record, lease_end: EpochMillis)
         Write::Put(Record {
             owner: Field::Value(call.owner.clone()),
             in_progress_expiration: Field::Value(lease_end),
-            event: call.event.clone().filter(|_| !needs_room(record)),
+            event: call.event.clone().filter(|_| !needs_room(record)).into(),
             ..record.clone()
         }),
         Condition::NoRecord,

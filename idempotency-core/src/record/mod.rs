@@ -4,9 +4,12 @@
 //! `operation`, `steps`, `decision` and `event` exist only here. Any attribute may be missing or have a wrong type, because other
 //! programs write to the table too.
 
+mod attributes;
 mod steps;
 mod stored_event;
 
+pub(crate) use attributes::Unit;
+pub use attributes::{Attribute, Columns, FieldValue, Record};
 pub use steps::RecordedSteps;
 pub use stored_event::StoredEvent;
 
@@ -15,8 +18,6 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use serde::de::IgnoredAny;
-
-use crate::time::{EpochMillis, EpochSeconds};
 
 /// Separates the prefix from the tenant in a record id. A prefix must not contain it.
 pub(crate) const TENANT_MARK: &str = "#tenant=";
@@ -148,6 +149,25 @@ impl<T> Field<T> {
     pub fn exists(&self) -> bool {
         !matches!(self, Self::Absent)
     }
+
+    /// Returns the same attribute with another form of its value.
+    pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Field<U> {
+        match self {
+            Self::Absent => Field::Absent,
+            Self::Value(value) => Field::Value(form(value)),
+            Self::Unreadable => Field::Unreadable,
+        }
+    }
+
+    /// Returns the same attribute with a reference to its value.
+    #[doc(hidden)]
+    pub fn as_ref(&self) -> Field<&T> {
+        match self {
+            Self::Absent => Field::Absent,
+            Self::Value(value) => Field::Value(value),
+            Self::Unreadable => Field::Unreadable,
+        }
+    }
 }
 
 impl<T> From<Option<T>> for Field<T> {
@@ -252,92 +272,6 @@ impl Hash for Inner {
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.text.len())
-    }
-}
-
-/// The attributes of a record, without its id.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::record::{Field, Record, Status};
-/// let record = Record { status: Field::Value(Status::Completed), ..Record::default() };
-/// assert!(!record.data.exists());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Record {
-    /// When the record expires, in seconds. Also the table's TTL attribute.
-    pub expiration: Field<EpochSeconds>,
-    /// When the claim's lease ends, in milliseconds.
-    pub in_progress_expiration: Field<EpochMillis>,
-    /// The status: in progress or completed.
-    pub status: Field<Status>,
-    /// The response, as JSON text.
-    pub data: Field<Data>,
-    /// The validation digest: of the validated part of the payload.
-    pub validation: Field<String>,
-    /// The token of the call that made the claim.
-    pub owner: Field<OwnerToken>,
-    /// A recorded failure. It has ended the lease of its claim.
-    pub failure: Field<String>,
-    /// The path of the operation that claimed the key. It is for people: no rule of the protocol depends on it.
-    pub operation: Field<String>,
-    /// The trace of an operator's decision: a [`Trace`](crate::protocol::decision::Trace) as JSON text. No rule of
-    /// a call depends on it; a later decision does.
-    pub decision: Field<String>,
-    /// What the record keeps of the event of its call. A store writes it, and may leave it out of the records that it returns: no
-    /// rule of the protocol asks for it, and reading it would cost each duplicate.
-    pub event: Option<StoredEvent>,
-    /// The recorded results of steps. A claim of an operation with steps has them, also if no step is recorded yet.
-    pub steps: Field<RecordedSteps>,
-}
-
-/// One attribute of a [`Record`].
-///
-/// This enum is exhaustive on purpose: a store must know every attribute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Attribute {
-    /// When the record expires (s).
-    Expiration,
-    /// When the lease ends (ms).
-    InProgressExpiration,
-    /// `INPROGRESS` or `COMPLETED`.
-    Status,
-    /// The response as JSON text.
-    Data,
-    /// The validation digest.
-    Validation,
-    /// The owner token.
-    Owner,
-    /// A recorded failure.
-    Failure,
-    /// The path of the operation that claimed the key.
-    Operation,
-    /// The trace of an operator's decision.
-    Decision,
-    /// What is kept of the event. A store may compress it, so no condition compares it.
-    Event,
-    /// The recorded results of steps.
-    Steps,
-}
-
-impl Attribute {
-    /// Returns the attribute's name in a table with the default configuration.
-    #[doc(hidden)]
-    pub const fn default_name(self) -> &'static str {
-        match self {
-            Self::Expiration => "expiration",
-            Self::InProgressExpiration => "in_progress_expiration",
-            Self::Status => "status",
-            Self::Data => "data",
-            Self::Validation => "validation",
-            Self::Owner => "owner",
-            Self::Failure => "failure",
-            Self::Operation => "operation",
-            Self::Decision => "decision",
-            Self::Event => "event",
-            Self::Steps => "steps",
-        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Converts a record to an item and back. The stored format is frozen: the tests compare it as DynamoDB JSON.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
-use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::record::{
+    Attribute, Columns, Data, Field, FieldValue, Record, RecordedSteps,
+};
 
 use crate::compression::decompress;
 use crate::names::AttributeNames;
@@ -16,50 +17,69 @@ pub(crate) const MOST_ATTRIBUTES: usize = 10;
 
 /// Returns the attributes of a record that have a value.
 pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Value<'_>)> {
-    fn text<T>(field: &Field<T>, as_str: impl Fn(&T) -> &str) -> Option<Value<'_>> {
-        field.value().map(|value| Value::Text(as_str(value)))
-    }
-    let expiration = record.expiration.value();
-    let lease = record.in_progress_expiration.value();
-    let expiration = expiration.map(|at| Value::Number(at.get()));
-    let lease = lease.map(|at| Value::Number(at.get()));
-    let validation = text(&record.validation, String::as_str);
-    let operation = text(&record.operation, String::as_str);
-    let event = record.event.as_ref();
-    let event = event.map(|event| Value::Text(event.stored()));
-    let attributes = [
-        (Attribute::Expiration, expiration),
-        (Attribute::InProgressExpiration, lease),
-        (Attribute::Status, text(&record.status, Status::as_str)),
-        (Attribute::Data, text(&record.data, |data| data.as_str())),
-        (Attribute::Validation, validation),
-        (Attribute::Owner, text(&record.owner, OwnerToken::as_str)),
-        (Attribute::Failure, text(&record.failure, String::as_str)),
-        (Attribute::Operation, operation),
-        (Attribute::Decision, text(&record.decision, String::as_str)),
-        (Attribute::Event, event),
-        (Attribute::Steps, record.steps.value().map(Value::Steps)),
-    ];
-    let attributes = attributes.into_iter();
-    attributes.filter_map(|(attribute, value)| Some((attribute, value?)))
+    record.fields().map(|(attribute, value)| {
+        let value = match value {
+            FieldValue::Seconds(at) => Value::Number(at.get()),
+            FieldValue::Millis(at) => Value::Number(at.get()),
+            FieldValue::Text(text) => Value::Text(text),
+            FieldValue::Data(data) => Value::Text(data.as_str()),
+            FieldValue::Event(event) => Value::Text(event.stored()),
+            FieldValue::Steps(steps) => Value::Steps(steps),
+        };
+        (attribute, value)
+    })
 }
 
 /// Reads a record from an item of this framework, or of Powertools in another language.
-pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
-    let mut take = |attribute| item.remove(names.of(attribute));
-    Record {
-        expiration: whole(take(Attribute::Expiration), EpochSeconds::new),
-        in_progress_expiration: whole(take(Attribute::InProgressExpiration), EpochMillis::new),
-        status: text(take(Attribute::Status), Status::from_record),
-        data: data(take(Attribute::Data)),
-        validation: text(take(Attribute::Validation), |hash| hash),
-        owner: text(take(Attribute::Owner), OwnerToken::from_record),
-        failure: text(take(Attribute::Failure), |failure| failure),
-        operation: text(take(Attribute::Operation), |path| path),
-        decision: text(take(Attribute::Decision), |trace| trace),
-        // No rule asks for it, so no call pays for reading it.
-        event: None,
-        steps: steps(take(Attribute::Steps)),
+pub(crate) fn record(item: Item, names: &AttributeNames) -> Record {
+    Record::read(&mut ItemColumns { item, names })
+}
+
+/// The attributes of an item that were not read yet. The event stays unread: no rule asks for it, so no call pays for it.
+struct ItemColumns<'a> {
+    item: Item,
+    names: &'a AttributeNames,
+}
+
+impl ItemColumns<'_> {
+    /// Reads an attribute. It is unreadable if `read` returns `None`.
+    fn take<T>(
+        &mut self,
+        attribute: Attribute,
+        read: impl FnOnce(AttributeValue) -> Option<T>,
+    ) -> Field<T> {
+        let value = self.item.remove(self.names.of(attribute));
+        value.map_or(Field::Absent, |value| {
+            read(value).map_or(Field::Unreadable, Field::Value)
+        })
+    }
+}
+
+impl Columns for ItemColumns<'_> {
+    fn number(&mut self, attribute: Attribute) -> Field<i64> {
+        self.take(attribute, |value| match value {
+            AttributeValue::N(text) => floor(&text),
+            _ => None,
+        })
+    }
+
+    fn text(&mut self, attribute: Attribute) -> Field<String> {
+        self.take(attribute, |value| match value {
+            AttributeValue::S(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
+        self.take(attribute, steps)
+    }
+
+    /// Reads the response: JSON text from this framework and from Python, a native value from TypeScript.
+    fn data(&mut self, attribute: Attribute) -> Field<Data> {
+        self.take(attribute, |value| match value {
+            AttributeValue::S(text) => Some(Data::new(text)),
+            native => json::text(&native).map(Data::new),
+        })
     }
 }
 
@@ -71,33 +91,11 @@ pub(crate) fn bytes(item: &mut Item, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads a time, and rounds it down.
-fn whole<T>(value: Option<AttributeValue>, of: impl Fn(i64) -> T) -> Field<T> {
-    match value {
-        None => Field::Absent,
-        Some(AttributeValue::N(text)) => {
-            floor(&text).map_or(Field::Unreadable, |n| Field::Value(of(n)))
-        }
-        Some(_) => Field::Unreadable,
-    }
-}
-
-/// Reads a text attribute.
-fn text<T>(value: Option<AttributeValue>, of: impl Fn(String) -> T) -> Field<T> {
-    match value {
-        None => Field::Absent,
-        Some(AttributeValue::S(text)) => Field::Value(of(text)),
-        Some(_) => Field::Unreadable,
-    }
-}
-
-/// Reads the results of steps: a map of texts, or of compressed texts. If one cannot be read, none can. At most
+/// Returns the results of steps: a map of texts, or of compressed texts. If one cannot be read, none can. At most
 /// [`RecordedSteps::LONGEST`] bytes are decompressed, because 400 KB can contain far more.
-fn steps(value: Option<AttributeValue>) -> Field<RecordedSteps> {
-    let steps = match value {
-        None => return Field::Absent,
-        Some(AttributeValue::M(steps)) => steps,
-        Some(_) => return Field::Unreadable,
+fn steps(value: AttributeValue) -> Option<RecordedSteps> {
+    let AttributeValue::M(steps) = value else {
+        return None;
     };
     let mut left = RecordedSteps::LONGEST;
     let read = |(name, value)| {
@@ -109,19 +107,7 @@ fn steps(value: Option<AttributeValue>) -> Field<RecordedSteps> {
         left = left.checked_sub(result.as_str().len())?;
         Some((name, result))
     };
-    let steps: Option<RecordedSteps> = steps.into_iter().map(read).collect();
-    steps.map_or(Field::Unreadable, Field::Value)
-}
-
-/// Reads the response: JSON text from this framework and from Python, a native value from TypeScript.
-fn data(value: Option<AttributeValue>) -> Field<Data> {
-    match value {
-        None => Field::Absent,
-        Some(AttributeValue::S(text)) => Field::Value(Data::new(text)),
-        Some(native) => {
-            json::text(&native).map_or(Field::Unreadable, |text| Field::Value(Data::new(text)))
-        }
-    }
+    steps.into_iter().map(read).collect()
 }
 
 /// The largest exponent that is computed. It is far outside the range of DynamoDB and of `i64`.
@@ -173,7 +159,8 @@ pub(crate) fn floor(text: &str) -> Option<i64> {
 mod tests {
     use std::collections::HashMap;
 
-    use idempotency_core::record::StoredEvent;
+    use idempotency_core::record::{OwnerToken, Status, StoredEvent};
+    use idempotency_core::time::{EpochMillis, EpochSeconds};
     use serde_json::json;
 
     use super::*;
@@ -197,7 +184,7 @@ mod tests {
             failure: Field::Value("Timeout".to_owned()),
             operation: Field::Value("shop::charge".to_owned()),
             decision: Field::Value("{}".to_owned()),
-            event: StoredEvent::selected("{\"order_id\": 7}"),
+            event: StoredEvent::selected("{\"order_id\": 7}").into(),
             steps: Field::Value(steps.into_iter().collect()),
         }
     }
@@ -234,29 +221,29 @@ mod tests {
         };
         let read = |steps: [(&str, AttributeValue); 2]| {
             let steps = steps.map(|(name, value)| (name.to_owned(), value));
-            super::steps(Some(AttributeValue::M(HashMap::from(steps))))
+            super::steps(AttributeValue::M(HashMap::from(steps)))
         };
         let half = RecordedSteps::LONGEST / 2;
         let plain = || AttributeValue::S("1".repeat(half));
         for (one, other) in [(frame(half), frame(half)), (frame(half), plain())] {
             let longest = read([("a", one), ("b", other)]);
-            let longest = longest.value().unwrap();
+            let longest = longest.unwrap();
             assert_eq!((longest.len(), longest.text_len()), (2, 2 * half));
         }
         for (one, other) in [(frame(half), frame(half + 1)), (frame(half + 1), plain())] {
-            assert_eq!(read([("a", one), ("b", other)]), Field::Unreadable);
+            assert_eq!(read([("a", one), ("b", other)]), None);
         }
         let cut = AttributeValue::B(b"no frame".to_vec().into());
-        assert_eq!(read([("a", frame(1)), ("b", cut)]), Field::Unreadable);
+        assert_eq!(read([("a", frame(1)), ("b", cut)]), None);
         let number = AttributeValue::N("1".to_owned());
-        assert_eq!(read([("a", frame(1)), ("b", number)]), Field::Unreadable);
+        assert_eq!(read([("a", frame(1)), ("b", number)]), None);
     }
 
     #[test]
     fn a_record_reads_back_as_it_was_written_without_its_event() {
         for written in [Record::default(), whole_record()] {
             let read = record(item(&written), &AttributeNames::default());
-            let event = None;
+            let event = Field::Absent;
             assert_eq!(read, Record { event, ..written });
         }
     }

@@ -370,15 +370,13 @@ impl<'a> Draft<'a> {
         operand: &'a Operand,
         inside: bool,
     ) {
-        let value = match (attribute, operand) {
-            (Attribute::Expiration, Operand::Seconds(at)) => Value::Number(at.get()),
-            (Attribute::InProgressExpiration, Operand::Millis(at)) => Value::Number(at.get()),
-            (Attribute::Expiration | Attribute::InProgressExpiration, _)
-            | (Attribute::Steps | Attribute::Event, _)
-            | (_, Operand::Seconds(_) | Operand::Millis(_)) => {
-                return self.constant(operator == Token::Differs, inside);
-            }
-            (_, Operand::Text(text)) => Value::Text(text),
+        if !operand.fits(attribute) {
+            return self.constant(operator == Token::Differs, inside);
+        }
+        let value = match operand {
+            Operand::Text(text) => Value::Text(text),
+            Operand::Seconds(at) => Value::Number(at.get()),
+            Operand::Millis(at) => Value::Number(at.get()),
         };
         let value = self.value(value);
         self.push(&[Token::Name(attribute), operator, value]);
@@ -417,7 +415,7 @@ impl<'a> Draft<'a> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use idempotency_core::example::COMPARED;
+    use idempotency_core::example::compared;
     use idempotency_core::protocol::condition::{claimable, held_by};
     use idempotency_core::protocol::policy::OnTimeout;
     use idempotency_core::record::{Data, Field, OwnerToken, Record, Status};
@@ -651,7 +649,7 @@ mod tests {
     }
 
     fn attribute() -> impl Strategy<Value = Attribute> {
-        prop::sample::select(&COMPARED[..])
+        prop::sample::select(compared().collect::<Vec<_>>())
     }
 
     /// Values that are often equal to each other.

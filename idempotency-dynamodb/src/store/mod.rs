@@ -162,7 +162,7 @@ impl DynamoDbStore {
             self.items.check_keys(log).await?;
         }
         let stored = stored(write);
-        let event = stored.and_then(|record| record.event.as_ref());
+        let event = stored.and_then(|record| record.event.value());
         // Boxed, so that the future of every other write stays small.
         if event.is_some() {
             Box::pin(self.events.check(&self.items, log)).await?;

@@ -152,13 +152,6 @@ pub struct ForeignRecord {
 }
 
 impl ForeignRecord {
-    pub(super) fn new(reads_as: Record) -> Self {
-        Self {
-            attributes: BTreeMap::new(),
-            reads_as,
-        }
-    }
-
     pub(super) fn with(self, attribute: Attribute, value: ForeignValue) -> Self {
         self.with_unknown(attribute.default_name(), value)
     }

@@ -12,12 +12,13 @@ use crate::lock::lock;
 // The names that nearly every case uses.
 pub(super) use self::Expected::{Applied, Refused};
 pub(super) use crate::store::{StoreExt, StoreOperation};
-pub(super) use idempotency_core::example::COMPARED;
+pub(super) use idempotency_core::example::compared;
 pub(super) use idempotency_core::protocol::condition::Condition::{self, NoRecord};
 pub(super) use idempotency_core::protocol::condition::claimable;
 pub(super) use idempotency_core::protocol::policy::OnTimeout;
 pub(super) use idempotency_core::record::{
-    Attribute, Data, Field, OwnerToken, Record, RecordId, Status,
+    Attribute, Columns, Data, Field, FieldValue, OwnerToken, Record, RecordId, RecordedSteps,
+    Status,
 };
 pub(super) use idempotency_core::store::{
     Change, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest, Write,
@@ -334,8 +335,8 @@ fn same(what: &str, found: Option<&Record>, expected: Option<&Record>) -> Check 
 
 /// Returns the names of the attributes that differ.
 fn differences(one: &Record, other: &Record) -> String {
-    let attributes = COMPARED.into_iter().chain([Attribute::Event]);
-    let differing = attributes.filter(|attribute| taking(one, *attribute, other) != *one);
+    let attributes = Attribute::ALL.into_iter();
+    let differing = attributes.filter(|attribute| one.field(*attribute) != other.field(*attribute));
     let names: Vec<_> = differing
         .map(|attribute| format!("{attribute:?}"))
         .collect();
@@ -415,7 +416,7 @@ pub(super) fn completed(claim: &Record, data: &str, expiration: EpochSeconds) ->
     }
 }
 
-/// Returns a record with every attribute of [`COMPARED`].
+/// Returns a record with every attribute that a condition may name.
 pub(super) fn full_record(now: EpochMillis) -> Record {
     Record {
         status: Field::Value(Status::Completed),
@@ -433,43 +434,48 @@ pub(super) fn full_record(now: EpochMillis) -> Record {
 }
 
 /// Returns each attribute, with a record that has only a new value of it.
-pub(super) fn single_attributes() -> [(Attribute, Record); 10] {
-    let steps = [("a".to_owned(), Data::new("8"))].into_iter().collect();
-    let new = Record {
-        expiration: Field::Value(EpochSeconds::new(1)),
-        in_progress_expiration: Field::Value(EpochMillis::new(2)),
-        status: Field::Value(Status::InProgress),
-        data: Field::Value(Data::new("[3]")),
-        validation: Field::Value("4".to_owned()),
-        owner: Field::Value(owner(5)),
-        failure: Field::Value("6".to_owned()),
-        operation: Field::Value("7".to_owned()),
-        decision: Field::Value("8".to_owned()),
-        steps: Field::Value(steps),
-        ..Record::default()
-    };
-    COMPARED.map(|attribute| (attribute, taking(&Record::default(), attribute, &new)))
+pub(super) fn single_attributes() -> impl Iterator<Item = (Attribute, Record)> {
+    let new = Record::read(&mut Alike::of("8"));
+    compared().map(move |attribute| (attribute, taking(&Record::default(), attribute, &new)))
 }
 
 /// Returns `record` with one attribute copied from `from`.
 pub(super) fn taking(record: &Record, attribute: Attribute, from: &Record) -> Record {
-    let (mut record, from) = (record.clone(), from.clone());
-    match attribute {
-        Attribute::Expiration => record.expiration = from.expiration,
-        Attribute::InProgressExpiration => {
-            record.in_progress_expiration = from.in_progress_expiration;
-        }
-        Attribute::Status => record.status = from.status,
-        Attribute::Data => record.data = from.data,
-        Attribute::Validation => record.validation = from.validation,
-        Attribute::Owner => record.owner = from.owner,
-        Attribute::Failure => record.failure = from.failure,
-        Attribute::Steps => record.steps = from.steps,
-        Attribute::Operation => record.operation = from.operation,
-        Attribute::Decision => record.decision = from.decision,
-        Attribute::Event => record.event = from.event,
-    }
+    let mut record = record.clone();
+    record.copy(attribute, from);
     record
+}
+
+/// The columns of a record whose attributes are all alike.
+pub(super) struct Alike {
+    pub(super) number: Field<i64>,
+    pub(super) text: Field<String>,
+    pub(super) steps: Field<RecordedSteps>,
+}
+
+impl Alike {
+    /// Returns columns that have this text, the number 8 and one step.
+    pub(super) fn of(text: &str) -> Self {
+        Self {
+            number: Field::Value(8),
+            text: Field::Value(text.to_owned()),
+            steps: Field::Value([("a".to_owned(), Data::new(text))].into_iter().collect()),
+        }
+    }
+}
+
+impl Columns for Alike {
+    fn number(&mut self, _: Attribute) -> Field<i64> {
+        self.number.clone()
+    }
+
+    fn text(&mut self, _: Attribute) -> Field<String> {
+        self.text.clone()
+    }
+
+    fn steps(&mut self, _: Attribute) -> Field<RecordedSteps> {
+        self.steps.clone()
+    }
 }
 
 #[cfg(test)]
@@ -478,9 +484,16 @@ mod tests {
     use idempotency_core::record::StoredEvent;
 
     #[test]
+    fn a_full_record_has_each_attribute_that_a_condition_may_name() {
+        let full = full_record(EpochMillis::new(0));
+        let named: Vec<_> = full.fields().map(|(attribute, _)| attribute).collect();
+        assert_eq!(named, compared().collect::<Vec<_>>());
+    }
+
+    #[test]
     fn a_comparison_names_the_attributes_that_differ() {
         let found = with(full_record(EpochMillis::new(0)), |it| {
-            it.event = StoredEvent::all("7")
+            it.event = StoredEvent::all("7").into()
         });
         let expected = with(full_record(EpochMillis::new(0)), |it| {
             it.owner = Field::Absent

@@ -28,7 +28,7 @@ use super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeou
 use super::super::*;
 use super::{NOW, another, call, claim_of, completed, me, now_plus, now_plus_seconds};
 use crate::example::shared::{check_each, check_rows, same};
-use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
+use crate::record::{Attribute, Data, Field, FieldValue, Record, RecordedSteps, Status};
 
 /// Plays each row of the table with a call, and panics with the rows that do not hold.
 pub(crate) fn check(table: &str) {
@@ -328,7 +328,9 @@ pub(crate) fn record(text: &str) -> Option<Record> {
             }
             "failure" => record.failure = field(value, self::text),
             "operation" => record.operation = field(value, str::to_owned),
-            "event" => record.event = Some(StoredEvent::all(value).expect("an event")),
+            "event" => {
+                record.event = field(value, |value| StoredEvent::all(value).expect("an event"))
+            }
             "steps" => {
                 record.steps = field(value, |value| {
                     let names = value.split('+').filter(|name| !name.is_empty());
@@ -557,45 +559,34 @@ pub(crate) fn show_changes(record: &Record, base: &Record) -> Vec<String> {
         .collect()
 }
 
-fn attributes(record: &Record) -> [(&'static str, String); 11] {
-    fn value<T>(field: &Field<T>, show: impl Fn(&T) -> String) -> String {
-        match field {
+fn attributes(record: &Record) -> [(&'static str, String); Attribute::ALL.len()] {
+    Attribute::ALL.map(|attribute| {
+        let shown = match record.field(attribute) {
             Field::Absent => "-".to_owned(),
             Field::Unreadable => "?".to_owned(),
-            Field::Value(value) => show(value),
+            Field::Value(value) => show_value(attribute, value),
+        };
+        (self::attribute(attribute), shown)
+    })
+}
+
+fn show_value(attribute: Attribute, value: FieldValue<'_>) -> String {
+    match value {
+        FieldValue::Seconds(at) => (at.get() - now_plus_seconds(0).get()).to_string(),
+        FieldValue::Millis(at) => millis(at),
+        FieldValue::Text(text) if attribute == Attribute::Status => {
+            let status = Status::from_record(text.to_owned());
+            format!("{status:?}").to_lowercase()
         }
+        FieldValue::Text(text) if attribute == Attribute::Failure => text.replace(' ', "_"),
+        FieldValue::Text(text) => owner(&OwnerToken::from_record(text.to_owned())),
+        FieldValue::Data(data) => match data.as_str() {
+            long if long.len() > 1_000 => format!("{}*", long.len()),
+            short => short.to_owned(),
+        },
+        FieldValue::Steps(steps) => self::steps(steps),
+        FieldValue::Event(event) => event.stored().to_owned(),
     }
-    let named = |text: &String| text.replace(' ', "_");
-    let whole =
-        |time: &crate::time::EpochSeconds| (time.get() - now_plus_seconds(0).get()).to_string();
-    let event = record.event.as_ref().map_or("-", StoredEvent::stored);
-    [
-        ("expiration", value(&record.expiration, whole)),
-        (
-            "lease",
-            value(&record.in_progress_expiration, |time| millis(*time)),
-        ),
-        (
-            "status",
-            value(&record.status, |status| {
-                format!("{status:?}").to_lowercase()
-            }),
-        ),
-        (
-            "data",
-            value(&record.data, |data| match data.as_str() {
-                long if long.len() > 1_000 => format!("{}*", long.len()),
-                short => short.to_owned(),
-            }),
-        ),
-        ("validation", value(&record.validation, String::clone)),
-        ("owner", value(&record.owner, owner)),
-        ("failure", value(&record.failure, named)),
-        ("operation", value(&record.operation, String::clone)),
-        ("decision", value(&record.decision, String::clone)),
-        ("event", event.to_owned()),
-        ("steps", value(&record.steps, steps)),
-    ]
 }
 
 /// Shows the names of steps, and each result that is not `1`.

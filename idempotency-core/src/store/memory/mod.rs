@@ -9,12 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use ledger::{LedgerEntry, MemoryWrites};
 
 use super::{
-    Change, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
+    RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     TransactionRequest, Write,
 };
 use crate::future::BoxFuture;
 use crate::protocol::condition::time_of_claim;
-use crate::record::{Attribute, Field, Record, RecordId};
+use crate::record::{Field, Record, RecordId};
 use crate::time::EpochSeconds;
 
 /// A map of records behind a lock. It protects within one process only, and its records end with the process.
@@ -232,48 +232,6 @@ impl fmt::Debug for MemoryStore {
         f.debug_struct("MemoryStore")
             .field("records", &self.len())
             .finish()
-    }
-}
-
-impl Record {
-    /// Applies an update.
-    fn apply(&mut self, change: &Change) {
-        fn set<T: Clone>(target: &mut Field<T>, new: &Field<T>) {
-            if new.value().is_some() {
-                *target = new.clone();
-            }
-        }
-        set(&mut self.expiration, &change.set.expiration);
-        set(
-            &mut self.in_progress_expiration,
-            &change.set.in_progress_expiration,
-        );
-        set(&mut self.status, &change.set.status);
-        set(&mut self.data, &change.set.data);
-        set(&mut self.validation, &change.set.validation);
-        set(&mut self.owner, &change.set.owner);
-        set(&mut self.failure, &change.set.failure);
-        set(&mut self.operation, &change.set.operation);
-        set(&mut self.decision, &change.set.decision);
-        if change.set.event.is_some() {
-            self.event.clone_from(&change.set.event);
-        }
-        set(&mut self.steps, &change.set.steps);
-        for attribute in &change.remove {
-            match attribute {
-                Attribute::Expiration => self.expiration = Field::Absent,
-                Attribute::InProgressExpiration => self.in_progress_expiration = Field::Absent,
-                Attribute::Status => self.status = Field::Absent,
-                Attribute::Data => self.data = Field::Absent,
-                Attribute::Validation => self.validation = Field::Absent,
-                Attribute::Owner => self.owner = Field::Absent,
-                Attribute::Failure => self.failure = Field::Absent,
-                Attribute::Operation => self.operation = Field::Absent,
-                Attribute::Decision => self.decision = Field::Absent,
-                Attribute::Event => self.event = None,
-                Attribute::Steps => self.steps = Field::Absent,
-            }
-        }
     }
 }
 

@@ -62,7 +62,7 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
     use Condition::{All, Any, Below, Differs, Equals, Exists, Missing, NoRecord};
     let (second, now) = (trial.second().get(), trial.now.get());
     let mut all = vec![NoRecord, always(), never()];
-    for attribute in COMPARED {
+    for attribute in compared() {
         all.extend([Exists(attribute), Missing(attribute)]);
         let operands = match attribute {
             Attribute::Expiration => [-1, 0, 1].map(|step| seconds(second + step)).to_vec(),
@@ -163,7 +163,7 @@ async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Check {
     for existing in [None, Some(Record::default())] {
         let existing = existing.as_ref();
         key.arrange(existing).await?;
-        for attribute in COMPARED {
+        for attribute in compared() {
             let operand = match attribute {
                 Attribute::Expiration => seconds(i64::MAX),
                 Attribute::InProgressExpiration => millis(i64::MAX),

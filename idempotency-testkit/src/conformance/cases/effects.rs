@@ -95,7 +95,7 @@ async fn an_update_sets_its_attributes_and_keeps_the_others(trial: &Trial) -> Ch
 
 async fn an_update_removes_its_attributes_and_keeps_the_others(trial: &Trial) -> Check {
     let (key, full) = (trial.key("1"), full_record(trial.now));
-    for attribute in COMPARED {
+    for attribute in compared() {
         key.place(&full).await?;
         let change = removing(&[attribute]);
         key.update(&change, &always(), Applied).await?;

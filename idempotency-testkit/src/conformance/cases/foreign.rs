@@ -20,37 +20,41 @@ super::cases![
 
 /// Returns the record of a Python function: all attributes except those that only this framework writes.
 fn python(trial: &Trial) -> ForeignRecord {
-    let (second, milli) = (trial.second().get(), trial.now.get());
-    ForeignRecord::new(Record {
-        expiration: Field::Value(EpochSeconds::new(second)),
-        in_progress_expiration: Field::Value(EpochMillis::new(milli)),
+    foreign(Record {
+        expiration: Field::Value(trial.second()),
+        in_progress_expiration: Field::Value(trial.now),
         status: Field::Value(Status::Completed),
         data: Field::Value(Data::new("{\"a\": 1}")),
         validation: Field::Value("c4ca".to_owned()),
         ..Record::default()
     })
-    .with(Attribute::Expiration, Value::number(second))
-    .with(Attribute::InProgressExpiration, Value::number(milli))
-    .with(Attribute::Status, Value::text("COMPLETED"))
-    .with(Attribute::Data, Value::text("{\"a\": 1}"))
-    .with(Attribute::Validation, Value::text("c4ca"))
+}
+
+/// Returns a record as another program writes it, without steps.
+fn foreign(record: Record) -> ForeignRecord {
+    let columns = record.fields().filter_map(|(attribute, value)| {
+        let value = match value {
+            FieldValue::Seconds(at) => Value::number(at.get()),
+            FieldValue::Millis(at) => Value::number(at.get()),
+            FieldValue::Text(text) => Value::text(text),
+            FieldValue::Data(data) => Value::text(data.as_str()),
+            FieldValue::Steps(_) | FieldValue::Event(_) => return None,
+        };
+        Some((attribute.default_name().to_owned(), value))
+    });
+    ForeignRecord {
+        attributes: columns.collect(),
+        reads_as: record,
+    }
 }
 
 /// Returns what a store reads if every attribute has a wrong type.
 fn unreadable() -> Record {
-    Record {
-        expiration: Field::Unreadable,
-        in_progress_expiration: Field::Unreadable,
-        status: Field::Unreadable,
-        data: Field::Unreadable,
-        validation: Field::Unreadable,
-        owner: Field::Unreadable,
-        failure: Field::Unreadable,
-        operation: Field::Unreadable,
-        decision: Field::Unreadable,
+    Record::read(&mut Alike {
+        number: Field::Unreadable,
+        text: Field::Unreadable,
         steps: Field::Unreadable,
-        event: None,
-    }
+    })
 }
 
 /// Returns the same record with one attribute missing or of a wrong type.
@@ -80,52 +84,51 @@ async fn reads(trial: &Trial, foreign: &ForeignRecord) -> Check {
 }
 
 async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -> Check {
-    let (python, token) = (python(trial), owner(1));
-    let ours = python
-        .clone()
-        .with(Attribute::Owner, Value::text(token.as_str()))
-        .with(Attribute::Failure, Value::text(""))
-        .with(Attribute::Operation, Value::text("shop::charge"))
-        .with(Attribute::Decision, Value::text("{}"));
-    let reads_as = Record {
-        owner: Field::Value(token),
-        failure: Field::Value(String::new()),
-        operation: Field::Value("shop::charge".to_owned()),
-        decision: Field::Value("{}".to_owned()),
-        ..python.reads_as.clone()
-    };
-    let ours = ForeignRecord { reads_as, ..ours };
+    let python = python(trial);
+    let ours = foreign(Record {
+        steps: Field::Absent,
+        ..full_record(trial.now)
+    });
     reads(trial, &python).await?;
     reads(trial, &ours).await?;
-    for attribute in COMPARED {
+    for attribute in compared() {
         reads(trial, &spoiled(&ours, attribute, None)).await?;
     }
-    reads(trial, &ForeignRecord::new(Record::default())).await
+    reads(trial, &foreign(Record::default())).await
 }
 
 /// Returns, for each attribute, values of a wrong type.
-fn wrong_types() -> [(Attribute, Value); 16] {
-    use Attribute::InProgressExpiration;
-    let (one, list) = (|| Value::number(1), |value| Value::List(vec![value]));
-    let numbers = Value::Map([("reserve".to_owned(), Value::number(7))].into());
-    [
-        (Attribute::Expiration, Value::text("1700000000")),
-        (Attribute::Expiration, Value::Null),
-        (Attribute::Expiration, Value::Bool(true)),
-        (InProgressExpiration, Value::text("1700000000000")),
-        (InProgressExpiration, list(one())),
-        (Attribute::Status, one()),
-        (Attribute::Status, list(Value::text("COMPLETED"))),
-        (Attribute::Data, Value::Bytes(vec![0, 255])),
-        (Attribute::Validation, Value::Null),
-        (Attribute::Owner, Value::number(7)),
-        (Attribute::Owner, Value::Map(BTreeMap::new())),
-        (Attribute::Failure, Value::Bool(false)),
-        (Attribute::Operation, one()),
-        (Attribute::Decision, one()),
-        (Attribute::Steps, Value::text("reserve")),
-        (Attribute::Steps, numbers),
-    ]
+fn wrong_types() -> impl Iterator<Item = (Attribute, Value)> {
+    let full = full_record(EpochMillis::new(0));
+    let list = |value| Value::List(vec![value]);
+    let wrong = move |attribute| match full.field(attribute).value() {
+        Some(FieldValue::Seconds(_) | FieldValue::Millis(_)) => {
+            vec![
+                Value::text("1700000000"),
+                Value::Null,
+                list(Value::number(1)),
+            ]
+        }
+        Some(FieldValue::Text(text)) => {
+            let map = Value::Map(BTreeMap::new());
+            vec![
+                Value::number(1),
+                Value::Bool(false),
+                list(Value::text(text)),
+                map,
+            ]
+        }
+        Some(FieldValue::Steps(_)) => {
+            let numbers = Value::Map([("reserve".to_owned(), Value::number(7))].into());
+            vec![Value::text("reserve"), numbers]
+        }
+        // The response can have any other type.
+        Some(FieldValue::Data(_)) | Some(FieldValue::Event(_)) | None => {
+            vec![Value::Bytes(vec![0, 255])]
+        }
+    };
+    compared()
+        .flat_map(move |attribute| wrong(attribute).into_iter().map(move |it| (attribute, it)))
 }
 
 async fn an_attribute_of_a_wrong_type_is_present_and_unreadable(trial: &Trial) -> Check {

@@ -123,8 +123,9 @@ impl BrokenStore {
                 }
             }
             Mistake::MarksEventsAsWhole => {
-                let event = record.event.take();
-                record.event = event.and_then(|event| StoredEvent::all(event.as_str()));
+                let event = std::mem::take(&mut record.event);
+                record.event =
+                    event.map(|event| StoredEvent::all(event.as_str()).expect("it was stored"));
             }
             Mistake::TimesAsDoubles => {
                 let double = |time: i64| time as f64 as i64;

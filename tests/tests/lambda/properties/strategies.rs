@@ -1,6 +1,6 @@
 //! Strategies for JSON trees, words, records, conditions and calls.
 
-use idempotency_core::example::{COMPARED, call};
+use idempotency_core::example::call;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
@@ -179,13 +179,16 @@ fn data() -> impl Strategy<Value = Data> {
     prop_oneof![Just("{\"a\":1}".to_owned()), any::<String>()].prop_map(Data::new)
 }
 
-/// Returns events, whole and selected; often none.
-fn event() -> impl Strategy<Value = Option<StoredEvent>> {
-    prop_oneof![
-        2 => Just(None),
-        1 => text().prop_map(|text| StoredEvent::all(&text)),
-        1 => text().prop_map(|text| StoredEvent::selected(&text)),
-    ]
+/// Returns events, whole and selected.
+fn event() -> impl Strategy<Value = StoredEvent> {
+    (text(), any::<bool>()).prop_map(|(text, is_whole)| {
+        let event = if is_whole {
+            StoredEvent::all
+        } else {
+            StoredEvent::selected
+        };
+        event(&text).expect("it is short")
+    })
 }
 
 fn steps() -> impl Strategy<Value = RecordedSteps> {
@@ -204,7 +207,7 @@ prop_compose! {
         failure in field(text()),
         operation in field(text()),
         decision in field(text()),
-        event in event(),
+        event in field(event()),
         steps in field(steps()),
     ) -> Record {
         Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, event, steps }
@@ -212,8 +215,7 @@ prop_compose! {
 }
 
 pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
-    let compared = prop::sample::select(&COMPARED[..]);
-    prop_oneof![10 => compared, 1 => Just(Attribute::Event)]
+    prop::sample::select(&Attribute::ALL[..])
 }
 
 pub(crate) fn on_timeout() -> impl Strategy<Value = OnTimeout> {
