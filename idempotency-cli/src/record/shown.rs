@@ -6,7 +6,9 @@ use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::decision::{FREED, Trace, is_held};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Data, Field, Record, RecordId, RecordedSteps, Status, StoredEvent};
+use idempotency_core::record::{
+    Attribute, Data, Field, FieldValue, Record, RecordId, RecordedSteps, Status, StoredEvent,
+};
 use idempotency_core::time::EpochMillis;
 
 use super::StoredRecord;
@@ -115,55 +117,86 @@ impl State {
 }
 
 impl RecordView<'_> {
-    fn window_end(&self) -> Field<i64> {
-        map_field(&self.record.expiration, |end| end.get())
-    }
-
-    fn lease_end(&self) -> Field<i64> {
-        map_field(&self.record.in_progress_expiration, |end| end.get())
-    }
-
     /// Returns the JSON form. Absent attributes are left out; unreadable ones are null.
     pub(super) fn to_json(&self) -> Object {
-        let record = self.record;
-        let raw = |field: &Field<i64>| member(field, |value| json::number(*value));
-        let at = |field: &Field<i64>, unit: i64| {
-            let end = field.value()?.checked_mul(unit)?;
-            rfc3339(end).map(text)
-        };
-        let (window_end, lease_end) = (self.window_end(), self.lease_end());
-        let data = member(&record.data, |data| text(data.as_str()));
-        let bytes = record.data.value().map(|data| data.as_str().len());
-        let event = self.event;
-        json::object()
+        let object = json::object()
             .bool("found", true)
             .text("key", self.id.as_str())
-            .text("state", State::of(record, self.now).name())
-            .with("status", member(&record.status, |it| text(it.as_str())))
-            .with("expiration", raw(&window_end))
-            .with("expiration_time", at(&window_end, 1_000))
-            .with("in_progress_expiration", raw(&lease_end))
-            .with("in_progress_expiration_time", at(&lease_end, 1))
-            .with("owner", member(&record.owner, |it| text(it.as_str())))
-            .with("validation", member(&record.validation, |it| text(it)))
-            .with("failure", member(&record.failure, |it| text(it)))
-            .with("operation", member(&record.operation, |it| text(it)))
-            .with("decision", member(&record.decision, |it| decision_json(it)))
-            .with("steps", steps_json(&record.steps, self.with_data))
-            .with("data_bytes", bytes.map(json::number))
-            .with("data", data.filter(|_| self.with_data))
+            .text("state", State::of(self.record, self.now).name());
+        let attributes = Attribute::ALL.into_iter();
+        let event = self.event;
+        attributes
+            .fold(object, |object, attribute| self.with(object, attribute))
             .with("data_unreadable", self.unreadable.map(text))
             .with("event", event.map(|event| text(event.as_str())))
             .with("event_is_whole", event.map(|it| Json::Bool(it.is_whole())))
     }
 
-    fn end(&self, field: &Field<i64>, unit: i64, name: &str) -> Option<String> {
-        described(field, |value| {
-            let Some(end) = value.checked_mul(unit) else {
-                return format!("{value} {name}");
-            };
-            format!("{}  ({value} {name})", with_distance(end, self.now))
-        })
+    /// Adds the members of one attribute.
+    fn with(&self, object: Object, attribute: Attribute) -> Object {
+        let name = attribute.default_name();
+        let time = |object: Object, end: i64, unit: i64| {
+            let millis = end.checked_mul(unit);
+            let time = millis.and_then(rfc3339).map(text);
+            object.count(name, end).with(&format!("{name}_time"), time)
+        };
+        match self.record.field(attribute) {
+            Field::Absent => object,
+            Field::Unreadable if attribute == Attribute::Data && !self.with_data => object,
+            Field::Unreadable => object.with(name, Json::Null),
+            Field::Value(value) => match value {
+                FieldValue::Seconds(end) => time(object, end.get(), 1_000),
+                FieldValue::Millis(end) => time(object, end.get(), 1),
+                FieldValue::Text(it) if attribute == Attribute::Decision => {
+                    object.with(name, decision_json(it))
+                }
+                FieldValue::Text(it) => object.text(name, it),
+                FieldValue::Data(data) => object
+                    .count("data_bytes", data.as_str().len())
+                    .with(name, self.with_data.then(|| text(data.as_str()))),
+                FieldValue::Steps(steps) => object.with(name, steps_json(steps, self.with_data)),
+                // It is shown as it was read by itself.
+                FieldValue::Event(_) => object,
+            },
+        }
+    }
+
+    /// Returns the name of an attribute and its value in one line. `None` if it is absent.
+    fn line(&self, attribute: Attribute) -> Option<(&'static str, String)> {
+        let field = self.record.field(attribute);
+        let shown = match field {
+            Field::Absent => return None,
+            Field::Unreadable => match self.unreadable.filter(|_| attribute == Attribute::Data) {
+                Some(reason) => format!("present, but {reason}"),
+                None => UNREADABLE.to_owned(),
+            },
+            Field::Value(value) => match value {
+                FieldValue::Seconds(end) => self.end(end.get(), 1_000, "s"),
+                FieldValue::Millis(end) => self.end(end.get(), 1, "ms"),
+                FieldValue::Text(trace) if attribute == Attribute::Decision => self.decision(trace),
+                FieldValue::Text(text) => text.to_owned(),
+                FieldValue::Data(data) if self.with_data => json_line(data.as_str()),
+                FieldValue::Data(data) => {
+                    format!("{} bytes; --show-data shows them", data.as_str().len())
+                }
+                FieldValue::Steps(steps) => steps_line(steps, self.with_data),
+                // It is shown as it was read by itself.
+                FieldValue::Event(_) => return None,
+            },
+        };
+        let name = match attribute {
+            Attribute::Expiration => "window ends",
+            Attribute::InProgressExpiration => "lease ends",
+            _ => attribute.default_name(),
+        };
+        Some((name, shown))
+    }
+
+    fn end(&self, value: i64, unit: i64, name: &str) -> String {
+        let Some(end) = value.checked_mul(unit) else {
+            return format!("{value} {name}");
+        };
+        format!("{}  ({value} {name})", with_distance(end, self.now))
     }
 
     /// Explains the trace of an operator's decision.
@@ -186,70 +219,34 @@ impl RecordView<'_> {
             .map(|earlier| format!("; it replaces {}", one(earlier)));
         format!("{}{}", one(&trace), replaced.collect::<String>())
     }
-
-    fn data(&self) -> Option<String> {
-        if let Some(reason) = self.unreadable {
-            return Some(format!("present, but {reason}"));
-        }
-        described(&self.record.data, |data| {
-            if self.with_data {
-                json_line(data.as_str())
-            } else {
-                format!("{} bytes; --show-data shows them", data.as_str().len())
-            }
-        })
-    }
 }
 
 /// Writes one line for each attribute; absent ones are left out. Another program can have written each of them.
 impl fmt::Display for RecordView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let record = self.record;
-        let state = State::of(record, self.now);
-        let event = match self.event {
-            Some(event) if !event.is_whole() => "event part",
-            _ => "event",
-        };
-        let status = described(&record.status, |it| it.as_str().to_owned());
-        let owner = described(&record.owner, |it| it.as_str().to_owned());
-        let decision = described(&record.decision, |it| self.decision(it));
-        let lines = [
-            ("key", Some(self.id.to_string())),
-            ("state", Some(state.explained().to_owned())),
-            ("status", status),
-            ("window ends", self.end(&self.window_end(), 1_000, "s")),
-            ("lease ends", self.end(&self.lease_end(), 1, "ms")),
-            ("owner", owner),
-            ("validation", described(&record.validation, Clone::clone)),
-            ("failure", described(&record.failure, Clone::clone)),
-            ("operation", described(&record.operation, Clone::clone)),
-            ("decision", decision),
-            ("steps", steps_line(&record.steps, self.with_data)),
-            ("data", self.data()),
-            (event, self.event.map(|event| json_line(event.as_str()))),
-        ];
-        for (name, text) in lines {
-            if let Some(text) = text {
-                writeln!(f, "{name:<12} {}", visible(&text))?;
-            }
+        let event = self.event.map(|event| {
+            let name = if event.is_whole() {
+                "event"
+            } else {
+                "event part"
+            };
+            (name, json_line(event.as_str()))
+        });
+        let mut attributes = Attribute::ALL;
+        // The status first, and what can be long last.
+        attributes.sort_by_key(|attribute| match attribute {
+            Attribute::Status => 0,
+            Attribute::Data => 2,
+            _ => 1,
+        });
+        let state = State::of(self.record, self.now).explained();
+        let lines = [("key", self.id.to_string()), ("state", state.to_owned())];
+        let attributes = attributes.into_iter().filter_map(|it| self.line(it));
+        for (name, text) in lines.into_iter().chain(attributes).chain(event) {
+            writeln!(f, "{name:<12} {}", visible(&text))?;
         }
         Ok(())
     }
-}
-
-fn map_field<T>(field: &Field<T>, value: impl FnOnce(&T) -> i64) -> Field<i64> {
-    match field {
-        Field::Absent => Field::Absent,
-        Field::Unreadable => Field::Unreadable,
-        Field::Value(inner) => Field::Value(value(inner)),
-    }
-}
-
-/// Returns the JSON form of an attribute: null if it is present but unreadable.
-fn member<T>(field: &Field<T>, json: impl FnOnce(&T) -> Json) -> Option<Json> {
-    field
-        .exists()
-        .then(|| field.value().map_or(Json::Null, json))
 }
 
 /// Returns the JSON form of the trace of an operator's decision: null if it cannot be read.
@@ -275,33 +272,24 @@ fn trace_json(trace: Trace) -> Json {
 /// The text of an attribute that cannot be read.
 const UNREADABLE: &str = "present, but of a type that cannot be read";
 
-fn described<T>(field: &Field<T>, text: impl FnOnce(&T) -> String) -> Option<String> {
-    let unreadable = || UNREADABLE.to_owned();
-    field
-        .exists()
-        .then(|| field.value().map_or_else(unreadable, text))
-}
-
 /// Returns the names of the steps in one line, each with the length of its result, or with the result itself.
-fn steps_line(steps: &Field<RecordedSteps>, with_data: bool) -> Option<String> {
-    described(steps, |steps| {
-        if steps.is_empty() {
-            return "none recorded".to_owned();
+fn steps_line(steps: &RecordedSteps, with_data: bool) -> String {
+    if steps.is_empty() {
+        return "none recorded".to_owned();
+    }
+    let named = steps.iter().map(|(name, result)| {
+        let result = result.as_str();
+        if with_data {
+            format!("{name} = {}", json_line(result))
+        } else {
+            format!("{name} ({} bytes)", result.len())
         }
-        let named = steps.iter().map(|(name, result)| {
-            let result = result.as_str();
-            if with_data {
-                format!("{name} = {}", json_line(result))
-            } else {
-                format!("{name} ({} bytes)", result.len())
-            }
-        });
-        named.collect::<Vec<_>>().join(", ")
-    })
+    });
+    named.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the JSON form: an array of objects. Null if the steps cannot be read.
-fn steps_json(steps: &Field<RecordedSteps>, with_data: bool) -> Option<Json> {
+/// Returns the JSON form: an array of objects.
+fn steps_json(steps: &RecordedSteps, with_data: bool) -> Json {
     let step = |(name, result): (&str, &Data)| {
         let result = result.as_str();
         let step = json::object()
@@ -310,7 +298,7 @@ fn steps_json(steps: &Field<RecordedSteps>, with_data: bool) -> Option<Json> {
             .with("result", with_data.then(|| text(result)));
         step.into()
     };
-    member(steps, |steps| Json::Array(steps.iter().map(step).collect()))
+    Json::Array(steps.iter().map(step).collect())
 }
 
 #[cfg(test)]
@@ -403,9 +391,21 @@ mod tests {
         Field::Value(steps.collect())
     }
 
+    /// Returns the line and the JSON form of a record that has only steps.
     fn shown(steps: &Field<RecordedSteps>, with_data: bool) -> (String, String) {
-        let json = steps_json(steps, with_data).unwrap().to_canonical();
-        (steps_line(steps, with_data).unwrap(), json.to_string())
+        let (id, mut found) = (RecordId::new("a#b"), completed());
+        let steps = steps.clone();
+        found.record = Record {
+            steps,
+            ..Record::default()
+        };
+        let view = RecordView {
+            with_data,
+            ..RecordView::of(&id, &found, NOW)
+        };
+        let line = view.line(Attribute::Steps).map(|(_, line)| line);
+        let json = canonical(view.with(json::object(), Attribute::Steps));
+        (line.unwrap_or_default(), json)
     }
 
     #[test]
@@ -422,11 +422,12 @@ mod tests {
 
     #[test]
     fn a_claim_without_a_recorded_step_differs_from_one_that_cannot_be_read() {
-        let none = ("none recorded".into(), "[]".into());
+        let none = ("none recorded".into(), r#"{"steps": []}"#.into());
         assert_eq!(shown(&steps(&[]), false), none);
         let (line, json) = shown(&Field::Unreadable, false);
         assert!(line.contains("cannot be read"), "{line}");
-        assert_eq!(json, "null");
-        assert_eq!(steps_line(&Field::Absent, true), None);
+        assert_eq!(json, r#"{"steps": null}"#);
+        let absent = shown(&Field::Absent, true);
+        assert_eq!(absent, (String::new(), "{}".to_owned()));
     }
 }
