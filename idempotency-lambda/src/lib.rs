@@ -73,6 +73,7 @@ mod diagnostic;
 mod event;
 #[cfg(feature = "http")]
 pub mod http;
+mod init_phase;
 mod invocation;
 mod layer;
 #[cfg(feature = "metrics")]

@@ -38,7 +38,7 @@ use idempotency_http::{HttpOperation, HttpOperationBuilder, HttpTarget};
 use crate::operation::registry::{Claimant, note_built};
 use crate::operation::{Operation, StoreHandle};
 use crate::process::warn;
-use crate::{process, start};
+use crate::{init_phase, process};
 
 #[doc(hidden)]
 #[allow(missing_docs)]
@@ -95,7 +95,7 @@ impl HttpTarget for OnLambda {
     type Built = HttpLayer;
 
     fn build(builder: HttpLayerBuilder) -> Result<HttpLayer, Error> {
-        compiled(builder).map_err(start::reported)
+        compiled(builder).map_err(init_phase::reported)
     }
 }
 

@@ -9,11 +9,12 @@ use std::sync::{Arc, OnceLock};
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::CompiledOperation;
+use idempotency_core::system::SystemClock;
 use idempotency_core::time::{Clock, EpochMillis};
 
+use crate::init_phase;
 use crate::metrics::Meter;
 use crate::process;
-use crate::start::end_init_phase;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
@@ -63,7 +64,7 @@ impl Scope {
     /// Makes this scope the current one until the result is dropped.
     pub(super) fn enter(self: Arc<Self>) -> ScopeGuard {
         if self.invocation.is_known {
-            end_init_phase();
+            init_phase::end();
         }
         ScopeGuard(CURRENT.replace(Some(self)))
     }
@@ -92,7 +93,7 @@ impl Scope {
     pub(super) fn now(&self) -> EpochMillis {
         match (&self.backend, process::existing_backend()) {
             (Some(backend), _) | (None, Some(backend)) => backend.clock().now(),
-            (None, None) => crate::SystemClock.now(),
+            (None, None) => SystemClock.now(),
         }
     }
 }

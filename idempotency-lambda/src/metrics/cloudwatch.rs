@@ -11,9 +11,9 @@ use idempotency_core::time::Clock;
 
 use super::emf::Format;
 use super::meter::Tally;
+use crate::init_phase;
 use crate::invocation::Scope;
 use crate::process::{self, configuration_error};
-use crate::start;
 
 /// The format of the process's metrics, if they are on, or why they cannot be.
 static FORMAT: OnceLock<Result<Format, ConfigurationError>> = OnceLock::new();
@@ -61,7 +61,7 @@ pub fn to_cloudwatch(namespace: impl Into<String>) -> Result<(), Error> {
         observe(ended);
     }
     refused.map_or(Ok(()), |error| {
-        Err(start::reported(configuration_error(&error)))
+        Err(init_phase::reported(configuration_error(&error)))
     })
 }
 

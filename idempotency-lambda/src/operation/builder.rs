@@ -15,8 +15,8 @@ use idempotency_core::store::Store;
 
 use super::Operation;
 use super::registry::{self, Claimant};
+use crate::init_phase;
 use crate::process;
-use crate::start;
 
 /// Collects the settings of an [`Operation`].
 ///
@@ -199,7 +199,7 @@ impl OperationBuilder {
                 Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
             })
         });
-        compiled.map_err(start::reported)
+        compiled.map_err(init_phase::reported)
     }
 
     fn compile(self) -> Result<Operation, (String, ConfigurationError)> {
