@@ -86,13 +86,13 @@ mod process;
 mod raw;
 mod start;
 
-pub use diagnostic::{BoxError, diagnostic};
+pub use diagnostic::{BoxError, ServiceError, diagnostic};
 pub use event::{Event, Payload};
 pub use invocation::{
     Deadline, HasContext, InScope, InvocationLayer, InvocationService, in_current_invocation,
     time_left, with_backend, with_invocation,
 };
-pub use layer::{IdempotencyLayer, IdempotencyService, ServiceError};
+pub use layer::{IdempotencyLayer, IdempotencyService};
 pub use operation::{Handler, IdentifiedCall, Operation, OperationBuilder, StoreHandle};
 pub use process::{backend_over, set_global_backend};
 pub use raw::{Raw, RawError};

@@ -18,10 +18,9 @@ use lambda_runtime::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::diagnostic::{BoxError, diagnostic};
+use crate::diagnostic::{BoxError, ServiceError, diagnostic};
 use crate::init_phase::reported;
 use crate::invocation::InvocationLayer;
-use crate::layer::ServiceError;
 use crate::operation::registry;
 use crate::plain_event::{EventBodyLayer, ReadEvent};
 use crate::process::warn;

@@ -1,9 +1,5 @@
 //! The tower layer that protects a service of events.
 
-mod error;
-
-pub use error::ServiceError;
-
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -17,7 +13,7 @@ use lambda_runtime::{LambdaEvent, Service};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::diagnostic::BoxError;
+use crate::diagnostic::{BoxError, ServiceError};
 use crate::event::Payload;
 use crate::invocation::{InScope, ScopeChange};
 use crate::operation::{Operation, whole_event};

@@ -1,11 +1,13 @@
 //! The stable `errorType` names under which errors reach Lambda.
 
+mod service_error;
+
+pub use service_error::ServiceError;
+
 use std::error::Error as StdError;
 
 use idempotency_core::error::{Cause, ErrorKind};
 use lambda_runtime::Diagnostic;
-
-use crate::layer::ServiceError;
 
 /// A boxed error: the one that `lambda_runtime` calls `Error`.
 pub type BoxError = lambda_runtime::Error;

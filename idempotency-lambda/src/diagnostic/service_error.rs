@@ -7,7 +7,7 @@ use idempotency_core::engine::Errors;
 use idempotency_core::error::{Error, ErrorKind};
 use lambda_runtime::Diagnostic;
 
-use crate::diagnostic::{BoxError, kind_of, named};
+use super::{BoxError, kind_of, named};
 
 /// The error of a service under [`IdempotencyLayer`](crate::IdempotencyLayer): an error of this framework, or of the service
 /// inside.
@@ -81,7 +81,7 @@ impl ServiceError {
     ///
     /// An error that a retry can resolve is none, because it says nothing of an earlier attempt: a retry between the two layers may have
     /// made one that ran.
-    pub(super) fn refused(error: Error) -> Self {
+    pub(crate) fn refused(error: Error) -> Self {
         Self {
             is_report: error.is_unprocessed() && !error.kind().is_retryable(),
             ..Self::of(error)
@@ -89,7 +89,7 @@ impl ServiceError {
     }
 
     /// Returns the rules for errors of a service inside.
-    pub(super) fn errors() -> Errors<Self> {
+    pub(crate) fn errors() -> Errors<Self> {
         Errors::new(Self::refused).unreported(|error| (!error.is_report).then_some(UNREPORTED))
     }
 
