@@ -1,5 +1,7 @@
 //! The traits of what a key is taken from: a [`Payload`], and an [`Event`], the parameter of a handler.
 
+use std::io::{self, Write};
+
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::event::refused;
 use idempotency_core::operation::{CompiledOperation, Identity};
@@ -8,7 +10,6 @@ use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::operation::whole_event;
 use crate::plain_event;
 use crate::raw::{Raw, RawError};
 
@@ -82,7 +83,7 @@ impl<T: Serialize + ?Sized> Payload for T {
     }
 
     fn json_within(&self, bytes: usize) -> Option<Value> {
-        whole_event::json_within(self, bytes)
+        json_within(self, bytes)
     }
 
     fn arrays_stay(&self, text: &str) -> Result<(), ReadError> {
@@ -102,6 +103,36 @@ impl<T> Payload for Raw<T> {
     fn json_within(&self, bytes: usize) -> Option<Value> {
         let text = Some(self.text()).filter(|text| text.len() <= bytes);
         serde_json::from_str(text?).ok()
+    }
+}
+
+/// Returns the value as JSON, if its text has at most this many bytes.
+fn json_within<T: Serialize + ?Sized>(value: &T, bytes: usize) -> Option<Value> {
+    let mut text = Within {
+        text: Vec::new(),
+        bytes,
+    };
+    serde_json::to_writer(&mut text, value).ok()?;
+    serde_json::from_slice(&text.text).ok()
+}
+
+/// A text that refuses to become longer.
+struct Within {
+    text: Vec<u8>,
+    bytes: usize,
+}
+
+impl Write for Within {
+    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
+        if self.text.len() + more.len() > self.bytes {
+            return Err(io::Error::other("too long"));
+        }
+        self.text.extend_from_slice(more);
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -144,5 +175,17 @@ impl<T: Payload> Event for LambdaEvent<T> {
 
     fn context(&self) -> &Context {
         &self.context
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_a_longer_text_is_not_made() {
+        let job = |length: usize| serde_json::json!({ "job": "x".repeat(length) });
+        assert!(json_within(&job(20), 32).is_some());
+        assert_eq!(json_within(&job(40), 32), None);
     }
 }

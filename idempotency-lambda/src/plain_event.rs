@@ -14,12 +14,11 @@ use idempotency_core::typed::{self, ReadError};
 use lambda_runtime::tower::Layer;
 use lambda_runtime::{LambdaInvocation, Service};
 use serde::de::{DeserializeOwned, Error as _, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::de::StrRead;
 use tokio::task::futures::TaskLocalFuture;
 use tokio::task_local;
 
-use crate::event::Payload;
 use crate::raw::{RAW, RawError};
 
 task_local! {
@@ -43,14 +42,14 @@ pub(crate) enum Body {
 /// # Errors
 ///
 /// If an array did.
-pub(crate) fn check<A: Payload + ?Sized>(payload: &A) -> Result<(), ReadError> {
+pub(crate) fn check<A: Serialize + ?Sized>(payload: &A) -> Result<(), ReadError> {
     let Ok(Body::Unsure(read, body)) = EVENT.try_with(Cell::take) else {
         return Ok(());
     };
     let text = std::str::from_utf8(&body).unwrap_or_default();
     let same = read == type_name::<A>();
     let checked = if same {
-        payload.arrays_stay(text)
+        typed::arrays_stay(payload, text)
     } else {
         Ok(())
     };
@@ -189,6 +188,7 @@ impl<'de> Deserializer<'de> for WholeText<'de> {
 mod tests {
     use super::*;
     use crate::Raw;
+    use crate::event::Payload as _;
 
     #[derive(Debug, Deserialize)]
     struct Order {

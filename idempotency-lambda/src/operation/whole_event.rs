@@ -2,11 +2,9 @@
 //! replay, or an event that is another one in each delivery.
 
 use std::any::type_name;
-use std::io::{Error, Result, Write};
 use std::sync::atomic::Ordering;
 
 use idempotency_expression::event_type_in;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::Operation;
@@ -111,36 +109,6 @@ fn names_a_change(name: &str) -> bool {
     is_last(last) || is_last(word) || last.ends_with("ID")
 }
 
-/// Returns the value as JSON, if its text has at most this many bytes.
-pub(crate) fn json_within<T: Serialize + ?Sized>(value: &T, bytes: usize) -> Option<Value> {
-    let mut text = Within {
-        text: Vec::new(),
-        bytes,
-    };
-    serde_json::to_writer(&mut text, value).ok()?;
-    serde_json::from_slice(&text.text).ok()
-}
-
-/// A text that refuses to become longer.
-struct Within {
-    text: Vec<u8>,
-    bytes: usize,
-}
-
-impl Write for Within {
-    fn write(&mut self, more: &[u8]) -> Result<usize> {
-        if self.text.len() + more.len() > self.bytes {
-            return Err(Error::other("too long"));
-        }
-        self.text.extend_from_slice(more);
-        Ok(more.len())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,12 +159,5 @@ mod tests {
         assert!(advice(&job, true).is_some());
         assert_eq!(advice(&job, false), None);
         assert_eq!(advice("nightly", true), None);
-    }
-
-    #[test]
-    fn a_long_event_is_not_looked_at() {
-        let job = |length: usize| serde_json::json!({ "job": "x".repeat(length) });
-        assert!(json_within(&job(20), 32).is_some());
-        assert_eq!(json_within(&job(40), 32), None);
     }
 }
