@@ -76,6 +76,7 @@ pub mod http;
 mod init_phase;
 mod invocation;
 mod layer;
+mod meter;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]

@@ -242,7 +242,7 @@ def queries():
 
 
 def check_metrics():
-    emitted = literals(rust("idempotency-lambda/src/metrics", "idempotency-lambda/src/batch"), "[A-Z][A-Za-z]+")
+    emitted = literals(rust("idempotency-lambda/src/meter", "idempotency-lambda/src/batch"), "[A-Z][A-Za-z]+")
     require({"Executed", "Function", "Operation"} <= emitted, "no metrics were found in the code: this script reads it wrongly")
     namespaces = {space for folder in examples() for space in re.findall(r'to_cloudwatch\(\s*"(\w+)"', rust(f"{folder}/src"))}
     require(namespaces, "no example sends metrics")
@@ -334,7 +334,7 @@ def names(rows):
 
 def check_pages():
     """Compares what the guide says of metrics, alarms and the dashboard with the code and the template."""
-    code = rust("idempotency-lambda/src/metrics")
+    code = rust("idempotency-lambda/src/meter")
     counted = set(re.findall(r'(?:=>|then_some\(|Some\(|count\() ?"([A-Z]\w+)"|=> Some\("(\w+)"\)', code))
     counted = {one or other for one, other in counted} | literals(code, r"\w+Latency") | literals(rust("idempotency-lambda/src/batch"), "Undecodable|Unprocessed")
     metrics = names(rows("guide/metrics.md", "The metrics"))

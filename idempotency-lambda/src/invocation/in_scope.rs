@@ -10,7 +10,7 @@ use lambda_runtime::Context;
 use pin_project_lite::pin_project;
 
 use super::scope::{Invocation, Scope, ScopeGuard};
-use crate::metrics::{InvocationMeter, Meter};
+use crate::meter::{InvocationMeter, Meter};
 
 /// A change of the scope around a future.
 ///

@@ -13,7 +13,7 @@ use idempotency_core::system::SystemClock;
 use idempotency_core::time::{Clock, EpochMillis};
 
 use crate::init_phase;
-use crate::metrics::Meter;
+use crate::meter::Meter;
 use crate::process;
 
 thread_local! {

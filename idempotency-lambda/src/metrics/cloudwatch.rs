@@ -1,22 +1,15 @@
 //! The switch of the metrics, and the way from the end of a call to standard output.
 
-use std::io::Write as _;
-use std::sync::OnceLock;
-
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::error::Error;
 use idempotency_core::event::{CallSummary, observe};
-use idempotency_core::system::SystemClock;
-use idempotency_core::time::Clock;
 
-use super::emf::Format;
-use super::meter::Tally;
 use crate::init_phase;
 use crate::invocation::Scope;
+#[cfg(feature = "batch")]
+use crate::meter::is_on;
+use crate::meter::{FORMAT, Format};
 use crate::process::{self, configuration_error};
-
-/// The format of the process's metrics, if they are on, or why they cannot be.
-static FORMAT: OnceLock<Result<Format, ConfigurationError>> = OnceLock::new();
 
 /// Sends metrics of all operations of this process to CloudWatch, in this namespace.
 ///
@@ -88,38 +81,12 @@ pub(crate) fn count(operation: &str, name: &'static str, n: u64) {
     }
 }
 
-/// Returns true if the metrics are on.
-pub(super) fn is_on() -> bool {
-    matches!(FORMAT.get(), Some(Ok(_)))
-}
-
 /// Counts a call that has ended, in the invocation around it.
 fn ended(call: &CallSummary<'_>) {
     let scope = Scope::current();
     scope
         .meter
         .change(call.operation(), |tally| tally.add(call));
-}
-
-/// Writes the metrics of these operations. Writes nothing if there are none.
-pub(super) fn write(tallies: &[Tally], request_id: Option<&str>) {
-    let Some(Ok(format)) = FORMAT.get() else {
-        return;
-    };
-    if tallies.is_empty() {
-        return;
-    }
-    let now = SystemClock.now();
-    // The lock keeps the lines of concurrent invocations apart, and those of a subscriber that logs to standard output.
-    let mut output = std::io::stdout().lock();
-    for line in tallies
-        .iter()
-        .flat_map(|tally| format.lines(tally, request_id, now))
-    {
-        // A function whose output cannot be written must serve its events all the same.
-        let _ = output.write_all(line.as_bytes());
-    }
-    let _ = output.flush();
 }
 
 // The check of a namespace against the rules of CloudWatch.

@@ -3,7 +3,7 @@
 use idempotency_core::time::EpochMillis;
 use serde_json::{Map, Value, json};
 
-use super::meter::Tally;
+use super::tally::Tally;
 
 /// The largest number of values that one line may have for a metric.
 const VALUES: usize = 100;
@@ -13,10 +13,10 @@ const LONGEST_DIMENSION: usize = 1024;
 
 /// The facts that all lines of a process share.
 #[derive(Debug)]
-pub(super) struct Format {
-    pub(super) namespace: String,
+pub(crate) struct Format {
+    pub(crate) namespace: String,
     /// The name of the Lambda function.
-    pub(super) function: String,
+    pub(crate) function: String,
 }
 
 impl Format {

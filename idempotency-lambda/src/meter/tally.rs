@@ -1,115 +1,14 @@
-//! The metrics of one invocation. They are collected in its scope and written at its end.
+//! The metrics of one operation: what each end of a call counts.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::event::{CallOutcome, CallSummary, CircuitChange, ClaimEnd};
 use idempotency_core::protocol::Source;
-use lambda_runtime::Context;
-
-use super::cloudwatch;
-
-/// A handle to the metrics of the invocation around the running code. Without an invocation it is empty.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Meter(Option<Arc<Metrics>>);
-
-/// The owner of an invocation's metrics: they are written when it is closed or dropped.
-#[derive(Debug, Default)]
-pub(crate) struct InvocationMeter(Meter);
-
-#[derive(Debug)]
-struct Metrics {
-    request_id: String,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    tallies: Vec<Tally>,
-    /// True if the invocation has ended. What a task counts later is written at once.
-    is_closed: bool,
-}
-
-impl Meter {
-    /// Returns this meter if it belongs to the invocation of `other`, or if `other` has none. Otherwise returns the meter of
-    /// `other`.
-    ///
-    /// Two layers can open a scope for one invocation. The outer one counts.
-    pub(crate) fn for_invocation(self, other: &InvocationMeter) -> Self {
-        match (&self.0, &other.0.0) {
-            (_, None) => self,
-            (Some(mine), Some(other)) if mine.request_id == other.request_id => self,
-            _ => other.0.clone(),
-        }
-    }
-
-    /// Changes the metrics of `operation` in this invocation. Without an invocation, or after its end, they are written at once.
-    pub(super) fn change(&self, operation: &str, change: impl FnOnce(&mut Tally)) {
-        let mut alone = Tally::new(operation);
-        if let Some(metrics) = &self.0 {
-            let mut state = metrics.state();
-            if !state.is_closed {
-                let known = state.tallies.iter().position(|t| t.operation == operation);
-                match known {
-                    Some(at) => change(&mut state.tallies[at]),
-                    None => {
-                        change(&mut alone);
-                        state.tallies.push(alone);
-                    }
-                }
-                return;
-            }
-        }
-        change(&mut alone);
-        let request_id = self.0.as_ref().map(|metrics| metrics.request_id.as_str());
-        cloudwatch::write(&[alone], request_id);
-    }
-}
-
-impl InvocationMeter {
-    /// Returns the meter of the invocation that `context` describes, or none if metrics are off.
-    pub(crate) fn of(context: &Context) -> Self {
-        if !cloudwatch::is_on() {
-            return Self::default();
-        }
-        Self(Meter(Some(Arc::new(Metrics {
-            request_id: context.request_id.clone(),
-            state: Mutex::default(),
-        }))))
-    }
-
-    /// Writes what was collected.
-    pub(crate) fn close(&self) {
-        if let Some(metrics) = &self.0.0 {
-            let mut state = metrics.state();
-            state.is_closed = true;
-            let tallies = std::mem::take(&mut state.tallies);
-            drop(state);
-            cloudwatch::write(&tallies, Some(&metrics.request_id));
-        }
-    }
-}
-
-/// An invocation whose future was dropped before its end has metrics too.
-impl Drop for InvocationMeter {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-impl Metrics {
-    /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// The metrics of one operation: what each end of a call counts.
 
 /// What one operation has counted and measured since the last line.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// The key prefix.
     pub(super) operation: String,
     /// The counts, in the order of their first occurrence. A count is never zero.
@@ -129,7 +28,7 @@ impl Tally {
     }
 
     /// Counts the end of a call.
-    pub(super) fn add(&mut self, call: &CallSummary<'_>) {
+    pub(crate) fn add(&mut self, call: &CallSummary<'_>) {
         self.count(outcome(call), 1);
         let details = [
             call.source().and_then(source),
@@ -150,7 +49,7 @@ impl Tally {
     }
 
     /// Adds `n` to a count.
-    pub(super) fn count(&mut self, name: &'static str, n: u64) {
+    pub(crate) fn count(&mut self, name: &'static str, n: u64) {
         match self.counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += n,
             None if n > 0 => self.counts.push((name, n)),
