@@ -18,11 +18,11 @@ use crate::operation::{IdentifiedCall, whole_event};
 #[cfg(feature = "http")]
 pub use crate::http::Unstorable;
 #[cfg(feature = "http")]
-pub use crate::http::handler::{
-    HttpForm, HttpSettings, PreparedHttp, RegisteredHttp, prepare as prepare_http,
-};
+pub use crate::http::handler::{HttpForm, PreparedHttp, prepare as prepare_http};
 pub use crate::invocation::assume_lambda;
 pub use crate::operation::StoreHandle;
+#[cfg(feature = "http")]
+pub use crate::operation::http_rules::{HttpSettings, RegisteredHttp};
 pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
 pub use idempotency_core::config::{KeyRequired, Settings};
 pub use idempotency_core::key::HashAlgorithm;

@@ -31,13 +31,13 @@
 //! }
 //! ```
 
-use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::config::Variables;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_http::{HttpOperation, HttpOperationBuilder, HttpTarget};
+use idempotency_http::{HttpOperationBuilder, HttpTarget};
 
+use crate::operation::http_rules::compile;
 use crate::operation::registry::{Claimant, note_built};
-use crate::operation::{Operation, StoreHandle};
-use crate::process::warn;
+use crate::operation::{OperationBuilder, StoreHandle};
 use crate::{init_phase, process};
 
 #[doc(hidden)]
@@ -87,8 +87,33 @@ pub type HttpLayerBuilder = HttpOperationBuilder<OnLambda>;
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OnLambda {
-    pub(crate) variables: Option<Variables>,
-    pub(crate) store: Option<StoreHandle>,
+    variables: Option<Variables>,
+    store: Option<StoreHandle>,
+}
+
+impl OperationBuilder {
+    /// Starts the rules of an HTTP service that uses this operation. Their [`build`](HttpLayerBuilder::build) returns a
+    /// tower layer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_lambda::Operation;
+    ///
+    /// let idempotent = Operation::builder("shop::payments")
+    ///     .http()
+    ///     .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
+    ///     .build()?;
+    /// assert_eq!(idempotent.key_prefix(), "local.shop.payments");
+    /// # Ok::<(), idempotency_lambda::Error>(())
+    /// ```
+    pub fn http(self) -> HttpLayerBuilder {
+        let target = OnLambda {
+            variables: self.variables,
+            store: self.store,
+        };
+        HttpLayerBuilder::for_target(self.path, self.settings, target)
+    }
 }
 
 impl HttpTarget for OnLambda {
@@ -115,27 +140,4 @@ fn compiled(builder: HttpLayerBuilder) -> Result<HttpLayer, Error> {
         None => operation,
     };
     Ok(HttpLayer::new(&http, LambdaHost::new(operation)))
-}
-
-/// Compiles the rules, and the operation under them. `identity` has the settings that make two operations the same one.
-///
-/// # Errors
-///
-/// If a variable or a setting cannot be used, or if another operation has the key prefix.
-pub(super) fn compile(
-    rules: HttpOperationBuilder,
-    claimant: Claimant<'_>,
-    identity: &Settings,
-) -> Result<(HttpOperation, Operation), ConfigurationError> {
-    let mut compiled = None;
-    let http = rules.build_with(|_, settings, variables| {
-        let operation = Operation::compile_as(claimant, settings, identity, variables)?;
-        Ok(compiled.insert(operation).shared())
-    })?;
-    if let Some(advice) = http.advice() {
-        warn(&format!("{}: {advice}", http.compiled().key_prefix()));
-    }
-    // Unreachable: `build_with` has called the function, or has failed.
-    let missing = || ConfigurationError::new("the operation was not compiled");
-    Ok((http, compiled.ok_or_else(missing)?))
 }

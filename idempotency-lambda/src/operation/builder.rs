@@ -73,10 +73,10 @@ use crate::process;
 #[derive(Debug)]
 #[must_use = "an operation is made by `build`"]
 pub struct OperationBuilder {
-    path: String,
-    settings: Settings,
-    store: Option<StoreHandle>,
-    variables: Option<Variables>,
+    pub(crate) path: String,
+    pub(crate) settings: Settings,
+    pub(crate) store: Option<StoreHandle>,
+    pub(crate) variables: Option<Variables>,
 }
 
 /// Writes the method of each row of the table of settings.
@@ -147,30 +147,6 @@ impl OperationBuilder {
     pub fn variables(mut self, variables: Variables) -> Self {
         self.variables = Some(variables);
         self
-    }
-
-    /// Starts the rules of an HTTP service that uses this operation. Their [`build`](crate::http::HttpLayerBuilder::build) returns a
-    /// tower layer.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_lambda::Operation;
-    ///
-    /// let idempotent = Operation::builder("shop::payments")
-    ///     .http()
-    ///     .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
-    ///     .build()?;
-    /// assert_eq!(idempotent.key_prefix(), "local.shop.payments");
-    /// # Ok::<(), idempotency_lambda::Error>(())
-    /// ```
-    #[cfg(feature = "http")]
-    pub fn http(self) -> crate::http::HttpLayerBuilder {
-        let target = crate::http::OnLambda {
-            variables: self.variables,
-            store: self.store,
-        };
-        crate::http::HttpLayerBuilder::for_target(self.path, self.settings, target)
     }
 
     /// Checks and compiles the settings.

@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `builder` | the settings of an operation that is built in code |
+//! | `http_rules` | the HTTP rules of an annotated function |
 //! | `identified` | a call whose identity is known; every form of a call but HTTP runs there |
 //! | `whole_event` | warns of a key that is a whole event in which nothing changes |
 //! | `registry` | every operation of the program, and which key prefix it has |
@@ -33,6 +34,8 @@ use crate::process;
 use crate::process::warn;
 
 mod builder;
+#[cfg(feature = "http")]
+pub(crate) mod http_rules;
 mod identified;
 pub(crate) mod registry;
 pub(crate) mod whole_event;

@@ -16,8 +16,8 @@ use idempotency_core::key::HashAlgorithm;
 use idempotency_http::HttpOperation;
 
 #[cfg(feature = "http")]
-use crate::http::handler::RegisteredHttp;
-use crate::operation::{Operation, StoreHandle};
+use super::http_rules::RegisteredHttp;
+use super::{Operation, StoreHandle};
 use crate::process;
 
 /// Every annotated function of the program.

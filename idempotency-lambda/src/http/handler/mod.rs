@@ -3,15 +3,12 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `mod` | the call of a handler |
-//! | `registered` | the HTTP rules of an annotated function |
 //! | `request` | the request inside an event, for each kind of event |
 //! | `response` | the response inside the response of a handler, for each kind of event |
 
-mod registered;
 mod request;
 mod response;
 
-pub use registered::{HttpSettings, RegisteredHttp};
 pub use request::{EventRequest, HttpEvent};
 pub use response::HttpResponse;
 
@@ -30,6 +27,7 @@ use crate::event::Event;
 use crate::http::host::LambdaHost;
 use crate::invocation::{Deadline, InScope, ScopeChange};
 use crate::operation::StoreHandle;
+use crate::operation::http_rules::RegisteredHttp;
 use crate::operation::registry::RegisteredOperation;
 
 /// A request that was taken from an event, before the handler takes the event.

@@ -6,12 +6,11 @@ use std::sync::OnceLock;
 use http::{HeaderMap, Method};
 use idempotency_core::config::{ConfigurationError, Settings};
 use idempotency_expression::json_pointers;
-use idempotency_http::{HttpOperation, Unstorable};
+use idempotency_http::{HttpOperation, HttpOperationBuilder, Unstorable};
 
-use crate::http::compile;
-use crate::operation::Operation;
-use crate::operation::registry::Claimant;
-use crate::process;
+use super::Operation;
+use super::registry::Claimant;
+use crate::process::{self, warn};
 
 /// The settings of `#[idempotent(http, ..)]` that other functions do not have.
 #[derive(Debug)]
@@ -111,6 +110,29 @@ impl RegisteredHttp {
         self.compiled.get_or_init(|| http);
         Ok(operation)
     }
+}
+
+/// Compiles the rules, and the operation under them. `identity` has the settings that make two operations the same one.
+///
+/// # Errors
+///
+/// If a variable or a setting cannot be used, or if another operation has the key prefix.
+pub(crate) fn compile(
+    rules: HttpOperationBuilder,
+    claimant: Claimant<'_>,
+    identity: &Settings,
+) -> Result<(HttpOperation, Operation), ConfigurationError> {
+    let mut compiled = None;
+    let http = rules.build_with(|_, settings, variables| {
+        let operation = Operation::compile_as(claimant, settings, identity, variables)?;
+        Ok(compiled.insert(operation).shared())
+    })?;
+    if let Some(advice) = http.advice() {
+        warn(&format!("{}: {advice}", http.compiled().key_prefix()));
+    }
+    // Unreachable: `build_with` has called the function, or has failed.
+    let missing = || ConfigurationError::new("the operation was not compiled");
+    Ok((http, compiled.ok_or_else(missing)?))
 }
 
 /// Reads a list of methods.
