@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use aws_credential_types::provider::future::ProvideCredentials as Provided;
 use aws_sdk_dynamodb::config::endpoint::{Endpoint, EndpointFuture, Params, ResolveEndpoint};
 use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
 use aws_sdk_dynamodb::config::retry::{ReconnectMode, RetryConfig};
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{
-    AppName, AsyncSleep, BehaviorVersion, Builder, Credentials, HttpClient, IdentityCache, Region,
-    RuntimeComponents, Sleep,
+    AppName, AsyncSleep, BehaviorVersion, Builder, Credentials, HttpClient, IdentityCache,
+    ProvideCredentials, Region, RuntimeComponents, Sleep,
 };
 use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata as _};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -22,6 +23,7 @@ use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
 use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::endpoint::EndpointAuthScheme;
 use aws_smithy_types::retry::RetrySpec;
 
 use super::*;
@@ -413,14 +415,60 @@ async fn a_request_has_the_session_token_and_names_the_application() {
     assert!(agent.ends_with(" app/checkout"), "{agent}");
 }
 
-/// Resolves an endpoint with or without a header.
-#[derive(Clone, Copy, Debug)]
-struct OwnEndpoint(bool);
+/// Returns credentials with a new session token each time.
+#[derive(Debug, Default)]
+struct Rotated(AtomicUsize);
+
+impl ProvideCredentials for Rotated {
+    fn provide_credentials<'a>(&'a self) -> Provided<'a>
+    where
+        Self: 'a,
+    {
+        let token = format!("t{}", self.0.fetch_add(1, Ordering::Relaxed));
+        let credentials = Credentials::new("access", "s3cr3t", Some(token), None, "test");
+        Provided::ready(Ok(credentials))
+    }
+}
+
+#[tokio::test]
+async fn a_route_is_made_again_when_the_credentials_have_changed() {
+    for (cache, tokens, routes) in [
+        (IdentityCache::lazy().build(), ["t0", "t0"], 1),
+        (IdentityCache::no_cache(), ["t0", "t1"], 2),
+    ] {
+        let endpoint = OwnEndpoint::default();
+        let (table, script) = table_with([Act::Reply(200, "{}"), Act::Reply(200, "{}")], |it| {
+            it.credentials_provider(Rotated::default())
+                .identity_cache(cache.clone())
+                .endpoint_resolver(endpoint.clone())
+        });
+        for (send, token) in tokens.into_iter().enumerate() {
+            put(&table).await.unwrap();
+            assert_eq!(script.header(send, "x-amz-security-token"), token);
+        }
+        assert_eq!(endpoint.resolved.load(Ordering::Relaxed), routes);
+    }
+}
+
+/// Resolves an endpoint with or without a header. It has two schemes, and the second one is that of DynamoDB.
+#[derive(Clone, Debug, Default)]
+struct OwnEndpoint {
+    has_header: bool,
+    resolved: Arc<AtomicUsize>,
+}
 
 impl ResolveEndpoint for OwnEndpoint {
     fn resolve_endpoint<'a>(&'a self, _: &'a Params) -> EndpointFuture<'a> {
-        let endpoint = Endpoint::builder().url("https://host");
-        let endpoint = if self.0 {
+        self.resolved.fetch_add(1, Ordering::Relaxed);
+        let scheme = |name: &'static str, region: &str| {
+            let scheme = EndpointAuthScheme::with_capacity(name, 1);
+            scheme.put("signingRegion", region.to_owned())
+        };
+        let endpoint = Endpoint::builder()
+            .url("https://host")
+            .auth_scheme(scheme("sigv4a", "all-1"))
+            .auth_scheme(scheme("sigv4", "eu-north-1"));
+        let endpoint = if self.has_header {
             endpoint.header("via", "proxy")
         } else {
             endpoint
@@ -429,15 +477,27 @@ impl ResolveEndpoint for OwnEndpoint {
     }
 }
 
+#[test]
+fn a_send_without_notes_has_the_timeout_of_the_client() {
+    let own = Duration::from_secs(7);
+    assert_eq!(().timeout(own), own);
+}
+
 #[tokio::test]
 async fn an_endpoint_with_headers_is_an_error_before_any_request() {
     let (table, script) = table_with([Act::Reply(200, "{}")], |it| {
-        it.endpoint_resolver(OwnEndpoint(false))
+        it.endpoint_resolver(OwnEndpoint::default())
     });
     put(&table).await.unwrap();
     assert_eq!(script.sent.lock().unwrap()[0].uri(), "https://host/");
+    let signature = script.header(0, "authorization");
+    assert!(signature.contains("/eu-north-1/dynamodb/"), "{signature}");
 
-    let (table, script) = table_with([], |it| it.endpoint_resolver(OwnEndpoint(true)));
+    let endpoint = OwnEndpoint {
+        has_header: true,
+        ..OwnEndpoint::default()
+    };
+    let (table, script) = table_with([], |it| it.endpoint_resolver(endpoint.clone()));
     let notes = KeptNotes::default();
     let error = table.send(PUT, b"{}".to_vec(), &notes).await.unwrap_err();
     assert!(
