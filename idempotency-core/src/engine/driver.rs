@@ -3,20 +3,24 @@
 //! It makes no decision. The decisions are in [`protocol`](crate::protocol).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::call::{Call, OpenCall};
-use super::handler::{self, HandlerOutput, StoreWhen};
+use super::call::Call;
+use super::handler::{self, StoreWhen};
 use super::request::{Reasons, send};
+use super::run::Ran;
+use super::single_flight::FlightGuard;
 use super::{Backend, Codec, Errors};
 use crate::cache::CacheLimits;
 use crate::error::Error;
 use crate::event::{CircuitChange, Report};
 use crate::outcome::{NoResponse, Outcome};
 use crate::protocol::{
-    Admission, Attempt, CallTerms, Circuit, Effect, HandlerEnd, HandlerResult, InFlight, Input,
-    Run, StagedEnd, transaction_token,
+    Admission, Attempt, CallTerms, Circuit, Effect, InFlight, Input, StoreHealth, transaction_token,
 };
-use crate::store::{Consistency, RecordWrite, Staged, StoreRequest, TransactionRequest};
+use crate::record::Record;
+use crate::store::{Consistency, RecordWrite, StoreRequest, TransactionRequest};
+use crate::time::EpochMillis;
 
 /// One call, ready to be driven.
 pub(crate) struct Driver<'a, R> {
@@ -40,60 +44,47 @@ impl<R> Driver<'_, R> {
         handler: impl FnOnce(Call) -> F,
     ) -> Result<Outcome<R>, NoResponse<E>> {
         let mut handler = Some(handler);
-        let mut output: Option<HandlerOutput<R, E>> = None;
+        let mut ran: Option<Ran<R, E>> = None;
         let mut reasons = Reasons::default();
-        let mut staged: Option<Staged> = None;
-        let mut refused = None;
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
         loop {
             let input = match effect {
-                Effect::CheckLocal | Effect::CheckInFlight => {
-                    let uses_cache = effect == Effect::CheckLocal && self.cache.is_some();
-                    let find = || self.backend.cache().find(self.key_prefix, &self.call.id);
-                    match uses_cache.then(find).flatten() {
-                        Some(cached) => Input::Local(Some(cached)),
-                        None => guard.join(InFlight::of(&self.call, self.backend.clock().now())),
-                    }
-                }
+                Effect::CheckLocal => match self.cached() {
+                    Some(cached) => Input::Local(Some(cached)),
+                    None => self.join(&mut guard),
+                },
+                Effect::CheckInFlight => self.join(&mut guard),
                 Effect::AwaitLeader(at_most) => {
                     guard.wait(|| self.backend.clock().sleep(at_most)).await
                 }
-                Effect::CheckCircuit(at_most) => {
-                    let now = self.backend.clock().now();
-                    let admission = self.backend.breaker().admit(now, at_most);
-                    if let Admission::Open { until } = admission {
-                        report.circuit_open(until);
-                    }
-                    Input::Circuit(admission)
+                Effect::CheckCircuit(at_most) => self.ask_breaker(at_most, report),
+                Effect::Write(ref write, ref condition) => {
+                    let request = StoreRequest::write(&self.call.id, write, condition);
+                    let end = send(self.backend, request, self.limit(&attempt), report).await;
+                    Input::Written(reasons.written(self.backend, end))
                 }
-                Effect::Write(ref write, ref condition)
-                | Effect::Transact(ref write, ref condition) => {
-                    let limit = attempt.time_limit(self.backend.clock().now());
+                Effect::Transact(ref write, ref condition) => {
                     let record = RecordWrite {
                         id: &self.call.id,
                         write,
                         condition,
                     };
-                    let token;
-                    let request = match (&effect, &staged) {
-                        (Effect::Transact(..), Some(staged)) => {
-                            token = transaction_token(&self.call.owner, write);
-                            StoreRequest::Transact(TransactionRequest {
-                                record: Some(record),
-                                staged,
-                                token: &token,
-                            })
-                        }
-                        _ => StoreRequest::Write(record),
-                    };
-                    let end = send(self.backend, request, limit, report).await;
+                    let token = transaction_token(&self.call.owner, write);
+                    let staged = ran.as_ref().and_then(|ran| ran.staged.as_ref());
+                    let request = staged.map_or(StoreRequest::Write(record), |staged| {
+                        StoreRequest::Transact(TransactionRequest {
+                            record: Some(record),
+                            staged,
+                            token: &token,
+                        })
+                    });
+                    let end = send(self.backend, request, self.limit(&attempt), report).await;
                     Input::Written(reasons.written(self.backend, end))
                 }
                 Effect::Read(consistency) => {
-                    let limit = attempt.time_limit(self.backend.clock().now());
                     let request = StoreRequest::Read(&self.call.id, consistency);
-                    let end = send(self.backend, request, limit, report).await;
+                    let end = send(self.backend, request, self.limit(&attempt), report).await;
                     let input = reasons.read(self.backend, end);
                     // The claim follows, if there is time. If it fails too, its own error is the cause.
                     if consistency == Consistency::Eventual
@@ -104,7 +95,7 @@ impl<R> Driver<'_, R> {
                     input
                 }
                 Effect::Pause(at_most) => {
-                    if output.is_none() {
+                    if ran.is_none() {
                         // Earlier errors did not end the wait. Only the last read explains why it ended.
                         reasons.error = None;
                     }
@@ -114,61 +105,26 @@ impl<R> Driver<'_, R> {
                 }
                 Effect::Run | Effect::RunUnprotected { .. } => {
                     let handler = self.only_run(&mut handler).map_err(NoResponse::Refused)?;
-                    // The errors before the run do not explain its end.
-                    let error = reasons.error.take();
-                    let run = attempt.run().unwrap_or(Run::Unknown);
-                    let call = match run {
-                        Run::Unprotected => Call::unclaimed(self.backend, &self.call),
-                        run => Call::under_claim(self.backend, &self.call, run, attempt.steps()),
+                    let (call, handler) = self.start(&attempt, handler, &mut reasons, report);
+                    let output = handler::output_of(&call, handler, report).await;
+                    let unclaimed = Effect::RunUnprotected {
+                        maybe_claimed: false,
                     };
-                    let call = OpenCall::new(call);
-                    call.lasts_until(attempt.lease_end());
-                    let handler = call.enter(|| handler(call.handle()));
-                    match run {
-                        Run::Rerun { .. } => report.took_over(),
-                        Run::Unprotected => report.runs_unprotected(error.as_ref()),
-                        Run::First | Run::Unknown => {}
-                    }
-                    let ended = handler::output_of(&call, handler, report).await;
-                    let closed = call.end();
-                    (staged, refused) = (closed.staged, closed.refused);
-                    let is_stored = effect
-                        != Effect::RunUnprotected {
-                            maybe_claimed: false,
-                        };
-                    let result = if is_stored {
-                        handler::result_of(&ended, self.codec, errors, &self.store_when, report)
-                    } else {
-                        HandlerResult::NotStored
-                    };
-                    report_staged(staged.as_ref(), &result, &ended, report);
-                    let returned = matches!(result, HandlerResult::Returned(_));
-                    let steps = call.steps();
-                    output = Some(ended);
-                    Input::HandlerEnded(HandlerEnd {
-                        result,
-                        steps: steps.and_then(|steps| steps.report(returned, report)),
-                        staged: staged.is_some(),
-                        refused: refused.is_some(),
-                    })
+                    let is_stored = effect != unclaimed;
+                    let (end, left) = self.end_run(&call, output, is_stored, errors, report);
+                    ran = Some(left);
+                    Input::HandlerEnded(end)
                 }
                 Effect::Finish(end) => {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.
                     self.remember(&end);
                     guard.finish(end.confirmed_record());
-                    reasons.refused_write = refused;
-                    return self.finish(end, output, errors, reasons, report);
+                    return self.finish(end, ran, errors, reasons, report);
                 }
             };
-            let now = self.backend.clock().now();
+            let now = self.now();
             if let Some(health) = attempt.store_health(&input) {
-                let mut breaker = self.backend.breaker();
-                if breaker.take(now, health) {
-                    report.circuit(match breaker.circuit() {
-                        Circuit::Closed => CircuitChange::Closed,
-                        Circuit::Open | Circuit::HalfOpen => CircuitChange::Opened,
-                    });
-                }
+                self.tell_breaker(now, health, report);
             }
             (attempt, effect) = attempt.step(now, input);
             if let Some(in_flight) = attempt.in_flight() {
@@ -177,26 +133,50 @@ impl<R> Driver<'_, R> {
         }
     }
 
+    fn now(&self) -> EpochMillis {
+        self.backend.clock().now()
+    }
+
+    /// Returns how long the request may take that `attempt` asks for.
+    fn limit(&self, attempt: &Attempt) -> Duration {
+        attempt.time_limit(self.now())
+    }
+
+    /// Returns the record of the key in the local cache.
+    fn cached(&self) -> Option<Record> {
+        self.cache?;
+        self.backend.cache().find(self.key_prefix, &self.call.id)
+    }
+
+    /// Looks for another call of the key in this process.
+    fn join(&self, guard: &mut FlightGuard<'_>) -> Input {
+        guard.join(InFlight::of(&self.call, self.now()))
+    }
+
+    /// Asks the circuit breaker whether the call may ask the store.
+    fn ask_breaker(&self, at_most: Duration, report: &mut Report<'_>) -> Input {
+        let admission = self.backend.breaker().admit(self.now(), at_most);
+        if let Admission::Open { until } = admission {
+            report.circuit_open(until);
+        }
+        Input::Circuit(admission)
+    }
+
+    /// Tells the circuit breaker what a request has shown of the store.
+    fn tell_breaker(&self, now: EpochMillis, health: StoreHealth, report: &mut Report<'_>) {
+        let mut breaker = self.backend.breaker();
+        if breaker.take(now, health) {
+            report.circuit(match breaker.circuit() {
+                Circuit::Closed => CircuitChange::Closed,
+                Circuit::Open | Circuit::HalfOpen => CircuitChange::Opened,
+            });
+        }
+    }
+
     /// Takes the handler for its run. The protocol asks for one run only; if it asked again, the call would fail instead of running the
     /// handler a second time.
     fn only_run<H>(&self, handler: &mut Option<H>) -> Result<H, Error> {
         handler.take().ok_or_else(|| self.contradiction(true))
-    }
-}
-
-/// Reports what is known of the staged writes when the handler has ended, because the call can be dropped before its own end.
-fn report_staged<R, E>(
-    staged: Option<&Staged>,
-    result: &HandlerResult,
-    output: &HandlerOutput<R, E>,
-    report: &mut Report<'_>,
-) {
-    match (staged, result, output) {
-        (None, ..) => {}
-        (Some(staged), HandlerResult::NotStored | HandlerResult::Unreported(_), Ok(Ok(_))) => {
-            report.drops(staged)
-        }
-        _ => report.staged(StagedEnd::Unknown),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::Errors;
 use super::driver::Driver;
-use super::handler::HandlerOutput;
 use super::request::Reasons;
+use super::run::Ran;
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::outcome::{NoResponse, Outcome, Replay};
@@ -14,19 +14,18 @@ use crate::protocol::{
 use crate::record::Record;
 
 impl<R> Driver<'_, R> {
-    /// Returns the caller's result. `output` is the handler's own, if it ran.
+    /// Returns the caller's result. `ran` is what the handler has left, if it ran.
     pub(super) fn finish<E>(
         &self,
         end: CallEnd,
-        output: Option<HandlerOutput<R, E>>,
+        ran: Option<Ran<R, E>>,
         errors: Errors<E>,
         reasons: Reasons,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, NoResponse<E>> {
         report.ended(&end);
-        let ran = output.is_some();
-        match (end.resolution, output) {
-            (Resolution::Own(record), Some(output)) => {
+        match (end.resolution, ran) {
+            (Resolution::Own(record), Some(Ran { output, .. })) => {
                 match (end.claim, reasons.error) {
                     (None, Some(error)) => {
                         report.note(format!("its response is not stored: {error}"));
@@ -51,11 +50,13 @@ impl<R> Driver<'_, R> {
                     _ => outcome,
                 })
             }
-            (Resolution::Replay { record, source }, _) => self
-                .replay(&record, source, ran, report)
+            (Resolution::Replay { record, source }, ran) => self
+                .replay(&record, source, ran.is_some(), report)
                 .map_err(NoResponse::Refused),
-            (Resolution::Refuse(refusal), _) => {
-                let error = self.refusal(&refusal, ran, reasons);
+            (Resolution::Refuse(refusal), ran) => {
+                let has_ran = ran.is_some();
+                let refused_write = ran.and_then(|ran| ran.refused);
+                let error = self.refusal(&refusal, has_ran, refused_write, reasons);
                 Err(NoResponse::Refused(match end.staged {
                     None | Some(StagedEnd::Applied) => error,
                     _ => error.with_unconfirmed_writes(),
@@ -115,9 +116,16 @@ impl<R> Driver<'_, R> {
         Ok(Outcome::replayed(response, replay.claimed_by(recorded)))
     }
 
-    fn refusal(&self, refusal: &Refusal, ran: bool, reasons: Reasons) -> Error {
+    /// Returns the error of a refusal. `refused_write` is why a write was refused when the handler staged it.
+    fn refusal(
+        &self,
+        refusal: &Refusal,
+        ran: bool,
+        refused_write: Option<&'static str>,
+        reasons: Reasons,
+    ) -> Error {
         let error = self.error(refusal.kind).with_handler_ran(ran);
-        if let (ErrorKind::TransactionRejected, Some(why)) = (refusal.kind, reasons.refused_write) {
+        if let (ErrorKind::TransactionRejected, Some(why)) = (refusal.kind, refused_write) {
             return error.with_detail(why);
         }
         match (refusal.kind, refusal.detail, reasons.error) {

@@ -5,6 +5,7 @@
 //! | `driver` | performs the effects that the protocol asks for |
 //! | `request` | sends requests to the store |
 //! | `call` | the call of a handler |
+//! | `run` | one run of the handler: its start, and what it leaves |
 //! | `handler` | runs the handler and catches its panic |
 //! | `finish` | turns the end of a call into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |
@@ -22,6 +23,7 @@ mod finish;
 mod handler;
 mod proof;
 mod request;
+mod run;
 mod single_flight;
 mod staging;
 mod unprotected;

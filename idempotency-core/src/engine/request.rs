@@ -18,8 +18,6 @@ pub(super) struct Reasons {
     pub(super) error: Option<StoreError>,
     /// Why the response of the last record that came back cannot be read.
     pub(super) unreadable: Option<String>,
-    /// Why a write was refused when the handler staged it.
-    pub(super) refused_write: Option<&'static str>,
 }
 
 /// How a request ended.
