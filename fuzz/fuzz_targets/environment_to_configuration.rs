@@ -2,7 +2,7 @@
 //! variable, `name=value`, without the prefix of the name.
 #![no_main]
 
-use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::config::{ConfigurationError, HostVariables, Settings, Variables};
 use idempotency_core::example::call;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::CallTerms;
@@ -37,7 +37,7 @@ fuzz_target!(|text: &str| {
         .filter_map(|line| line.split_once('='))
         .map(|(name, value)| (full_name(name), value.to_owned()))
         .collect();
-    let variables = Variables::from_iter(given.clone());
+    let variables = Variables::from_iter(given.clone()).on(HostVariables::LAMBDA);
     for unknown in variables.unknown(TableConfig::VARIABLES) {
         assert!(given.iter().any(|(name, _)| *name == unknown.name));
         assert!(

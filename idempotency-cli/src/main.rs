@@ -39,7 +39,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use idempotency_core::config::Variables;
+use idempotency_core::config::{HostVariables, Variables};
 use idempotency_dynamodb::TableConfig;
 
 use crate::arguments::{Arguments, Command, StoreArguments, TableCommand};
@@ -61,13 +61,15 @@ fn main() -> ExitCode {
 /// A variable that only functions read. It causes no warning if it is set.
 const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
 
+/// Returns the variables as a function reads them.
+fn of_a_function(variables: Vec<(OsString, OsString)>) -> Variables {
+    Variables::from_iter(variables).on(HostVariables::LAMBDA)
+}
+
 /// Runs the command on the standard streams. `variables` are the environment variables.
 fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit {
     let (result, as_json) = match &arguments.command {
-        Command::Key(it) => (
-            key::print_key(it, &variables.into_iter().collect()),
-            it.json,
-        ),
+        Command::Key(it) => (key::print_key(it, &of_a_function(variables)), it.json),
         Command::Cost(it) => (cost::print_cost(it), it.json),
         Command::Plan(it) => (plan::print_plan(it), it.json),
         Command::Get(it) => on_store(it, &it.store, variables, record::get),
@@ -109,7 +111,7 @@ fn connected(
         // The last value of a variable counts.
         variables.push(("IDEMPOTENCY_TABLE".into(), table.into()));
     }
-    let variables: Variables = variables.into_iter().collect();
+    let variables = of_a_function(variables);
     let others = [&[FUNCTIONS_STORE], TableConfig::VARIABLES].concat();
     for unknown in variables.unknown(&others) {
         terminal::warn(unknown);

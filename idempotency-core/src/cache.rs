@@ -23,8 +23,7 @@ pub struct CacheLimits {
 }
 
 impl CacheLimits {
-    /// 8 MiB: about 20 of the largest records that DynamoDB accepts, or about 5,000 records of 1 KB. Several cached operations
-    /// fit into a function of 128 MB.
+    /// 8 MiB: about 5,000 records of 1 KB. Several cached operations fit into a process of 128 MB.
     pub const DEFAULT_BYTES: usize = 8 * 1024 * 1024;
 
     /// Returns limits of this number of records and this size in bytes.

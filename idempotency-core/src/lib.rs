@@ -1,7 +1,7 @@
-//! Idempotent calls without AWS, Lambda or an async runtime: keys, records, the protocol, the engine.
+//! Idempotent calls without a database, a platform or an async runtime: keys, records, the protocol, the engine.
 //!
-//! Functions on AWS Lambda use [`idempotency-lambda`](https://docs.rs/idempotency-lambda), which is built on this crate.
-//! A call passes through these modules:
+//! A program uses the crate of its host, such as [`idempotency-lambda`](https://docs.rs/idempotency-lambda), which hands in the store,
+//! the clock and the variables. A call passes through these modules:
 //!
 //! | module | what it holds |
 //! |---|---|

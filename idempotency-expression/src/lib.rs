@@ -15,6 +15,7 @@
 //! | `caller` | judges values as the caller of a request |
 //! | `events` | the types of events that are not the body of a record |
 //! | `http_event` | where an HTTP event has its headers and its caller |
+//! | `host` | the variables in which a host says what it runs |
 //! | `prefix` | refuses texts that are no key prefix, and shows hidden characters as escapes |
 //! | `pointer` | what a JSON pointer may be, alone and in a list |
 //! | `settings` | the table of settings, from which both crates take names, variables and accepted values |
@@ -38,6 +39,7 @@ mod caller;
 mod error;
 mod events;
 mod function;
+mod host;
 mod http_event;
 mod json;
 mod parse;
@@ -53,6 +55,7 @@ pub use caller::{CallerFaults, advise_key, check_caller, check_caller_header};
 pub use error::SyntaxError;
 pub use events::{event_type_in, is_event_type};
 pub use function::{Function, is_token};
+pub use host::HostVariables;
 pub use http_event::{HEADER_PLACES, IAM_PATHS, iam_principal};
 pub use json::{JsonError, JsonErrorKind, MAX_DEPTH, Scanner};
 pub use parse::{parse, parse_with};

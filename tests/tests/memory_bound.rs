@@ -2,7 +2,7 @@
 //! its only test.
 #![allow(clippy::unwrap_used)]
 
-use idempotency_core::config::{Settings, Variables};
+use idempotency_core::config::{HostVariables, Settings, Variables};
 use idempotency_core::operation::{CompiledOperation, Identity};
 use idempotency_lambda::Error;
 use idempotency_tests::hostile::{self, EVENT, Hostile};
@@ -15,8 +15,8 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 const SLACK: usize = 64 * 1024;
 
 fn operation(hostile: &Hostile, memory: &str) -> CompiledOperation {
-    let variable = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned();
-    let variables = Variables::from_iter([(variable, memory.to_owned())]);
+    let host = HostVariables::LAMBDA;
+    let variables = Variables::from_iter([(host.memory.to_owned(), memory.to_owned())]).on(host);
     let settings = Settings {
         key: hostile.key.map(|key| key.to_owned().into()),
         key_prefix: Some("shop".into()),

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::io;
 
-use idempotency_core::config::{KeyRequired, Settings, Variables};
+use idempotency_core::config::{HostVariables, KeyRequired, Settings, Variables};
 use idempotency_core::key::{Expression, HashAlgorithm, Json};
 use idempotency_core::operation::CompiledOperation;
 use serde::Serialize;
@@ -45,8 +45,8 @@ fn operation(key: Option<&str>) -> CompiledOperation {
         ..Settings::default()
     };
     // 1 GB of memory, so that the event of 6 MB is below the limit.
-    let memory = ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024");
-    let variables = Variables::from_iter([(memory.0.to_owned(), memory.1.to_owned())]);
+    let host = HostVariables::LAMBDA;
+    let variables = Variables::from_iter([(host.memory.to_owned(), "1024".to_owned())]).on(host);
     CompiledOperation::new("benches::place", &settings, &variables).expect("the settings are right")
 }
 

@@ -11,6 +11,8 @@ mod variables;
 
 pub use crate::key::HashAlgorithm;
 #[doc(hidden)]
+pub use idempotency_expression::HostVariables;
+#[doc(hidden)]
 pub use settings::Settings;
 #[doc(hidden)]
 pub use variables::{UnknownVariable, Variables};

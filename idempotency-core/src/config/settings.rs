@@ -7,7 +7,6 @@ use std::time::Duration;
 use idempotency_expression::{LONGEST_PREFIX, SETTINGS, SettingRow, refuse_prefix};
 
 use super::value::{choice, duration, number, truth, truth_or};
-use super::variables::FUNCTION_NAME;
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::CacheLimits;
 use crate::key::{HashAlgorithm, limit_for};
@@ -116,28 +115,29 @@ impl Settings {
     /// Returns how many bytes of memory one event may use: for its values, and for the values that `key` and `validate`
     /// create.
     ///
-    /// The limit is a quarter of the function's memory, at least 32 and at most 256 MiB; 64 MiB if `variables` do not
-    /// contain the memory. An event beyond the limit is refused before the handler runs.
+    /// The limit is a quarter of the memory that the host says, at least 32 and at most 256 MiB; 64 MiB if it says none. An event beyond the limit is refused before the handler runs.
     ///
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::config::{Settings, Variables};
-    /// let name = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned();
-    /// let variables = Variables::from_iter([(name, "512".to_owned())]);
+    /// # use idempotency_core::config::{HostVariables, Settings, Variables};
+    /// let host = HostVariables { name: "NAME", memory: "MIB" };
+    /// let variables = Variables::from_iter([("MIB".to_owned(), "512".to_owned())]).on(host);
     /// assert_eq!(Settings::memory_limit(&variables), 128 * 1024 * 1024);
     /// assert_eq!(Settings::memory_limit(&Variables::default()), 64 * 1024 * 1024);
     /// ```
     #[must_use]
     pub fn memory_limit(variables: &Variables) -> usize {
-        let memory = variables.value("AWS_LAMBDA_FUNCTION_MEMORY_SIZE");
+        let memory = variables
+            .host()
+            .and_then(|host| variables.value(host.memory));
         limit_for(memory.and_then(|mib| mib.parse().ok()))
     }
 
     /// Returns the prefix of the operation's keys: the setting, or `{application}.{path of the operation, with dots}`.
     ///
-    /// The application is the variable `IDEMPOTENCY_KEY_PREFIX`, or else the name of the Lambda function. So the variable
-    /// can be the same for all functions of a template, and still each operation has a prefix of its own.
+    /// The application is the variable `IDEMPOTENCY_KEY_PREFIX`, or else the name that the host gave the program. So the
+    /// variable can be the same for all programs of a template, and still each operation has a prefix of its own.
     ///
     /// # Errors
     ///
@@ -157,11 +157,14 @@ impl Settings {
             return Ok(prefix.clone().into_owned());
         }
         let path = operation.replace("::", ".");
-        let function = variables.value(FUNCTION_NAME);
-        let name = application.or(function).unwrap_or("local");
-        if application.is_none() {
-            check_prefix(FUNCTION_NAME, name)?;
+        let of_host = variables
+            .host()
+            .and_then(|host| Some((host.name, variables.value(host.name)?)));
+        if let (None, Some((variable, name))) = (application, of_host) {
+            check_prefix(variable, name)?;
         }
+        let of_host = of_host.map(|(_, name)| name);
+        let name = application.or(of_host).unwrap_or("local");
         check_prefix("the path of the operation", &without_raw_marks(&path))?;
         let prefix = format!("{name}.{path}");
         if prefix.len() <= LONGEST_PREFIX {
@@ -292,11 +295,16 @@ fn without_raw_marks(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use idempotency_expression::Check;
+    use idempotency_expression::{Check, HostVariables};
 
     use super::*;
     use crate::example::shared::{settings, variable as with};
     use crate::operation::CompiledOperation;
+
+    const HOST: HostVariables = HostVariables {
+        name: "HOST_NAME",
+        memory: "HOST_MEMORY",
+    };
 
     fn nothing() -> Variables {
         Variables::default()
@@ -393,7 +401,10 @@ mod tests {
 
     #[test]
     fn the_default_prefix_is_the_function_and_the_path_of_the_operation() {
-        let variables = with("AWS_LAMBDA_FUNCTION_NAME", "shop-prod");
+        let variables = with("HOST_NAME", "shop-prod");
+        let prefix = Settings::default().key_prefix(&variables, "shop::orders::place");
+        assert_eq!(prefix.unwrap(), "local.shop.orders.place", "no host");
+        let variables = variables.on(HOST);
         let prefix = Settings::default().key_prefix(&variables, "shop::orders::place");
         assert_eq!(prefix.unwrap(), "shop-prod.shop.orders.place");
     }
@@ -429,7 +440,9 @@ mod tests {
         let error = |text: &str, path: &str, variable: Option<&str>| {
             let settings =
                 settings(|it| it.key_prefix = (!text.is_empty()).then(|| text.to_owned().into()));
-            let variables = variable.map_or_else(nothing, |name| with(name, "a\u{9b}2J b"));
+            let variables = variable
+                .map_or_else(nothing, |name| with(name, "a\u{9b}2J b"))
+                .on(HOST);
             let error = settings.key_prefix(&variables, path).unwrap_err();
             error.to_string()
         };
@@ -460,8 +473,8 @@ mod tests {
                 of_variable
             );
         }
-        let function = so(FUNCTION_NAME, shown, "U+009B: write `a.2J.b`");
-        assert_eq!(error("", "shop", Some(FUNCTION_NAME)), function);
+        let function = so(HOST.name, shown, "U+009B: write `a.2J.b`");
+        assert_eq!(error("", "shop", Some(HOST.name)), function);
     }
 
     #[test]

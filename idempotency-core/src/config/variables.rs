@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 
-use idempotency_expression::SETTINGS;
+use idempotency_expression::{HostVariables, SETTINGS};
 
 /// The variables that apply to the whole process. They are not the settings of one operation.
 const OF_THE_PROCESS: [&str; 2] = ["IDEMPOTENCY_DISABLED", "IDEMPOTENCY_PYTHON_NUMBERS"];
@@ -18,14 +18,8 @@ fn known() -> impl Iterator<Item = &'static str> {
 /// The prefix of our own variables.
 const PREFIX: &str = "IDEMPOTENCY_";
 
-/// The only variable of Powertools for AWS Lambda that is read.
+/// The only variable of the Python library that is read.
 const POWERTOOLS_DISABLED: &str = "POWERTOOLS_IDEMPOTENCY_DISABLED";
-
-/// The name of the Lambda function, set by Lambda.
-pub(super) const FUNCTION_NAME: &str = "AWS_LAMBDA_FUNCTION_NAME";
-
-/// The memory of the Lambda function in MiB, set by Lambda. It determines how much memory an event may use.
-const MEMORY_SIZE: &str = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE";
 
 /// Words that are often written instead of the first word of our prefix.
 const OTHER_HEADS: [&str; 3] = ["IDEMPOTENT", "IDEMPOTENCE", "IDEMPOTENCIES"];
@@ -41,7 +35,10 @@ const OTHER_HEADS: [&str; 3] = ["IDEMPOTENT", "IDEMPOTENCE", "IDEMPOTENCIES"];
 /// assert_eq!(variables.value("IDEMPOTENCY_HASH"), None);
 /// ```
 #[derive(Clone, Default)]
-pub struct Variables(BTreeMap<String, String>);
+pub struct Variables {
+    values: BTreeMap<String, String>,
+    host: Option<HostVariables>,
+}
 
 /// A variable that this framework does not read, but that was probably meant for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +52,10 @@ pub struct UnknownVariable {
 
 impl FromIterator<(String, String)> for Variables {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
-        Self(variables.into_iter().collect())
+        Self {
+            values: variables.into_iter().collect(),
+            host: None,
+        }
     }
 }
 
@@ -74,7 +74,7 @@ impl FromIterator<(OsString, OsString)> for Variables {
 impl Variables {
     /// Returns the value of a variable. An empty value counts as not set, because a template leaves a variable out in this way.
     pub fn value(&self, name: &str) -> Option<&str> {
-        self.0
+        self.values
             .get(name)
             .map(String::as_str)
             .filter(|value| !value.is_empty())
@@ -82,14 +82,25 @@ impl Variables {
 }
 
 impl Variables {
-    /// Returns true if this crate reads a variable of this name.
+    /// Returns the same variables, of a process that runs on this host.
+    #[must_use]
+    pub fn on(mut self, host: HostVariables) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// Returns the variables of the host, if there is one.
+    pub(crate) fn host(&self) -> Option<HostVariables> {
+        self.host
+    }
+
+    /// Returns true if this crate reads a variable of this name. Those of a host come on top.
     pub fn is_known(name: &str) -> bool {
-        [FUNCTION_NAME, MEMORY_SIZE, POWERTOOLS_DISABLED].contains(&name)
-            || known().any(|known| known == name)
+        name == POWERTOOLS_DISABLED || known().any(|known| known == name)
     }
 
     /// Returns the variables that nothing reads, but that were probably meant for this framework, each with the probable
-    /// name. These are names with our prefix, names of Powertools' idempotency, and misspelt names.
+    /// name. These are names with our prefix, names of the Python library, and misspelt names.
     ///
     /// `others` are the variables that other crates read, such as those of a store.
     pub fn unknown(&self, others: &[&'static str]) -> Vec<UnknownVariable> {
@@ -97,7 +108,7 @@ impl Variables {
         let mut ours: Vec<_> = known().collect();
         ours.sort_unstable();
         let known: Vec<_> = ours.iter().chain(others).copied().collect();
-        self.0
+        self.values
             .keys()
             .filter(|name| !Self::is_known(name) && !others.contains(&name.as_str()))
             .filter_map(|name| {
@@ -181,7 +192,7 @@ impl fmt::Display for UnknownVariable {
 /// Shows only the names, because values of environment variables may be secrets.
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.keys()).finish()
+        f.debug_list().entries(self.values.keys()).finish()
     }
 }
 
@@ -236,7 +247,7 @@ mod tests {
         for name in with_a_slip(known).iter().flat_map(|name| with_a_slip(name)) {
             assert!(may_be_near(&name, known), "{name}");
         }
-        assert!(!may_be_near("AWS_LAMBDA_FUNCTION_NAME", known));
+        assert!(!may_be_near("SOME_FUNCTION_NAME", known));
         assert!(!may_be_near("", known));
     }
 

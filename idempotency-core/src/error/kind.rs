@@ -23,7 +23,7 @@ macro_rules! kinds {
             #[cfg(test)]
             pub(super) const ALL: &'static [Self] = &[$(Self::$kind),+];
 
-            /// Returns a stable name, for `errorType` in Lambda's error responses and for alarms.
+            /// Returns a stable name, for the error responses of a host and for alarms.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => concat!("Idempotency", stringify!($kind)),)+
@@ -67,7 +67,7 @@ kinds! {
     Contended = "other calls with this key won every claim attempt: retry";
     /// The deadline expired before the handler could start.
     NoTimeLeft =
-        "the invocation's time ended before the handler could start: retry, or raise the function's timeout";
+        "the time of the call ended before the handler could start: retry, or raise the timeout of the function or server";
     /// The key is completed, but its response could not be stored.
     ResponseUnavailable =
         "the call is complete, but its response could not be stored (too large, or not serialisable): \
@@ -89,7 +89,7 @@ kinds! {
     /// A step cannot run: its name was used before, or its call cannot have steps.
     StepRefused = "a step did not run, because it cannot be recorded: correct the handler";
     /// The lease of the claim expired before a step could start.
-    StepNoTimeLeft = "the time of the claim ended before a step could start: retry, or raise the function's timeout";
+    StepNoTimeLeft = "the time of the claim ended before a step could start: retry, or raise the timeout of the function (on a server the `lease`)";
     /// A step ran, but recording its result was not confirmed.
     StepNotRecorded = "a step ran, and its result may not be recorded: a retry may run the step again";
     /// The recorded result of a step does not fit its type.
@@ -99,7 +99,7 @@ kinds! {
     /// A setting cannot be understood.
     Configuration = "the configuration is wrong";
     /// The clock or the random source cannot be trusted.
-    Environment = "the function's environment cannot be trusted";
+    Environment = "the environment of the process cannot be trusted";
     /// The call does not know its invocation, so it knows neither its deadline nor its tenant.
     UnknownInvocation = "the invocation of this call is not known, so neither its deadline nor its tenant";
     /// This framework contradicted itself. This is its own fault, which a retry does not resolve.

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::CompiledOperation;
 use super::stored_event::{EventCopy, whole};
-use super::texts::too_large;
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
 use crate::event;
@@ -144,7 +143,7 @@ impl CompiledOperation {
         let needs = self.selector.needs();
         let payload = needs.read(text.as_bytes(), &mut budget).map_err(|error| {
             let detail = match error.kind() {
-                JsonErrorKind::TooLarge => too_large("the payload's values take", &budget),
+                JsonErrorKind::TooLarge => self.too_large("the payload's values take", &budget),
                 _ => error.to_string(),
             };
             self.error(ErrorKind::InvalidPayload).with_detail(detail)
@@ -263,7 +262,7 @@ impl CompiledOperation {
         // The text is made here, so its memory counts.
         let mut budget = Budget::new(self.memory_limit);
         if budget.allocate(text.capacity()).is_err() {
-            let detail = too_large("the payload's text takes", &budget);
+            let detail = self.too_large("the payload's text takes", &budget);
             let error = self.error(ErrorKind::InvalidPayload).with_detail(detail);
             return Err(event::refused(error));
         }
@@ -414,7 +413,7 @@ mod tests {
             ),
             (text, ErrorKind::InvalidPayload, "the payload's text takes"),
         ] {
-            let limit = " more than 3 MiB of memory, the limit in a function of this size";
+            let limit = " more than 3 MiB of memory, the limit in this process: send less";
             let starts = detail.starts_with(&format!("{what}{limit}"));
             assert!(kind == expected && starts, "{kind:?} {detail}");
         }

@@ -26,7 +26,7 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::cache::CacheLimits;
-use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
+use crate::config::{ConfigurationError, HostVariables, KeyRequired, Settings, Variables};
 use crate::engine::{Backend, Codec, Driver, Errors, StoreWhen, Unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
@@ -67,6 +67,7 @@ pub struct CompiledOperation {
     keeps: Option<Keeps>,
     /// How many bytes of memory one identification may take.
     memory_limit: usize,
+    host: Option<HostVariables>,
     disabled: bool,
 }
 
@@ -114,6 +115,7 @@ impl CompiledOperation {
             store_when: compile("store_when", settings.store_when.as_deref())?,
             keeps,
             memory_limit: Settings::memory_limit(variables),
+            host: variables.host(),
             disabled: Settings::disabled(variables)?,
         })
     }

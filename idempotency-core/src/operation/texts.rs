@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::identity::Protection;
 use super::{CompiledOperation, Identity};
+use crate::config::HostVariables;
 use crate::error::{Error, ErrorKind};
 use crate::key::{Budget, EvaluationError, Expression, Json, Needs, Validation};
 use crate::outcome::Bypass;
@@ -75,7 +76,7 @@ impl CompiledOperation {
     ) -> Error {
         let mut detail = if *error == EvaluationError::TooLarge {
             let what = "the payload and what the expression makes of it take";
-            format!("`{setting}`: {}", too_large(what, budget))
+            format!("`{setting}`: {}", self.too_large(what, budget))
         } else {
             format!("`{setting}`: {error}")
         };
@@ -90,6 +91,19 @@ impl CompiledOperation {
             detail += "; the event has `isBase64Encoded: true`: write `powertools_json(powertools_base64(body))`";
         }
         self.error(ErrorKind::ExpressionFailed).with_detail(detail)
+    }
+
+    /// Returns the detail of an error about a payload that takes too much memory.
+    pub(super) fn too_large(&self, what: &str, budget: &Budget) -> String {
+        let limit = budget.limit() / (1024 * 1024);
+        let text =
+            format!("{what} more than {limit} MiB of memory, the limit in this process: send less");
+        match self.host {
+            Some(HostVariables { memory, .. }) => format!(
+                "{text}, or give it more memory (the limit is a quarter of {memory}, between 32 and 256 MiB; 64 MiB without it)"
+            ),
+            None => text,
+        }
     }
 
     /// Returns advice on expressions that can be used but should be changed. It is given once, at the start.
@@ -129,13 +143,4 @@ fn is_encoded(text: &str, limit: usize) -> bool {
     needs
         .read(text.as_bytes(), &mut Budget::new(limit))
         .is_ok_and(|event| event.member(MARK) == Some(&Json::Bool(true)))
-}
-
-/// Returns the detail of an error about a payload that takes too much memory.
-pub(super) fn too_large(what: &str, budget: &Budget) -> String {
-    format!(
-        "{what} more than {} MiB of memory, the limit in a function of this size: send less, or give the function more \
-         memory (the limit is a quarter of AWS_LAMBDA_FUNCTION_MEMORY_SIZE, between 32 and 256 MiB; 64 MiB without it)",
-        budget.limit() / (1024 * 1024)
-    )
 }

@@ -11,7 +11,7 @@ use crate::time::{EpochMillis, EpochSeconds};
 
 /// A condition on the current record, or on the absence of one. A write is applied only if its condition holds.
 ///
-/// Attributes behave as in DynamoDB: a comparison with a missing attribute, or with one of another type, does not hold.
+/// A comparison with a missing attribute, or with one of another type, does not hold, as in DynamoDB.
 /// [`Differs`](Self::Differs) is the exception: it then holds.
 ///
 /// This enum is exhaustive on purpose: a store must render every kind of condition.

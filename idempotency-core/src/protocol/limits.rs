@@ -20,12 +20,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 /// The upper bound of every pause.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time limit of a request when the deadline has expired but Lambda has not killed the process yet.
+/// Time limit of a request when the deadline has expired but the host has not killed the process yet.
 const POST_DEADLINE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much time before the deadline is kept for returning a result to the caller.
 pub(super) const REPLY_RESERVE: Duration = Duration::from_millis(200);
 
-/// Returns how long one request to the store may take, so that the caller gets an error before Lambda kills the process if
+/// Returns how long one request to the store may take, so that the caller gets an error before the host kills the process if
 /// the store hangs.
 ///
 /// This is the time left until `deadline` less a reserve, or half of the time left if that is more. After the

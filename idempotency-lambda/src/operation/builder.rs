@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
+use idempotency_core::config::{
+    ConfigurationError, HostVariables, KeyRequired, Settings, Variables,
+};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::{
@@ -139,13 +141,15 @@ impl OperationBuilder {
     ///
     /// ```
     /// # use idempotency_lambda::{Error, Operation, Variables};
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "shop".to_owned())]);
-    /// let operation = Operation::builder("payments::charge").variables(variables).build()?;
-    /// assert_eq!(operation.key_prefix(), "shop.payments.charge");
+    /// for variable in ["AWS_LAMBDA_FUNCTION_NAME", "IDEMPOTENCY_KEY_PREFIX"] {
+    ///     let variables = Variables::from_iter([(variable.to_owned(), "shop".to_owned())]);
+    ///     let operation = Operation::builder("payments::charge").variables(variables).build()?;
+    ///     assert_eq!(operation.key_prefix(), "shop.payments.charge");
+    /// }
     /// # Ok::<(), Error>(())
     /// ```
     pub fn variables(mut self, variables: Variables) -> Self {
-        self.variables = Some(variables);
+        self.variables = Some(variables.on(HostVariables::LAMBDA));
         self
     }
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use idempotency_core::cache::LocalCache;
-use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::config::{ConfigurationError, HostVariables, Settings, Variables};
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::CompiledOperation;
@@ -22,15 +22,24 @@ static VARIABLES: OnceLock<Variables> = OnceLock::new();
 
 /// Returns the process's variables, as they were at the first call.
 pub(crate) fn variables() -> &'static Variables {
-    VARIABLES.get_or_init(|| std::env::vars_os().map(copied).collect())
+    VARIABLES.get_or_init(|| {
+        let variables: Variables = std::env::vars_os().map(copied).collect();
+        variables.on(HostVariables::LAMBDA)
+    })
 }
 
 /// Copies a variable. If this framework does not read it, only its name is kept. The name may be a misspelt one of ours, and the value may
 /// be a credential, which does not belong in a static.
 fn copied((name, value): (OsString, OsString)) -> (OsString, OsString) {
-    let is_read = |name: &str| Variables::is_known(name) || default_store::is_known(name);
     let is_read = name.to_str().is_some_and(is_read);
     (name, if is_read { value } else { OsString::new() })
+}
+
+/// Returns true if this framework reads a variable of this name.
+fn is_read(name: &str) -> bool {
+    Variables::is_known(name)
+        || default_store::is_known(name)
+        || HostVariables::LAMBDA.contains(name)
 }
 
 // Checks of the process's variables, each once.
@@ -224,8 +233,7 @@ mod tests {
         }
         for name in words {
             let is_ours = name.starts_with("IDEMPOTENCY_");
-            let is_read = Variables::is_known(name) || default_store::is_known(name);
-            assert!(is_read || !is_ours, "nothing reads {name}");
+            assert!(is_read(name) || !is_ours, "nothing reads {name}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotency_core::config::{Settings, Variables};
+use idempotency_core::config::{HostVariables, Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_lambda::ErrorKind::{PayloadMismatch, ResponseTypeChanged, Unresolved};
 use idempotency_lambda::{HashAlgorithm, OnTimeout, Operation};
@@ -52,7 +52,7 @@ impl Version {
             hash: self.hash,
             ..Settings::default()
         };
-        let variables = Variables::from_iter(variables);
+        let variables = Variables::from_iter(variables).on(HostVariables::LAMBDA);
         let operation = CompiledOperation::new(self.path, &settings, &variables).unwrap();
         let identity = operation.identify(self.event, self.tenant).unwrap();
         identity.key().unwrap().to_string()

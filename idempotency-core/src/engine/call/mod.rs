@@ -217,8 +217,7 @@ impl Call {
     /// Changes the writes that this call has staged, in the form of one store. They are applied together with the completion of the
     /// key when the handler has returned its response, or not at all.
     ///
-    /// It is for libraries: for DynamoDB `idempotency-dynamodb` adds `call.transaction()`. If `change` fails, it must have changed
-    /// nothing.
+    /// It is for the crate of a store, which adds a method with the writes of that store. If `change` fails, it must have changed nothing.
     ///
     /// # Errors
     ///

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8};
 
 use http::{HeaderName, HeaderValue};
-use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
+use idempotency_core::config::{
+    ConfigurationError, HostVariables, KeyRequired, Settings, Variables,
+};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::{CallerFaults, Expression, JsonPointer, check_caller_header};
 use idempotency_core::operation::CompiledOperation;
@@ -140,7 +142,9 @@ impl HttpOperationBuilder {
         let sameness = format!("{:?}", (identity.key, identity.validate, identity.hash));
         let written = self.rules;
         let variables = written.variables;
-        let variables = variables.unwrap_or_else(|| std::env::vars_os().collect());
+        let variables = variables
+            .unwrap_or_else(|| std::env::vars_os().collect())
+            .on(HostVariables::LAMBDA);
         let (caller, faults) = caller_rule(written.caller)?;
         let mut settings = written.settings;
         let key = match settings.key.take() {
@@ -231,7 +235,7 @@ impl HttpOperationBuilder {
         }
         let is_named = |name: &&str| variables.value(name).is_some();
         if !has_prefix
-            && !["IDEMPOTENCY_KEY_PREFIX", "AWS_LAMBDA_FUNCTION_NAME"]
+            && !["IDEMPOTENCY_KEY_PREFIX", HostVariables::LAMBDA.name]
                 .iter()
                 .any(is_named)
         {

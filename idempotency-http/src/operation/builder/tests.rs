@@ -174,6 +174,9 @@ fn variables_stand_for_settings_that_are_missing() {
     };
     let named = with("IDEMPOTENCY_KEY_PREFIX", "eu").build().unwrap();
     assert_eq!(named.compiled().key_prefix(), "eu.shop.pay");
+    // A server can run on Lambda too.
+    let named = with("AWS_LAMBDA_FUNCTION_NAME", "web").build().unwrap();
+    assert_eq!(named.compiled().key_prefix(), "web.shop.pay");
     let wrong = with("IDEMPOTENCY_KEY_REQUIRED", "perhaps");
     is_refused(wrong, "IDEMPOTENCY_KEY_REQUIRED is `perhaps`");
 }

@@ -211,7 +211,8 @@ impl Call {
     /// the results.
     ///
     /// A limit remains: after a kill between the effect of a step and its record, that one step runs again. If the effect is at a
-    /// provider that knows idempotency keys, give the provider [`token`](Self::token). If it is in DynamoDB, use a transaction.
+    /// provider that knows idempotency keys, give the provider [`token`](Self::token). If it is in the database
+    /// of the records, use a transaction.
     ///
     /// - The operation needs `steps = "keep"` or `steps = "forget"`.
     /// - A name is used once in a run, and has at most 128 bytes. It must be the same in every run and every version of the code: a
