@@ -543,7 +543,7 @@ mod tests {
             data: Field::Unreadable,
             ..decided.clone()
         };
-        // The trace of an earlier version does not name the response.
+        // A trace that does not name the response.
         let old = r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"paid"}"#;
         assert_eq!(Trace::from_json(old).unwrap().verdict, Verdict::Completed);
         let old = Record {
