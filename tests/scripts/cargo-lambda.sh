@@ -87,7 +87,8 @@ sed 's/o-1001/o-2002/' "$event" >"$other_event"
 for function in "${functions[@]}"; do
     cargo build -p "$function" --bin "$function"
 done
-cargo build -p idempotency-testkit --example dynamodb
+# With the features of all tests of the workspace, which CI has compiled.
+cargo build --workspace --example dynamodb
 
 echo "-- in memory"
 for function in "${functions[@]}"; do
@@ -109,7 +110,7 @@ check_twice payment "$event" 2 'charging the card'
 echo "-- in DynamoDB"
 endpoint_port=$(free_port)
 set -m
-cargo run --quiet -p idempotency-testkit --example dynamodb -- --port "$endpoint_port" --table idempotency \
+target/debug/examples/dynamodb --port "$endpoint_port" --table idempotency \
     </dev/null >"$scratch/dynamodb.log" 2>&1 &
 dynamodb=$!
 set +m

@@ -48,7 +48,8 @@ fi
 
 # Compiled first: a compile error shows here, and the server runs only for the tests. With the features of all tests of the workspace,
 # which CI has compiled.
-cargo test --workspace --example conformance --test dynamodb --test business --no-run
+cargo build --workspace --example conformance
+cargo test --workspace --test dynamodb --test business --no-run
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 # In memory and without telemetry. It has no option for the address, and listens on all of them while the tests run.
