@@ -12,8 +12,14 @@ root=$PWD
 # Outside of the checkout, because a project inside would be a part of its workspace.
 scratch=$(mktemp -d)
 watch=''
-# All projects share what they compile. Debug information would only cost time.
-export CARGO_TARGET_DIR=$root/target/templates CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
+# All projects share what they compile, also with the workspace: its packages and their dependencies have its profile here too.
+export CARGO_TARGET_DIR=$root/target CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
+mkdir "$scratch/.cargo"
+{
+    sed -n '/^\[profile.dev.package."\*"\]/,/^$/p' Cargo.toml
+    printf '[profile.dev.package.%s]\ndebug-assertions = true\noverflow-checks = true\n' \
+        dynamodb-{lean-client,writes} idempotency-{expression,core,macros,dynamodb,lambda,testkit}
+} >"$scratch/.cargo/config.toml"
 
 finish() {
     local status=$?
