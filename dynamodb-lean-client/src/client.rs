@@ -6,11 +6,10 @@ use std::sync::OnceLock;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ErrorMetadata, SdkError};
 
+use crate::error::CONDITION_FAILED;
 use crate::prepared::PreparedClient;
 use crate::retry::RetryQuota;
-use crate::send::{
-    CONDITION_FAILED, ItemReply, OutgoingRequest, SendError, SendNotes, send_until_done, within,
-};
+use crate::send::{ItemReply, OutgoingRequest, SendError, SendNotes, send_until_done, within};
 
 /// A client that sends requests to one table.
 ///

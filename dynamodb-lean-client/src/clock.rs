@@ -13,7 +13,7 @@ use crate::reply::is_of_dynamodb;
 
 /// If the time of a signature differs from DynamoDB's by more, its refusal is put down to the clock. Well below DynamoDB's limit of 15
 /// minutes, to miss none.
-const SUSPECT: Duration = Duration::from_secs(4 * 60);
+pub(crate) const SUSPECT: Duration = Duration::from_secs(4 * 60);
 
 /// The longest send that measures the difference.
 const LONGEST_SEND: Duration = Duration::from_secs(15 * 60);
@@ -46,16 +46,9 @@ impl Skew {
         sent: SystemTime,
         received: SystemTime,
     ) -> bool {
-        let headers = response.headers();
-        // A response from a cache has an old date.
-        if headers.get("age").is_some() || !is_of_dynamodb(response) {
-            return false;
-        }
         let took = received.duration_since(sent).unwrap_or_default();
-        let date = headers.get("date");
-        let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
-        let date = date.and_then(|date| SystemTime::try_from(date).ok());
-        let Some(date) = date.filter(|_| took <= LONGEST_SEND) else {
+        let date = date(response).filter(|_| is_of_dynamodb(response) && took <= LONGEST_SEND);
+        let Some(date) = date else {
             return false;
         };
         // The exact time of the date is not known: halfway through the send is the best estimate.
@@ -63,6 +56,16 @@ impl Skew {
             .store(millis_ahead(date, sent + took / 2), Ordering::Relaxed);
         Duration::from_millis(millis_ahead(date, signed).unsigned_abs()) > SUSPECT
     }
+}
+
+/// Returns the date of a response. A response from a cache has an old one.
+pub(crate) fn date(response: &HttpResponse) -> Option<SystemTime> {
+    let headers = response.headers();
+    let date = headers
+        .get("date")
+        .filter(|_| headers.get("age").is_none())?;
+    let date = DateTime::from_str(date, DateTimeFormat::HttpDate).ok()?;
+    SystemTime::try_from(date).ok()
 }
 
 /// Returns by how many milliseconds the date is ahead of a local time.

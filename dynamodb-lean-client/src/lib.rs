@@ -14,6 +14,8 @@
 //! | `clock` | corrects the clock that signs |
 //! | `reply` | reads the body of a response |
 //! | `send`, `retry` | send, wait, send again |
+//! | `error` | what an error means: whether the send was applied, and what of it may be quoted |
+//! | `sdk`, `recognise` | the same notes, and the same judgement of responses, for the SDK's client |
 //!
 //! # Examples
 //!
@@ -34,10 +36,14 @@
 
 mod client;
 mod clock;
+mod error;
 mod prepared;
+mod recognise;
 mod reply;
 mod retry;
 mod route;
+#[doc(hidden)]
+pub mod sdk;
 mod send;
 mod sign;
 

@@ -2,6 +2,7 @@
 //!
 //! A body that cannot be read is `None`, so no error quotes it. Of a readable one an error has only the code and the message.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -10,8 +11,10 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use crate::send::Item;
 use crate::sign::CONTENT_TYPE;
+
+/// An item.
+pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// Returns true if a response comes from DynamoDB: it has a request id, as every response of DynamoDB and of its emulators.
 pub(crate) fn is_of_dynamodb(response: &HttpResponse) -> bool {
@@ -247,8 +250,6 @@ impl<'de> Deserialize<'de> for Binary {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use proptest::prelude::*;
     use serde_json::{Value, json};
 

@@ -7,6 +7,8 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::error::ConnectorError;
 use aws_smithy_types::retry::{ErrorKind, RetrySpec};
 
+use crate::error::TRANSACTION_IN_PROGRESS;
+
 /// The error codes of a service that asks for fewer requests.
 const THROTTLED: &[&str] = &[
     "BandwidthLimitExceeded",
@@ -22,7 +24,7 @@ const THROTTLED: &[&str] = &[
     "Throttling",
     "ThrottlingException",
     "TooManyRequestsException",
-    "TransactionInProgressException",
+    TRANSACTION_IN_PROGRESS,
 ];
 
 /// The error codes of a temporary fault.
@@ -32,13 +34,18 @@ const TRANSIENT: &[&str] = &["RequestTimeout", "RequestTimeoutException"];
 const CONFLICT: &str = "ReplicatedWriteConflictException";
 
 /// The error codes that a wrong clock can cause.
-const CLOCK: &[&str] = &[
+pub(crate) const CLOCK: &[&str] = &[
     "AccessDeniedException",
     "AuthFailure",
     "InvalidSignatureException",
     "RequestTimeTooSkewed",
     "SignatureDoesNotMatch",
 ];
+
+/// Returns true if this is the error code of a service that asks for fewer requests.
+pub fn is_throttled(code: &str) -> bool {
+    THROTTLED.contains(&code)
+}
 
 /// Returns the kind of an error response that is worth another send. `clock_is_wrong` is true if the clocks of the process and
 /// of DynamoDB differ so much that this can be the cause.
@@ -48,7 +55,7 @@ pub(crate) fn of_response(
     clock_is_wrong: bool,
 ) -> Option<ErrorKind> {
     match code.unwrap_or_default() {
-        code if THROTTLED.contains(&code) => Some(ErrorKind::ThrottlingError),
+        code if is_throttled(code) => Some(ErrorKind::ThrottlingError),
         code if TRANSIENT.contains(&code) => Some(ErrorKind::TransientError),
         CONFLICT => Some(ErrorKind::ClientError),
         code if clock_is_wrong && CLOCK.contains(&code) => Some(ErrorKind::ServerError),

@@ -17,16 +17,11 @@ use aws_smithy_types::retry::ErrorKind;
 use sha2::{Digest as _, Sha256};
 use uuid::Builder;
 
+use crate::error::{never_connected, not_applied};
 use crate::prepared::PreparedClient;
-use crate::reply::{self, Body};
+use crate::reply::{self, Body, Item};
 use crate::retry::{self, Attempts, RetryQuota};
 use crate::sign::hex;
-
-/// An item.
-pub(crate) type Item = HashMap<String, AttributeValue>;
-
-/// The error code of a write whose condition failed.
-pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
 /// The target of a read.
 const GET_ITEM: &str = "DynamoDB_20120810.GetItem";
@@ -60,6 +55,18 @@ pub enum SendResult<'a> {
         /// The message, which can quote the item.
         message: Option<&'a str>,
     },
+}
+
+impl SendResult<'_> {
+    /// Returns true if it proves that the send applied nothing: it had no connection, or DynamoDB itself refused the write.
+    pub fn proves_not_applied(self) -> bool {
+        match self {
+            Self::Success | Self::Timeout => false,
+            Self::Unsent => true,
+            Self::NoResponse(error) => never_connected(error),
+            Self::Response { status, code, .. } => not_applied(status, code),
+        }
+    }
 }
 
 /// Notes each send of one request, and sets its timeout. `()` ignores the sends and keeps the timeout.

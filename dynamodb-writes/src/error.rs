@@ -4,9 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-
-use crate::recognise::not_from_dynamodb;
-use crate::sdk_error;
+use dynamodb_lean_client::sdk::{cause, is_about_size, not_from_dynamodb, quoted};
 
 /// An expression, a placeholder, a key or a version is wrong. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +53,14 @@ impl RequestError {
         let meta = error.meta();
         let code = meta.code().map(str::to_owned);
         let message = match (&error, meta.message()) {
-            (_, Some(message)) => sdk_error::quoted(Some(message)),
+            (_, Some(message)) => quoted(Some(message)),
             (SdkError::TimeoutError(_), _) => "no response in time".to_owned(),
             (SdkError::DispatchFailure(failure), _) if failure.is_timeout() => {
                 "no response in time".to_owned()
             }
             (SdkError::DispatchFailure(_), _) => "the connection failed or broke".to_owned(),
             (SdkError::ConstructionFailure(_), _) => "the request could not be prepared".to_owned(),
-            _ if code.is_some() => sdk_error::quoted(None),
+            _ if code.is_some() => quoted(None),
             (SdkError::ResponseError(failure), _) => {
                 not_from_dynamodb(failure.raw().status().as_u16())
             }
@@ -72,11 +70,11 @@ impl RequestError {
             action,
             table: table.to_owned(),
             is_too_large: code.as_deref() == Some("ValidationException")
-                && meta.message().is_some_and(sdk_error::is_about_size),
+                && meta.message().is_some_and(is_about_size),
             code,
             message,
             maybe_applied,
-            source: sdk_error::cause(error),
+            source: cause(error),
         }
     }
 

@@ -10,7 +10,6 @@
 //! | `expression` | checks the caller's expressions and adds ours |
 //! | `send` | sends one write, and notes whether it may have been applied |
 //! | `error` | the errors that all writes share |
-//! | `sdk_error` | what an error of the SDK means, for this crate and for `idempotency-dynamodb` |
 //!
 //! Their staged form, as a part of a transaction: [`once::PreparedUpdate::transact_item`], [`versioned::PreparedWrite::transact_item`].
 //!
@@ -36,20 +35,7 @@
 mod error;
 mod expression;
 pub mod once;
-mod recognise;
-mod sdk_error;
 mod send;
 pub mod versioned;
 
 pub use error::{InvalidExpression, RequestError};
-
-/// What `idempotency-dynamodb` shares with this crate. It has no promise of stability: the two have the same version.
-#[doc(hidden)]
-pub mod __private {
-    pub use crate::recognise::Recognises;
-    pub use crate::sdk_error::{
-        CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS, cause, chain, is_about_size,
-        never_connected, quoted, without_values,
-    };
-    pub use crate::send::{ALL_OLD, LARGEST_ITEM, SdkReply, SdkSendNotes, SdkWrite, noting, send};
-}

@@ -1,6 +1,6 @@
 //! What DynamoDB and Lambda accept.
 
-pub(crate) use dynamodb_writes::__private::LARGEST_ITEM;
+pub(crate) use dynamodb_lean_client::sdk::LARGEST_ITEM;
 
 /// The longest name of an attribute, in bytes: that of a key attribute.
 pub(crate) const LONGEST_NAME: usize = 255;

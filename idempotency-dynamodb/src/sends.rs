@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use dynamodb_lean_client::sdk::{CONDITION_FAILED, never_connected};
 use dynamodb_lean_client::{SendNotes, SendResult};
-use dynamodb_writes::__private::{CONDITION_FAILED, SdkSendNotes, SendEnd, never_connected};
 use idempotency_core::store::{SendLog, StoreError};
 
 use crate::request::GET;
@@ -60,38 +60,6 @@ impl Sends {
         }
     }
 
-    /// Notes the end of a send. Does nothing if no send is in progress.
-    fn ended(&self, end: SendEnd<'_>) {
-        if !self.log.is_sending() {
-            return;
-        }
-        let error = match end {
-            // It applied nothing, and a write can follow in the same request.
-            SendEnd::Success if self.harmless => None,
-            // Applied: the note "sending" stays, so that the write counts as maybe applied until the call returns.
-            SendEnd::Success => return,
-            SendEnd::NoResponse {
-                never_connected,
-                timeout,
-                error,
-            } => Some(self.table.no_response(never_connected, timeout, error)),
-            SendEnd::ErrorResponse {
-                status,
-                code,
-                message,
-            } => {
-                // After a failed condition there is no error: the call ends with that result.
-                (code != Some(CONDITION_FAILED)).then(|| {
-                    let status = status.unwrap_or_default();
-                    self.table.response(self.target, status, code, message)
-                })
-            }
-            SendEnd::Unknown => None,
-        };
-        let maybe_applied = !end.proves_not_applied() && !self.harmless;
-        self.log.ended(maybe_applied, error);
-    }
-
     /// Returns the error of a call that failed.
     pub(crate) fn error<E>(&self, error: SdkError<E>) -> StoreError
     where
@@ -125,44 +93,33 @@ impl SendNotes for Sends {
         }
     }
 
+    /// Notes the end of a send. Does nothing if no send is in progress.
     fn ends(&self, result: SendResult<'_>) {
-        self.ended(match result {
-            SendResult::Success => SendEnd::Success,
-            SendResult::Unsent => SendEnd::Unknown,
-            SendResult::Timeout => SendEnd::NoResponse {
-                never_connected: false,
-                timeout: true,
-                error: None,
-            },
-            SendResult::NoResponse(error) => SendEnd::NoResponse {
-                never_connected: never_connected(error),
-                timeout: error.is_timeout(),
-                error: Some(error),
-            },
+        if !self.log.is_sending() {
+            return;
+        }
+        let error = match result {
+            // It applied nothing, and a write can follow in the same request.
+            SendResult::Success if self.harmless => None,
+            // Applied: the note "sending" stays, so that the write counts as maybe applied until the call returns.
+            SendResult::Success => return,
+            SendResult::Unsent => None,
+            SendResult::Timeout => Some(self.table.no_response(false, true, None)),
+            SendResult::NoResponse(error) => Some(self.table.no_response(
+                never_connected(error),
+                error.is_timeout(),
+                Some(error),
+            )),
+            // After a failed condition there is no error: the call ends with that result.
+            SendResult::Response { code, .. } if code == Some(CONDITION_FAILED) => None,
             SendResult::Response {
                 status,
                 code,
                 message,
-            } => SendEnd::ErrorResponse {
-                status: Some(status),
-                code,
-                message,
-            },
-        });
-    }
-}
-
-impl SdkSendNotes for Sends {
-    fn timeout(&self, own: Duration) -> Duration {
-        SendNotes::timeout(self, own)
-    }
-
-    fn starts(&self, uri: &str) {
-        SendNotes::starts(self, uri);
-    }
-
-    fn ends(&self, end: SendEnd<'_>) {
-        self.ended(end);
+            } => Some(self.table.response(self.target, status, code, message)),
+        };
+        let maybe_applied = !result.proves_not_applied() && !self.harmless;
+        self.log.ended(maybe_applied, error);
     }
 }
 

@@ -10,10 +10,10 @@ use std::fmt;
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem, Update,
 };
+use dynamodb_lean_client::sdk::{is_about_size, without_values};
 use idempotency_core::operation::{Call, StageError};
 use idempotency_core::store::{RejectedWrite, Rejection, Staged, StagedWrites};
 
-use crate::failure::{is_about_size, without_values};
 use crate::limits::{LARGEST_ITEM, LARGEST_TRANSACTION};
 use crate::value::Item;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::layout::{BEHIND, Layout, MOST_OLD, PROMISED};
-use crate::send::LARGEST_ITEM;
+use dynamodb_lean_client::sdk::LARGEST_ITEM;
 
 /// The bytes of one write unit.
 const WRITE_UNIT: u64 = 1024;

@@ -14,7 +14,8 @@ use super::layout::{self, FEW, Layout};
 use super::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
 use crate::error::InvalidExpression;
 use crate::expression::{Clause, Expressions, check_length, not_built};
-use crate::send::{ALL_OLD, Hidden, Item, SdkWrite};
+use crate::send::{Hidden, Item};
+use dynamodb_lean_client::sdk::{ALL_OLD, SdkWrite};
 
 /// An update that counts once, ready to be sent or to be part of a transaction.
 ///

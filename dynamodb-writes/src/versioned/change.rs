@@ -8,7 +8,8 @@ use super::version::{Layout, Version, number_value, token_value};
 use super::{VersionedError, new_token};
 use crate::error::InvalidExpression;
 use crate::expression::{Clause, Expressions, UserExpressions, check_key, check_length, not_built};
-use crate::send::{ALL_OLD, Hidden, Item, SdkWrite};
+use crate::send::{Hidden, Item};
+use dynamodb_lean_client::sdk::{ALL_OLD, SdkWrite};
 
 /// Returns the placeholder of an attribute of the key.
 fn key_name(key: &Item, checked: &mut Expressions) -> Result<String, InvalidExpression> {

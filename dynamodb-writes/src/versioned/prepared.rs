@@ -8,7 +8,8 @@ use idempotency_core::store::RejectedWrite;
 use super::version::{Layout, TOKENS_KEPT};
 use super::version::{Token, Version};
 use super::{Conflict, VersionedConditionFailed, VersionedError};
-use crate::send::{self, Hidden, Item, Reply, SdkWrite};
+use crate::send::{self, Hidden, Item, Reply};
+use dynamodb_lean_client::sdk::SdkWrite;
 
 /// A versioned write, ready to be sent or to be part of a transaction.
 ///

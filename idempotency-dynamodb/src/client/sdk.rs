@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::config::SharedCredentialsProvider;
 use aws_sdk_dynamodb::config::{Builder, SharedHttpClient, StalledStreamProtectionConfig};
 use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
 use aws_types::service_config::ServiceConfigKey;
-use dynamodb_writes::__private::Recognises;
+use dynamodb_lean_client::sdk::Recognises;
 use idempotency_core::config::ConfigurationError;
 
 use super::environment;

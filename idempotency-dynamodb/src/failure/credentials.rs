@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use aws_config::meta::ProviderChainError;
 use aws_credential_types::provider::error::CredentialsError;
-use dynamodb_writes::__private::chain;
+use dynamodb_lean_client::sdk::chain;
 
 use crate::table::TableRef;
 

@@ -5,15 +5,15 @@ mod credentials;
 use std::error::Error as StdError;
 
 use aws_sdk_dynamodb::error::{BuildError, ConnectorError, ProvideErrorMetadata, SdkError};
-use dynamodb_writes::__private::{TRANSACTION_IN_PROGRESS, cause, chain, never_connected, quoted};
+use dynamodb_lean_client::sdk::{
+    TRANSACTION_IN_PROGRESS, cause, chain, is_about_size, is_throttled, never_connected, quoted,
+};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
 use crate::client::{self, environment};
 use crate::limits::{LARGEST_ITEM, LARGEST_RESPONSE};
 use crate::request::{TRANSACT, iam_action};
 use crate::table::{TableRef, is_of_aws, origin};
-
-pub(crate) use dynamodb_writes::__private::{is_about_size, without_values};
 
 impl TableRef {
     /// Returns the error of a request that the SDK's types refuse. Nothing was sent.
@@ -169,7 +169,7 @@ impl TableRef {
                     "the credentials for {self} were not accepted: renew them, and check the clock ({quoted})"
                 ),
             ),
-            code if THROTTLED.contains(&code) => (
+            code if is_throttled(code) || code == KMS_THROTTLED => (
                 Kind::Throttled,
                 format!(
                     "{self} throttles requests ({short}): raise its capacity, or use on-demand billing"
@@ -359,31 +359,15 @@ impl TableRef {
 const TOO_LARGE: &str =
     "return a smaller response, or a reference to where the whole response is stored";
 
-/// The error codes of a service that asks for fewer requests: both clients send again after them.
-const THROTTLED: [&str; 15] = [
-    "BandwidthLimitExceeded",
-    "EC2ThrottledException",
-    "KMSThrottlingException",
-    "LimitExceededException",
-    "PriorRequestNotComplete",
-    "ProvisionedThroughputExceededException",
-    "RequestLimitExceeded",
-    "RequestThrottled",
-    "RequestThrottledException",
-    "SlowDown",
-    "ThrottledException",
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequestsException",
-    TRANSACTION_IN_PROGRESS,
-];
+/// The error code of a service whose requests to KMS are throttled.
+const KMS_THROTTLED: &str = "KMSThrottlingException";
 
 /// Returns true if an error is about the key of KMS that encrypts the table. DynamoDB reports most of them as a denied access.
 fn is_about_kms(code: &str, message: &str) -> bool {
     let denied = ["AccessDeniedException", "AccessDenied"].contains(&code);
     let named = ["kms:", "KMS key", "Key Management Service"];
     match code.strip_prefix("KMS") {
-        Some(_) => !THROTTLED.contains(&code),
+        Some(_) => code != KMS_THROTTLED,
         None => denied && named.iter().any(|name| message.contains(name)),
     }
 }

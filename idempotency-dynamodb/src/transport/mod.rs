@@ -22,7 +22,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, TableDescription, TransactWriteItem};
 use aws_smithy_async::rt::sleep::default_async_sleep;
 use dynamodb_lean_client::TableClient;
-use dynamodb_writes::__private::noting;
+use dynamodb_lean_client::sdk::noting;
 use idempotency_core::store::StoreError;
 
 use crate::request::Request;

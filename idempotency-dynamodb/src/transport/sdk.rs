@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::types::{Delete, Put, Update};
 use dynamodb_lean_client::ItemReply as Reply;
-use dynamodb_writes::__private::{self as writes, ALL_OLD, SdkReply, SdkWrite, noting};
+use dynamodb_lean_client::sdk::{self, ALL_OLD, SdkWrite, noting};
 use idempotency_core::store::StoreError;
 
 use crate::request::{Expressions, Request};
@@ -43,11 +43,8 @@ pub(super) async fn send(
     );
     let write = sdk_write(&sends.table.name, request);
     let write = write.map_err(|error| sends.table.not_built(error))?;
-    match writes::send(client, write, returns_item, sends.clone()).await {
-        Ok(SdkReply::Applied(item)) => Ok(Reply::Success(item)),
-        Ok(SdkReply::Refused(item)) => Ok(Reply::ConditionFailed(item)),
-        Err(error) => Err(sends.error(error)),
-    }
+    let sent = sdk::send(client, write, returns_item, sends.clone()).await;
+    sent.map_err(|error| sends.error(error))
 }
 
 /// Returns the names of the placeholders. `None` if there are none: DynamoDB rejects an empty map.

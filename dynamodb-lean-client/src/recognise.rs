@@ -7,7 +7,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aws_runtime::service_clock_skew::DisableClockSkewCorrection;
 use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
@@ -26,41 +26,19 @@ use aws_smithy_runtime_api::client::retries::classifiers::{
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use aws_smithy_types::retry::ErrorKind;
 
-/// If the time of a signature differs from DynamoDB's by more, its refusal is put down to the clock.
-const SUSPECT: Duration = Duration::from_secs(4 * 60);
-
-/// The error codes that a wrong clock can cause.
-const CLOCK: [&str; 5] = [
-    "AccessDeniedException",
-    "AuthFailure",
-    "InvalidSignatureException",
-    "RequestTimeTooSkewed",
-    "SignatureDoesNotMatch",
-];
-
-/// The content type of a success.
-const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
-
-/// Returns true if a response comes from DynamoDB: it has a request id, as every response of DynamoDB and of its emulators.
-fn is_of_dynamodb(response: &HttpResponse) -> bool {
-    let id = response.headers().get("x-amzn-requestid");
-    id.is_some_and(|id| !id.is_empty())
-}
+use crate::clock::{SUSPECT, date};
+use crate::reply::{self, is_of_dynamodb};
+use crate::retry::CLOCK;
 
 /// Returns true if a response whose body the SDK has read is a success of DynamoDB.
 fn is_success(response: &HttpResponse) -> bool {
-    let kind = response.headers().get("content-type").unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
     // The SDK reads an empty body as an empty object.
     let has_body = response.body().bytes().is_none_or(|body| !body.is_empty());
-    response.status().as_u16() == 200
-        && kind.eq_ignore_ascii_case(CONTENT_TYPE)
-        && is_of_dynamodb(response)
-        && has_body
+    has_body && reply::is_success(response)
 }
 
 /// Returns the text about a response that only looks like a success.
-pub(crate) fn not_from_dynamodb(status: u16) -> String {
+pub fn not_from_dynamodb(status: u16) -> String {
     format!("a response with status {status} is not from DynamoDB: check the endpoint and proxies")
 }
 
@@ -185,16 +163,6 @@ fn signed_at(request: &HttpRequest) -> Option<SystemTime> {
     SystemTime::try_from(time).ok()
 }
 
-/// Returns the date of a response. A response from a cache has an old one.
-fn date(response: &HttpResponse) -> Option<SystemTime> {
-    let headers = response.headers();
-    let date = headers
-        .get("date")
-        .filter(|_| headers.get("age").is_none())?;
-    let date = DateTime::from_str(date, DateTimeFormat::HttpDate).ok()?;
-    SystemTime::try_from(date).ok()
-}
-
 /// Says whether a refused signature is sent again: if its time was wrong, which the response has shown. `E` is the error of the
 /// operation.
 pub(crate) struct ClockClassifier<E>(PhantomData<fn() -> E>);
@@ -251,6 +219,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -1,90 +1,15 @@
-//! What an error of the SDK means: whether the send was applied, and what of it another error may quote.
+//! What an error of DynamoDB or of the SDK means: whether the send was applied, and what of it another error may quote.
 
 use std::error::Error as StdError;
 use std::io;
 
-use aws_sdk_dynamodb::config::interceptors::FinalizerInterceptorContextRef;
-use aws_sdk_dynamodb::error::{ConnectorError, ErrorMetadata, SdkError};
-use aws_smithy_runtime_api::client::interceptors::context::Error;
+use aws_sdk_dynamodb::error::{ConnectorError, SdkError};
 
 /// The most characters of a message of IAM that an error quotes.
 const MAX_QUOTED: usize = 400;
 
 /// What an error has in place of a message of DynamoDB that may quote a value.
 const LEFT_OUT: &str = "its message is left out, because it may quote an item";
-
-/// The end of one send.
-#[derive(Clone, Copy, Debug)]
-pub enum SendEnd<'a> {
-    /// A success.
-    Success,
-    /// An error response, or one that could not be read.
-    ErrorResponse {
-        /// The status of the response, if it has one.
-        status: Option<u16>,
-        /// The error code of DynamoDB, without its namespace.
-        code: Option<&'a str>,
-        /// The message, which can quote the item.
-        message: Option<&'a str>,
-    },
-    /// There was no response.
-    NoResponse {
-        /// True if the send certainly failed before it had a connection.
-        never_connected: bool,
-        /// True if there was none in time.
-        timeout: bool,
-        /// The error of the connection.
-        error: Option<&'a ConnectorError>,
-    },
-    /// The client does not say.
-    Unknown,
-}
-
-impl SendEnd<'_> {
-    /// Returns true if it proves that the send applied nothing.
-    pub fn proves_not_applied(self) -> bool {
-        match self {
-            Self::Success | Self::Unknown => false,
-            Self::NoResponse {
-                never_connected, ..
-            } => never_connected,
-            Self::ErrorResponse { status, code, .. } => not_applied(status, code),
-        }
-    }
-}
-
-/// Returns how a send ended. `meta` returns code and message of an error of the call's operation.
-pub(crate) fn end<'a>(
-    context: &'a FinalizerInterceptorContextRef<'_>,
-    meta: fn(&Error) -> Option<&ErrorMetadata>,
-) -> SendEnd<'a> {
-    let error = match context.output_or_error() {
-        None => return SendEnd::Unknown,
-        Some(Ok(_)) => return SendEnd::Success,
-        Some(Err(error)) => error,
-    };
-    if let Some(connector) = error.as_connector_error() {
-        return SendEnd::NoResponse {
-            never_connected: never_connected(connector),
-            timeout: connector.is_timeout(),
-            error: Some(connector),
-        };
-    }
-    if error.is_timeout_error() {
-        return SendEnd::NoResponse {
-            never_connected: false,
-            timeout: true,
-            error: None,
-        };
-    }
-    let meta = error.as_operation_error().and_then(meta);
-    let response = context.response();
-    SendEnd::ErrorResponse {
-        status: response.map(|response| response.status().as_u16()),
-        code: meta.and_then(ErrorMetadata::code),
-        message: meta.and_then(ErrorMetadata::message),
-    }
-}
 
 /// The error code of a transaction while another send with its token is in progress. That send may still be applied.
 pub const TRANSACTION_IN_PROGRESS: &str = "TransactionInProgressException";
@@ -95,9 +20,10 @@ pub const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 /// Returns true if an error response proves that the write was not applied: DynamoDB itself rejected it, as its error code
 /// shows. An earlier send of a transaction can be in progress. After a 5xx the write may have been applied. A response without a
 /// code can come from a proxy, and so can 408: the proxy waited for too long.
-fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
+pub(crate) fn not_applied(status: u16, code: Option<&str>) -> bool {
     let timeout = |code: &str| code.starts_with("RequestTimeout");
-    status.is_some_and(|status| (400..500).contains(&status) && status != 408)
+    (400..500).contains(&status)
+        && status != 408
         && code.is_some_and(|code| !timeout(code) && code != TRANSACTION_IN_PROGRESS)
 }
 
@@ -206,18 +132,18 @@ mod tests {
     #[test]
     fn only_an_error_with_a_code_of_dynamodb_proves_that_nothing_was_applied() {
         for (status, code, proves) in [
-            (Some(400), Some("ConditionalCheckFailedException"), true),
-            (Some(400), Some("ThrottlingException"), true),
-            (Some(413), Some("RequestEntityTooLarge"), true),
-            (Some(400), Some("TransactionCanceledException"), true),
-            (Some(400), Some("TransactionInProgressException"), false),
-            (Some(400), None, false),
-            (Some(408), Some("RequestTimeoutException"), false),
-            (Some(408), Some("Timeout"), false),
-            (Some(500), Some("InternalServerError"), false),
-            (Some(503), Some("ThrottlingException"), false),
-            (Some(200), Some("ConditionalCheckFailedException"), false),
-            (None, None, false),
+            (400, Some("ConditionalCheckFailedException"), true),
+            (400, Some("ThrottlingException"), true),
+            (413, Some("RequestEntityTooLarge"), true),
+            (400, Some("TransactionCanceledException"), true),
+            (400, Some("TransactionInProgressException"), false),
+            (400, None, false),
+            (408, Some("RequestTimeoutException"), false),
+            (408, Some("Timeout"), false),
+            (500, Some("InternalServerError"), false),
+            (503, Some("ThrottlingException"), false),
+            (200, Some("ConditionalCheckFailedException"), false),
+            (0, None, false),
         ] {
             assert_eq!(not_applied(status, code), proves, "{status:?} {code:?}");
         }
