@@ -42,12 +42,7 @@ pub mod event;
 #[doc(hidden)]
 pub mod example;
 #[doc(hidden)]
-pub mod future {
-    //! The boxed future that the traits of this crate return.
-
-    /// A boxed future that can be sent between threads.
-    pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-}
+pub mod future;
 #[doc(hidden)]
 pub mod key;
 pub mod operation;
