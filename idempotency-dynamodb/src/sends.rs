@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use dynamodb_lean_client::sdk::{CONDITION_FAILED, never_connected};
+use dynamodb_lean_client::sdk::CONDITION_FAILED;
 use dynamodb_lean_client::{SendNotes, SendResult};
 use idempotency_core::store::{SendLog, StoreError};
 
@@ -67,7 +67,7 @@ impl Sends {
     {
         // An error before the first send is local, such as missing credentials.
         let sent = self.log.sends() > self.before;
-        self.table.error(self.target, error, sent)
+        self.table.error_of_call(self.target, error, sent)
     }
 }
 
@@ -104,19 +104,21 @@ impl SendNotes for Sends {
             // Applied: the note "sending" stays, so that the write counts as maybe applied until the call returns.
             SendResult::Success => return,
             SendResult::Unsent => None,
-            SendResult::Timeout => Some(self.table.no_response(false, true, None)),
-            SendResult::NoResponse(error) => Some(self.table.no_response(
-                never_connected(error),
-                error.is_timeout(),
-                Some(error),
-            )),
+            SendResult::Timeout => Some(self.table.error_without_response(None, true)),
+            SendResult::NoResponse(error) => {
+                let timeout = error.is_timeout();
+                Some(self.table.error_without_response(Some(error), timeout))
+            }
             // After a failed condition there is no error: the call ends with that result.
             SendResult::Response { code, .. } if code == Some(CONDITION_FAILED) => None,
             SendResult::Response {
                 status,
                 code,
                 message,
-            } => Some(self.table.response(self.target, status, code, message)),
+            } => Some(
+                self.table
+                    .error_of_response(self.target, status, code, message),
+            ),
         };
         let maybe_applied = !result.proves_not_applied() && !self.harmless;
         self.log.ended(maybe_applied, error);

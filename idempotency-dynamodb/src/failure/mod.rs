@@ -25,7 +25,12 @@ impl TableRef {
     /// Returns the error of a failed call with this target. `sent` is true if a request was sent.
     ///
     /// Its source is the [`cause`], without what the response says.
-    pub(crate) fn error<E>(&self, target: &str, error: SdkError<E>, sent: bool) -> StoreError
+    pub(crate) fn error_of_call<E>(
+        &self,
+        target: &str,
+        error: SdkError<E>,
+        sent: bool,
+    ) -> StoreError
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
@@ -34,20 +39,18 @@ impl TableRef {
             .map(|response| response.status().as_u16());
         let meta = error.meta();
         let made = match &error {
-            SdkError::ServiceError(_) | SdkError::ResponseError(_) => self.response(
+            SdkError::ServiceError(_) | SdkError::ResponseError(_) => self.error_of_response(
                 target,
                 status.unwrap_or_default(),
                 meta.code(),
                 meta.message(),
             ),
-            _ if !sent => self.unsent(target, &error),
+            _ if !sent => self.error_before_send(target, &error),
             SdkError::DispatchFailure(failure) => {
-                let connector = failure.as_connector_error();
-                let never_connected = connector.is_some_and(never_connected);
-                self.no_response(never_connected, failure.is_timeout(), connector)
+                self.error_without_response(failure.as_connector_error(), failure.is_timeout())
             }
-            SdkError::TimeoutError(_) => self.no_response(false, true, None),
-            _ => self.no_response(false, false, None),
+            SdkError::TimeoutError(_) => self.error_without_response(None, true),
+            _ => self.error_without_response(None, false),
         };
         match cause(error) {
             Some(source) => made.with_source(source),
@@ -110,7 +113,7 @@ impl TableRef {
     }
 
     /// Returns the error of an error response, or of one that could not be read.
-    pub(crate) fn response(
+    pub(crate) fn error_of_response(
         &self,
         target: &str,
         status: u16,
@@ -281,11 +284,10 @@ impl TableRef {
     }
 
     /// Returns the error of a send without a readable response, or of one that could not connect. `error` is that of the connection.
-    pub(crate) fn no_response(
+    pub(crate) fn error_without_response(
         &self,
-        never_connected: bool,
-        timeout: bool,
         error: Option<&ConnectorError>,
+        timeout: bool,
     ) -> StoreError {
         let endpoint = self.endpoint.get().map_or("", String::as_str);
         let at = if is_of_aws(endpoint) {
@@ -297,7 +299,7 @@ impl TableRef {
             let message = format!("no connection to {self}{at}: {why}");
             return StoreError::new(StoreErrorKind::Certificate, message);
         }
-        let what = match (never_connected, timeout) {
+        let what = match (error.is_some_and(never_connected), timeout) {
             (true, _) => "no connection to",
             (false, true) => "no response in time from",
             (false, false) => "the connection broke before a response from",
@@ -322,7 +324,11 @@ impl TableRef {
     }
 
     /// Returns the error of a request that was not sent, because it could not be built or signed. A timeout is one of loading credentials.
-    fn unsent<E: StdError + 'static>(&self, target: &str, error: &SdkError<E>) -> StoreError {
+    fn error_before_send<E: StdError + 'static>(
+        &self,
+        target: &str,
+        error: &SdkError<E>,
+    ) -> StoreError {
         let texts: Vec<_> = chain(error)
             .map(|error| error.to_string().to_lowercase())
             .collect();
@@ -414,7 +420,7 @@ mod tests {
         let table = table();
         table.note_endpoint("https://dynamodb.eu-west-1.amazonaws.com/");
         assert!(!table.to_string().contains("amazonaws"));
-        let text = table.no_response(true, false, None).to_string();
+        let text = table.error_without_response(None, false).to_string();
         let named = "in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: check";
         assert!(text.contains(named), "{text}");
     }
@@ -431,7 +437,7 @@ mod tests {
                 sort_key,
                 ..table()
             };
-            let error = table.response("t", 400, Some("ValidationException"), Some(keys));
+            let error = table.error_of_response("t", 400, Some("ValidationException"), Some(keys));
             let start = "the keys of DynamoDB table `payments` in eu-west-1 are not the ";
             let text = error.to_string();
             assert!(text.starts_with(&format!("{start}{named}")), "{text}");
@@ -443,7 +449,7 @@ mod tests {
         let put = |status: &str, code: &str, message: &str| {
             let code = Some(code).filter(|code| !code.is_empty());
             let (target, status) = ("DynamoDB_20120810.PutItem", status.parse().unwrap());
-            table().response(target, status, code, Some(message))
+            table().error_of_response(target, status, code, Some(message))
         };
         let rows = include_str!("kinds.txt").lines();
         for row in rows.skip(1) {
