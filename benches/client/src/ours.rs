@@ -11,7 +11,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::policy::Policy;
 use idempotency_core::protocol::{
-    Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, Lease, Resolution, WriteResult,
+    Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerResult, Input, Lease, Resolution,
+    WriteResult,
 };
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::record::{Data, OwnerToken, RecordId};
