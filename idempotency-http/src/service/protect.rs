@@ -78,7 +78,7 @@ where
     let compiled = operation.compiled();
     let place = match host.place(compiled.key_prefix(), &parts).await {
         Ok(place) => place,
-        // Switched off: nothing of this framework may stop a request.
+        // Switched off: nothing of this framework may stop a request, or hide a write that was refused.
         Err(_) if compiled.is_disabled() => {
             let backend = backend(MemoryStore::new());
             let (end, refused) =
