@@ -29,10 +29,8 @@ impl<R> Driver<'_, R> {
         // The errors before the run do not explain its end.
         let error = reasons.error.take();
         let run = attempt.run().unwrap_or(Run::Unknown);
-        let call = OpenCall::new(match run {
-            Run::Unprotected => Call::unclaimed(self.backend, &self.call),
-            run => Call::under_claim(self.backend, &self.call, run, attempt.steps()),
-        });
+        let call = Call::of_key(self.backend, &self.call, run, attempt.steps());
+        let call = OpenCall::new(call);
         call.lasts_until(attempt.lease_end());
         let handler = call.enter(|| handler(call.handle()));
         match run {

@@ -87,25 +87,21 @@ impl Call {
         Ok(call)
     }
 
-    /// Returns the call of a run under the claim of `terms`. `recorded` are the steps of earlier runs.
-    pub(super) fn under_claim(
+    /// Returns the call of a run with a key. `recorded` are the steps of earlier runs. Without a confirmed claim, because the store failed,
+    /// its steps run and are not recorded.
+    pub(super) fn of_key(
         backend: &Backend,
         terms: &Arc<CallTerms>,
         run: Run,
         recorded: Option<&RecordedSteps>,
     ) -> Self {
-        let recorded = recorded.filter(|_| terms.policy.steps.are_on());
-        let steps = recorded.map(|recorded| Steps::new(recorded.clone()));
-        Self::new(backend, Some(terms), run, steps)
-    }
-
-    /// Returns the call of a run without a confirmed claim, because the store failed. Its steps run, and are not recorded.
-    pub(super) fn unclaimed(backend: &Backend, terms: &Arc<CallTerms>) -> Self {
         let has_steps = terms.policy.steps.are_on();
-        let steps = has_steps.then(|| Steps::new(RecordedSteps::default()));
-        let call = Self::new(backend, Some(terms), Run::Unprotected, steps);
-        // No completion may ever apply what is staged.
-        call.0.staging.refuse();
+        let steps = has_steps.then(|| Steps::new(recorded.cloned().unwrap_or_default()));
+        let call = Self::new(backend, Some(terms), run, steps);
+        if run == Run::Unprotected {
+            // No completion may ever apply what is staged.
+            call.0.staging.refuse();
+        }
         call
     }
 
