@@ -157,14 +157,14 @@ impl Settings {
             return Ok(prefix.clone().into_owned());
         }
         let path = operation.replace("::", ".");
-        let of_host = variables
-            .host()
-            .and_then(|host| Some((host.name, variables.value(host.name)?)));
-        if let (None, Some((variable, name))) = (application, of_host) {
-            check_prefix(variable, name)?;
-        }
-        let of_host = of_host.map(|(_, name)| name);
-        let name = application.or(of_host).unwrap_or("local");
+        let name = match (application, variables.host_name()) {
+            (Some(application), _) => application,
+            (None, Some((variable, name))) => {
+                check_prefix(variable, name)?;
+                name
+            }
+            (None, None) => "local",
+        };
         check_prefix("the path of the operation", &without_raw_marks(&path))?;
         let prefix = format!("{name}.{path}");
         if prefix.len() <= LONGEST_PREFIX {

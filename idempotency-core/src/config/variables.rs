@@ -94,6 +94,12 @@ impl Variables {
         self.host
     }
 
+    /// Returns the name that the host gave the program, after the name of its variable.
+    pub(super) fn host_name(&self) -> Option<(&'static str, &str)> {
+        let variable = self.host?.name;
+        Some((variable, self.value(variable)?))
+    }
+
     /// Returns true if this crate reads a variable of this name. Those of a host come on top.
     pub fn is_known(name: &str) -> bool {
         name == POWERTOOLS_DISABLED || known().any(|known| known == name)

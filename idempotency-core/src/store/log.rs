@@ -213,41 +213,42 @@ impl SendLog {
     /// The error quotes the last error of a send, if there is one, and otherwise the store's advice. The call changes nothing, so a
     /// second call returns the same.
     pub fn timed_out(&self, store: &dyn Store) -> (bool, StoreError) {
-        let (name, advice) = (store.name(), |was_sent| store.timeout_advice(was_sent));
-        let maybe_applied = self.maybe_applied();
+        let (name, maybe_applied) = (store.name(), self.maybe_applied());
         let notes = self.notes();
         let (stage, sends, last) = (notes.stage, notes.sends, notes.last.clone());
         drop(notes);
-        let error = match (stage, last) {
+        let (kind, text) = match (stage, &last) {
             (Stage::Idle, Some(last)) => {
-                let often = if sends == 1 {
-                    "one send".to_owned()
-                } else {
-                    format!("{sends} sends")
+                let often = match sends {
+                    1 => "one send".to_owned(),
+                    _ => format!("{sends} sends"),
                 };
                 let text = format!("{last}; the time for this request ended after {often}");
-                StoreError::new(last.kind(), text).with_source(last)
+                (last.kind(), text)
             }
             (Stage::Idle, None) if sends == 0 => {
+                let advice = store.timeout_advice(false);
                 let text = format!(
-                    "nothing was sent to {name} before the time for the request ended: {}",
-                    advice(false)
+                    "nothing was sent to {name} before the time for the request ended: {advice}"
                 );
-                StoreError::new(StoreErrorKind::Credentials, text)
+                (StoreErrorKind::Credentials, text)
             }
             (_, last) => {
+                let advice = store.timeout_advice(true);
+                let before = last.as_ref().map_or_else(String::new, |last| {
+                    format!(" (the send before failed: {last})")
+                });
                 let text = format!(
-                    "{name} gave no response before the time for the request ended, which `store_timeout` or the deadline sets: {}",
-                    advice(true)
+                    "{name} gave no response before the time for the request ended, which `store_timeout` or the deadline sets: \
+                     {advice}{before}"
                 );
-                match last {
-                    None => StoreError::new(StoreErrorKind::Unreachable, text),
-                    Some(last) => {
-                        let text = format!("{text} (the send before failed: {last})");
-                        StoreError::new(StoreErrorKind::Unreachable, text).with_source(last)
-                    }
-                }
+                (StoreErrorKind::Unreachable, text)
             }
+        };
+        let error = StoreError::new(kind, text);
+        let error = match last {
+            Some(last) => error.with_source(last),
+            None => error,
         };
         (maybe_applied, error)
     }
