@@ -404,6 +404,10 @@ impl<S: Store> Store for FaultyStore<S> {
     fn name(&self) -> String {
         self.inner.name()
     }
+
+    fn timeout_advice(&self, was_sent: bool) -> String {
+        self.inner.timeout_advice(was_sent)
+    }
 }
 
 /// The states of each record before its last writes, the oldest first.

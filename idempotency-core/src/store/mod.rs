@@ -59,6 +59,7 @@ pub trait Store: Send + Sync {
     /// was sent.
     ///
     /// The default holds for every store. One with a network or credentials says which settings to check.
+    #[doc(hidden)]
     fn timeout_advice(&self, was_sent: bool) -> String {
         let advice = match was_sent {
             true => "check that the store runs and can be reached",
