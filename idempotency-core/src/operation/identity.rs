@@ -16,7 +16,11 @@ use crate::record::{RecordId, StoredEvent};
 /// The record of a call and the hash of its payload, or the reason why the call runs unprotected.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity(Protection);
+pub struct Identity {
+    protection: Protection,
+    /// True if the call waits for a call in progress by default.
+    waits: bool,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Protection {
@@ -32,6 +36,25 @@ pub(super) enum Protection {
 }
 
 impl Identity {
+    fn of(protection: Protection) -> Self {
+        Self {
+            protection,
+            waits: false,
+        }
+    }
+
+    /// Returns the identity of a call whose source delivers again at once: it waits for a call in progress, unless a setting or a
+    /// variable says what a duplicate does.
+    #[must_use]
+    pub fn waiting_by_default(mut self) -> Self {
+        self.waits = true;
+        self
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.waits
+    }
+
     /// Returns the id of the record, or `None` if the call is not protected.
     pub fn key(&self) -> Option<&RecordId> {
         self.protected().ok().map(|(id, _)| id)
@@ -52,7 +75,7 @@ impl Identity {
     /// The key is made without them, so that payloads which differ only in such a part share one record. Under
     /// [`KeyRequired::All`] there is no identity with missing parts.
     pub fn missing_parts(&self) -> impl Iterator<Item = &str> {
-        let missing = match &self.0 {
+        let missing = match &self.protection {
             Protection::Protected { missing, .. } => missing.as_slice(),
             Protection::Bypassed(_) => &[],
         };
@@ -61,7 +84,7 @@ impl Identity {
 
     /// Returns what the record keeps of the event.
     pub(super) fn event(&self) -> Option<&StoredEvent> {
-        match &self.0 {
+        match &self.protection {
             Protection::Protected {
                 kept: Some(EventCopy::Event(event)),
                 ..
@@ -72,7 +95,7 @@ impl Identity {
 
     /// Returns why the record keeps nothing of the event, although the operation says what to keep.
     pub(super) fn event_left_out(&self) -> Option<&'static str> {
-        match &self.0 {
+        match &self.protection {
             Protection::Protected {
                 kept: Some(EventCopy::LeftOut(why)),
                 ..
@@ -83,19 +106,19 @@ impl Identity {
 
     /// Returns the identity with what its record keeps of the event. An unprotected call has no record.
     fn keeping(mut self, event: Option<EventCopy>) -> Self {
-        if let Protection::Protected { kept, .. } = &mut self.0 {
+        if let Protection::Protected { kept, .. } = &mut self.protection {
             *kept = event;
         }
         self
     }
 
     pub(super) fn protection(&self) -> &Protection {
-        &self.0
+        &self.protection
     }
 
     /// Returns the record's id and the validation digest, or the reason why the call is not protected.
     pub(super) fn protected(&self) -> Result<(&RecordId, Option<&str>), Bypass> {
-        match &self.0 {
+        match &self.protection {
             Protection::Protected { id, validation, .. } => Ok((id, validation.as_deref())),
             Protection::Bypassed(why) => Err(*why),
         }
@@ -115,7 +138,7 @@ impl CompiledOperation {
     /// event is emitted, because the call ends here.
     pub fn identify(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
         if self.is_disabled() {
-            return Ok(Identity(Protection::Bypassed(Bypass::Disabled)));
+            return Ok(Identity::of(Protection::Bypassed(Bypass::Disabled)));
         }
         self.identify_within(payload, tenant, Budget::new(self.memory_limit))
             .map_err(event::refused)
@@ -133,7 +156,7 @@ impl CompiledOperation {
             .as_ref()
             .is_some_and(|keeps| keeps.needs().is_some());
         if !by_values && let Some(digest) = self.selector.digest_of_whole(text, budget.limit()) {
-            return Ok(Identity(Protection::Protected {
+            return Ok(Identity::of(Protection::Protected {
                 id: RecordId::of(self.key_prefix(), tenant, &digest),
                 validation: None,
                 missing: Vec::new(),
@@ -180,7 +203,7 @@ impl CompiledOperation {
         *budget = before;
         let Some((digest, missing)) = key else {
             if self.key_required == KeyRequired::No {
-                return Ok(Identity(Protection::Bypassed(Bypass::NoKey)));
+                return Ok(Identity::of(Protection::Bypassed(Bypass::NoKey)));
             }
             let error = self.error(ErrorKind::KeyMissing);
             return Err(Refusal::Refused(error.with_detail(self.why_no_key())));
@@ -211,7 +234,7 @@ impl CompiledOperation {
             }
             tracing::warn!(operation = self.key_prefix(), "{why}");
         }
-        Ok(Identity(Protection::Protected {
+        Ok(Identity::of(Protection::Protected {
             id: RecordId::of(self.key_prefix(), tenant, &digest),
             validation: validation.map(|part| part.hash),
             missing,
@@ -234,7 +257,7 @@ impl CompiledOperation {
         tenant: Option<&str>,
     ) -> Result<Identity, Error> {
         if self.is_disabled() {
-            return Ok(Identity(Protection::Bypassed(Bypass::Disabled)));
+            return Ok(Identity::of(Protection::Bypassed(Bypass::Disabled)));
         }
         // If this fails or refuses the value, the value is written as text below. The error is then that of the text.
         let mut budget = Budget::new(self.memory_limit);

@@ -135,17 +135,6 @@ impl CompiledOperation {
         deadline.map_or(Lease::For(self.lease), Lease::Until)
     }
 
-    /// Returns the same operation for a source that delivers again at once: its duplicates wait for the first call, unless a setting
-    /// or a variable says what they do.
-    #[must_use]
-    pub fn waiting_by_default(&self) -> Self {
-        let mut operation = self.clone();
-        if !self.has_on_in_progress {
-            operation.policy.on_in_progress = OnInProgress::Wait;
-        }
-        operation
-    }
-
     /// Returns the text of the `key` expression, or `None` if the whole payload is the key.
     pub fn key_expression(&self) -> Option<&str> {
         self.selector.key_expression().map(Expression::as_str)
@@ -269,7 +258,7 @@ impl CompiledOperation {
                     lease: self.lease(deadline),
                     operation: Some(self.path.clone()),
                     event: identity.event().cloned(),
-                    policy: self.policy.clone(),
+                    policy: self.policy_of(identity),
                 }),
             };
             driver.drive(errors, &mut report, handler).await
@@ -282,6 +271,15 @@ impl CompiledOperation {
             NoResponse::Failed(error) => error,
             NoResponse::Panicked(panic) => resume_unwind(panic),
         })
+    }
+
+    /// Returns the policy of a call.
+    fn policy_of(&self, identity: &Identity) -> Policy {
+        let mut policy = self.policy.clone();
+        if identity.waits() && !self.has_on_in_progress {
+            policy.on_in_progress = OnInProgress::Wait;
+        }
+        policy
     }
 
     fn store_when(&self) -> StoreWhen<'_> {

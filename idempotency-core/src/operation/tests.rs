@@ -276,3 +276,15 @@ fn a_clock_before_1970_is_refused_before_the_handler_runs() {
         assert_eq!(error.as_ref().map(kind_and_run), refused, "{now}");
     }
 }
+
+#[test]
+fn a_call_of_a_stream_waits_unless_a_setting_says_what_a_duplicate_does() {
+    use OnInProgress::{Reject, Wait};
+    for (set, expected) in [(None, Wait), (Some(Reject), Reject), (Some(Wait), Wait)] {
+        let operation = example::shared::operation(|it| it.on_in_progress = set);
+        let identity = operation.identify("1", None).unwrap();
+        let of = |identity: &Identity| operation.policy_of(identity).on_in_progress;
+        assert_eq!(of(&identity), set.unwrap_or_default());
+        assert_eq!(of(&identity.waiting_by_default()), expected);
+    }
+}

@@ -104,12 +104,7 @@ where
     let batch = Box::pin(async move {
         let LambdaEvent { payload, context } = event;
         let keying = Keying::of(&batch).map_err(refused)?;
-        let operation = if S::WAITS {
-            batch.operation.waiting_by_default()
-        } else {
-            batch.operation
-        };
-        let operation = &operation;
+        let operation = &batch.operation;
         reader.check(operation).map_err(refused)?;
         let records = payload.records();
         let identifiers = identifiers::<S>(operation, &records).map_err(refused)?;
@@ -378,7 +373,10 @@ fn prepare<S: EventSource, A>(
             }
         },
     };
-    let call = call.map_err(refuse)?;
+    let mut call = call.map_err(refuse)?;
+    if S::WAITS {
+        call = call.waiting_by_default();
+    }
     Ok(Ready { call, argument })
 }
 

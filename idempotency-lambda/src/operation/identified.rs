@@ -80,6 +80,13 @@ impl IdentifiedCall {
         self.identity.key()
     }
 
+    /// Returns the same call, which waits for a call in progress unless a setting or a variable says what it does.
+    #[cfg(feature = "batch")]
+    pub(crate) fn waiting_by_default(mut self) -> Self {
+        self.identity = self.identity.waiting_by_default();
+        self
+    }
+
     /// Returns the identity of the call.
     #[cfg(feature = "batch")]
     pub(crate) fn identity(&self) -> &Identity {

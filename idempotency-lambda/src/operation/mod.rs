@@ -14,8 +14,6 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-#[cfg(feature = "batch")]
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
@@ -79,9 +77,6 @@ struct Inner {
     compiled: Arc<CompiledOperation>,
     /// The backend over a store of the operation's own.
     backend: Option<Backend>,
-    /// The same operation for batches of a stream, made for the first of these batches.
-    #[cfg(feature = "batch")]
-    waiting: OnceLock<Operation>,
     /// True after the first event whose key is the whole event. Operations that differ in their store alone share it.
     has_seen_event: Arc<AtomicBool>,
 }
@@ -91,8 +86,6 @@ impl Inner {
         Self {
             compiled,
             backend,
-            #[cfg(feature = "batch")]
-            waiting: OnceLock::new(),
             has_seen_event: Arc::default(),
         }
     }
@@ -247,16 +240,6 @@ impl Operation {
             has_seen_event: Arc::clone(&self.0.has_seen_event),
             ..Inner::new(compiled, Some(process::backend_over(store)))
         }))
-    }
-
-    /// Returns the same operation, whose duplicates wait unless a setting or a variable says what they do.
-    #[cfg(feature = "batch")]
-    pub(crate) fn waiting_by_default(&self) -> Self {
-        let waiting = self.0.waiting.get_or_init(|| {
-            let compiled = Arc::new(self.0.compiled.waiting_by_default());
-            Self(Arc::new(Inner::new(compiled, self.0.backend.clone())))
-        });
-        waiting.clone()
     }
 
     /// Returns the compiled settings, to keep them.
