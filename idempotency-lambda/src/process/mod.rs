@@ -242,7 +242,7 @@ mod tests {
     fn a_value_that_is_not_unicode_does_not_count_as_not_set() {
         use std::os::unix::ffi::OsStringExt as _;
         let value = OsString::from_vec(b"1\xff".to_vec());
-        let variables = Variables::from_iter([copied(("IDEMPOTENCY_LEASE".into(), value))]);
+        let variables = Variables::from_iter([copied(("IDEMPOTENCY_EXPIRES_AFTER".into(), value))]);
         assert!(Settings::new().policy(&variables).is_err());
     }
 
