@@ -109,7 +109,11 @@ fuzz_target!(|bytes: &[u8]| {
             Attribute::Data | Attribute::Event | Attribute::Steps => continue,
             _ => AttributeValue::is_s,
         };
-        check(record.field(attribute), item.get(attribute.default_name()), has_the_type);
+        check(
+            record.field(attribute),
+            item.get(attribute.default_name()),
+            has_the_type,
+        );
     }
     match (&record.data, item.get("data")) {
         (Field::Value(data), Some(AttributeValue::S(text))) => assert_eq!(data.as_str(), text),
