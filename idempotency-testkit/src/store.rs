@@ -9,8 +9,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    Consistency, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind, StoreReply,
-    StoreRequest, TransactionRequest, Write,
+    Consistency, RecordWrite, ScanPage, ScanRequest, SendLog, Staged, Store, StoreError,
+    StoreErrorKind, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
 };
 
 pub use idempotency_core::example::StoreExt;
@@ -407,6 +407,13 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn timeout_advice(&self, was_sent: bool) -> String {
         self.inner.timeout_advice(was_sent)
+    }
+}
+
+/// Lists the records of the inner store. A page is not noted, and has no fault.
+impl<S: StoreScan> StoreScan for FaultyStore<S> {
+    fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
+        self.inner.scan(request)
     }
 }
 

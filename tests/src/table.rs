@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::RecordId;
-use idempotency_core::store::{Staged, Store};
+use idempotency_core::store::{Staged, Store, StoreScan};
 use idempotency_core::time::Clock;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient, sdk_client, transact};
 use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
@@ -232,6 +232,29 @@ impl TableFactory {
         Self { database, ..self }
     }
 
+    fn build(&self) -> Result<Arc<DynamoDbStore>, BoxError> {
+        // The suite does not test encryption, and an emulator does not say whether a table is encrypted.
+        let store = DynamoDbStore::builder()
+            .table(&self.table)
+            .unencrypted_events(true);
+        let store = if self.large {
+            store
+        } else {
+            store.compress_above(None).split_large_responses(false)
+        };
+        let client = self.client.clone();
+        let store = if self.lean {
+            store.lean_client(LeanClient::new(client))
+        } else {
+            store.client(client)
+        };
+        let store = match &self.composite {
+            None => store,
+            Some((sort_key, partition)) => store.composite_key(sort_key, partition),
+        };
+        Ok(Arc::new(store.build()?))
+    }
+
     fn key(&self, id: &RecordId) -> HashMap<String, AttributeValue> {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         match &self.composite {
@@ -247,29 +270,13 @@ impl TableFactory {
 
 impl StoreFactory for TableFactory {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
-        Box::pin(async move {
-            // The suite does not test encryption, and an emulator does not say whether a table is encrypted.
-            let store = DynamoDbStore::builder()
-                .table(&self.table)
-                .unencrypted_events(true);
-            let store = if self.large {
-                store
-            } else {
-                store.compress_above(None).split_large_responses(false)
-            };
-            let client = self.client.clone();
-            let store = if self.lean {
-                store.lean_client(LeanClient::new(client))
-            } else {
-                store.client(client)
-            };
-            let store = match &self.composite {
-                None => store,
-                Some((sort_key, partition)) => store.composite_key(sort_key, partition),
-            };
-            let store: Arc<dyn Store> = Arc::new(store.build()?);
-            Ok(store)
-        })
+        Box::pin(async move { Ok(self.build()? as Arc<dyn Store>) })
+    }
+
+    fn listing(&self) -> Option<BoxFuture<'_, Result<Arc<dyn StoreScan>, BoxError>>> {
+        Some(Box::pin(
+            async move { Ok(self.build()? as Arc<dyn StoreScan>) },
+        ))
     }
 
     fn plant<'a>(

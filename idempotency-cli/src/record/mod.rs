@@ -15,7 +15,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 
 use idempotency_core::record::{Record, RecordId, StoredEvent};
-use idempotency_core::store::{Consistency, SendLog, Store, StoreReply, StoreRequest};
+use idempotency_core::store::{Consistency, SendLog, Store, StoreReply, StoreRequest, StoreScan};
 use idempotency_core::time::EpochMillis;
 
 use crate::arguments::{GetArguments, ReplayArguments};

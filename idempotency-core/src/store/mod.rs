@@ -7,6 +7,7 @@ mod error;
 mod log;
 mod memory;
 mod request;
+mod scan;
 mod staged;
 
 pub use crate::error::rejection::{RejectedWrite, Rejection};
@@ -17,6 +18,9 @@ pub use error::{StoreError, StoreErrorKind};
 pub use log::SendLog;
 pub use memory::{LedgerEntry, MemoryStore, MemoryWrites};
 pub use request::{RecordWrite, StoreReply, StoreRequest, TransactionRequest};
+#[doc(hidden)]
+pub use scan::UNLISTED;
+pub use scan::{ScanPage, ScanRequest, StoreScan};
 pub use staged::{Staged, StagedWrites};
 
 /// A store of records.

@@ -87,6 +87,10 @@ pub(crate) const TRANSACT: &str = "DynamoDB_20120810.TransactWriteItems";
 /// The target of the question whether a table is encrypted.
 pub(crate) const DESCRIBE: &str = "DynamoDB_20120810.DescribeTable";
 
+/// The targets of a page of a listing: of a whole table, and of one partition.
+pub(crate) const SCAN: &str = "DynamoDB_20120810.Scan";
+pub(crate) const QUERY: &str = "DynamoDB_20120810.Query";
+
 /// Returns the IAM action of a target, such as `dynamodb:GetItem`.
 pub(crate) fn iam_action(target: &str) -> String {
     target.replace("DynamoDB_20120810.", "dynamodb:")

@@ -21,7 +21,7 @@ pub(crate) struct Items {
     pub(super) transport: Transport,
     pub(super) table: Arc<TableRef>,
     pub(super) names: AttributeNames,
-    composite: Option<Composite>,
+    pub(super) composite: Option<Composite>,
     /// The expressions of the requests, without their values.
     pub(super) shapes: Shapes,
     /// True if a read has shown that the table has the configured keys.

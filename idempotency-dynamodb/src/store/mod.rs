@@ -4,7 +4,7 @@ use std::fmt;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute, Data, Record, RecordId, StoredEvent};
+use idempotency_core::record::{Attribute, Data, Record, RecordId};
 use idempotency_core::store::{
     Consistency, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     TransactionRequest, Write,
@@ -25,6 +25,7 @@ use crate::value::{Item, NamedValue, to_item};
 mod events;
 mod items;
 mod pieces;
+mod scan;
 
 pub(crate) use events::{EventForm, read_event};
 pub(crate) use items::Items;
@@ -66,26 +67,6 @@ impl DynamoDbStore {
     /// Returns the name or ARN of the table.
     pub fn table(&self) -> &str {
         &self.items.table.name
-    }
-
-    /// Returns what the record under `id` keeps of the event of its call, or `None` if it keeps nothing or there is no record.
-    ///
-    /// # Errors
-    ///
-    /// If the record cannot be read, or if what it keeps is damaged.
-    pub async fn stored_event(&self, id: &RecordId) -> Result<Option<StoredEvent>, StoreError> {
-        let item = self.items.get(id.as_str(), true, &SendLog::new()).await?;
-        let event = item.and_then(|mut item| item.remove(self.items.names.of(Attribute::Event)));
-        let Some(event) = event else {
-            return Ok(None);
-        };
-        read_event(&event).map(Some).map_err(|why| {
-            let text = format!(
-                "the event of the record `{id}` in {} cannot be read: {why}",
-                self.items.table
-            );
-            StoreError::new(StoreErrorKind::Rejected, text)
-        })
     }
 
     /// Performs a write, after a check of the table's keys if there was none, and after the pieces of its response.

@@ -9,9 +9,11 @@
 //! To add a client: one more variant here, and what sends with it, as [`sdk::send`] does.
 
 pub(crate) mod body;
+mod scan;
 mod sdk;
 
 pub(crate) use dynamodb_lean_client::ItemReply as Reply;
+pub(crate) use scan::{Page, PageRequest};
 pub(crate) use sdk::sdk_write;
 
 use aws_sdk_dynamodb::Client;
@@ -93,6 +95,19 @@ impl Transport {
             Ok(output) => Ok(output.table),
             Err(error) => Err(sends.error(error)),
         }
+    }
+
+    /// Reads a page of the table of `sends`.
+    ///
+    /// # Errors
+    ///
+    /// If there was no reply, or an error.
+    pub(crate) async fn page(
+        &self,
+        request: PageRequest,
+        sends: &Sends,
+    ) -> Result<Page, StoreError> {
+        scan::read(self.client(), request, sends).await
     }
 
     /// Sends a transaction: its items are of the user, and in the SDK's form. Returns `None` if it was applied, now or by an earlier

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Attribute, Record, RecordId};
-use idempotency_core::store::{Staged, StagedWrites, Store};
+use idempotency_core::store::{Staged, StagedWrites, Store, StoreScan};
 
 use crate::store::StoreOperation;
 
@@ -61,6 +61,17 @@ pub trait StoreFactory: Send + Sync {
         foreign: &'a ForeignRecord,
     ) -> Option<BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>>> {
         let _ = (id, foreign);
+        None
+    }
+
+    /// Returns a store whose records can be listed, over the same records; `None` if they cannot be.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be created. The case fails with this text.
+    fn listing(
+        &self,
+    ) -> Option<BoxFuture<'_, Result<Arc<dyn StoreScan>, Box<dyn Error + Send + Sync>>>> {
         None
     }
 

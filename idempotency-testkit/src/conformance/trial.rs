@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex};
 
 use idempotency_core::protocol::condition::held_by;
-use idempotency_core::store::Consistency;
+use idempotency_core::store::{Consistency, StoreScan};
 
 use super::factory::{ForeignRecord, StoreFactory};
 use crate::lock::lock;
@@ -14,6 +14,7 @@ pub(super) use self::Expected::{Applied, Refused};
 pub(super) use crate::store::{StoreExt, StoreOperation};
 pub(super) use idempotency_core::example::compared;
 pub(super) use idempotency_core::protocol::condition::Condition::{self, NoRecord};
+pub(super) use idempotency_core::protocol::condition::Operand;
 pub(super) use idempotency_core::protocol::condition::claimable;
 pub(super) use idempotency_core::protocol::policy::OnTimeout;
 pub(super) use idempotency_core::record::{
@@ -130,6 +131,16 @@ impl Trial {
     pub(super) async fn second_store(&self) -> Check<Arc<dyn Store>> {
         let second = self.factory.store().await;
         Ok(second.map_err(|error| format!("the factory returned no second store: {error}"))?)
+    }
+}
+
+impl Trial {
+    /// Returns a store of the factory whose records can be listed.
+    pub(super) async fn listing(&self) -> Check<Arc<dyn StoreScan>> {
+        let listing = self.factory.listing();
+        let listing = listing.ok_or(Flaw::NotOffered("the factory offers no listing"))?;
+        let listing = listing.await;
+        Ok(listing.map_err(|error| format!("the factory returned no listing: {error}"))?)
     }
 }
 

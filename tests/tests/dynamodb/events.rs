@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{RecordId, StoredEvent};
+use idempotency_core::store::StoreScan;
 use idempotency_core::time::Clock;
 use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_backend};
 use idempotency_testkit::ManualClock;

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use ledger::{LedgerEntry, MemoryWrites};
 
 use super::{
-    RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
-    TransactionRequest, Write,
+    RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError, StoreErrorKind, StoreReply,
+    StoreRequest, StoreScan, TransactionRequest, Write,
 };
 use crate::future::BoxFuture;
 use crate::protocol::condition::time_of_claim;
@@ -224,6 +224,34 @@ impl Store for MemoryStore {
 
     fn name(&self) -> String {
         "memory".to_owned()
+    }
+}
+
+/// Lists the records in the order of their ids. A page begins after the id that the one before ended with.
+impl StoreScan for MemoryStore {
+    fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
+        Box::pin(async move {
+            let records = &self.state().records;
+            let follows = |id: &str| request.after.is_none_or(|after| id > after);
+            let asked = |id: &str| id.starts_with(request.prefix) && follows(id);
+            let mut ids: Vec<_> = records.keys().filter(|id| asked(id.as_str())).collect();
+            ids.sort_unstable();
+            let limit = request.limit.max(1);
+            let has_more = ids.len() > limit;
+            ids.truncate(limit);
+            let holds = |record: &Record| request.filter.is_none_or(|it| it.holds(Some(record)));
+            let found = ids.iter().map(|id| ((*id).clone(), &records[*id]));
+            let found = found.filter(|(_, record)| holds(record));
+            Ok(ScanPage {
+                records: found.map(|(id, it)| (id, it.clone().listed())).collect(),
+                read: ids.len(),
+                billed: None,
+                next: ids
+                    .last()
+                    .filter(|_| has_more)
+                    .map(|id| id.as_str().to_owned()),
+            })
+        })
     }
 }
 

@@ -7,6 +7,7 @@ mod effects;
 mod fencing;
 mod foreign;
 mod races;
+mod scan;
 mod sizes;
 mod steps;
 mod transactions;
@@ -33,6 +34,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Case> {
         steps::CASES,
         attributes::CASES,
         races::CASES,
+        scan::CASES,
         foreign::CASES,
         sizes::CASES,
         transactions::CASES,

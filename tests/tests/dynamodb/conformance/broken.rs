@@ -7,8 +7,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Change, Consistency, MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply,
-    StoreRequest, Write,
+    Change, Consistency, MemoryStore, ScanPage, ScanRequest, SendLog, Store, StoreError,
+    StoreErrorKind, StoreReply, StoreRequest, StoreScan, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
@@ -49,6 +49,9 @@ pub(crate) enum Mistake {
     TooLargeIsRejected,
     PanicsOnEmptyChange,
     StepReplacesOthers,
+    PagesSkipOne,
+    PagesWithoutLimit,
+    FilterNeedsLease,
 }
 
 pub(crate) struct BrokenStore {
@@ -77,6 +80,11 @@ impl StoreFactory for Factory {
         let record = self.0.stored(&foreign.reads_as);
         self.0.inner.insert(self.0.id(id), record);
         Some(Box::pin(async { Ok(()) }))
+    }
+
+    fn listing(&self) -> Option<BoxFuture<'_, Result<Arc<dyn StoreScan>, BoxError>>> {
+        let store: Arc<dyn StoreScan> = self.0.clone();
+        Some(Box::pin(async move { Ok(store) }))
     }
 
     fn lose_next_reply(&self, operation: StoreOperation) -> bool {
@@ -337,5 +345,39 @@ impl Store for BrokenStore {
 
     fn name(&self) -> String {
         format!("a store with the mistake {:?}", self.mistake)
+    }
+}
+
+impl StoreScan for BrokenStore {
+    fn scan<'a>(
+        &'a self,
+        mut request: ScanRequest<'a>,
+    ) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
+        Box::pin(async move {
+            if self.mistake == Mistake::PagesWithoutLimit {
+                request.limit = usize::MAX;
+            }
+            let mut page = self.inner.scan(request).await?;
+            match self.mistake {
+                // It goes on after the record that should be the first one of the next page.
+                Mistake::PagesSkipOne => {
+                    let (after, limit) = (page.next.as_deref(), 1);
+                    if after.is_some() {
+                        let skipped = ScanRequest {
+                            after,
+                            limit,
+                            ..request
+                        };
+                        page.next = self.inner.scan(skipped).await?.next;
+                    }
+                }
+                Mistake::FilterNeedsLease if request.filter.is_some() => {
+                    let has_lease = |record: &Record| record.in_progress_expiration.exists();
+                    page.records.retain(|(_, record)| has_lease(record));
+                }
+                _ => {}
+            }
+            Ok(page)
+        })
     }
 }

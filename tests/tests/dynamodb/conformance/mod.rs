@@ -14,7 +14,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites, Staged, Store, StoreReply};
+use idempotency_core::store::{
+    LedgerEntry, MemoryStore, MemoryWrites, Staged, Store, StoreReply, StoreScan,
+};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::conformance::{
@@ -44,6 +46,11 @@ impl StoreFactory for InMemory {
         let records = self.0.inner();
         records.insert(id.clone(), foreign.reads_as.clone());
         Some(Box::pin(async { Ok(()) }))
+    }
+
+    fn listing(&self) -> Option<BoxFuture<'_, Result<Arc<dyn StoreScan>, BoxError>>> {
+        let store: Arc<dyn StoreScan> = self.0.clone();
+        Some(Box::pin(async move { Ok(store) }))
     }
 
     fn lose_next_reply(&self, operation: StoreOperation) -> bool {
@@ -186,7 +193,7 @@ async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> 
 async fn a_store_that_is_broken_on_purpose_is_caught_by_each_case_of_its_mistake() {
     let caught = include_str!("caught.json");
     let caught: BTreeMap<Mistake, Vec<String>> = serde_json::from_str(caught).unwrap();
-    assert_eq!(caught.len(), 28);
+    assert_eq!(caught.len(), 31);
     // One thread, so that concurrent calls interleave at each `yield_now`, under any load of the machine.
     for (mistake, cases) in caught {
         let store = Arc::new(BrokenStore::new(mistake));

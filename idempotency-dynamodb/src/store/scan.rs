@@ -1,0 +1,149 @@
+//! The listing of a table's records: a scan, or a query of the partition on a table with a sort key.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::record::{Attribute, Record, RecordId, StoredEvent};
+use idempotency_core::store::{
+    Consistency, ScanPage, ScanRequest, SendLog, StoreError, StoreErrorKind, StoreScan, UNLISTED,
+};
+
+use super::{DynamoDbStore, read_event};
+use crate::item;
+use crate::large::record_of_piece;
+use crate::request::{QUERY, SCAN};
+use crate::sends::Sends;
+use crate::transport::PageRequest;
+use crate::value::{Item, to_item};
+
+/// A page has at most 1 MB, which is DynamoDB's limit. It reads and bills all items, also those that it leaves out.
+///
+/// The [`next`](ScanPage::next) of a page is the id of its last record.
+impl StoreScan for DynamoDbStore {
+    fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
+        Box::pin(async move {
+            let target = if self.items.composite.is_some() {
+                QUERY
+            } else {
+                SCAN
+            };
+            let sends = Sends::of_piece(&SendLog::new(), &self.items.table, target);
+            let page = self.page_request(request);
+            let page = self.items.transport.page(page, &sends).await?;
+            Ok(ScanPage {
+                records: page
+                    .items
+                    .into_iter()
+                    .filter_map(|item| self.listed(item))
+                    .collect(),
+                read: usize::try_from(page.read).unwrap_or_default(),
+                billed: Some(page.read_units),
+                next: page
+                    .last
+                    .and_then(|mut key| text(key.remove(self.id_name()))),
+            })
+        })
+    }
+
+    fn stored_event<'a>(
+        &'a self,
+        id: &'a RecordId,
+    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        Box::pin(async move {
+            let item = self.items.get(id.as_str(), true, &SendLog::new()).await?;
+            let event = item.and_then(|mut it| it.remove(self.items.names.of(Attribute::Event)));
+            let Some(event) = event else {
+                return Ok(None);
+            };
+            read_event(&event).map(Some).map_err(|why| {
+                let table = &self.items.table;
+                let text =
+                    format!("the event of the record `{id}` in {table} cannot be read: {why}");
+                StoreError::new(StoreErrorKind::Rejected, text)
+            })
+        })
+    }
+}
+
+impl DynamoDbStore {
+    /// Returns the name of the key attribute that has the record id.
+    fn id_name(&self) -> &str {
+        let sort_key = self
+            .items
+            .composite
+            .as_ref()
+            .map(|composite| &composite.sort_key);
+        sort_key.unwrap_or(&self.items.names.key)
+    }
+
+    /// Returns the record of an item; `None` for a piece of a response.
+    fn listed(&self, mut item: Item) -> Option<(RecordId, Record)> {
+        let id = text(item.remove(self.id_name()))?;
+        let is_record = record_of_piece(&id).is_none();
+        is_record.then(|| (RecordId::new(id), item::record(item, &self.items.names)))
+    }
+
+    fn page_request(&self, request: ScanRequest<'_>) -> PageRequest {
+        let ScanRequest { prefix, limit, .. } = request;
+        let filter = request
+            .filter
+            .map(|filter| self.items.shapes.condition(filter));
+        let (mut names, mut values) = (HashMap::new(), Item::new());
+        if let Some(filter) = &filter {
+            let filter_names = filter
+                .names()
+                .map(|(at, name)| (at.to_owned(), name.to_owned()));
+            names.extend(filter_names);
+            values = to_item(filter.values());
+        }
+        let filter = filter.map(|filter| filter.condition().to_owned());
+        // The placeholders of a condition have a few letters, so none of these is one.
+        names.insert("#record".to_owned(), self.id_name().to_owned());
+        let of_prefix = (!prefix.is_empty()).then(|| {
+            let prefix = AttributeValue::S(prefix.to_owned());
+            values.insert(":prefix".to_owned(), prefix);
+            "begins_with(#record, :prefix)"
+        });
+        let (key_condition, filter) = match (&self.items.composite, of_prefix, filter) {
+            (None, None, filter) => (None, filter),
+            (None, Some(of_prefix), None) => (None, Some(of_prefix.to_owned())),
+            (None, Some(of_prefix), Some(filter)) => {
+                (None, Some(format!("{of_prefix} AND ({filter})")))
+            }
+            (Some(composite), of_prefix, filter) => {
+                names.insert("#partition".to_owned(), self.items.names.key.clone());
+                let partition = AttributeValue::S(composite.partition.clone());
+                values.insert(":partition".to_owned(), partition);
+                let of_prefix = of_prefix.map(|it| format!(" AND {it}")).unwrap_or_default();
+                (Some(format!("#partition = :partition{of_prefix}")), filter)
+            }
+        };
+        let mut projection = "#record".to_owned();
+        let all = Attribute::ALL.into_iter();
+        let shown = all.filter(|attribute| !UNLISTED.contains(attribute));
+        for (number, attribute) in shown.enumerate() {
+            let placeholder = format!("#listed{number}");
+            projection.push_str(&format!(", {placeholder}"));
+            names.insert(placeholder, self.items.names.of(attribute).to_owned());
+        }
+        PageRequest {
+            key_condition,
+            filter,
+            projection,
+            names,
+            values,
+            consistent: request.consistency == Consistency::Strong,
+            limit: i32::try_from(limit.max(1)).unwrap_or(i32::MAX),
+            after: request.after.map(|after| to_item(self.items.key(after, 0))),
+        }
+    }
+}
+
+/// Returns the text of an attribute.
+fn text(value: Option<AttributeValue>) -> Option<String> {
+    match value {
+        Some(AttributeValue::S(text)) => Some(text),
+        _ => None,
+    }
+}
