@@ -48,6 +48,7 @@ mod compression;
 mod config;
 mod failure;
 mod item;
+mod kind;
 mod large;
 mod limits;
 mod names;

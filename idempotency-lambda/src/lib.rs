@@ -86,6 +86,8 @@ mod plain_event;
 mod process;
 mod raw;
 mod start;
+#[doc(hidden)]
+pub mod stores;
 
 pub use diagnostic::{BoxError, ServiceError, diagnostic};
 pub use event::{Event, Payload};

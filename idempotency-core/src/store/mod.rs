@@ -4,6 +4,7 @@
 //! for the current record, atomically, and replies. [`MemoryStore`] is the specification in code.
 
 mod error;
+mod kind;
 mod log;
 mod memory;
 mod request;
@@ -15,6 +16,8 @@ pub use crate::future::BoxFuture;
 pub use crate::protocol::condition::{Condition, Operand};
 pub use crate::protocol::{Change, Consistency, Write};
 pub use error::{StoreError, StoreErrorKind};
+#[doc(hidden)]
+pub use kind::{StoreKind, StoreUse};
 pub use log::SendLog;
 pub use memory::{LedgerEntry, MemoryStore, MemoryWrites};
 pub use request::{RecordWrite, StoreReply, StoreRequest, TransactionRequest};

@@ -1,7 +1,5 @@
 //! What exists once in a process: its variables, the global backend, and the list of local caches.
 
-mod default_store;
-
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -10,11 +8,11 @@ use idempotency_core::config::{ConfigurationError, HostVariables, Settings, Vari
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::CompiledOperation;
-#[cfg(feature = "http")]
-use idempotency_core::store::MemoryStore;
-use idempotency_core::store::Store;
+use idempotency_core::store::{MemoryStore, Store};
 use idempotency_core::system::{SystemClock, SystemRandom};
 use tokio::sync::OnceCell;
+
+use crate::stores;
 
 // The process's environment variables, copied at first use.
 
@@ -38,7 +36,7 @@ fn copied((name, value): (OsString, OsString)) -> (OsString, OsString) {
 /// Returns true if this framework reads a variable of this name.
 fn is_read(name: &str) -> bool {
     Variables::is_known(name)
-        || default_store::is_known(name)
+        || stores::variables().contains(&name)
         || HostVariables::LAMBDA.contains(name)
 }
 
@@ -54,7 +52,7 @@ fn is_read(name: &str) -> bool {
 pub(crate) fn check_variables() -> Result<(), Error> {
     static CHECKED: OnceLock<Result<(), ConfigurationError>> = OnceLock::new();
     let checked = CHECKED.get_or_init(|| {
-        for unknown in variables().unknown(&default_store::variables()) {
+        for unknown in variables().unknown(&stores::variables()) {
             warn(&unknown.to_string());
         }
         check_values(variables())
@@ -65,7 +63,7 @@ pub(crate) fn check_variables() -> Result<(), Error> {
 fn check_values(variables: &Variables) -> Result<(), ConfigurationError> {
     // An operation without settings of its own uses every variable that operations read.
     CompiledOperation::new("idempotency", &Settings::new(), variables)?;
-    default_store::check(variables)
+    stores::check(variables)
 }
 
 /// Logs at debug level which variables an operation does not use because it has settings of its own.
@@ -98,14 +96,27 @@ pub(crate) async fn global_backend() -> Result<&'static Backend, Error> {
     GLOBAL
         .get_or_try_init(|| {
             // The future takes 12 KB, because it makes a client. On the heap it is not a part of the future of each call.
-            Box::pin(async {
-                default_store::from_variables(variables())
-                    .await
-                    .map(backend_over)
-            })
+            Box::pin(async { open_store(variables()).await.map(backend_over) })
         })
         .await
         .map_err(|error| configuration_error(&error))
+}
+
+/// Opens the store that the variables describe.
+///
+/// # Errors
+///
+/// If a variable that it needs is missing or cannot be used, or if the store is not compiled into this program.
+async fn open_store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationError> {
+    if Settings::disabled(variables)? {
+        // No request is made to it, and a function that is switched off needs no table.
+        return Ok(Arc::new(MemoryStore::new()));
+    }
+    let kind = stores::kind::<dyn Store>(variables)?;
+    if let Some(warning) = kind.warning {
+        warn(warning);
+    }
+    (kind.open)(variables).await
 }
 
 /// Returns the global backend if it exists already.
@@ -201,11 +212,11 @@ pub(crate) fn warn(text: &str) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Returns one variable.
-    pub(in crate::process) fn only(name: &str, value: &str) -> Variables {
+    pub(crate) fn only(name: &str, value: &str) -> Variables {
         Variables::from_iter([(name.to_owned(), value.to_owned())])
     }
 
@@ -228,7 +239,7 @@ mod tests {
         ));
         let is_part_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let words: Vec<_> = page.split(|letter| !is_part_of_a_name(letter)).collect();
-        for name in default_store::variables() {
+        for name in stores::variables() {
             assert!(words.contains(&name), "the page does not name {name}");
         }
         for name in words {
@@ -268,5 +279,34 @@ mod tests {
         let variables = only("IDEMPOTENCY_DATA_ATTR", "status");
         let error = check_values(&variables).unwrap_err().to_string();
         assert!(error.contains("data attribute is `status`"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_store_in_memory_needs_no_other_variable() {
+        let store = open_store(&only("IDEMPOTENCY_STORE", "memory"))
+            .await
+            .unwrap();
+        assert_eq!(store.name(), "memory");
+    }
+
+    #[cfg(feature = "dynamodb")]
+    #[tokio::test]
+    async fn without_a_table_the_error_names_the_variable_to_set() {
+        let error = open_store(&Variables::default()).await.err().unwrap();
+        assert!(error.to_string().contains("IDEMPOTENCY_TABLE"), "{error}");
+    }
+
+    #[cfg(not(feature = "dynamodb"))]
+    #[tokio::test]
+    async fn without_the_feature_the_error_names_every_other_way_to_a_store() {
+        let error = open_store(&Variables::default()).await.err().unwrap();
+        for remedy in [
+            "`dynamodb`",
+            "`set_global_backend`",
+            "`store = ..`",
+            "IDEMPOTENCY_STORE to `memory`",
+        ] {
+            assert!(error.to_string().contains(remedy), "{error}");
+        }
     }
 }

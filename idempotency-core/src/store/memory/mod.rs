@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use ledger::{LedgerEntry, MemoryWrites};
 
 use super::{
-    RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError, StoreErrorKind, StoreReply,
-    StoreRequest, StoreScan, TransactionRequest, Write,
+    RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError, StoreErrorKind, StoreKind,
+    StoreReply, StoreRequest, StoreScan, StoreUse, TransactionRequest, Write,
 };
 use crate::future::BoxFuture;
 use crate::protocol::condition::time_of_claim;
@@ -110,6 +110,22 @@ impl MemoryStore {
                 state.tokens.insert(transaction.token.to_owned());
                 StoreReply::applied()
             }
+        }
+    }
+}
+
+#[doc(hidden)]
+impl MemoryStore {
+    /// Returns the kind of these stores.
+    pub fn kind<S: StoreUse + ?Sized>() -> StoreKind<S> {
+        StoreKind {
+            name: "memory",
+            variables: &[],
+            warning: Some(
+                "IDEMPOTENCY_STORE is `memory`: calls are protected within this process alone, and not after it ends",
+            ),
+            check: |_| Ok(()),
+            open: |_| Box::pin(async { Ok(S::shared(Self::new())) }),
         }
     }
 }

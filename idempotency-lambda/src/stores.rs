@@ -1,0 +1,129 @@
+//! The kinds of stores that `IDEMPOTENCY_STORE` can name: one list, for functions and for the operator's command.
+
+use idempotency_core::config::{ConfigurationError, Variables};
+use idempotency_core::store::{MemoryStore, Store, StoreKind, StoreUse};
+
+/// The variable that names the kind.
+const STORE: &str = "IDEMPOTENCY_STORE";
+
+/// The name of the kind without the variable.
+const DEFAULT: &str = "dynamodb";
+
+/// The variables of a DynamoDB table. They are known without the feature `dynamodb` too, because a template may set them for
+/// all functions, also for one that has another store.
+const TABLE_VARIABLES: &[&str] = &[
+    "IDEMPOTENCY_TABLE",
+    "IDEMPOTENCY_KEY_ATTR",
+    "IDEMPOTENCY_SORT_KEY_ATTR",
+    "IDEMPOTENCY_STATIC_PK_VALUE",
+    "IDEMPOTENCY_EXPIRY_ATTR",
+    "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
+    "IDEMPOTENCY_STATUS_ATTR",
+    "IDEMPOTENCY_DATA_ATTR",
+    "IDEMPOTENCY_VALIDATION_ATTR",
+    "IDEMPOTENCY_COMPRESS_ABOVE",
+    "IDEMPOTENCY_LARGE_RESPONSES",
+    "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED",
+    "IDEMPOTENCY_CLIENT",
+];
+
+/// Returns the kinds that this program links. A kind is one line here, behind the feature that links its crate.
+fn kinds<S: StoreUse + ?Sized>() -> Vec<StoreKind<S>> {
+    Vec::from([
+        #[cfg(feature = "dynamodb")]
+        idempotency_dynamodb::DynamoDbStore::kind(),
+        MemoryStore::kind(),
+    ])
+}
+
+/// Returns the variables that describe a store, which core does not know.
+pub fn variables() -> Vec<&'static str> {
+    let of_kinds = kinds::<dyn Store>()
+        .into_iter()
+        .flat_map(|kind| kind.variables);
+    let known = [STORE].iter().chain(TABLE_VARIABLES).chain(of_kinds);
+    known.copied().collect()
+}
+
+/// Returns the name of the kind that the variables choose.
+///
+/// # Errors
+///
+/// If there is no such kind.
+pub fn chosen(variables: &Variables) -> Result<&str, ConfigurationError> {
+    let chosen = variables.value(STORE).unwrap_or(DEFAULT);
+    let linked = kinds::<dyn Store>().into_iter().map(|kind| kind.name);
+    let others = linked.filter(|name| *name != DEFAULT);
+    let names: Vec<_> = [DEFAULT].into_iter().chain(others).collect();
+    if names.contains(&chosen) {
+        return Ok(chosen);
+    }
+    let names = names.join("`, `");
+    let remedy = format!("write one of `{names}`");
+    Err(ConfigurationError::value(STORE, chosen, remedy))
+}
+
+/// Returns the kind that the variables choose.
+///
+/// # Errors
+///
+/// If there is no such kind, or if it is not compiled into this program.
+pub fn kind<S: StoreUse + ?Sized>(
+    variables: &Variables,
+) -> Result<StoreKind<S>, ConfigurationError> {
+    let chosen = chosen(variables)?;
+    let kind = kinds().into_iter().find(|kind| kind.name == chosen);
+    kind.ok_or_else(|| {
+        ConfigurationError::new(format!(
+            "there is no store, because this program is built without the feature `{chosen}` of `idempotency-lambda`: switch \
+             the feature on, call `set_global_backend` before `run` or `init`, give each operation a store (`store = ..`), or set \
+             IDEMPOTENCY_STORE to `memory` for a trial",
+        ))
+    })
+}
+
+/// Checks the variables that describe a store, without a connection: those of each kind.
+///
+/// # Errors
+///
+/// If one of them cannot be used.
+pub(crate) fn check(variables: &Variables) -> Result<(), ConfigurationError> {
+    chosen(variables)?;
+    let mut kinds = kinds::<dyn Store>().into_iter();
+    kinds.try_for_each(|kind| (kind.check)(variables))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::tests::only;
+
+    #[test]
+    fn an_unknown_store_or_client_is_refused_with_the_known_names() {
+        for (name, value, remedy) in [
+            (STORE, "redis", "write one of `dynamodb`, `memory`"),
+            #[cfg(feature = "dynamodb")]
+            ("IDEMPOTENCY_CLIENT", "fast", "write one of `lean`, `sdk`"),
+        ] {
+            let error = check(&only(name, value)).unwrap_err().to_string();
+            assert_eq!(error, format!("{name} is `{value}`: {remedy}"));
+        }
+    }
+
+    #[cfg(feature = "dynamodb")]
+    #[test]
+    fn the_variables_of_a_table_are_known_without_the_feature_too() {
+        assert_eq!(
+            TABLE_VARIABLES,
+            idempotency_dynamodb::TableConfig::VARIABLES
+        );
+    }
+
+    #[test]
+    fn a_variable_of_the_table_is_never_reported_as_misspelt() {
+        let table = TABLE_VARIABLES
+            .iter()
+            .map(|name| ((*name).to_owned(), "x".to_owned()));
+        assert_eq!(Variables::from_iter(table).unknown(&super::variables()), []);
+    }
+}
