@@ -233,7 +233,7 @@ fn record_id(text: &str) -> Result<RecordId, String> {
 Keys, attribute names, region, endpoint and credentials come from the same environment variables as in the functions:
 IDEMPOTENCY_TABLE, IDEMPOTENCY_*_ATTR, IDEMPOTENCY_STATIC_PK_VALUE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB, AWS_PROFILE, ...")]
 pub(crate) struct StoreArguments {
-    /// The table [default: IDEMPOTENCY_TABLE]
+    /// The DynamoDB table [default: IDEMPOTENCY_TABLE], also if IDEMPOTENCY_STORE names another kind
     #[arg(long)]
     pub(crate) table: Option<String>,
     /// Print one JSON object
@@ -281,7 +281,7 @@ pub(crate) struct ListArguments {
     /// Claims whose run did not report its end
     #[arg(long, required = true)]
     pub(crate) held: bool,
-    /// Stop after this many read units, each 8 KB of the table
+    /// Stop after this many read units, each 8 KB of the table; in another store than DynamoDB, after this many records
     #[arg(long, value_name = "UNITS", default_value = "10000")]
     pub(crate) read_units: u32,
     /// Continue after this key, as the previous `list` printed it

@@ -1,6 +1,8 @@
-//! The connection to AWS, from the environment variables that a function reads too: the table, its client, and the endpoints.
+//! The connection to the store, from the environment variables that a function reads too. For DynamoDB: the table, its client, and the
+//! endpoints.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
@@ -9,61 +11,143 @@ use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::TableDescription;
 use aws_types::service_config::ServiceConfigKey;
 use idempotency_core::config::Variables;
+use idempotency_core::store::StoreScan;
 use idempotency_dynamodb::{DynamoDbStore, TableConfig, default_client};
+use idempotency_lambda::stores;
 
 use crate::exit::{Exit, Failure};
 use crate::operator::{Operator, ThisProcess};
 use crate::terminal::visible;
 
+/// A store, and the operator who asks for its records.
 pub(crate) struct Connection {
+    store: Arc<dyn StoreScan>,
+    /// The table, if the store is on DynamoDB.
+    table: Option<Table>,
+    pub(crate) operator: Box<dyn Operator>,
+}
+
+/// A table of DynamoDB, with a client of the SDK.
+pub(crate) struct Table {
     pub(crate) config: TableConfig,
     pub(crate) client: Client,
-    pub(crate) store: DynamoDbStore,
-    pub(crate) operator: Box<dyn Operator>,
+    pub(crate) store: Arc<DynamoDbStore>,
     /// True if a variable sets the value of the partition key of a composite key.
     partition_known: bool,
 }
 
+/// The name of the kind of store that has a table.
+pub(crate) const DYNAMODB: &str = "dynamodb";
+
 impl Connection {
     pub(crate) async fn open(variables: &Variables) -> Result<Self, Failure> {
-        if variables.value("IDEMPOTENCY_TABLE").is_none() {
-            let message = "no table is set: add `--table NAME`, or set IDEMPOTENCY_TABLE";
-            return Err(Failure::new(Exit::Usage, message));
+        let operator = Box::new(ThisProcess);
+        match stores::chosen(variables)? {
+            DYNAMODB if variables.value("IDEMPOTENCY_TABLE").is_none() => {
+                let message = "no table is set: add `--table NAME`, or set IDEMPOTENCY_TABLE";
+                Err(Failure::new(Exit::Usage, message))
+            }
+            DYNAMODB => Self::on_table(variables, default_client().await?, operator),
+            "memory" => {
+                let message = "IDEMPOTENCY_STORE is `memory`: its records are in the process of the function, and no other \
+                               process can read them; add `--table NAME` for a table of DynamoDB";
+                Err(Failure::new(Exit::Usage, message))
+            }
+            _ => {
+                let kind = stores::kind::<dyn StoreScan>(variables)?;
+                Ok(Self {
+                    store: (kind.open)(variables).await?,
+                    table: None,
+                    operator,
+                })
+            }
         }
-        Self::new(variables, default_client().await?, Box::new(ThisProcess))
     }
 
-    pub(crate) fn new(
+    /// Returns the connection to a table of DynamoDB.
+    pub(crate) fn on_table(
         variables: &Variables,
         client: Client,
         operator: Box<dyn Operator>,
     ) -> Result<Self, Failure> {
         let config = TableConfig::from_variables(variables)?;
-        let store = config.store(client.clone())?;
+        let store = Arc::new(config.store(client.clone())?);
         let known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"];
         Ok(Self {
-            partition_known: known.iter().any(|name| variables.value(name).is_some()),
-            config,
-            client,
-            store,
+            store: store.clone(),
+            table: Some(Table {
+                partition_known: known.iter().any(|name| variables.value(name).is_some()),
+                config,
+                client,
+                store,
+            }),
             operator,
         })
     }
 
-    /// Returns the store, for commands on one record. On a table with a sort key, the partition key contains the name of the
+    /// Returns the store, for commands on records. On a table with a sort key, the partition key contains the name of the
     /// function, which an operator's machine does not know. Without this check every record would appear to be missing.
-    pub(crate) fn records(&self) -> Result<&DynamoDbStore, Failure> {
-        if self.config.sort_key.is_some() && !self.partition_known {
+    pub(crate) fn records(&self) -> Result<&dyn StoreScan, Failure> {
+        let table = self.table.as_ref();
+        if table.is_some_and(|it| it.config.sort_key.is_some() && !it.partition_known) {
             let message = "the table has a sort key, and the value of its partition key is not set: set \
                            IDEMPOTENCY_STATIC_PK_VALUE as the function has it, or AWS_LAMBDA_FUNCTION_NAME to the \
                            function's name";
             return Err(Failure::new(Exit::Usage, message));
         }
-        Ok(&self.store)
+        Ok(&*self.store)
     }
 
-    /// Returns the SDK's configuration in the region of the client.
+    /// Returns the table, if the store is on DynamoDB.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// Returns the table, for commands on tables alone.
+    ///
+    /// # Errors
+    ///
+    /// If the store is of another kind.
+    pub(crate) fn only_table(&self) -> Result<&Table, Failure> {
+        self.table().ok_or_else(|| {
+            let store = self.name();
+            let message = format!(
+                "this command is about a table of DynamoDB, and IDEMPOTENCY_STORE names another kind of store, {store}: add \
+                 `--table NAME`, or set it to `{DYNAMODB}`"
+            );
+            Failure::new(Exit::Usage, message)
+        })
+    }
+
+    /// Returns the name of the store.
+    pub(crate) fn name(&self) -> String {
+        self.store.name()
+    }
+
+    /// Returns the SDK's configuration, in the region of the table if there is one.
     pub(crate) async fn sdk_config(&self) -> SdkConfig {
+        if let Some(table) = &self.table {
+            return table.sdk_config().await;
+        }
+        let config = aws_config::defaults(BehaviorVersion::v2026_01_12());
+        config
+            .http_client(idempotency_dynamodb::http_client())
+            .load()
+            .await
+    }
+
+    /// Returns what the records are in, and where that is, for the operator who confirms.
+    pub(crate) async fn place(&self) -> (&'static str, String) {
+        match &self.table {
+            Some(table) => ("table", table.place().await),
+            None => ("store", self.name()),
+        }
+    }
+}
+
+impl Table {
+    /// Returns the SDK's configuration in the region of the client.
+    async fn sdk_config(&self) -> SdkConfig {
         let region = self.client.config().region().cloned();
         aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(region)
@@ -90,8 +174,8 @@ impl Connection {
         Failure::new(Exit::Failed, message)
     }
 
-    /// Returns table, region, account and endpoint in one line, for the operator who confirms. A part that cannot be found says so.
-    pub(crate) async fn place(&self) -> String {
+    /// Returns table, region, account and endpoint in one line. A part that cannot be found says so.
+    async fn place(&self) -> String {
         let config = self.sdk_config().await;
         let region = config.region().map_or("unknown", |region| region.as_ref());
         let endpoint = Service::DynamoDb.endpoint(&config).await;

@@ -41,7 +41,7 @@ impl Object {
     }
 
     pub(crate) fn float(self, name: &str, value: f64) -> Self {
-        self.with(name, Json::Float(value.into()))
+        self.with(name, float(value))
     }
 
     pub(crate) fn array(self, name: &str, values: impl IntoIterator<Item = Json>) -> Self {
@@ -63,6 +63,10 @@ pub(crate) fn text(text: impl Into<String>) -> Json {
 /// Returns a whole number in JSON. A number that does not fit becomes `i64::MAX`.
 pub(crate) fn number(number: impl TryInto<i64>) -> Json {
     Json::Int(Integer::from(number.try_into().unwrap_or(i64::MAX)))
+}
+
+pub(crate) fn float(number: f64) -> Json {
+    Json::Float(number.into())
 }
 
 /// Returns the JSON form of an error.

@@ -14,7 +14,7 @@
 //! | `template` | `idempotency table template` |
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |
-//! | `connection` | the table, its client and the endpoints, from the environment variables |
+//! | `connection` | the store, from the environment variables; of a table its client and the endpoints |
 //! | `operator` | the clock, and the confirmation |
 //! | `terminal` | texts of other programs, without what controls a terminal |
 //! | `json`, `time` | JSON output, and times in a form for people |
@@ -40,10 +40,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use idempotency_core::config::{HostVariables, Variables};
-use idempotency_dynamodb::TableConfig;
+use idempotency_lambda::stores;
 
 use crate::arguments::{Arguments, Command, StoreArguments, TableCommand};
-use crate::connection::Connection;
+use crate::connection::{Connection, DYNAMODB};
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
@@ -58,9 +58,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// A variable that only functions read. It causes no warning if it is set.
-const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
-
 /// Returns the variables as a function reads them.
 fn of_a_function(variables: Vec<(OsString, OsString)>) -> Variables {
     Variables::from_iter(variables).on(HostVariables::LAMBDA)
@@ -70,8 +67,8 @@ fn of_a_function(variables: Vec<(OsString, OsString)>) -> Variables {
 fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit {
     let (result, as_json) = match &arguments.command {
         Command::Key(it) => (key::print_key(it, &of_a_function(variables)), it.json),
-        Command::Cost(it) => (cost::print_cost(it), it.json),
-        Command::Plan(it) => (plan::print_plan(it), it.json),
+        Command::Cost(it) => (about_dynamodb(variables, |_| cost::print_cost(it)), it.json),
+        Command::Plan(it) => (about_dynamodb(variables, |_| plan::print_plan(it)), it.json),
         Command::Get(it) => on_store(it, &it.store, variables, record::get),
         Command::Replay(it) => on_store(it, &it.store, variables, record::replay),
         Command::Resolve(it) => on_store(it, &it.store, variables, record::resolve),
@@ -80,7 +77,8 @@ fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit 
         Command::Table(TableCommand::Create(it)) => on_store(it, it, variables, table::create),
         Command::Table(TableCommand::Check(it)) => on_store(it, &it.store, variables, table::check),
         Command::Table(TableCommand::Template(it)) => {
-            (template::print_template(it, variables), false)
+            let print = |variables| template::print_template(it, variables);
+            (about_dynamodb(variables, print), false)
         }
     };
     result.unwrap_or_else(|failure| {
@@ -89,7 +87,22 @@ fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit 
     })
 }
 
-/// Runs a command that needs the table. Returns its result, and whether it prints JSON.
+/// Runs a command that is about DynamoDB alone. Warns if the variables name another kind of store.
+fn about_dynamodb(
+    variables: Vec<(OsString, OsString)>,
+    command: impl FnOnce(Vec<(OsString, OsString)>) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let known: Variables = variables.iter().cloned().collect();
+    let kind = known.value("IDEMPOTENCY_STORE");
+    if let Some(other) = kind.filter(|kind| *kind != DYNAMODB) {
+        terminal::warn(format_args!(
+            "this command is about DynamoDB alone, and IDEMPOTENCY_STORE is `{other}`"
+        ));
+    }
+    command(variables)
+}
+
+/// Runs a command that needs the store. Returns its result, and whether it prints JSON.
 fn on_store<A>(
     arguments: &A,
     store: &StoreArguments,
@@ -110,10 +123,10 @@ fn connected(
     if let Some(table) = &arguments.table {
         // The last value of a variable counts.
         variables.push(("IDEMPOTENCY_TABLE".into(), table.into()));
+        variables.push(("IDEMPOTENCY_STORE".into(), DYNAMODB.into()));
     }
     let variables = of_a_function(variables);
-    let others = [&[FUNCTIONS_STORE], TableConfig::VARIABLES].concat();
-    for unknown in variables.unknown(&others) {
+    for unknown in variables.unknown(&stores::variables()) {
         terminal::warn(unknown);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

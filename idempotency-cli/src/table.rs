@@ -18,7 +18,7 @@ use idempotency_core::store::{
 };
 
 use crate::arguments::{CheckArguments, StoreArguments};
-use crate::connection::Connection;
+use crate::connection::{Connection, Table};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object};
 use crate::template::{ACTIONS, WARM_UP_ID};
@@ -65,27 +65,28 @@ pub(crate) async fn check(
     arguments: &CheckArguments,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let findings = findings(connection, arguments.prefix.as_deref()).await?;
+    let on = connection.only_table()?;
+    let findings = findings(on, arguments.prefix.as_deref()).await?;
     let wrong = findings
         .iter()
         .any(|finding| finding.verdict == Verdict::Wrong);
-    let table = &connection.config.table;
+    let table = &on.config.table;
     let json = || to_json(table, &findings, wrong);
     json::print(arguments.store.json, json, to_text(table, &findings))?;
     Ok(if wrong { Exit::Failed } else { Exit::Done })
 }
 
-async fn findings(connection: &Connection, prefix: Option<&str>) -> Result<Vec<Finding>, Failure> {
-    let table = &connection.config.table;
+async fn findings(on: &Table, prefix: Option<&str>) -> Result<Vec<Finding>, Failure> {
+    let table = &on.config.table;
     let mut findings = Vec::new();
     let mut is_strong = false;
-    let described = connection.client.describe_table().table_name(table);
+    let described = on.client.describe_table().table_name(table);
     match described.send().await {
         Ok(output) => {
-            let table = output.table.ok_or_else(|| connection.no_table())?;
+            let table = output.table.ok_or_else(|| on.no_table())?;
             findings.extend([
                 exists(&table),
-                keys(&table, connection),
+                keys(&table, on),
                 billing(&table),
                 protection(&table),
                 encryption(&table),
@@ -99,11 +100,11 @@ async fn findings(connection: &Connection, prefix: Option<&str>) -> Result<Vec<F
                 return Ok(vec![finding("table", Verdict::Wrong, detail)]);
             }
             Some("AccessDeniedException") => {
-                let detail = connection.failed("DescribeTable", &error).message;
+                let detail = on.failed("DescribeTable", &error).message;
                 findings.push(finding("table", Verdict::Unknown, detail));
             }
             // If this request fails, the others will fail too.
-            _ => return Err(connection.failed("DescribeTable", &error)),
+            _ => return Err(on.failed("DescribeTable", &error)),
         },
     }
     findings.push(match is_strong {
@@ -113,10 +114,10 @@ async fn findings(connection: &Connection, prefix: Option<&str>) -> Result<Vec<F
             Verdict::Note,
             "not offered on a global table with strong consistency: delete expired records by a job of your own",
         ),
-        false => ttl(connection).await,
+        false => ttl(on).await,
     });
-    findings.push(recovery(connection).await);
-    findings.extend(permissions(connection, prefix).await);
+    findings.push(recovery(on).await);
+    findings.extend(permissions(on, prefix).await);
     Ok(findings)
 }
 
@@ -138,7 +139,7 @@ fn exists(table: &TableDescription) -> Finding {
     }
 }
 
-fn keys(table: &TableDescription, connection: &Connection) -> Finding {
+fn keys(table: &TableDescription, on: &Table) -> Finding {
     let described = |name: &str, kind: &KeyType| {
         let definitions = table.attribute_definitions();
         let definition = definitions
@@ -157,7 +158,7 @@ fn keys(table: &TableDescription, connection: &Connection) -> Finding {
     found.sort();
     let found = found.join(", ");
     let text = ScalarAttributeType::S;
-    let config = &connection.config;
+    let config = &on.config;
     let mut wanted = format!("partition key `{}` ({text})", config.names.key);
     if let Some(sort_key) = &config.sort_key {
         wanted += &format!(", sort key `{sort_key}` ({text})");
@@ -248,17 +249,14 @@ fn replicas(table: &TableDescription) -> Option<Finding> {
     Some(finding(check, Verdict::Note, detail))
 }
 
-async fn ttl(connection: &Connection) -> Finding {
-    let config = &connection.config;
+async fn ttl(on: &Table) -> Finding {
+    let config = &on.config;
     let wanted = &config.names.expiration;
-    let request = connection
-        .client
-        .describe_time_to_live()
-        .table_name(&config.table);
+    let request = on.client.describe_time_to_live().table_name(&config.table);
     let description = match request.send().await {
         Ok(output) => output.time_to_live_description,
         Err(error) => {
-            let detail = connection.failed("DescribeTimeToLive", &error).message;
+            let detail = on.failed("DescribeTimeToLive", &error).message;
             return finding("ttl", Verdict::Unknown, detail);
         }
     };
@@ -279,14 +277,12 @@ async fn ttl(connection: &Connection) -> Finding {
     }
 }
 
-async fn recovery(connection: &Connection) -> Finding {
+async fn recovery(on: &Table) -> Finding {
     let check = "recovery";
-    let request = connection.client.describe_continuous_backups();
-    match request.table_name(&connection.config.table).send().await {
+    let request = on.client.describe_continuous_backups();
+    match request.table_name(&on.config.table).send().await {
         Err(error) => {
-            let detail = connection
-                .failed("DescribeContinuousBackups", &error)
-                .message;
+            let detail = on.failed("DescribeContinuousBackups", &error).message;
             finding(check, Verdict::Unknown, detail)
         }
         Ok(output) => {
@@ -304,8 +300,8 @@ async fn recovery(connection: &Connection) -> Finding {
 
 /// Checks that these credentials allow what a function does: on an id under this prefix, or on the id that a start reads. Each write
 /// has a condition that cannot hold: if the condition fails, the write was allowed, and nothing is written.
-async fn permissions(connection: &Connection, prefix: Option<&str>) -> Vec<Finding> {
-    let store = &connection.store;
+async fn permissions(on: &Table, prefix: Option<&str>) -> Vec<Finding> {
+    let store = &on.store;
     let id = prefix.map_or_else(
         || WARM_UP_ID.to_owned(),
         // No digest has a hyphen, so no record has this id.
@@ -317,12 +313,12 @@ async fn permissions(connection: &Connection, prefix: Option<&str>) -> Vec<Findi
         Condition::Missing(Attribute::Owner),
     ]);
     let read = match store.warm_up().await {
-        Ok(()) => tried(connection, StoreRequest::Read(&id, Consistency::Strong)).await,
+        Ok(()) => tried(on, StoreRequest::Read(&id, Consistency::Strong)).await,
         denied => denied,
     };
     // Only the policy of a function that keeps to its own ids allows reads of this one, and no writes. With a sort key all ids have one
     // partition key.
-    let only_read = prefix.is_none() && connection.config.sort_key.is_none() && read.is_ok();
+    let only_read = prefix.is_none() && on.config.sort_key.is_none() && read.is_ok();
     let [get, put, update, delete] = ACTIONS;
     let mut findings = vec![allowed(get, &id, read, false)];
     for (action, write) in [
@@ -330,14 +326,14 @@ async fn permissions(connection: &Connection, prefix: Option<&str>) -> Vec<Findi
         (update, Write::Update(Change::default())),
         (delete, Write::Delete),
     ] {
-        let written = tried(connection, StoreRequest::write(&id, &write, &never)).await;
+        let written = tried(on, StoreRequest::write(&id, &write, &never)).await;
         findings.push(allowed(action, &id, written, only_read));
     }
     findings
 }
 
-async fn tried(connection: &Connection, request: StoreRequest<'_>) -> Result<(), StoreError> {
-    match connection.store.send(request, &SendLog::new()).await {
+async fn tried(on: &Table, request: StoreRequest<'_>) -> Result<(), StoreError> {
+    match on.store.send(request, &SendLog::new()).await {
         StoreReply::Failed { error, .. } => Err(error),
         _ => Ok(()),
     }
@@ -398,7 +394,8 @@ pub(crate) async fn create(
     arguments: &StoreArguments,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let (config, client) = (&connection.config, &connection.client);
+    let on = connection.only_table()?;
+    let (config, client) = (&on.config, &on.client);
     let names = &config.names;
     let mut request = client
         .create_table()
@@ -426,9 +423,9 @@ pub(crate) async fn create(
             );
             return Failure::new(Exit::Failed, message);
         }
-        connection.failed("CreateTable", &error)
+        on.failed("CreateTable", &error)
     })?;
-    until_active(connection).await?;
+    until_active(on).await?;
     let ttl = TimeToLiveSpecification::builder()
         .attribute_name(&names.expiration)
         .enabled(true)
@@ -440,7 +437,7 @@ pub(crate) async fn create(
         .send()
         .await
         .map_err(|error| {
-            let mut failure = connection.failed("UpdateTimeToLive", &error);
+            let mut failure = on.failed("UpdateTimeToLive", &error);
             failure.message += &format!(
                 "; the table was created: switch TTL on for `{}`",
                 names.expiration
@@ -456,7 +453,7 @@ pub(crate) async fn create(
         .table_name(&config.table)
         .point_in_time_recovery_specification(recovery);
     if let Err(error) = request.send().await {
-        let why = connection.failed("UpdateContinuousBackups", &error).message;
+        let why = on.failed("UpdateContinuousBackups", &error).message;
         warn(format_args!(
             "the table was created without point-in-time recovery: {why}"
         ));
@@ -482,10 +479,10 @@ pub(crate) async fn create(
 }
 
 /// Waits until the table is active.
-async fn until_active(connection: &Connection) -> Result<(), Failure> {
-    let table = &connection.config.table;
+async fn until_active(on: &Table) -> Result<(), Failure> {
+    let table = &on.config.table;
     for _ in 0..MAX_CHECKS {
-        let described = connection.client.describe_table().table_name(table);
+        let described = on.client.describe_table().table_name(table);
         match described.send().await {
             Ok(output) => {
                 let status = output.table.and_then(|table| table.table_status);
@@ -495,7 +492,7 @@ async fn until_active(connection: &Connection) -> Result<(), Failure> {
             }
             // A new table may not be visible yet.
             Err(error) if error.code() == Some("ResourceNotFoundException") => {}
-            Err(error) => return Err(connection.failed("DescribeTable", &error)),
+            Err(error) => return Err(on.failed("DescribeTable", &error)),
         }
         tokio::time::sleep(PAUSE).await;
     }

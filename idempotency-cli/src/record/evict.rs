@@ -2,7 +2,7 @@
 
 use idempotency_core::protocol::condition::unchanged;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
+use idempotency_core::store::{SendLog, StoreReply, StoreRequest, Write};
 
 use super::shown::{RecordView, State};
 use super::{changed, confirm_unchanged, existing, failed, missing};

@@ -1,18 +1,16 @@
 //! The form of a response: its JSON types and the names of its members, never a value.
 
-use std::collections::HashMap;
-
-use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::record::{RecordId, Status};
+use idempotency_core::record::{Attribute, RecordId, Status};
+use idempotency_core::store::{Condition, Operand, ScanRequest, StoreReply};
 use serde_json::Value;
 
-use super::read;
+use super::{failed, read};
 use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::terminal::visible;
 
 /// How many items of the table are read to find another record: at most one page.
-const MOST_ITEMS: i32 = 1_000;
+const MOST_ITEMS: usize = 1_000;
 
 /// How many records are read, if their responses cannot be.
 const MOST_READS: usize = 5;
@@ -44,55 +42,25 @@ async fn another(
     id: &RecordId,
     connection: &Connection,
 ) -> Result<Option<(RecordId, String)>, Failure> {
-    let config = &connection.config;
-    let names = &config.names;
-    let string = |text: &str| AttributeValue::S(text.to_owned());
-    let id_name = config.sort_key.as_ref().unwrap_or(&names.key);
     let prefix = format!("{}#", id.prefix());
-    let mut attributes = HashMap::from([
-        ("#id".to_owned(), id_name.clone()),
-        ("#status".to_owned(), names.status.clone()),
-        ("#decision".to_owned(), names.decision.clone()),
-    ]);
-    let mut values = HashMap::from([
-        (":prefix".to_owned(), string(&prefix)),
-        (":completed".to_owned(), string(Status::Completed.as_str())),
-    ]);
     // The response of an operator can be as wrong as the one that is about to be given.
-    let by_a_run = "#status = :completed AND attribute_not_exists(#decision)";
-    let table = &config.table;
-    let items = if config.sort_key.is_some() {
-        attributes.insert("#partition".to_owned(), names.key.clone());
-        values.insert(":partition".to_owned(), string(&config.partition));
-        let query = connection.client.query().table_name(table);
-        let page = query
-            .limit(MOST_ITEMS)
-            .key_condition_expression("#partition = :partition AND begins_with(#id, :prefix)")
-            .filter_expression(by_a_run)
-            .projection_expression("#id")
-            .set_expression_attribute_names(Some(attributes))
-            .set_expression_attribute_values(Some(values))
-            .send()
-            .await;
-        page.map_err(|error| connection.failed("Query", &error))?
-            .items
-    } else {
-        let scan = connection.client.scan().table_name(table);
-        let page = scan
-            .limit(MOST_ITEMS)
-            .filter_expression(format!("begins_with(#id, :prefix) AND {by_a_run}"))
-            .projection_expression("#id")
-            .set_expression_attribute_names(Some(attributes))
-            .set_expression_attribute_values(Some(values))
-            .send()
-            .await;
-        page.map_err(|error| connection.failed("Scan", &error))?
-            .items
+    let by_a_run = Condition::All(vec![
+        Condition::Equals(
+            Attribute::Status,
+            Operand::Text(Status::Completed.as_str().to_owned()),
+        ),
+        Condition::Missing(Attribute::Decision),
+    ]);
+    let request = ScanRequest {
+        prefix: &prefix,
+        filter: Some(&by_a_run),
+        limit: MOST_ITEMS,
+        ..ScanRequest::default()
     };
-    let ids = items.iter().flatten().filter_map(|item| {
-        let other = RecordId::new(item.get(id_name)?.as_s().ok()?.clone());
-        (other != *id && other.prefix() == id.prefix()).then_some(other)
-    });
+    let page = connection.records()?.scan(request).await;
+    let page = page.map_err(|error| failed(StoreReply::failed(error), ""))?;
+    let ids = page.records.into_iter().map(|(other, _)| other);
+    let ids = ids.filter(|other| other != id && other.prefix() == id.prefix());
     for other in ids.take(MOST_READS) {
         let record = read(&other, connection).await?.map(|found| found.record);
         if let Some(data) = record.as_ref().and_then(|record| record.data.value()) {

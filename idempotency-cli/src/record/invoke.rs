@@ -30,7 +30,7 @@ pub(super) async fn invoke(
         return Err(Failure::new(Exit::Refused, message));
     }
     let config = connection.sdk_config().await;
-    let endpoint = endpoint(&config).await?;
+    let endpoint = endpoint(&config, connection.table().is_some()).await?;
     let asked = format!("{shown}{:<12} `{function}` at {endpoint}\n", "function");
     let question = format!("Invoke `{function}` with the event of this record?");
     // The event was read after the record: if the record is unchanged, it is the record's event.
@@ -75,10 +75,11 @@ pub(super) async fn invoke(
 /// # Errors
 ///
 /// If only the endpoint of DynamoDB is set, as for a local database: the function in the AWS account would run.
-async fn endpoint(config: &SdkConfig) -> Result<String, Failure> {
+async fn endpoint(config: &SdkConfig, on_dynamodb: bool) -> Result<String, Failure> {
     let failed = |error: BoxError| Failure::new(Exit::Usage, chain(&*error));
     let of_lambda = Service::Lambda.endpoint(config).await.map_err(failed)?;
     let table = Service::DynamoDb.set_endpoint(config).map_err(failed)?;
+    let table = table.filter(|_| on_dynamodb);
     let lambda = Service::Lambda.set_endpoint(config).map_err(failed)?;
     let (Some(table), None) = (table, lambda) else {
         return Ok(of_lambda);

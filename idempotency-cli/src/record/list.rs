@@ -1,14 +1,12 @@
 //! `idempotency list --held`: reads the table for claims whose run did not report its end.
 
-use std::collections::HashMap;
-
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
 use idempotency_core::key::Json;
-use idempotency_core::record::{Field, Record, Status};
-use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::record::{Attribute, Record, RecordId, Status};
+use idempotency_core::store::{Condition, Operand, ScanRequest, StoreReply};
+use idempotency_core::time::EpochMillis;
 
-use super::confirm;
 use super::shown::State;
+use super::{confirm, failed};
 use crate::arguments::ListArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -19,11 +17,12 @@ use crate::time;
 /// How many bytes one read unit reads, with eventual consistency.
 const BYTES_OF_A_UNIT: i64 = 8 * 1024;
 
-type Item = HashMap<String, AttributeValue>;
+/// The most records of a page. A page of DynamoDB ends before it, at 1 MB.
+const PAGE: usize = 10_000;
 
 /// A claim that was found.
 struct Claim {
-    id: String,
+    id: RecordId,
     state: State,
     /// `None` if the claim has no lease that can be read.
     lease_end: Option<EpochMillis>,
@@ -34,9 +33,10 @@ struct Claim {
 #[derive(Default)]
 struct Listing {
     claims: Vec<Claim>,
-    items: i64,
-    read_units: f64,
-    /// The id of the last item that was read. `None` at the end of the table.
+    items: usize,
+    /// The read units of DynamoDB; `None` for another store.
+    read_units: Option<f64>,
+    /// Where the next page begins. `None` at the end.
     after: Option<String>,
 }
 
@@ -51,16 +51,21 @@ pub(crate) async fn list(
     if arguments.yes {
         eprint!("{cost}");
     }
-    let question = "Read the table?";
-    confirm(arguments.yes, &cost, question, "not read", connection).await?;
+    let what = match connection.table() {
+        Some(_) => "table",
+        None => "store",
+    };
+    let question = format!("Read the {what}?");
+    confirm(arguments.yes, &cost, &question, "not read", connection).await?;
     let mut listed = Listing {
         after: arguments.after.clone(),
+        read_units: connection.table().map(|_| 0.0),
         ..Listing::default()
     };
     let failure = loop {
         match page(&mut listed, connection).await {
             Err(failure) => break Some(failure),
-            Ok(()) if listed.after.is_none() || listed.read_units >= f64::from(most) => break None,
+            Ok(()) if listed.after.is_none() || listed.has_read(most) => break None,
             Ok(()) => {}
         }
     };
@@ -74,16 +79,26 @@ pub(crate) async fn list(
     } = listed;
     let rest = match &listed.after {
         None if failure.is_some() => "nothing was read".to_owned(),
-        None => "the end of the table".to_owned(),
-        Some(after) => format!("not the whole table: go on with `--after {}`", word(after)),
+        None => format!("the end of the {what}"),
+        Some(after) => format!("not the whole {what}: go on with `--after {}`", word(after)),
     };
-    eprintln!("read {items} items with {read_units} read units: {rest}");
+    let units = read_units.map(|units| format!(" with {units} read units"));
+    let units = units.unwrap_or_default();
+    eprintln!("read {items} items{units}: {rest}");
     failure.map_or(Ok(Exit::Done), Err)
 }
 
 /// Returns two lines: how large the table is, and where the command stops.
 async fn cost(most: u32, connection: &Connection) -> String {
-    let size = match connection.describe().await {
+    let Some(table) = connection.table() else {
+        return format!(
+            "{:<12} the records of {}\n{:<12} {most} records and one page of {PAGE}; --read-units changes it\n",
+            "reads",
+            connection.name(),
+            "stops after"
+        );
+    };
+    let size = match table.describe().await {
         Ok(table) => {
             let bytes = table.table_size_bytes().unwrap_or_default();
             format!(
@@ -100,100 +115,56 @@ async fn cost(most: u32, connection: &Connection) -> String {
     )
 }
 
-/// Reads one page.
+/// Reads one page, with every claim whose run may not have reported its end. Those whose lease still runs are left out here.
 async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failure> {
-    let config = &connection.config;
-    let names = &config.names;
-    let string = |text: &str| AttributeValue::S(text.to_owned());
     let now = connection.operator.now();
-    let filter = "#status = :claim AND attribute_not_exists(#failure) AND (#lease < :now OR NOT attribute_type(#lease, :number))";
-    let mut attributes = HashMap::from([
-        ("#status".to_owned(), names.status.clone()),
-        ("#lease".to_owned(), names.in_progress_expiration.clone()),
-        ("#failure".to_owned(), names.failure.clone()),
+    let filter = Condition::All(vec![
+        Condition::Equals(
+            Attribute::Status,
+            Operand::Text(Status::InProgress.as_str().to_owned()),
+        ),
+        Condition::Missing(Attribute::Failure),
     ]);
-    let mut values = HashMap::from([
-        (":claim".to_owned(), string(Status::InProgress.as_str())),
-        (":now".to_owned(), AttributeValue::N(now.get().to_string())),
-        (":number".to_owned(), string("N")),
-    ]);
-    let id_name = config.sort_key.as_ref().unwrap_or(&names.key);
-    let start = listed.after.as_ref().map(|after| {
-        let mut key = Item::from([(id_name.clone(), string(after))]);
-        if config.sort_key.is_some() {
-            key.insert(names.key.clone(), string(&config.partition));
-        }
-        key
-    });
-    let total = ReturnConsumedCapacity::Total;
-    let table = &config.table;
-    let (items, read, capacity, last) = if config.sort_key.is_some() {
-        attributes.insert("#partition".to_owned(), names.key.clone());
-        values.insert(":partition".to_owned(), string(&config.partition));
-        let query = connection.client.query().table_name(table);
-        let page = query
-            .key_condition_expression("#partition = :partition")
-            .filter_expression(filter)
-            .set_expression_attribute_names(Some(attributes))
-            .set_expression_attribute_values(Some(values))
-            .set_exclusive_start_key(start)
-            .return_consumed_capacity(total)
-            .send()
-            .await
-            .map_err(|error| connection.failed("Query", &error))?;
-        let (read, last) = (page.scanned_count(), page.last_evaluated_key);
-        (page.items, read, page.consumed_capacity, last)
-    } else {
-        let scan = connection.client.scan().table_name(table);
-        let page = scan
-            .filter_expression(filter)
-            .set_expression_attribute_names(Some(attributes))
-            .set_expression_attribute_values(Some(values))
-            .set_exclusive_start_key(start)
-            .return_consumed_capacity(total)
-            .send()
-            .await
-            .map_err(|error| connection.failed("Scan", &error))?;
-        let (read, last) = (page.scanned_count(), page.last_evaluated_key);
-        (page.items, read, page.consumed_capacity, last)
+    let request = ScanRequest {
+        filter: Some(&filter),
+        limit: PAGE,
+        after: listed.after.as_deref(),
+        ..ScanRequest::default()
     };
-    let claim = |item: &Item| {
-        let number = |name: &str| {
-            let number = item.get(name)?.as_n().ok()?;
-            // Other languages write fractions.
-            number.split('.').next()?.parse::<i64>().ok()
-        };
-        let of = |name: &str| Some(item.get(name)?.as_s().ok()?.clone());
-        let lease_end = number(&names.in_progress_expiration).map(EpochMillis::new);
-        let record = Record {
-            status: Field::Value(Status::InProgress),
-            expiration: number(&names.expiration).map(EpochSeconds::new).into(),
-            in_progress_expiration: lease_end.into(),
-            ..Record::default()
-        };
-        Some(Claim {
-            id: of(id_name)?,
-            state: State::of(&record, now),
-            lease_end,
-            operation: of(&names.operation),
+    let page = connection.records()?.scan(request).await;
+    let page = page.map_err(|error| failed(StoreReply::failed(error), ""))?;
+    let claim = |(id, record): (RecordId, Record)| {
+        let state = State::of(&record, now);
+        (state != State::Live).then(|| Claim {
+            id,
+            state,
+            lease_end: record.in_progress_expiration.value().copied(),
+            operation: record.operation.value().cloned(),
         })
     };
     listed
         .claims
-        .extend(items.iter().flatten().filter_map(claim));
-    listed.items += i64::from(read);
-    let units = capacity.and_then(|capacity| capacity.capacity_units);
-    listed.read_units += units.unwrap_or_default();
-    listed.after = last.and_then(|key| Some(key.get(id_name)?.as_s().ok()?.clone()));
+        .extend(page.records.into_iter().filter_map(claim));
+    listed.items += page.read;
+    if let Some(units) = page.billed {
+        *listed.read_units.get_or_insert(0.0) += units;
+    }
+    listed.after = page.next;
     Ok(())
 }
 
 impl Listing {
+    /// Returns true if this many read units were used; in a store without them, if so many records were read.
+    fn has_read(&self, most: u32) -> bool {
+        let items = u32::try_from(self.items).unwrap_or(u32::MAX);
+        self.read_units.unwrap_or(f64::from(items)) >= f64::from(most)
+    }
+
     /// Returns one line for each claim, which begins with its key.
     fn text(&self, now: EpochMillis) -> String {
         let line = |claim: &Claim| {
             // Another program can have written the ids and the operations.
-            let (id, state) = (visible(&claim.id), claim.state.name());
+            let (id, state) = (visible(claim.id.as_str()), claim.state.name());
             let lease = claim.lease_end.map_or_else(
                 || "no lease".to_owned(),
                 |end| format!("lease ended {}", time::with_distance(end.get(), now)),
@@ -209,7 +180,7 @@ impl Listing {
         let claim = |claim: &Claim| {
             let end = claim.lease_end.map(EpochMillis::get);
             let claim = json::object()
-                .text("key", &claim.id)
+                .text("key", claim.id.as_str())
                 .text("state", claim.state.name())
                 .with("in_progress_expiration", end.map(json::number))
                 .with(
@@ -222,7 +193,7 @@ impl Listing {
         json::object()
             .array("keys", self.claims.iter().map(claim))
             .count("items", self.items)
-            .float("read_units", self.read_units)
+            .with("read_units", self.read_units.map(json::float))
             .with("after", self.after.as_ref().map_or(Json::Null, text))
     }
 }

@@ -15,7 +15,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 
 use idempotency_core::record::{Record, RecordId, StoredEvent};
-use idempotency_core::store::{Consistency, SendLog, Store, StoreReply, StoreRequest, StoreScan};
+use idempotency_core::store::{Consistency, SendLog, StoreReply, StoreRequest};
 use idempotency_core::time::EpochMillis;
 
 use crate::arguments::{GetArguments, ReplayArguments};
@@ -93,7 +93,7 @@ async fn existing(id: &RecordId, connection: &Connection) -> Result<StoredRecord
 
 /// Returns the failure of a missing record.
 fn missing(id: &RecordId, connection: &Connection) -> Failure {
-    let message = format!("there is no record `{id}` in {}", connection.store.name());
+    let message = format!("there is no record `{id}` in {}", connection.name());
     Failure::new(Exit::NoRecord, message)
 }
 
@@ -131,7 +131,7 @@ async fn stored_event(
     event.map_err(|error| Failure::new(Exit::Failed, chain(&error)))
 }
 
-/// Prints `shown` and the place of the table, and then asks the question. Does nothing if `yes` is set.
+/// Prints `shown` and where the records are, and then asks the question. Does nothing if `yes` is set.
 ///
 /// # Errors
 ///
@@ -146,9 +146,9 @@ async fn confirm(
     if yes {
         return Ok(());
     }
-    let place = connection.place().await;
+    let (what, place) = connection.place().await;
     // Not on standard output, which a program may read.
-    let shown = lines(&format!("{shown}{:<12} {}\n", "table", visible(&place)));
+    let shown = lines(&format!("{shown}{what:<12} {}\n", visible(&place)));
     let written = io::stderr().write_all(shown.as_bytes());
     written.map_err(Failure::output)?;
     let question = format!("\n{} [y/N] ", visible(question));

@@ -6,7 +6,7 @@ use idempotency_core::protocol::decision::{
     Decision, DecisionError, DecisionWrite, Ending, is_decided,
 };
 use idempotency_core::record::{Data, OwnerToken, RecordId};
-use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
+use idempotency_core::store::{SendLog, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::form::compared;

@@ -76,7 +76,7 @@ async fn run(
     let table = ("IDEMPOTENCY_TABLE".to_owned(), "idempotency".to_owned());
     let variables = Variables::from_iter([table]);
     let client = database.client();
-    let connection = Connection::new(&variables, client, Box::new(operator)).unwrap();
+    let connection = Connection::on_table(&variables, client, Box::new(operator)).unwrap();
     let line = line.replace("KEY", KEY);
     let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
     let result = match &arguments.command {
@@ -195,7 +195,7 @@ async fn a_prompt_shows_the_form_of_another_response_of_the_operation_and_no_val
         let table = ("IDEMPOTENCY_TABLE".to_owned(), "idempotency".to_owned());
         let variables = Variables::from_iter([table]);
         let operator = Box::new(Typist::default());
-        let connection = Connection::new(&variables, database.client(), operator).unwrap();
+        let connection = Connection::on_table(&variables, database.client(), operator).unwrap();
         form::compared(&id, r#"{"not": "s3cr3t"}"#, &connection).await
     };
     let alone = compare().await;
