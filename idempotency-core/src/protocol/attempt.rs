@@ -19,7 +19,7 @@ use super::run::Run;
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
-use state::{Completing, Releasing, State, finish, refuse};
+use state::{Releasing, State, finish, refuse};
 
 /// One call on its way through the protocol.
 ///
@@ -95,19 +95,8 @@ impl Attempt {
                 };
                 (stage, claiming.wait_until)
             }
-            State::Running(running) => (Stage::Running, running.held.lease_end),
-            State::RunningUnclaimed(until) => (Stage::Running, *until),
-            State::Completing(completing)
-            | State::RetryingCompletion(completing)
-            | State::ReadingAfterCompletion(completing)
-            | State::Restoring(completing)
-            | State::Freeing { completing, .. } => (Stage::Storing, completing.held.lease_end),
-            State::Releasing(Releasing { lease_end, .. })
-            | State::Keeping { lease_end, .. }
-            | State::ReadingAfterSteps { lease_end, .. } => (Stage::Storing, *lease_end),
-            State::Checking(_) | State::Following(_) | State::GivingUp(_) | State::Finished => {
-                return None;
-            }
+            State::Running(_) | State::RunningUnclaimed(_) => (Stage::Running, self.lease_end()?),
+            _ => (Stage::Storing, self.lease_end()?),
         };
         Some(InFlight { stage, until })
     }
@@ -121,14 +110,10 @@ impl Attempt {
         }
     }
 
-    /// Returns until when the claim of the run lasts, while the handler runs. Without a confirmed claim it is the end of the lease that the
-    /// call would have.
+    /// Returns until when the claim lasts, from the beginning of the run to the end of the claim. Without a confirmed claim it is the end
+    /// of the lease that the call would have.
     pub fn lease_end(&self) -> Option<EpochMillis> {
-        match &self.state {
-            State::Running(running) => Some(running.held.lease_end),
-            State::RunningUnclaimed(until) => Some(*until),
-            _ => None,
-        }
+        self.state.lease_end()
     }
 
     /// Returns which run of its key the handler's run is, while the handler runs.
@@ -147,31 +132,26 @@ impl Attempt {
     /// storing until then. The release after a failed run is bounded by `store_timeout` too, because the caller waits for its
     /// own error meanwhile. If that release fails, the end of the lease or an operator frees the key.
     pub fn time_limit(&self, now: EpochMillis) -> Duration {
+        let by_lease = || {
+            let end = self.lease_end();
+            end.map_or(Duration::ZERO, |end| time_limit(now, end))
+        };
         match &self.state {
             // Half of the time is kept for the claim after a read that hangs.
             State::LookingUp(claiming) => claim::limit(now, claiming) / 2,
             State::Claiming(claiming) | State::Reading(claiming) => claim::limit(now, claiming),
             State::GivingUp(giving_up) => claim::release_limit(now, giving_up),
-            State::ReadingAfterSteps { lease_end, .. } => time_limit(now, *lease_end),
-            State::Completing(Completing { held, .. })
-            | State::ReadingAfterCompletion(Completing { held, .. })
-            | State::Restoring(Completing { held, .. })
-            | State::Freeing {
-                completing: Completing { held, .. },
-                ..
-            } => time_limit(now, held.lease_end),
-            // This release may find a stored response, which the caller must get instead of its own.
-            State::Releasing(Releasing {
-                returned: true,
-                lease_end,
-                ..
-            }) => time_limit(now, *lease_end),
-            State::Keeping { lease_end, .. }
+            State::Keeping { .. }
             | State::Releasing(Releasing {
-                returned: false,
-                lease_end,
-                ..
-            }) => time_limit(now, *lease_end).min(self.call.policy.store_timeout),
+                returned: false, ..
+            }) => by_lease().min(self.call.policy.store_timeout),
+            // A release after a response may find a stored one, which the caller must get instead of its own.
+            State::Releasing(_)
+            | State::Completing(_)
+            | State::ReadingAfterCompletion(_)
+            | State::ReadingAfterSteps { .. }
+            | State::Restoring(_)
+            | State::Freeing { .. } => by_lease(),
             // These states ask for no request.
             State::Checking(_)
             | State::Following(_)

@@ -239,6 +239,32 @@ impl HeldClaim {
 }
 
 impl State {
+    /// Returns until when the claim lasts. `None` before the run, and after the end of the claim.
+    pub(super) fn lease_end(&self) -> Option<EpochMillis> {
+        match self {
+            Self::Running(running) => Some(running.held.lease_end),
+            Self::Completing(completing)
+            | Self::RetryingCompletion(completing)
+            | Self::ReadingAfterCompletion(completing)
+            | Self::Restoring(completing)
+            | Self::Freeing { completing, .. } => Some(completing.held.lease_end),
+            Self::RunningUnclaimed(lease_end)
+            | Self::Releasing(Releasing { lease_end, .. })
+            | Self::Keeping { lease_end, .. }
+            | Self::ReadingAfterSteps { lease_end, .. } => Some(*lease_end),
+            Self::Checking(_)
+            | Self::Following(_)
+            | Self::AskingCircuit(_)
+            | Self::LookingUp(_)
+            | Self::Claiming(_)
+            | Self::Reading(_)
+            | Self::Waiting(_)
+            | Self::BeforeUnprotected(_)
+            | Self::GivingUp(_)
+            | Self::Finished => None,
+        }
+    }
+
     /// Returns the time until which a call that asks for its claim may wait, and `None` in every other state.
     pub(super) fn asks_until(&self) -> Option<EpochMillis> {
         match self {
