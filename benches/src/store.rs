@@ -65,7 +65,7 @@ impl Store for NoStore {
                     written
                 }
                 // As a store that does not note its sends: an earlier one may have been applied.
-                Mode::Applies => StoreReply::applied().or_earlier(),
+                Mode::Applies => StoreReply::applied().admit_earlier(),
                 Mode::Finds(record) => StoreReply::condition_failed(Some(record.clone())),
             }
         })

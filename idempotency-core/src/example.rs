@@ -293,9 +293,11 @@ pub(crate) mod shared {
                     return failed(kind);
                 }
                 match (self.records.send(request, log).await, fault) {
-                    (_, Some(Fault::ReplyLost)) => failed(StoreErrorKind::Unreachable).or_earlier(),
+                    (_, Some(Fault::ReplyLost)) => {
+                        failed(StoreErrorKind::Unreachable).admit_earlier()
+                    }
                     (StoreReply::Applied { .. }, Some(Fault::RepliesLess)) => {
-                        StoreReply::applied().or_earlier()
+                        StoreReply::applied().admit_earlier()
                     }
                     (reply, _) => reply,
                 }

@@ -332,7 +332,7 @@ impl<S: Store> FaultyStore<S> {
 
     async fn send_with_fault(&self, request: StoreRequest<'_>, log: &SendLog) -> StoreReply {
         let forward = || self.forward(request, log);
-        let lost = |kind| StoreReply::failed(injected(kind)).or_earlier();
+        let lost = |kind| StoreReply::failed(injected(kind)).admit_earlier();
         let is_read = matches!(request, StoreRequest::Read(..));
         let Some(fault) = self.note(StoreCall::of(request)) else {
             return forward().await;
@@ -362,7 +362,7 @@ impl<S: Store> FaultyStore<S> {
             }
             StoreFault::Resend => {
                 forward().await;
-                forward().await.or_earlier()
+                forward().await.admit_earlier()
             }
             StoreFault::OmitItem => match forward().await {
                 StoreReply::ConditionFailed { maybe_applied, .. } => StoreReply::ConditionFailed {

@@ -172,9 +172,8 @@ pub enum Input {
 pub enum WriteResult {
     /// The write was applied.
     Applied {
-        /// What a put has replaced: a record, or none. `None` if the store does not say it. Then the run does not know whether it is the
-        /// first.
-        replaced: Option<Option<Record>>,
+        /// What a put has replaced. If it is unknown, the run does not know whether it is the first.
+        replaced: Replaced,
         /// True if an earlier send of the same write may still be applied later.
         maybe_again: bool,
     },
@@ -200,10 +199,29 @@ pub enum WriteResult {
     },
 }
 
+/// What a put has replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+// A record in a box would cost each takeover an allocation.
+#[allow(clippy::large_enum_variant)]
+pub enum Replaced {
+    /// The store does not say it.
+    Unknown,
+    /// There was no record.
+    Nothing,
+    /// This record.
+    Record(Record),
+}
+
+impl From<Option<Record>> for Replaced {
+    fn from(record: Option<Record>) -> Self {
+        record.map_or(Self::Nothing, Self::Record)
+    }
+}
+
 impl WriteResult {
     /// The write was applied by its only send, and the store does not say what it replaced.
     pub const APPLIED: Self = Self::Applied {
-        replaced: None,
+        replaced: Replaced::Unknown,
         maybe_again: false,
     };
 }

@@ -39,7 +39,9 @@ pub use attempt::Attempt;
 pub use breaker::{Admission, Breaker, Circuit, StoreHealth};
 pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify};
-pub use effect::{Change, Consistency, Effect, Input, Resend, Write, WriteErrorKind, WriteResult};
+pub use effect::{
+    Change, Consistency, Effect, Input, Replaced, Resend, Write, WriteErrorKind, WriteResult,
+};
 pub use end::{
     CallEnd, ClaimEnd, HandlerEnd, HandlerResult, Refusal, RefusalDetail, Resolution, Source,
     StagedEnd, StepEnd,

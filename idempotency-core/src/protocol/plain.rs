@@ -88,6 +88,7 @@ impl Resend for PlainTransaction {
 
 #[cfg(test)]
 mod tests {
+    use super::super::effect::Replaced;
     use super::super::tests::script::{play_replies, time};
     use super::super::tests::{NOW, now_plus};
     use super::*;
@@ -98,7 +99,7 @@ mod tests {
         let mut replies = vec![
             WriteResult::APPLIED,
             WriteResult::Applied {
-                replaced: None,
+                replaced: Replaced::Unknown,
                 maybe_again: true,
             },
         ];

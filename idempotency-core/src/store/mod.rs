@@ -14,7 +14,7 @@ mod staged;
 pub use crate::error::rejection::{RejectedWrite, Rejection};
 pub use crate::future::BoxFuture;
 pub use crate::protocol::condition::{Condition, Operand};
-pub use crate::protocol::{Change, Consistency, Write};
+pub use crate::protocol::{Change, Consistency, Replaced, Write};
 pub use error::{StoreError, StoreErrorKind};
 #[doc(hidden)]
 pub use kind::{StoreKind, StoreUse};

@@ -2,7 +2,7 @@
 
 use super::{Rejection, SendLog, Staged, StoreError};
 use crate::protocol::condition::Condition;
-use crate::protocol::{Consistency, Write};
+use crate::protocol::{Consistency, Replaced, Write};
 use crate::record::{Record, RecordId};
 
 /// One request to a [`Store`](super::Store).
@@ -105,12 +105,12 @@ pub struct TransactionRequest<'a> {
 pub enum StoreReply {
     /// The write, or the transaction, was applied.
     Applied {
-        /// What a put has replaced: a record, or none. `None` if the store does not know it.
+        /// What a put has replaced.
         ///
         /// A store that knows this without a further request should say it. Then the outcome event and the metrics say that a claim
         /// was a takeover, the handler can see which run of its key it is ([`Run`](crate::protocol::Run)), and a first run that fails
         /// deletes its claim. Without it each run that fails leaves a record, for the length of a window.
-        replaced: Option<Option<Record>>,
+        replaced: Replaced,
         /// True if an earlier send of the same request may have been applied, or may still be.
         maybe_again: bool,
     },
@@ -154,7 +154,7 @@ impl StoreReply {
     /// Returns the reply to a write that was applied by its only send.
     pub fn applied() -> Self {
         Self::Applied {
-            replaced: None,
+            replaced: Replaced::Unknown,
             maybe_again: false,
         }
     }
@@ -162,7 +162,7 @@ impl StoreReply {
     /// Returns the reply to a put that was applied by its only send, over this record or over none.
     pub fn replaced(record: Option<Record>) -> Self {
         Self::Applied {
-            replaced: Some(record),
+            replaced: record.into(),
             maybe_again: false,
         }
     }
@@ -200,10 +200,10 @@ impl StoreReply {
     /// ```
     /// use idempotency_core::store::{StoreReply, StoreError, StoreErrorKind};
     /// let error = StoreError::new(StoreErrorKind::Unreachable, "no reply in time: check the network");
-    /// assert!(matches!(StoreReply::failed(error).or_earlier(), StoreReply::Failed { maybe_applied: true, .. }));
+    /// assert!(matches!(StoreReply::failed(error).admit_earlier(), StoreReply::Failed { maybe_applied: true, .. }));
     /// ```
     #[must_use]
-    pub fn or_earlier(mut self) -> Self {
+    pub fn admit_earlier(mut self) -> Self {
         match &mut self {
             Self::Applied {
                 maybe_again: maybe, ..
@@ -227,11 +227,11 @@ impl StoreReply {
 
     /// Returns the same reply with what the store has noted of the sends.
     #[must_use]
-    pub fn noted(self, log: &SendLog) -> Self {
+    pub fn add_notes(self, log: &SendLog) -> Self {
         let maybe = match self {
             Self::Applied { .. } => log.maybe_again(),
             _ => log.maybe_applied(),
         };
-        if maybe { self.or_earlier() } else { self }
+        if maybe { self.admit_earlier() } else { self }
     }
 }

@@ -124,7 +124,7 @@ impl DynamoDbStore {
         if let (Some(id), false) = (id, is_sent_again) {
             self.written.forget(id);
         }
-        reply.unwrap_or_else(StoreReply::failed).noted(log)
+        reply.unwrap_or_else(StoreReply::failed).add_notes(log)
     }
 
     /// Prepares a write: checks the table's keys if they were not checked yet, chooses the forms of the response and of the event, and

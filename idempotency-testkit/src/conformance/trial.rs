@@ -22,7 +22,7 @@ pub(super) use idempotency_core::record::{
     Status,
 };
 pub(super) use idempotency_core::store::{
-    Change, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest, Write,
+    Change, Replaced, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest, Write,
 };
 pub(super) use idempotency_core::time::{EpochMillis, EpochSeconds};
 

@@ -81,7 +81,7 @@ impl GatedStore {
             RequestFate::Done(Some(reply)) => reply,
             RequestFate::Refused => failed(StoreErrorKind::Throttled),
             RequestFate::Lost | RequestFate::Done(None) => {
-                failed(StoreErrorKind::Unreachable).or_earlier()
+                failed(StoreErrorKind::Unreachable).admit_earlier()
             }
         }
     }

@@ -145,7 +145,7 @@ impl Network {
             }
             let reply = self.apply(&sent);
             self.travel().await;
-            return if lost { reply.or_earlier() } else { reply };
+            return if lost { reply.admit_earlier() } else { reply };
         }
         let error = StoreError::new(StoreErrorKind::Unreachable, "three sends failed");
         StoreReply::Failed {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::CallTerms;
 use super::super::breaker::Admission;
 use super::super::classify::{RecordState, classify, is_claim_of, is_expired};
-use super::super::effect::{Consistency, Effect, WriteErrorKind, WriteResult};
+use super::super::effect::{Consistency, Effect, Replaced, WriteErrorKind, WriteResult};
 use super::super::end::{Refusal, RefusalDetail, Source};
 use super::super::limits::{
     MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, backoff, less_reserve, time_limit,
@@ -210,12 +210,12 @@ pub(super) fn claim_written(
     mut claiming: Claiming,
     result: WriteResult,
 ) -> Next {
-    if let WriteResult::Applied {
-        replaced: Some(replaced),
-        ..
-    } = &result
-    {
-        claiming.run = Run::replacing(replaced.as_ref(), call);
+    if let WriteResult::Applied { replaced, .. } = &result {
+        match replaced {
+            Replaced::Unknown => {}
+            Replaced::Nothing => claiming.run = Run::replacing(None, call),
+            Replaced::Record(record) => claiming.run = Run::replacing(Some(record), call),
+        }
     }
     match result {
         // Only a read after the takeover sees the steps that this run needs: the earlier owner may have recorded one before it.

@@ -180,6 +180,10 @@ fn input(text: &str, claims: bool) -> Input {
         replaced,
         maybe_again,
     };
+    let first = match claims {
+        true => Replaced::Nothing,
+        false => Replaced::Unknown,
+    };
     let met = |maybe_applied| WriteResult::ConditionFailed {
         existing: record(rest),
         maybe_applied,
@@ -189,10 +193,10 @@ fn input(text: &str, claims: bool) -> Input {
         kind: failure(rest),
     };
     Input::Written(match name {
-        "applied" => applied(claims.then_some(None), false),
-        "applied-blind" => applied(None, false),
-        "applied-again" => applied(claims.then_some(None), true),
-        "applied-over" => applied(Some(record(rest)), false),
+        "applied" => applied(first, false),
+        "applied-blind" => applied(Replaced::Unknown, false),
+        "applied-again" => applied(first, true),
+        "applied-over" => applied(record(rest).into(), false),
         "met" => met(false),
         "met-late" => met(true),
         "rejected" | "rejected-late" => WriteResult::Rejected {
