@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::Record;
-use idempotency_core::store::{MemoryStore, RecordWrite, SendLog, Store, StoreReply, StoreRequest};
+use idempotency_core::store::{MemoryStore, RecordWrite, SendLog, Store, StoreLimits, StoreReply, StoreRequest};
 
 /// What the store replies.
 enum Mode {
@@ -69,6 +69,10 @@ impl Store for NoStore {
                 Mode::Finds(record) => StoreReply::condition_failed(Some(record.clone())),
             }
         })
+    }
+
+    fn limits(&self) -> StoreLimits {
+        StoreLimits::NONE
     }
 
     fn name(&self) -> String {

@@ -13,8 +13,8 @@ use crate::protocol::{CallTerms, Lease};
 use crate::random::{Random, RandomError};
 use crate::record::{Attribute, OwnerToken, Record, RecordId};
 use crate::store::{
-    Change, Consistency, MemoryStore, SendLog, Store, StoreReply, StoreRequest, TransactionRequest,
-    Write,
+    Change, Consistency, MemoryStore, SendLog, Store, StoreLimits, StoreReply, StoreRequest,
+    TransactionRequest, Write,
 };
 use crate::time::{Clock, EpochMillis};
 
@@ -65,6 +65,7 @@ pub fn call() -> CallTerms {
         operation: None,
         event: None,
         policy: Policy::default(),
+        limits: StoreLimits::NONE,
     }
 }
 
@@ -164,7 +165,8 @@ pub(crate) mod shared {
     use crate::operation::CompiledOperation;
     use crate::outcome::Outcome;
     use crate::store::{
-        MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
+        MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply,
+        StoreRequest,
     };
     use crate::time::{Clock, EpochMillis};
 
@@ -302,6 +304,10 @@ pub(crate) mod shared {
                     (reply, _) => reply,
                 }
             })
+        }
+
+        fn limits(&self) -> StoreLimits {
+            self.records.limits()
         }
 
         fn name(&self) -> String {

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use idempotency_lambda::store::{BoxFuture, MemoryStore, SendLog, Store, StoreReply, StoreRequest};
+use idempotency_lambda::store::{
+    BoxFuture, MemoryStore, SendLog, Store, StoreLimits, StoreReply, StoreRequest,
+};
 use idempotency_lambda::{
     BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, backend_over, idempotent,
     set_global_backend,
@@ -28,6 +30,10 @@ impl Store for CountingStore {
             self.writes.fetch_add(1, Ordering::Relaxed);
         }
         self.inner.send(request, log)
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.inner.limits()
     }
 
     fn name(&self) -> String {

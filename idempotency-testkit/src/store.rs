@@ -10,7 +10,7 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
     Consistency, RecordWrite, ScanPage, ScanRequest, SendLog, Staged, Store, StoreError,
-    StoreErrorKind, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
+    StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
 };
 
 pub use idempotency_core::example::StoreExt;
@@ -399,6 +399,10 @@ impl<S: Store> Store for FaultyStore<S> {
         log: &'a SendLog,
     ) -> BoxFuture<'a, StoreReply> {
         Box::pin(self.send_with_fault(request, log))
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.inner.limits()
     }
 
     fn name(&self) -> String {

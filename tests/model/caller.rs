@@ -3,7 +3,8 @@
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::{
     Admission, Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input,
-    Lease, Refusal, RefusalDetail, Resolution, Run, Source, Stage, StepEnd, Write, WriteResult,
+    Lease, Refusal, RefusalDetail, Resolution, Run, Source, Stage, StepEnd, StoreLimits, Write,
+    WriteResult,
 };
 use idempotency_core::record::{OwnerToken, Record};
 use idempotency_core::time::EpochMillis;
@@ -36,6 +37,7 @@ impl Scenario {
             operation: None,
             event: None,
             policy: delivery.policy(&self.bounds),
+            limits: StoreLimits::NONE,
         })
     }
 

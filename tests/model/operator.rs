@@ -5,7 +5,7 @@ use idempotency_core::protocol::decision::{
     Decision, DecisionError, DecisionWrite, Ending, Verdict, is_decided,
 };
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::protocol::{Effect, WriteResult};
+use idempotency_core::protocol::{Effect, StoreLimits, WriteResult};
 use idempotency_core::record::Record;
 
 use super::promises::Promise;
@@ -62,7 +62,7 @@ impl Scenario {
             by: "o".to_owned(),
             reason: "w".to_owned(),
         };
-        decision.about(shown, self.time(state, 0), false)
+        decision.about(shown, self.time(state, 0), false, StoreLimits::NONE)
     }
 
     pub(crate) fn show(&self, state: &mut State) {

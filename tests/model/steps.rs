@@ -58,7 +58,7 @@ impl Scenario {
     ) -> Option<Shared<StepRun>> {
         let read = attempt.steps()?.clone();
         Some(Shared::new(StepRun {
-            ledger: StepLedger::new(seen.cloned().unwrap_or(read)),
+            ledger: StepLedger::new(seen.cloned().unwrap_or(read), attempt.call().limits),
             lease_end: attempt.lease_end()?,
             passed: 0,
             write: None,

@@ -12,7 +12,7 @@ use idempotency_core::protocol::{
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
     self, Change, LedgerEntry, MemoryStore, MemoryWrites, RecordWrite, SendLog, Staged, Store,
-    StoreRequest, TransactionRequest, Write,
+    StoreLimits, StoreRequest, TransactionRequest, Write,
 };
 use idempotency_core::time::EpochMillis;
 
@@ -334,6 +334,7 @@ impl Scenario {
             operation: None,
             event: None,
             policy: Policy::default(),
+            limits: StoreLimits::NONE,
         };
         let plain = self.runs(claim, now, fresh.clone());
         let mut with_steps = fresh;

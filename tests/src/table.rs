@@ -170,9 +170,6 @@ impl Table {
     }
 }
 
-/// The size limit of an item, in bytes.
-const LARGEST_ITEM: usize = 400 * 1024;
-
 /// The largest response of Lambda, in bytes.
 const LARGEST_RESPONSE: usize = 6_291_556;
 
@@ -339,10 +336,6 @@ impl StoreFactory for TableFactory {
                 _ => Ok(0),
             }
         })
-    }
-
-    fn largest_record(&self) -> Option<usize> {
-        (!self.large).then_some(LARGEST_ITEM)
     }
 
     fn largest_response(&self) -> Option<usize> {

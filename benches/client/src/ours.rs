@@ -16,7 +16,7 @@ use idempotency_core::protocol::{
 };
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::record::{Data, OwnerToken, RecordId};
-use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
+use idempotency_core::store::{SendLog, Store, StoreLimits, StoreReply, StoreRequest};
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_dynamodb::{DynamoDbStore, sdk_client};
 use serde_json::Value;
@@ -68,6 +68,7 @@ fn terms(number: i64) -> CallTerms {
         operation: Some("shop::charge".to_owned()),
         event: None,
         policy: Policy::default(),
+        limits: StoreLimits::NONE,
     }
 }
 

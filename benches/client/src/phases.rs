@@ -8,7 +8,7 @@ use idempotency_core::engine::{Backend, Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::CompiledOperation;
-use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
+use idempotency_core::store::{SendLog, Store, StoreLimits, StoreReply, StoreRequest};
 use idempotency_dynamodb::DynamoDbStore;
 use orders::{AsCharge, Item, Order, Receipt};
 use rustix::time::{ClockId, clock_gettime};
@@ -49,6 +49,10 @@ impl Store for MarkingStore {
             self.marks.mark();
             reply
         })
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.store.limits()
     }
 
     fn name(&self) -> String {

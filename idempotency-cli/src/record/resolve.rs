@@ -33,9 +33,10 @@ pub(crate) async fn resolve(
         let message = format!("`{id}` has another owner than `{owner}`: look at it again\n{shown}");
         return Err(Failure::new(Exit::Refused, message));
     }
+    let limits = connection.records()?.limits();
     let decide = |now| -> Result<(Decision, DecisionWrite), Failure> {
         let decision = decision(arguments, response.clone(), now);
-        let decided = decision.about(record, now, arguments.force);
+        let decided = decision.about(record, now, arguments.force, limits);
         let decided = decided.map_err(|why| undecided(id, why, &shown))?;
         Ok((decision, decided))
     };

@@ -10,7 +10,7 @@ use crate::cache::LocalCache;
 use crate::protocol::{Breaker, Circuit};
 use crate::random::{Random, RandomError};
 use crate::record::OwnerToken;
-use crate::store::Store;
+use crate::store::{Store, StoreLimits};
 use crate::time::Clock;
 
 /// The store, clock, random source and local cache that operations work with, the leaders of their calls in progress, and the
@@ -34,6 +34,8 @@ pub struct Backend(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn Store>,
+    /// Those of the store, so that a call need not ask it.
+    limits: StoreLimits,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     cache: Arc<LocalCache>,
@@ -47,6 +49,7 @@ impl Backend {
     /// Returns a backend with an empty cache of its own.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         Self(Arc::new(Inner {
+            limits: store.limits(),
             store,
             clock,
             random,
@@ -68,6 +71,11 @@ impl Backend {
     /// Returns the store that holds the records.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store
+    }
+
+    /// Returns what the store accepts.
+    pub(crate) fn limits(&self) -> StoreLimits {
+        self.0.limits
     }
 
     /// Returns the clock that leases and windows are compared with.

@@ -94,7 +94,7 @@ impl<R> Unprotected<'_, R> {
             staged,
             token: token.as_str(),
         });
-        let machine = PlainTransaction::begin(now, self.lease.end(now));
+        let machine = PlainTransaction::begin(now, self.lease.end(now), backend.limits());
         let mut reasons = Reasons::default();
         let end = resend(backend, request, machine, &mut reasons, report).await;
         report.staged(end);

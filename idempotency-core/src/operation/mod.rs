@@ -259,6 +259,7 @@ impl CompiledOperation {
                     operation: Some(self.path.clone()),
                     event: identity.event().cloned(),
                     policy: self.policy_of(identity),
+                    limits: backend.limits(),
                 }),
             };
             driver.drive(errors, &mut report, handler).await

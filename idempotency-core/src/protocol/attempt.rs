@@ -27,7 +27,7 @@ use state::{Releasing, State, finish, refuse};
 ///
 /// ```
 /// use idempotency_core::protocol::{Attempt, ClaimEnd, Effect, HandlerResult, Input, Write, WriteResult};
-/// use idempotency_core::protocol::{CallTerms, Lease, policy::Policy};
+/// use idempotency_core::protocol::{CallTerms, Lease, StoreLimits, policy::Policy};
 /// use idempotency_core::{record::*, time::*};
 /// let call = CallTerms {
 ///     id: RecordId::new("a#1"),
@@ -38,6 +38,7 @@ use state::{Releasing, State, finish, refuse};
 ///     operation: None,
 ///     event: None,
 ///     policy: Policy::default(),
+///     limits: StoreLimits::NONE,
 /// };
 /// let now = EpochMillis::new(1_000);
 /// let (attempt, effect) = Attempt::begin(call);

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::condition::{Condition, claimable, unchanged};
 use super::effect::{Change, Write};
 use super::policy::OnTimeout;
-use super::requests::{HELD_FOR, LONGEST_BESIDE_AN_EVENT};
+use super::requests::HELD_FOR;
+use super::store_limits::StoreLimits;
 use crate::key::HashAlgorithm;
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
@@ -69,7 +70,7 @@ pub struct DecisionWrite {
 impl Decision {
     /// Returns the write that records this decision about `read`, the record that the operator saw.
     ///
-    /// `live` allows a claim whose lease still runs by the operator's clock: a run may then have its effect after the decision.
+    /// `limits` are those of the record's store. `live` allows a claim whose lease still runs by the operator's clock: a run may then have its effect after the decision.
     ///
     /// # Errors
     ///
@@ -79,6 +80,7 @@ impl Decision {
         read: &Record,
         now: EpochMillis,
         live: bool,
+        limits: StoreLimits,
     ) -> Result<DecisionWrite, DecisionError> {
         let replaces = is_decided(read);
         let free = |on_timeout| claimable(now, on_timeout).holds(Some(read));
@@ -126,7 +128,7 @@ impl Decision {
                 // An end in this second would be expired before a duplicate comes.
                 let open = window.filter(|end| **end > now.floor_to_seconds());
                 let mut remove = vec![Attribute::Owner, Attribute::Failure];
-                if response.as_str().len() > LONGEST_BESIDE_AN_EVENT {
+                if !limits.fits_beside_event(response) {
                     remove.push(Attribute::Event);
                 }
                 Change {
@@ -391,7 +393,7 @@ impl std::error::Error for DecisionError {}
 mod tests {
     use super::super::condition::held_by;
     use super::super::tests::script::{data, number, record, show_changes};
-    use super::super::tests::{NOW, call, me, now_plus_seconds};
+    use super::super::tests::{LIMITS, NOW, call, me, now_plus_seconds};
     use super::super::{RecordState, classify};
     use super::*;
     use crate::example::ready;
@@ -448,7 +450,7 @@ mod tests {
         check_each(include_str!("tests/decision.txt"), |row| {
             let (text, ending) = row.split_once(", ").expect("a record and an ending");
             let (read, (ending, is_live)) = (record(text).unwrap(), self::ending(ending));
-            let decided = match decision(ending.clone()).about(&read, NOW, is_live) {
+            let decided = match decision(ending.clone()).about(&read, NOW, is_live, LIMITS) {
                 Ok(decided) => decided,
                 Err(why) => return format!("{why:?}"),
             };
@@ -477,7 +479,12 @@ mod tests {
 
     #[test]
     fn a_decision_leaves_this_trace() {
-        let trace = |ending| decision(ending).about(&held(), NOW, false).unwrap().trace;
+        let trace = |ending| {
+            decision(ending)
+                .about(&held(), NOW, false, LIMITS)
+                .unwrap()
+                .trace
+        };
         assert_eq!(
             trace(responds("1", None)),
             r#"{"at":1700000000500,"by":"ana","decided":"completed","reason":"seen at the provider","response_sha256":"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"}"#
@@ -485,9 +492,11 @@ mod tests {
         let rerun =
             r#"{"at":1700000000500,"by":"ana","decided":"rerun","reason":"seen at the provider"}"#;
         assert_eq!(trace(Ending::Rerun), rerun);
-        let freed = decision(Ending::Rerun).about(&held(), NOW, false).unwrap();
+        let freed = decision(Ending::Rerun)
+            .about(&held(), NOW, false, LIMITS)
+            .unwrap();
         let freed = after(&freed, held()).unwrap();
-        let completed = decision(responds("2", None)).about(&freed, NOW, false);
+        let completed = decision(responds("2", None)).about(&freed, NOW, false, LIMITS);
         assert_eq!(
             completed.unwrap().trace,
             format!(
@@ -510,7 +519,7 @@ mod tests {
         .enumerate()
         {
             let is_completed = matches!(ending, Ending::Completed { .. });
-            let decided = decision(ending).about(&record, NOW, false).unwrap();
+            let decided = decision(ending).about(&record, NOW, false, LIMITS).unwrap();
             let trace = Trace::from_json(&decided.trace).unwrap();
             assert_eq!(trace.replaced.len(), number.min(MOST_REPLACED));
             assert!(trace.replaced.iter().all(|it| it.replaced.is_empty()));
@@ -532,7 +541,7 @@ mod tests {
 
     #[test]
     fn a_response_that_no_decision_is_known_to_have_given_is_not_replaced() {
-        let decided = decision(responds("1", None)).about(&held(), NOW, false);
+        let decided = decision(responds("1", None)).about(&held(), NOW, false, LIMITS);
         let decided = after(&decided.unwrap(), held()).unwrap();
         // Python completes its record without a fence, and keeps the trace.
         let overwritten = Record {
@@ -553,7 +562,7 @@ mod tests {
         assert!(is_decided(&decided));
         for record in [overwritten, unreadable, old] {
             for ending in [responds("3", None), Ending::Rerun] {
-                let refused = decision(ending).about(&record, NOW, true);
+                let refused = decision(ending).about(&record, NOW, true, LIMITS);
                 assert_eq!(refused, Err(DecisionError::Completed));
             }
         }
@@ -562,9 +571,9 @@ mod tests {
     #[test]
     fn a_key_is_not_freed_while_the_lease_of_its_claim_runs_also_after_a_decision() {
         let live = record("mine[lease=60000]").unwrap();
-        let decided = decision(responds("1", None)).about(&live, NOW, true);
+        let decided = decision(responds("1", None)).about(&live, NOW, true, LIMITS);
         let decided = after(&decided.unwrap(), live).unwrap();
-        let about = |ending, live| decision(ending).about(&decided, NOW, live);
+        let about = |ending, live| decision(ending).about(&decided, NOW, live, LIMITS);
         assert_eq!(about(Ending::Rerun, false), Err(DecisionError::Live));
         let freed = after(&about(Ending::Rerun, true).unwrap(), decided.clone()).unwrap();
         assert!(claimable(NOW, OnTimeout::Rerun).holds(Some(&freed)));
@@ -574,7 +583,7 @@ mod tests {
     #[test]
     fn only_the_record_that_was_shown_is_decided() {
         for ending in [responds("1", None), Ending::Rerun] {
-            let decided = decision(ending).about(&held(), NOW, false).unwrap();
+            let decided = decision(ending).about(&held(), NOW, false, LIMITS).unwrap();
             assert!(after(&decided, held()).is_some());
             for changed in ["done", "mine", "held[owner=-]", "held[failure=Timeout]"] {
                 assert_eq!(after(&decided, record(changed).unwrap()), None, "{changed}");
@@ -590,7 +599,7 @@ mod tests {
                 by: by.to_owned(),
                 reason: reason.to_owned(),
             };
-            decision.about(&held(), NOW, false).map(|_| ())
+            decision.about(&held(), NOW, false, LIMITS).map(|_| ())
         };
         assert_eq!(about(&"n".repeat(128), &"w".repeat(1_024)), Ok(()));
         for by in ["", "  ", "a\nb", "\u{1b}[2J", &"n".repeat(129)] {
@@ -636,7 +645,7 @@ mod tests {
     #[test]
     fn the_response_is_not_in_the_debug_output_of_a_decision() {
         let decision = decision(responds("\"s3cr3t\"", None));
-        let decided = decision.about(&held(), NOW, false).unwrap();
+        let decided = decision.about(&held(), NOW, false, LIMITS).unwrap();
         assert!(!format!("{decision:?}{decided:?}").contains("s3cr3t"));
     }
 

@@ -32,6 +32,7 @@ pub mod policy;
 mod requests;
 mod run;
 mod steps;
+mod store_limits;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -52,6 +53,7 @@ pub use plain::PlainTransaction;
 pub(crate) use requests::{recorded_path, transaction_token};
 pub use run::Run;
 pub use steps::{StepLedger, StepRefusal, StepRetry, StepStart, StepWrite};
+pub use store_limits::StoreLimits;
 
 use crate::record::{OwnerToken, RecordId, StoredEvent};
 use crate::time::EpochMillis;
@@ -76,6 +78,8 @@ pub struct CallTerms {
     pub event: Option<StoredEvent>,
     /// The operation's policy.
     pub policy: Policy,
+    /// What the store accepts.
+    pub limits: StoreLimits,
 }
 
 impl CallTerms {

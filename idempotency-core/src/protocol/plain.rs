@@ -8,10 +8,11 @@ use std::time::Duration;
 use super::effect::{Resend, WriteErrorKind, WriteResult};
 use super::end::StagedEnd;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
+use super::store_limits::StoreLimits;
 use crate::time::EpochMillis;
 
-/// How long a token is used. DynamoDB recognises it for ten minutes; one minute is kept for a send on its way.
-const TOKEN_LIFETIME: Duration = Duration::from_secs(9 * 60);
+/// How long before its end the store's memory of a token is not trusted: a send can be on its way.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 /// A transaction without a record, while it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +24,11 @@ pub struct PlainTransaction {
 }
 
 impl PlainTransaction {
-    /// Begins a transaction whose invocation ends at `deadline`. The first send comes at once.
-    pub fn begin(now: EpochMillis, deadline: EpochMillis) -> Self {
+    /// Begins a transaction whose invocation ends at `deadline`, in a store with these limits. The first send comes at once.
+    pub fn begin(now: EpochMillis, deadline: EpochMillis, limits: StoreLimits) -> Self {
+        let is_known = limits.token.saturating_sub(ON_ITS_WAY);
         Self {
-            until: deadline.min(now.plus(TOKEN_LIFETIME)),
+            until: deadline.min(now.plus(is_known)),
             tries: 0,
             conflicts: 0,
             maybe_applied: false,
@@ -90,7 +92,7 @@ impl Resend for PlainTransaction {
 mod tests {
     use super::super::effect::Replaced;
     use super::super::tests::script::{play_replies, time};
-    use super::super::tests::{NOW, now_plus};
+    use super::super::tests::{LIMITS, NOW, now_plus};
     use super::*;
     use crate::example::shared::check_rows;
 
@@ -123,7 +125,7 @@ mod tests {
                 kind,
             }));
         }
-        let begun = PlainTransaction::begin(NOW, now_plus(30_000));
+        let begun = PlainTransaction::begin(NOW, now_plus(30_000), LIMITS);
         let mut open = vec![(begun, false)];
         for _ in 0..4 {
             for (before, was_lost) in std::mem::take(&mut open) {
@@ -158,7 +160,17 @@ mod tests {
     fn a_transaction_is_sent_again_while_it_may_be_applied_once() {
         check_rows(include_str!("tests/plain.txt"), |row| {
             let (until, script) = row.split_once(" | ").expect("a time and a script");
-            let mut transaction = PlainTransaction::begin(NOW, time(until));
+            let (until, limits) = match until.strip_suffix(" unknown") {
+                Some(until) => (
+                    until,
+                    StoreLimits {
+                        token: Duration::ZERO,
+                        ..LIMITS
+                    },
+                ),
+                None => (until, LIMITS),
+            };
+            let mut transaction = PlainTransaction::begin(NOW, time(until), limits);
             play_replies(script, &mut transaction)
         });
     }

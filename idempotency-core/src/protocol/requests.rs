@@ -123,19 +123,15 @@ pub(super) fn completed(call: &CallTerms, now: EpochMillis, data: Option<Data>) 
     }
 }
 
-/// The longest response, in bytes, that a record has beside the event of its call. Both then fit one item of DynamoDB, compressed or
-/// not.
-pub(super) const LONGEST_BESIDE_AN_EVENT: usize = 256 * 1024;
-
 /// Returns true if the response needs the room of the event.
-fn needs_room(record: &Record) -> bool {
-    let long = |data: &Data| data.as_str().len() > LONGEST_BESIDE_AN_EVENT;
-    record.data.value().is_some_and(long)
+fn needs_room(call: &CallTerms, record: &Record) -> bool {
+    let data = record.data.value();
+    data.is_some_and(|data| !call.limits.fits_beside_event(data))
 }
 
 /// Returns the attributes that a completion removes: the event of the claim, if the response needs its room.
 fn removed_for_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
-    if call.event.is_some() && needs_room(record) {
+    if call.event.is_some() && needs_room(call, record) {
         vec![Attribute::Event]
     } else {
         Vec::new()
@@ -167,7 +163,11 @@ pub(super) fn restore(call: &CallTerms, record: &Record, lease_end: EpochMillis)
         Write::Put(Record {
             owner: Field::Value(call.owner.clone()),
             in_progress_expiration: Field::Value(lease_end),
-            event: call.event.clone().filter(|_| !needs_room(record)).into(),
+            event: call
+                .event
+                .clone()
+                .filter(|_| !needs_room(call, record))
+                .into(),
             ..record.clone()
         }),
         Condition::NoRecord,
@@ -175,7 +175,7 @@ pub(super) fn restore(call: &CallTerms, record: &Record, lease_end: EpochMillis)
 }
 
 /// Returns the token by which a store recognises a repeated send of one transaction: the same for each send of a call with this
-/// write. A completion with a response and one without have different tokens. A token has 34 characters; DynamoDB accepts 36.
+/// write. A completion with a response and one without have different tokens. Its form: [`TransactionRequest::token`](crate::store::TransactionRequest::token).
 ///
 /// A call sends at most two different writes with what its handler staged: a completion with the response or without it.
 pub(crate) fn transaction_token(owner: &OwnerToken, write: &Write) -> String {
@@ -246,6 +246,7 @@ pub(super) fn record_failure(
 mod tests {
     use super::super::tests::script::record;
     use super::*;
+    use crate::store::TransactionRequest;
 
     #[test]
     fn the_token_of_a_transaction_is_the_same_for_each_send_of_one_write_and_differs_between_writes()
@@ -258,6 +259,6 @@ mod tests {
         let with = token("blank[data=42]");
         assert_eq!(with, "07070707070707070707070707070707-c");
         assert_eq!(token("blank"), "07070707070707070707070707070707-d");
-        assert_eq!(with.len(), 34);
+        assert_eq!(with.len(), TransactionRequest::LONGEST_TOKEN);
     }
 }

@@ -13,6 +13,7 @@ use super::condition::{Condition, held_by};
 use super::effect::{Resend, Write, WriteErrorKind, WriteResult};
 use super::end::StepEnd;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
+use super::store_limits::StoreLimits;
 use crate::record::{Data, OwnerToken, RecordedSteps};
 use crate::time::EpochMillis;
 
@@ -32,6 +33,8 @@ pub struct StepLedger {
     open: usize,
     /// The length in bytes of all results that are recorded, or may be.
     text_len: usize,
+    /// The longest that it may be.
+    longest: Option<usize>,
     /// The worst end of the steps that have ended.
     end: Option<StepEnd>,
     /// True if a write of the run was refused when it was staged. The call cannot complete, so no further step starts or is recorded.
@@ -69,10 +72,11 @@ pub enum StepRefusal {
 }
 
 impl StepLedger {
-    /// Returns the steps of a run that begins with these recorded steps.
-    pub fn new(recorded: RecordedSteps) -> Self {
+    /// Returns the steps of a run that begins with these recorded steps, in a store with these limits.
+    pub fn new(recorded: RecordedSteps, limits: StoreLimits) -> Self {
         Self {
             text_len: recorded.text_len(),
+            longest: limits.steps,
             recorded,
             asked: BTreeSet::new(),
             open: 0,
@@ -146,11 +150,11 @@ impl StepLedger {
         self.closed = true;
     }
 
-    /// Reserves room for a result that is about to be recorded. Returns false if all results of the key would be longer than
-    /// [`RecordedSteps::LONGEST`]: then it must not be recorded, because no run could read them.
+    /// Reserves room for a result that is about to be recorded. Returns false if all results of the key would be longer than the
+    /// store accepts: then it must not be recorded, because no run could read them.
     pub fn reserve(&mut self, result: &Data) -> bool {
         let text_len = self.text_len.saturating_add(result.as_str().len());
-        let fits = text_len <= RecordedSteps::LONGEST;
+        let fits = self.longest.is_none_or(|longest| text_len <= longest);
         if fits {
             self.text_len = text_len;
         }
@@ -330,7 +334,7 @@ impl Default for StepRetry {
 mod tests {
     use super::super::condition::held_by;
     use super::super::tests::script::{play, play_replies, step_end, time};
-    use super::super::tests::{NOW, call, me, now_plus};
+    use super::super::tests::{LIMITS, NOW, call, me, now_plus};
     use super::*;
     use crate::example::shared::check_rows;
 
@@ -338,7 +342,7 @@ mod tests {
     fn ledger(recorded: &[(&str, &str)]) -> StepLedger {
         let recorded = recorded.iter();
         let recorded = recorded.map(|(name, result)| ((*name).to_owned(), Data::new(*result)));
-        StepLedger::new(recorded.collect())
+        StepLedger::new(recorded.collect(), LIMITS)
     }
 
     #[test]
@@ -391,8 +395,8 @@ mod tests {
     fn results_are_recorded_only_up_to_the_longest_that_can_be_read() {
         let result = |bytes| Data::new("1".repeat(bytes));
         let mut ledger = ledger(&[("a", "1234")]);
-        assert!(!ledger.reserve(&result(RecordedSteps::LONGEST - 3)));
-        assert!(ledger.reserve(&result(RecordedSteps::LONGEST - 5)));
+        assert!(!ledger.reserve(&result(1_000 - 3)));
+        assert!(ledger.reserve(&result(1_000 - 5)));
         assert!(ledger.reserve(&result(1)));
         assert!(!ledger.reserve(&result(1)));
     }

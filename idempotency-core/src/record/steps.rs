@@ -44,11 +44,6 @@ impl RecordedSteps {
         self.len() == 0
     }
 
-    /// The limit for all results of one key together, in bytes of JSON text: the size of the largest response of Lambda.
-    ///
-    /// A store can compress results. Decompressed, they must still fit the memory of a function.
-    pub const LONGEST: usize = 6_291_556;
-
     /// Returns the recorded result of the step with this name.
     pub fn get(&self, name: &str) -> Option<&Data> {
         self.0.as_ref()?.get(name)

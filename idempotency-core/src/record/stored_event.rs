@@ -66,8 +66,7 @@ impl StoredEvent {
 
 #[doc(hidden)]
 impl StoredEvent {
-    /// The longest text of an event, in bytes: 64 KiB. With a response that a record can have beside it, both fit one item of
-    /// DynamoDB.
+    /// The longest text of an event, in bytes: 64 KiB, so that most of a record is left for the response.
     pub const LONGEST: usize = 64 * 1024;
 
     /// The longest stored text, in bytes.

@@ -262,7 +262,7 @@ impl SendLog {
 /// What the notes say after each way in which a request can time out.
 #[cfg(test)]
 mod tests {
-    use super::super::{BoxFuture, StoreReply, StoreRequest};
+    use super::super::{BoxFuture, StoreLimits, StoreReply, StoreRequest};
     use super::*;
     use crate::example::shared::lines;
 
@@ -291,6 +291,10 @@ mod tests {
 
     impl Store for TheTable {
         fn send<'a>(&'a self, _: StoreRequest<'a>, _: &'a SendLog) -> BoxFuture<'a, StoreReply> {
+            unreachable!("only its texts are asked for")
+        }
+
+        fn limits(&self) -> StoreLimits {
             unreachable!("only its texts are asked for")
         }
 

@@ -14,7 +14,7 @@ mod staged;
 pub use crate::error::rejection::{RejectedWrite, Rejection};
 pub use crate::future::BoxFuture;
 pub use crate::protocol::condition::{Condition, Operand};
-pub use crate::protocol::{Change, Consistency, Replaced, Write};
+pub use crate::protocol::{Change, Consistency, Replaced, StoreLimits, Write};
 pub use error::{StoreError, StoreErrorKind};
 #[doc(hidden)]
 pub use kind::{StoreKind, StoreUse};
@@ -58,6 +58,10 @@ pub trait Store: Send + Sync {
     /// store should pass `log` on.
     fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog)
     -> BoxFuture<'a, StoreReply>;
+
+    /// Returns what the store accepts. It is asked once, without I/O. There is no default, so that a store that wraps another one cannot
+    /// forget to return the limits of that one.
+    fn limits(&self) -> StoreLimits;
 
     /// Returns the name of this store in errors, such as ``table `idempotency` of the orders database``.
     fn name(&self) -> String;

@@ -33,7 +33,8 @@ pub enum StoreRequest<'a> {
     /// [`StoreErrorKind::Conflict`](super::StoreErrorKind::Conflict).
     ///
     /// Requests with the same [`token`](TransactionRequest::token) contain the same writes. A transaction without a record that was
-    /// applied must not be applied again if it is sent again within ten minutes: the store reports it as applied. With a record the
+    /// applied must not be applied again if it is sent again within [`StoreLimits::token`](super::StoreLimits::token): the store reports it as
+    /// applied. With a record the
     /// store may do the same, and the caller does not depend on that, because the condition on the record fails.
     ///
     /// A store that performs no staged writes replies with the error [`Staged::unsupported`].
@@ -81,8 +82,15 @@ pub struct TransactionRequest<'a> {
     pub record: Option<RecordWrite<'a>>,
     /// The writes of the handler.
     pub staged: &'a Staged,
-    /// A text that all requests for this transaction share, and no request for another one has. It has at most 36 characters.
+    /// A text that all requests for this transaction share, and no request for another one has: hex digits in lower case, and at most a `-` with
+    /// a letter after them. It has at most 34 characters.
     pub token: &'a str,
+}
+
+#[doc(hidden)]
+impl TransactionRequest<'_> {
+    /// The number of characters of the longest token.
+    pub const LONGEST_TOKEN: usize = 34;
 }
 
 /// The reply of a store to one request: all that the store can say about it.

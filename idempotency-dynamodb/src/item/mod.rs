@@ -6,6 +6,7 @@ use idempotency_core::record::{
 };
 
 use crate::compression::decompress;
+use crate::limits::LARGEST_RESPONSE;
 use crate::names::AttributeNames;
 use crate::value::{Item, Value};
 
@@ -92,12 +93,12 @@ pub(crate) fn bytes(item: &mut Item, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Returns the results of steps: a map of texts, or of compressed texts. If one cannot be read, none can. At most
-/// [`RecordedSteps::LONGEST`] bytes are decompressed, because 400 KB can contain far more.
+/// [`LARGEST_RESPONSE`] bytes are decompressed, because 400 KB can contain far more.
 fn steps(value: AttributeValue) -> Option<RecordedSteps> {
     let AttributeValue::M(steps) = value else {
         return None;
     };
-    let mut left = RecordedSteps::LONGEST;
+    let mut left = LARGEST_RESPONSE;
     let read = |(name, value)| {
         let result = match value {
             AttributeValue::S(text) => Data::new(text),
@@ -223,7 +224,7 @@ mod tests {
             let steps = steps.map(|(name, value)| (name.to_owned(), value));
             super::steps(AttributeValue::M(HashMap::from(steps)))
         };
-        let half = RecordedSteps::LONGEST / 2;
+        let half = LARGEST_RESPONSE / 2;
         let plain = || AttributeValue::S("1".repeat(half));
         for (one, other) in [(frame(half), frame(half)), (frame(half), plain())] {
             let longest = read([("a", one), ("b", other)]);

@@ -6,8 +6,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Record, RecordId};
 use idempotency_core::store::{
-    Consistency, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
-    TransactionRequest, Write,
+    Consistency, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply,
+    StoreRequest, TransactionRequest, Write,
 };
 
 use self::events::Events;
@@ -15,7 +15,7 @@ use self::items::WARM_UP_ID;
 use self::pieces::WrittenPieces;
 use crate::item::{self, size};
 use crate::large::{Form, PieceName, Settings};
-use crate::limits::LARGEST_ITEM;
+use crate::limits::{LARGEST_ITEM, LARGEST_RESPONSE, LONGEST_BESIDE_EVENT, TOKEN_LIFETIME};
 use crate::request::{Request, TRANSACT};
 use crate::sends::Sends;
 use crate::transact::{self, Cancellation, Writes};
@@ -345,6 +345,16 @@ impl Store for DynamoDbStore {
 
     fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move { self.events.check(&self.items, &SendLog::new()).await })
+    }
+
+    fn limits(&self) -> StoreLimits {
+        StoreLimits {
+            // A response beyond it is split.
+            record: (!self.large.split).then_some(LARGEST_ITEM),
+            beside_event: Some(LONGEST_BESIDE_EVENT),
+            steps: Some(LARGEST_RESPONSE),
+            token: TOKEN_LIFETIME,
+        }
     }
 
     /// Returns the table, and the endpoint if it is not one of AWS.

@@ -21,7 +21,7 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::policy::{OnStoreError, OnTimeout};
 use idempotency_core::store::{
-    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
+    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
 };
 use idempotency_http::{Backend, FailureReport, HttpIdempotencyLayer, HttpOperation, Problem};
 use tokio::sync::Notify;
@@ -66,6 +66,10 @@ impl Store for FailsAfter {
         }
         let failure = StoreError::new(self.kind, "no reply of table secret-table");
         Box::pin(std::future::ready(StoreReply::failed(failure)))
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.store.limits()
     }
 
     fn name(&self) -> String {

@@ -81,13 +81,8 @@ pub trait StoreFactory: Send + Sync {
         false
     }
 
-    /// Returns the size limit of a record, in bytes, if the store has one. It must be at least 308,224 (301 KB).
-    fn largest_record(&self) -> Option<usize> {
-        None
-    }
-
-    /// Returns the length of the longest response, in bytes, if the store keeps longer ones than
-    /// [`largest_record`](Self::largest_record) admits, for example because it compresses or splits them.
+    /// Returns the length of the longest response, in bytes, if the store knows one apart from the largest record
+    /// ([`Store::limits`]), for example because it compresses or splits responses. The suite needs records of 301 KB.
     fn largest_response(&self) -> Option<usize> {
         None
     }

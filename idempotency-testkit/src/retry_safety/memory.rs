@@ -6,7 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::{
-    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest, Write,
+    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
+    Write,
 };
 use idempotency_lambda::ConfigurationError;
 
@@ -94,6 +95,10 @@ impl Store for GatedStore {
         log: &'a SendLog,
     ) -> BoxFuture<'a, StoreReply> {
         Box::pin(self.pass(request, log))
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.0.shared.database.records.limits()
     }
 
     fn name(&self) -> String {

@@ -9,7 +9,7 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
     Consistency, MemoryStore, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind,
-    StoreReply, StoreRequest, TransactionRequest, Write,
+    StoreLimits, StoreReply, StoreRequest, TransactionRequest, Write,
 };
 
 use super::executor::{Dice, Time, yield_now};
@@ -201,6 +201,10 @@ impl Store for Network {
             staged,
         };
         Box::pin(self.carry(sent, log.clone()))
+    }
+
+    fn limits(&self) -> StoreLimits {
+        StoreLimits::NONE
     }
 
     fn name(&self) -> String {

@@ -96,7 +96,8 @@ impl Call {
         recorded: Option<&RecordedSteps>,
     ) -> Self {
         let has_steps = terms.policy.steps.are_on();
-        let steps = has_steps.then(|| Steps::new(recorded.cloned().unwrap_or_default()));
+        let recorded = || recorded.cloned().unwrap_or_default();
+        let steps = has_steps.then(|| Steps::new(recorded(), terms.limits));
         let call = Self::new(backend, Some(terms), run, steps);
         if run == Run::Unprotected {
             // No completion may ever apply what is staged.
@@ -107,7 +108,7 @@ impl Call {
 
     /// Returns the call of a run without a key.
     pub(super) fn without_key(backend: &Backend) -> Self {
-        let steps = Steps::new(RecordedSteps::default());
+        let steps = Steps::new(RecordedSteps::default(), backend.limits());
         Self::new(backend, None, Run::Unprotected, Some(steps))
     }
 

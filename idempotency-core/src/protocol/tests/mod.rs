@@ -2,7 +2,9 @@
 
 pub(crate) mod script;
 
-use super::{CallTerms, Lease};
+use std::time::Duration;
+
+use super::{CallTerms, Lease, StoreLimits};
 use crate::example;
 use crate::record::{Data, Field, OwnerToken, Record, RecordId, Status};
 use crate::time::{EpochMillis, EpochSeconds};
@@ -17,6 +19,14 @@ pub(crate) fn now_plus(milliseconds: i64) -> EpochMillis {
 pub(crate) fn now_plus_seconds(offset: i64) -> EpochSeconds {
     EpochSeconds::new(NOW.floor_to_seconds().get() + offset)
 }
+
+/// The limits of the store.
+pub(crate) const LIMITS: StoreLimits = StoreLimits {
+    record: Some(409_600),
+    beside_event: Some(262_144),
+    steps: Some(1_000),
+    token: Duration::from_secs(600),
+};
 
 /// Returns the owner token of the call under test.
 pub(crate) fn me() -> OwnerToken {
@@ -33,6 +43,7 @@ pub(crate) fn call() -> CallTerms {
         id: RecordId::new("charge#1"),
         deadline: Some(now_plus(30_000)),
         lease: Lease::Until(now_plus(30_000)),
+        limits: LIMITS,
         ..example::call()
     }
 }

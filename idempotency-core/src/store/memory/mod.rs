@@ -10,7 +10,7 @@ pub use ledger::{LedgerEntry, MemoryWrites};
 
 use super::{
     RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError, StoreErrorKind, StoreKind,
-    StoreReply, StoreRequest, StoreScan, StoreUse, TransactionRequest, Write,
+    StoreLimits, StoreReply, StoreRequest, StoreScan, StoreUse, TransactionRequest, Write,
 };
 use crate::future::BoxFuture;
 use crate::protocol::condition::time_of_claim;
@@ -236,6 +236,10 @@ impl Store for MemoryStore {
                 StoreRequest::Read(id, _) => StoreReply::found(self.record(id)),
             }
         })
+    }
+
+    fn limits(&self) -> StoreLimits {
+        StoreLimits::NONE
     }
 
     fn name(&self) -> String {

@@ -12,16 +12,16 @@ super::cases![
     a_claim_whose_response_was_too_large_can_be_completed_without_it,
 ];
 
-/// The longest response if the factory knows no limit, in bytes.
+/// The longest response if no limit is known, in bytes.
 const LONG: usize = 300_000;
 
 /// The most bytes that ids, names and the other attributes take.
 const REST: usize = 2_048;
 
 fn longest(trial: &Trial) -> usize {
-    let factory = &trial.factory;
-    let of_record = || factory.largest_record().map(|bytes| bytes - REST);
-    factory
+    let of_record = || trial.store.limits().record.map(|bytes| bytes - REST);
+    trial
+        .factory
         .largest_response()
         .or_else(of_record)
         .unwrap_or(LONG)
@@ -92,8 +92,8 @@ async fn a_response_beyond_the_longest_is_too_large_and_changes_nothing(trial: &
 }
 
 fn limit(trial: &Trial) -> Check<usize> {
-    let none = Flaw::NotOffered("the factory knows no limit on a record's size");
-    trial.factory.largest_record().ok_or(none)
+    let none = Flaw::NotOffered("the store has no limit on a record's size (`Store::limits`)");
+    trial.store.limits().record.ok_or(none)
 }
 
 fn too_large(write: &StoreReply) -> Check {
@@ -111,9 +111,9 @@ fn too_large(write: &StoreReply) -> Check {
         StoreReply::Failed { error, .. } => {
             broken(format!("it failed as {:?}: {error}", error.kind()))
         }
-        StoreReply::Applied { .. } => broken(
-            "it was applied, or was reported so: compare the limit of the factory with that of the store",
-        ),
+        StoreReply::Applied { .. } => {
+            broken("it was applied, or was reported so: compare it with `Store::limits`")
+        }
         other => broken(format!("it had the outcome {other:?}")),
     }
 }

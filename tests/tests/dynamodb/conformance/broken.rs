@@ -8,7 +8,7 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
     Change, Consistency, MemoryStore, ScanPage, ScanRequest, SendLog, Store, StoreError,
-    StoreErrorKind, StoreReply, StoreRequest, StoreScan, Write,
+    StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
@@ -90,10 +90,6 @@ impl StoreFactory for Factory {
     fn lose_next_reply(&self, operation: StoreOperation) -> bool {
         *self.0.loses.lock().unwrap() = Some(operation);
         true
-    }
-
-    fn largest_record(&self) -> Option<usize> {
-        (self.0.mistake == Mistake::TooLargeIsRejected).then_some(LARGEST)
     }
 }
 
@@ -341,6 +337,13 @@ impl Store for BrokenStore {
                 }
             }
         })
+    }
+
+    fn limits(&self) -> StoreLimits {
+        StoreLimits {
+            record: (self.mistake == Mistake::TooLargeIsRejected).then_some(LARGEST),
+            ..StoreLimits::NONE
+        }
     }
 
     fn name(&self) -> String {

@@ -16,7 +16,7 @@ use aws_sdk_dynamodb::types::{
 };
 use idempotency_core::future::BoxFuture;
 use idempotency_core::random::Random;
-use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
+use idempotency_core::store::{SendLog, Store, StoreLimits, StoreReply, StoreRequest, Write};
 use idempotency_core::time::Clock;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_lambda::dynamodb::Transactional;
@@ -350,6 +350,10 @@ impl<S: Store> Store for Flaky<S> {
             },
         });
         self.store.send(request, log)
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.store.limits()
     }
 
     fn name(&self) -> String {

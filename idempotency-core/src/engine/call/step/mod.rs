@@ -15,7 +15,7 @@ use crate::protocol::{
     CallTerms, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
 };
 use crate::record::{Data, RecordId, RecordedSteps};
-use crate::store::{StoreError, StoreRequest};
+use crate::store::{StoreError, StoreLimits, StoreRequest};
 use crate::time::EpochMillis;
 use crate::typed;
 
@@ -75,9 +75,9 @@ impl Meter for Counter<'_> {
 
 impl Steps {
     /// Returns the steps of a run that begins with these recorded steps. Without a confirmed claim none is recorded.
-    pub(super) fn new(recorded: RecordedSteps) -> Self {
+    pub(super) fn new(recorded: RecordedSteps, limits: StoreLimits) -> Self {
         Self(Mutex::new(State {
-            ledger: StepLedger::new(recorded),
+            ledger: StepLedger::new(recorded, limits),
             requests: 0,
             store_time: Duration::ZERO,
         }))
@@ -217,8 +217,8 @@ impl Call {
     /// - The operation needs `steps = "keep"` or `steps = "forget"`.
     /// - A name is used once in a run, and has at most 128 bytes. It must be the same in every run and every version of the code: a
     ///   recorded step whose name the code no longer uses is ignored, with a note in the outcome event.
-    /// - Every run, the first one too, gets the result as it reads back from its JSON. All results of a key share the record's limit of
-    ///   400 KB; a long result is compressed.
+    /// - Every run, the first one too, gets the result as it reads back from its JSON. All results of a key must fit one record
+    ///   of the store.
     /// - In a run without protection, or without a confirmed claim, nothing is recorded: the step runs.
     ///
     /// # Errors

@@ -426,7 +426,7 @@ fn steps_beside_each_other_are_all_recorded() {
 fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() {
     let summary = |end| {
         let recorded = ["b", "c"].map(|name| (name.to_owned(), Data::new("1")));
-        let steps = Steps::new(recorded.into_iter().collect());
+        let steps = Steps::new(recorded.into_iter().collect(), StoreLimits::NONE);
         let mut summary = steps.summary();
         summary.end = end;
         summary
