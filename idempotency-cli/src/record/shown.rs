@@ -233,12 +233,8 @@ impl fmt::Display for RecordView<'_> {
             (name, json_line(event.as_str()))
         });
         let mut attributes = Attribute::ALL;
-        // The status first, and what can be long last.
-        attributes.sort_by_key(|attribute| match attribute {
-            Attribute::Status => 0,
-            Attribute::Data => 2,
-            _ => 1,
-        });
+        // It can be long.
+        attributes.sort_by_key(|attribute| *attribute == Attribute::Data);
         let state = State::of(self.record, self.now).explained();
         let lines = [("key", self.id.to_string()), ("state", state.to_owned())];
         let attributes = attributes.into_iter().filter_map(|it| self.line(it));

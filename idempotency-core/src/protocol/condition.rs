@@ -72,7 +72,6 @@ pub enum Operand {
 /// [`classify`](super::classify()).
 pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     use Attribute::{Failure, InProgressExpiration, Status as StatusAttribute};
-    let in_progress = Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress));
     let not_in_progress = Condition::Differs(StatusAttribute, Operand::status(&Status::InProgress));
     let lease_expired = || Condition::Below(InProgressExpiration, Operand::Millis(now));
     let (without_window, without_run) = match on_timeout {
@@ -88,7 +87,7 @@ pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     Condition::Any(vec![
         Condition::NoRecord,
         Condition::All(vec![window_expired(now), without_window]),
-        Condition::All(vec![in_progress, without_run]),
+        Condition::All(vec![in_progress(), without_run]),
     ])
 }
 
@@ -135,6 +134,10 @@ fn times(condition: &Condition, found: &mut Vec<Operand>) {
     }
 }
 
+fn in_progress() -> Condition {
+    Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress))
+}
+
 fn window_expired(now: EpochMillis) -> Condition {
     Condition::Below(
         Attribute::Expiration,
@@ -151,7 +154,7 @@ pub fn takeover(
     validation: Option<&str>,
     on_timeout: OnTimeout,
 ) -> Option<Condition> {
-    use Attribute::{InProgressExpiration, Owner, Status as StatusAttribute};
+    use Attribute::{Failure, InProgressExpiration, Owner, Validation};
     if [Owner, InProgressExpiration]
         .map(|it| existing.field(it))
         .contains(&Field::Unreadable)
@@ -160,12 +163,12 @@ pub fn takeover(
     }
     let mut all = vec![
         same(Owner, existing),
-        Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress)),
+        in_progress(),
         same(InProgressExpiration, existing),
     ];
-    all.extend(validation.map(|mine| Condition::Equals(Attribute::Validation, text(mine))));
+    all.extend(validation.map(|mine| Condition::Equals(Validation, text(mine))));
     if on_timeout == OnTimeout::Hold {
-        all.push(Condition::Exists(Attribute::Failure));
+        all.push(Condition::Exists(Failure));
     }
     Some(Condition::All(all))
 }
@@ -174,7 +177,7 @@ pub fn takeover(
 pub fn held_by(owner: &OwnerToken) -> Condition {
     Condition::All(vec![
         Condition::Equals(Attribute::Owner, text(owner.as_str())),
-        Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress)),
+        in_progress(),
     ])
 }
 

@@ -151,6 +151,7 @@ impl<T> Field<T> {
     }
 
     /// Returns the same attribute with another form of its value.
+    #[doc(hidden)]
     pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Field<U> {
         match self {
             Self::Absent => Field::Absent,

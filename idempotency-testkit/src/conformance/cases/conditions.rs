@@ -61,17 +61,16 @@ fn records(trial: &Trial) -> Vec<Option<Record>> {
 fn conditions(trial: &Trial) -> Vec<Condition> {
     use Condition::{All, Any, Below, Differs, Equals, Exists, Missing, NoRecord};
     let (second, now) = (trial.second().get(), trial.now.get());
+    let full = full_record(trial.now);
     let mut all = vec![NoRecord, always(), never()];
     for attribute in compared() {
         all.extend([Exists(attribute), Missing(attribute)]);
-        let operands = match attribute {
-            Attribute::Expiration => [-1, 0, 1].map(|step| seconds(second + step)).to_vec(),
-            Attribute::InProgressExpiration => {
-                [-1, 0, 1, 2].map(|step| millis(now + step)).to_vec()
-            }
-            Attribute::Status => vec![text("INPROGRESS"), text("COMPLETED")],
-            Attribute::Owner => vec![text(owner(1).as_str()), text("")],
-            Attribute::Data => vec![text("0"), text("1")],
+        let operands = match full.field(attribute).value() {
+            Some(FieldValue::Seconds(_)) => [-1, 0, 1].map(|step| seconds(second + step)).to_vec(),
+            Some(FieldValue::Millis(_)) => [-1, 0, 1, 2].map(|step| millis(now + step)).to_vec(),
+            Some(FieldValue::Data(_)) => vec![text("0"), text("1")],
+            _ if attribute == Attribute::Status => vec![text("INPROGRESS"), text("COMPLETED")],
+            _ if attribute == Attribute::Owner => vec![text(owner(1).as_str()), text("")],
             _ => vec![text("Timeout"), text("")],
         };
         for operand in operands {
@@ -107,7 +106,7 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
             All(vec![All(vec![status(), NoRecord])]),
         ]),
         All(vec![always(), Any(vec![never(), status()])]),
-        Any(vec![NoRecord, Exists(Attribute::Failure)]),
+        Any(vec![NoRecord, Exists(Attribute::Data)]),
     ]);
     all
 }
@@ -159,14 +158,14 @@ async fn a_delete_evaluates_every_condition_as_specified(trial: &Trial) -> Check
 }
 
 async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Check {
-    let key = trial.key("1");
+    let (key, full) = (trial.key("1"), full_record(trial.now));
     for existing in [None, Some(Record::default())] {
         let existing = existing.as_ref();
         key.arrange(existing).await?;
         for attribute in compared() {
-            let operand = match attribute {
-                Attribute::Expiration => seconds(i64::MAX),
-                Attribute::InProgressExpiration => millis(i64::MAX),
+            let operand = match full.field(attribute).value() {
+                Some(FieldValue::Seconds(_)) => seconds(i64::MAX),
+                Some(FieldValue::Millis(_)) => millis(i64::MAX),
                 _ => text("~"),
             };
             for condition in [
@@ -237,7 +236,7 @@ async fn a_write_whose_condition_fails_changes_nothing_and_returns_the_record(
     let (key, new) = (trial.key("1"), claim(&owner(2), trial.now));
     let change = Change {
         set: new.clone(),
-        remove: vec![Attribute::Failure],
+        remove: vec![Attribute::Data],
     };
     let large = with_response(full_record(trial.now), "é".repeat(150 * 1024));
     for existing in [full_record(trial.now), large] {

@@ -85,10 +85,7 @@ async fn reads(trial: &Trial, foreign: &ForeignRecord) -> Check {
 
 async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -> Check {
     let python = python(trial);
-    let ours = foreign(Record {
-        steps: Field::Absent,
-        ..full_record(trial.now)
-    });
+    let ours = foreign(with(full_record(trial.now), |it| it.steps = Field::Absent));
     reads(trial, &python).await?;
     reads(trial, &ours).await?;
     for attribute in compared() {
