@@ -15,21 +15,19 @@
 //! | [`once`] | updates of your own items that count once for each key, of the crate `dynamodb-writes` |
 //! | [`versioned`] | writes to your own items that expect the version that was read, of the same crate |
 //!
-//! | module | what it does |
+//! | module, the lowest first | what it does |
 //! |---|---|
-//! | `store` | decides the request of each operation, and what its reply means |
-//! | `names`, `limits` | the names of attributes and keys; what DynamoDB accepts |
+//! | `limits`, `names`, `value` | what DynamoDB accepts; the names of attributes and keys; their values, in our form and in the SDK's |
 //! | `compression` | zstd, if it is compiled in |
-//! | `value` | the values of attributes, in our form and in the SDK's |
-//! | `builder`, `config` | builds the store; its settings from variables |
-//! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
-//! | `transport` | the client that sends a request |
-//! | `client` | makes the SDK's client and its HTTP client, and the lean client, on the crate `dynamodb-lean-client` |
 //! | `item` | converts a record to an item, and back; the size of an item |
 //! | `large` | compresses large responses, and cuts what does not fit one item into pieces |
+//! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
+//! | `client` | makes the SDK's client and its HTTP client, and the lean client, on the crate `dynamodb-lean-client` |
+//! | `table`, `failure` | the table of a store; what an error of the SDK means for it, and what to do |
 //! | `sends` | notes for each send whether it may have been applied |
-//! | `table` | the table of a store, as error texts name it |
-//! | `failure` | says what an error of the SDK means for which table, and what to do about it |
+//! | `transport` | the client that sends a request |
+//! | `store` | decides the request of each operation, and what its reply means |
+//! | `builder`, `config`, `kind` | builds the store; its settings from variables; its place among the kinds of stores |
 //!
 //! | feature | what it adds |
 //! |---|---|

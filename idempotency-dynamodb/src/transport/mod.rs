@@ -4,7 +4,7 @@
 //!
 //! - It notes every send in [`Sends`]: [`starts`](Sends::starts) before the send, [`ends`](Sends::ends) after it.
 //! - It limits the time of a send as [`Sends::timeout`] says, and sends again as the client's retry settings say.
-//! - It reports an error as `failure.rs` classifies it, with the texts of [`TableRef`](crate::table::TableRef).
+//! - It reports an error as `failure` classifies it, with the texts of [`TableRef`](crate::table::TableRef).
 //!
 //! To add a client: one more variant here, and what sends with it, as [`sdk::send`] does.
 
