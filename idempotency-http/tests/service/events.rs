@@ -147,17 +147,21 @@ async fn each_method_that_is_not_protected_and_has_a_key_is_a_warning_once() {
     let heads = [
         with_key(to("GET")),
         with_key(to("PUT")),
+        with_key(to("DELETE")),
         with_key(to("PUT")),
         with_key(to("DELETE")),
+        with_key(to("LOCK")),
+        with_key(to("LOCK")),
         to("PROPFIND"),
     ];
     let requests = heads.map(|head| of(head, "secret-body"));
     let log = logged(&operation(), requests).await;
-    assert_eq!(log.matches("\"WARN\"").count(), 2, "{log}");
+    assert_eq!(log.matches("\"WARN\"").count(), 3, "{log}");
     for part in [
         "local.shop.payments",
         "a PUT",
         "a DELETE",
+        "a LOCK",
         "`methods`",
         "ran unprotected",
     ] {
