@@ -93,10 +93,10 @@ async fn table(has_sort_key: bool) -> Result<(Arc<EmbeddedDynamoDb>, TableFactor
     Ok((database, factory))
 }
 
-/// Asserts that the suite skipped `count` cases, because the factory knows no limit on a record's size.
+/// Asserts that the suite skipped `count` cases, because the store has no limit on a record's size (`Store::limits`).
 fn assert_skipped(report: &Report, count: usize) {
     let skipped: Vec<_> = report.skipped().map(|(_, reason)| reason).collect();
-    let reason = "the factory knows no limit on a record's size";
+    let reason = "the store has no limit on a record's size (`Store::limits`)";
     assert_eq!(skipped, vec![reason; count], "{report}");
     // Past the capture of the test harness, because the report is also useful if every case passes.
     let _ = writeln!(std::io::stderr(), "{report}");
