@@ -136,7 +136,7 @@ async fn suite(endpoint: &str) -> Result<(), BoxError> {
 fn passed(report: &Report) -> Result<(), BoxError> {
     let expected = [
         "the factory loses no replies",
-        "the factory knows no limit on a record's size",
+        "the store has no limit on a record's size (`Store::limits`)",
     ];
     println!("{report}");
     let skipped = report.skipped().map(|(_, reason)| reason);
