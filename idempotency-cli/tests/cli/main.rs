@@ -5,6 +5,7 @@ mod cost;
 mod invoke;
 mod jsonl;
 mod key;
+mod kinds;
 mod list;
 mod records;
 mod resolve;

@@ -239,7 +239,8 @@ pub(crate) mod tests {
         ));
         let is_part_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let words: Vec<_> = page.split(|letter| !is_part_of_a_name(letter)).collect();
-        for name in stores::variables() {
+        let ours = stores::variables().into_iter();
+        for name in ours.filter(|name| name.starts_with("IDEMPOTENCY_")) {
             assert!(words.contains(&name), "the page does not name {name}");
         }
         for name in words {

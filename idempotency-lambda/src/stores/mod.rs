@@ -1,5 +1,8 @@
 //! The kinds of stores that `IDEMPOTENCY_STORE` can name: one list, for functions and for the operator's command.
 
+#[cfg(any(test, feature = "__shelf"))]
+mod tests;
+
 use idempotency_core::config::{ConfigurationError, Variables};
 use idempotency_core::store::{MemoryStore, Store, StoreKind, StoreUse};
 
@@ -33,6 +36,8 @@ fn kinds<S: StoreUse + ?Sized>() -> Vec<StoreKind<S>> {
         #[cfg(feature = "dynamodb")]
         idempotency_dynamodb::DynamoDbStore::kind(),
         MemoryStore::kind(),
+        #[cfg(feature = "__shelf")]
+        tests::shelf::kind(),
     ])
 }
 
@@ -91,39 +96,4 @@ pub(crate) fn check(variables: &Variables) -> Result<(), ConfigurationError> {
     chosen(variables)?;
     let mut kinds = kinds::<dyn Store>().into_iter();
     kinds.try_for_each(|kind| (kind.check)(variables))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::process::tests::only;
-
-    #[test]
-    fn an_unknown_store_or_client_is_refused_with_the_known_names() {
-        for (name, value, remedy) in [
-            (STORE, "redis", "write one of `dynamodb`, `memory`"),
-            #[cfg(feature = "dynamodb")]
-            ("IDEMPOTENCY_CLIENT", "fast", "write one of `lean`, `sdk`"),
-        ] {
-            let error = check(&only(name, value)).unwrap_err().to_string();
-            assert_eq!(error, format!("{name} is `{value}`: {remedy}"));
-        }
-    }
-
-    #[cfg(feature = "dynamodb")]
-    #[test]
-    fn the_variables_of_a_table_are_known_without_the_feature_too() {
-        assert_eq!(
-            TABLE_VARIABLES,
-            idempotency_dynamodb::TableConfig::VARIABLES
-        );
-    }
-
-    #[test]
-    fn a_variable_of_the_table_is_never_reported_as_misspelt() {
-        let table = TABLE_VARIABLES
-            .iter()
-            .map(|name| ((*name).to_owned(), "x".to_owned()));
-        assert_eq!(Variables::from_iter(table).unknown(&super::variables()), []);
-    }
 }
