@@ -11,6 +11,8 @@ use idempotency_core::store::{Staged, StagedWrites, Store, StoreScan};
 
 use crate::store::StoreOperation;
 
+type Created<'a, T> = BoxFuture<'a, Result<T, Box<dyn Error + Send + Sync>>>;
+
 /// Creates the stores under test, and does to their records what the [`Store`] trait cannot.
 ///
 /// All stores of one factory share their records, as two processes share one table. [`sharing`] makes a factory that offers nothing
@@ -69,9 +71,7 @@ pub trait StoreFactory: Send + Sync {
     /// # Errors
     ///
     /// If the store cannot be created. The case fails with this text.
-    fn listing(
-        &self,
-    ) -> Option<BoxFuture<'_, Result<Arc<dyn StoreScan>, Box<dyn Error + Send + Sync>>>> {
+    fn listing(&self) -> Option<Created<'_, Arc<dyn StoreScan>>> {
         None
     }
 
