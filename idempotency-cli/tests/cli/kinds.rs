@@ -49,7 +49,7 @@ fn function(start: &str, file: &PathBuf) -> Command {
 
 /// Returns a path where no file is.
 fn file(name: &str) -> PathBuf {
-    let name = format!("{name}.{}", std::process::id());
+    let name = format!("shelf.{name}.{}", std::process::id());
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_file(&file);
     file
