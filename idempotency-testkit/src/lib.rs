@@ -21,6 +21,8 @@ pub mod conformance;
 pub mod dynamodb;
 #[cfg(feature = "events")]
 pub mod events;
+#[doc(hidden)]
+pub mod history;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 mod lock;

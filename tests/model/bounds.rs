@@ -6,6 +6,7 @@ use std::time::Duration;
 use idempotency_core::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy, Steps,
 };
+use idempotency_testkit::history::{Promise, Promises, Reported, Terms};
 
 /// One delivery of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,14 +187,14 @@ impl Ending {
         matches!(self, Self::Fails | Self::FailsUnreported | Self::Panics)
     }
 
-    /// Returns true if the key may run again after the run, also under `hold`.
-    pub(crate) fn frees(self) -> bool {
-        matches!(self, Self::RespondsUnstored | Self::Fails)
-    }
-
-    /// Returns true if the run reported its end, so that the next run may be a first one.
-    pub(crate) fn reports(self) -> bool {
-        self == Self::Fails
+    /// Returns what the run reports, apart from a response, if each step that ran is recorded or not.
+    pub(crate) fn report(self, recorded: bool) -> Option<Reported> {
+        match self {
+            Self::Fails if recorded => Some(Reported::Failed),
+            Self::RespondsUnstored => Some(Reported::NotStored),
+            Self::Stages | Self::StagesTooLarge => Some(Reported::Staged),
+            _ => None,
+        }
     }
 
     /// Returns true if the handler staged writes.
@@ -286,19 +287,30 @@ impl Bounds {
         )
     }
 
-    /// Returns true if every call holds. Only then does the promise of `hold` apply.
-    pub(crate) fn all_hold(&self) -> bool {
-        self.python.is_none() && self.deliveries.iter().all(Delivery::holds)
+    /// Returns the promises that apply.
+    pub(crate) fn promises(&self) -> Promises {
+        let outlives = self.python.as_ref().is_some_and(|python| python.outlives);
+        let all =
+            |it: fn(&Delivery) -> bool| self.python.is_none() && self.deliveries.iter().all(it);
+        let all_hold = all(Delivery::holds);
+        Promises::all()
+            .without(Promise::OneResponse, outlives)
+            .without(Promise::SecondRunUnderHold, !all_hold)
+            .without(
+                Promise::StepTwiceUnderHold,
+                !all_hold || !all(Delivery::keeps_steps),
+            )
     }
 
-    /// Returns true if every call has steps, and keeps them after a failure.
-    pub(crate) fn all_keep_steps(&self) -> bool {
-        self.python.is_none() && self.deliveries.iter().all(Delivery::keeps_steps)
-    }
-
-    /// Returns true if a Python run may overwrite our record. Then fewer promises apply.
-    pub(crate) fn python_outlives(&self) -> bool {
-        self.python.as_ref().is_some_and(|python| python.outlives)
+    /// Returns what a history must know of a delivery.
+    pub(crate) fn terms(&self, delivery: &Delivery) -> Terms {
+        Terms {
+            payload: delivery.payload.map(|payload| payload.as_bytes()[0].into()),
+            holds: delivery.holds(),
+            steps: delivery.policy.steps,
+            lease: Some(self.duration(delivery.lease)),
+            ..Terms::default()
+        }
     }
 }
 

@@ -3,21 +3,21 @@
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::{
     Admission, Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input,
-    Lease, Refusal, RefusalDetail, Resolution, Run, Source, Stage, StepEnd, StoreLimits, Write,
-    WriteResult,
+    Lease, Refusal, RefusalDetail, Resolution, Run, Source, Stage, StagedEnd, StepEnd, StoreLimits,
+    Write, WriteResult,
 };
 use idempotency_core::record::{OwnerToken, Record};
 use idempotency_core::time::EpochMillis;
+use idempotency_testkit::history::{self, Basis, Bond, Given, Met, What};
 
 use super::bounds::{Delivery, Ending};
 use super::choices::poll;
-use super::promises::Promise;
 use super::rules::CallView;
 use super::scenario::Scenario;
-use super::state::{
-    Active, End, Ghost, NEVER, Phase, Python, Reply, Returned, Shared, State, TimedRequest,
+use super::state::{Active, End, Ghost, Phase, Reply, Returned, Shared, State, TimedRequest};
+use super::table::{
+    claims, in_progress, key, number_of, releases, response_of, too_large_response_of,
 };
-use super::table::{in_progress, key, number_of, response_of, takes_over, too_large_response_of};
 
 impl Scenario {
     pub(crate) fn begin(
@@ -66,8 +66,10 @@ impl Scenario {
             Ending::Panics => HandlerResult::Panicked,
         };
         let steps = active.steps.as_ref().and_then(|run| run.end());
-        if ending.reports() && matches!(steps, None | Some(StepEnd::Recorded)) {
-            state.unreported &= !(1 << number);
+        let recorded = matches!(steps, None | Some(StepEnd::Recorded));
+        if let Some(report) = ending.report(recorded) {
+            let now = self.time(state, active.skew);
+            state.see(number, now, What::RunReported(report));
         }
         let ended = Input::HandlerEnded(HandlerEnd {
             result,
@@ -102,7 +104,7 @@ impl Scenario {
             let mut view = CallView {
                 call,
                 now,
-                ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
+                ran: state.ran_in(number).is_some(),
                 claims: active.claims,
                 releases: releases(&active.asked.effect),
             };
@@ -119,7 +121,7 @@ impl Scenario {
             }
             view.now = now;
             (self.rules.requests)(view, &mut effect);
-            active.claims += u8::from(self.rules.counts_claims && is_claim(&effect));
+            active.claims += u8::from(self.rules.counts_claims && claims(&effect));
             match effect {
                 Effect::Pause(_) => {
                     // The pause needs no step: the next request can be served at any later time.
@@ -143,8 +145,10 @@ impl Scenario {
                 }
                 Effect::Finish(end) => {
                     self.share(state, number, &active, &end);
-                    if !failed && self.keeps_a_lease(state, number, now, &end) {
-                        self.break_promise(state, Promise::KeptInProgress);
+                    let kept = end.claim == Some(ClaimEnd::Kept)
+                        || end.error_kind() == Some(ErrorKind::CompletionUnknown);
+                    if kept && !failed {
+                        state.see(number, now, What::Kept);
                     }
                     self.finish(state, number, now, &ghost, end);
                     return;
@@ -157,23 +161,23 @@ impl Scenario {
                         active.steps = self.steps_of_run(&attempt, seen);
                     }
                 }
-                Effect::RunUnprotected { .. } => self.run_unprotected(state, number),
+                Effect::RunUnprotected { .. } => self.run_unprotected(state, number, now),
                 ref effect if releases(effect) => {
                     state.calls[usize::from(number)].trace.tried_release = true;
                 }
                 Effect::Write(Write::Put(ref record), _)
                 | Effect::Transact(Write::Put(ref record), _)
-                    if !in_progress(record) && state.stored_in[usize::from(number)] != NEVER =>
+                    if !in_progress(record) =>
                 {
-                    self.break_promise(state, Promise::EvictedComesBack);
+                    state.see(number, now, What::Restores);
                 }
                 _ => {}
             }
             // Only a claim and a wait for the leader depend on the time of the request. Elsewhere it is left out, so that
             // equivalent states are merged.
             let at = match effect {
-                Effect::Write(Write::Put(_), _) | Effect::AwaitLeader(_) => now,
-                ref effect if takes_over(effect) => now,
+                Effect::AwaitLeader(_) => now,
+                ref effect if claims(effect) => now,
                 _ => EpochMillis::new(0),
             };
             if !matches!(effect, Effect::AwaitLeader(_)) {
@@ -198,17 +202,9 @@ impl Scenario {
         ghost: &Ghost,
         run: Option<Run>,
     ) {
-        match ghost.own_lease {
-            None => self.break_promise(state, Promise::RunWithoutClaim),
-            Some(end) if end < now => self.break_promise(state, Promise::RunOnExpiredLease),
-            Some(_) => {}
-        }
-        self.start_run(state, number);
+        let basis = ghost.own_lease.map_or(Basis::Nothing, Basis::Claim);
         let first = run == Some(Run::First);
-        if first && state.calls[usize::from(number)].trace.unreported != 0 {
-            self.break_promise(state, Promise::FirstThoughUnreported);
-        }
-        state.unreported |= 1 << number;
+        state.see(number, now, What::RunBegan { basis, first });
         let trace = &mut state.calls[usize::from(number)].trace;
         trace.first = first;
         trace.recognised = ghost.found;
@@ -216,22 +212,25 @@ impl Scenario {
 
     /// Runs the handler without a confirmed claim. Only a call under `run-unprotected` whose store failed, and which met no other
     /// call, keeps the promise.
-    fn run_unprotected(&self, state: &mut State, number: u8) {
+    fn run_unprotected(&self, state: &mut State, number: u8, now: EpochMillis) {
         let trace = &mut state.calls[usize::from(number)].trace;
         trace.unprotected = true;
-        if !trace.store_failed || trace.met {
-            self.break_promise(state, Promise::RunWithoutClaim);
-        }
-        self.start_run(state, number);
+        let basis = if trace.store_failed && !trace.met {
+            Basis::Policy
+        } else {
+            Basis::Nothing
+        };
+        let first = false;
+        state.see(number, now, What::RunBegan { basis, first });
     }
 
     /// Notes what a call that may run unprotected learns of the store and of other calls.
     fn note(&self, state: &mut State, number: u8, input: &Input) {
         let delivery = &self.bounds.deliveries[usize::from(number)];
-        let trace = &mut state.calls[usize::from(number)].trace;
-        if !delivery.may_run_unprotected() || trace.ran_in != NEVER {
+        if !delivery.may_run_unprotected() || state.ran_in(number).is_some() {
             return;
         }
+        let trace = &mut state.calls[usize::from(number)].trace;
         match input {
             Input::Written(WriteResult::Failed { .. }) | Input::Circuit(Admission::Open { .. }) => {
                 trace.store_failed = true
@@ -254,25 +253,6 @@ impl Scenario {
         self.receive(state, number, active, Reply::of(Input::Circuit(admission)));
     }
 
-    fn start_run(&self, state: &mut State, number: u8) {
-        if state.calls[usize::from(number)].trace.ran_in != NEVER {
-            self.break_promise(state, Promise::OneRunPerCall);
-        }
-        let may_have_run = state.calls.iter().any(|call| {
-            call.trace.ran_in == state.generation
-                && !call.trace.ending.is_some_and(Ending::frees)
-                && !call.trace.rejection_released
-        });
-        if may_have_run {
-            self.break_promise(state, Promise::SecondRunUnderHold);
-        }
-        let generation = state.generation;
-        if state.staged_in.contains(&generation) {
-            self.break_promise(state, Promise::StagedAlone);
-        }
-        state.calls[usize::from(number)].trace.ran_in = generation;
-    }
-
     fn finish(
         &self,
         state: &mut State,
@@ -281,30 +261,7 @@ impl Scenario {
         ghost: &Ghost,
         ended: CallEnd,
     ) {
-        let refused = ended.error_kind();
-        let own_write = matches!(
-            refused,
-            Some(ErrorKind::AlreadyInProgress | ErrorKind::Unresolved)
-        ) && ghost.own_lease.is_some();
-        if own_write {
-            self.break_promise(state, Promise::OwnWriteInProgress);
-        }
-        if refused == Some(ErrorKind::AlreadyInProgress) {
-            if ghost.late_leader {
-                self.break_promise(state, Promise::Stuck);
-            }
-            if self.is_alone(state, number) {
-                self.break_promise(state, Promise::OtherPayloadInProgress);
-            }
-        }
-        if let Resolution::Replay { record, .. } = &ended.resolution
-            && record.expiration.value() < Some(&now.floor_to_seconds())
-        {
-            self.break_promise(state, Promise::WindowExpired);
-        }
-        if self.leaves_a_claim(state, number, refused) {
-            self.break_promise(state, Promise::ClaimLeftBehind);
-        }
+        self.staged_ended(state, number, now, &ended);
         self.remember(state, number, &ended);
         let whose = |record: &Record| record.data.value().map(number_of);
         let (end, response) = match &ended.resolution {
@@ -334,65 +291,62 @@ impl Scenario {
                 (End::Refused(refusal, ended.claim, ended.staged), None)
             }
         };
-        if response.is_some_and(|response| !self.same_payload(number, response)) {
-            self.break_promise(state, Promise::AnotherPayload);
-        }
-        let returned = Returned(response.map(|response| {
-            let generation = state.stored_in[usize::from(response)];
-            (
-                response,
-                if generation == NEVER {
-                    state.generation
-                } else {
-                    generation
+        let result = match (response, ended.error_kind()) {
+            (Some(of), _) => Some(What::Responded(Given {
+                of: of.into(),
+                bond: match ended.claim {
+                    Some(ClaimEnd::CompletedWithoutResponse) => Bond::Completed,
+                    _ => Bond::Stored,
                 },
-            )
-        }));
-        self.check_returned(state, returned);
-        self.check_staged_end(state, number, &ended);
+                expires: match &ended.resolution {
+                    Resolution::Replay { record, .. } => record.expiration.value().copied(),
+                    _ => None,
+                },
+            })),
+            (None, None) => None,
+            (None, kind) => Some(What::Refused(history::Refused {
+                kind,
+                met: match (ghost.own_lease, ghost.leader) {
+                    (Some(_), _) => Met::Own,
+                    (None, Some(end)) => Met::Leader(end),
+                    (None, None) => Met::Unknown,
+                },
+                claim_left: self.leaves_a_claim(state, number),
+            })),
+        };
+        if let Some(result) = result {
+            state.see(number, now, result);
+        }
+        let history = &state.history;
+        let window = |of: u8| history.stored_in(of.into()).unwrap_or(history.window());
+        let returned = Returned(response.map(|of| (of, window(of))));
         state.calls[usize::from(number)].phase = Phase::Ended(end, returned);
     }
 
-    /// Returns true if a call under `hold` whose run has ended leaves its claim in progress.
-    fn keeps_a_lease(&self, state: &State, number: u8, now: EpochMillis, end: &CallEnd) -> bool {
-        let is_kept = end.claim == Some(ClaimEnd::Kept)
-            || end.error_kind() == Some(ErrorKind::CompletionUnknown);
-        let runs = |record: &Record| {
-            in_progress(record)
-                && !record.failure.exists()
-                && record.in_progress_expiration.value() >= Some(&now)
-        };
-        self.bounds.deliveries[usize::from(number)].holds()
-            && is_kept
-            && state.holder == number
-            && state.record.as_deref().is_some_and(runs)
-    }
-
-    /// Checks that all responses returned within one window are the same.
-    pub(crate) fn check_returned(&self, state: &mut State, Returned(returned): Returned) {
-        let Some((response, generation)) = returned else {
+    /// Notes what the end of a call says of its staged writes: whether they were applied, if that is known.
+    fn staged_ended(&self, state: &mut State, number: u8, now: EpochMillis, end: &CallEnd) {
+        let trace = &state.calls[usize::from(number)].trace;
+        if !trace.ending.is_some_and(Ending::stages) {
             return;
-        };
-        let differs = |Returned(other): &Returned| {
-            other.is_some_and(|(other, window)| window == generation && other != response)
-        };
-        let calls = state.calls.iter().any(|call| match &call.phase {
-            Phase::Ended(_, returned) => differs(returned),
-            _ => false,
-        });
-        let python = matches!(&state.python, Python::Ended(returned) if differs(returned));
-        if calls || python {
-            self.break_promise(state, Promise::OneResponse);
         }
-    }
-
-    pub(crate) fn same_payload(&self, number: u8, response: u8) -> bool {
-        let mine = self.bounds.deliveries[usize::from(number)].payload;
-        let theirs = match self.bounds.deliveries.get(usize::from(response)) {
-            Some(delivery) => delivery.payload.map(str::to_owned),
-            None => self.python_validation().value().cloned(),
+        let own = match &end.resolution {
+            Resolution::Own(Some(_)) => true,
+            Resolution::Own(None) => matches!(
+                end.claim,
+                Some(ClaimEnd::Completed | ClaimEnd::CompletedWithoutResponse) | None
+            ),
+            Resolution::Replay { .. } | Resolution::Refuse(_) => false,
         };
-        mine.is_none_or(|mine| theirs.as_deref() == Some(mine))
+        if own || end.staged == Some(StagedEnd::Applied) {
+            state.see(number, now, What::StagedEnded { applied: true });
+        }
+        if matches!(end.staged, Some(StagedEnd::Rejected | StagedEnd::Dropped)) {
+            state.see(number, now, What::StagedEnded { applied: false });
+        }
+        assert!(
+            end.staged.is_some(),
+            "the end says nothing of staged writes"
+        );
     }
 
     /// Caches a confirmed response, unless it came from the cache, as the engine does.
@@ -410,20 +364,6 @@ impl Scenario {
         {
             state.cache = Some(Shared::new(record.clone()));
         }
-    }
-}
-
-fn is_claim(effect: &Effect) -> bool {
-    matches!(effect, Effect::Write(Write::Put(record), _) if in_progress(record))
-        || takes_over(effect)
-}
-
-/// Returns true if this is a release: it deletes the record, or leaves a failure in it.
-pub(crate) fn releases(effect: &Effect) -> bool {
-    match effect {
-        Effect::Write(Write::Delete, _) => true,
-        Effect::Write(Write::Update(change), _) => change.set.failure.exists(),
-        _ => false,
     }
 }
 

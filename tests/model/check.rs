@@ -4,8 +4,10 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
+use idempotency_testkit::history::{Promise, Promises};
+
 use super::bounds::Bounds;
-use super::promises::{Goal, Promise};
+use super::promises::{Goal, HOLDS};
 use super::rules::{PRODUCTION, Rules};
 use super::scenario::Scenario;
 use super::state::Action;
@@ -16,8 +18,8 @@ const TOO_MANY: usize = 120_000_000;
 /// Explores a scenario with production's rules. Every promise must hold in every state, and every goal must be reached.
 pub(crate) fn explore(bounds: Bounds, goals: Vec<Goal>, threads: usize) {
     let (name, columns) = (bounds.name, bounds.columns());
-    let begun = Instant::now();
-    let checker = Scenario::new(bounds, &PRODUCTION, goals)
+    let (begun, promises) = (Instant::now(), bounds.promises());
+    let checker = Scenario::new(bounds, &PRODUCTION, goals, promises)
         .checker()
         .threads(threads)
         .target_state_count(TOO_MANY)
@@ -35,37 +37,36 @@ pub(crate) fn explore(bounds: Bounds, goals: Vec<Goal>, threads: usize) {
     for (property, path) in checker.discoveries() {
         let expectation = &checker.model().property(property).expectation;
         if expectation.discovery_is_failure() {
+            let broken = path.last_state().history.broken();
+            let mut promises = Promise::ALL.iter();
+            let promise = promises.find(|promise| broken.has(**promise));
             let steps = written(&path.into_actions());
-            panic!("{name}: this is violated: {property}:{steps}");
+            panic!("{name}: {property}, but not {promise:?}:{steps}");
         }
     }
     checker.assert_properties();
 }
 
-/// Explores a scenario with faulty rules until a promise is broken, which must be `promise`. Returns the length of the
-/// shortest path to it.
+/// Explores a scenario with faulty rules until this promise is broken. Returns the length of the shortest path to it.
 pub(crate) fn counterexample(
     fault: &str,
     bounds: Bounds,
     rules: &'static Rules,
     promise: Promise,
 ) -> usize {
-    let checker = Scenario::new(bounds, rules, Vec::new())
+    let promises = Promises::none().with(promise);
+    let checker = Scenario::new(bounds, rules, Vec::new(), promises)
         .checker()
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
         .join();
-    let Some(path) = checker.discovery(promise.name()) else {
-        let others: Vec<_> = checker.discoveries().into_keys().collect();
-        panic!(
-            "{fault}: no counterexample to: {}; found one to {others:?}",
-            promise.name()
-        );
+    let Some(path) = checker.discovery(HOLDS) else {
+        panic!("{fault}: no counterexample to: {}", promise.text());
     };
     let actions = path.into_actions();
     println!(
         "\n| {fault} | {} | {} |{}",
-        promise.name(),
+        promise.text(),
         actions.len(),
         written(&actions)
     );

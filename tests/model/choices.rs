@@ -1,16 +1,17 @@
 //! The actions that are possible in a state.
 
-use idempotency_core::protocol::{Consistency, Effect, Write, WriteErrorKind};
+use idempotency_core::protocol::{Consistency, Effect, WriteErrorKind};
+use idempotency_testkit::history::What;
 
 use super::scenario::Scenario;
 use super::single_flight::leader_progress;
 use super::state::{Action, Call, Phase, Python, Shared, State};
-use super::table::{completes, is_too_large};
+use super::table::{does, is_too_large};
 
 impl Scenario {
     pub(crate) fn choices(&self, state: &State, actions: &mut Vec<Action>) {
         // States after a broken promise are not explored.
-        if state.broken != 0 {
+        if !state.history.broken().is_empty() {
             return;
         }
         for (number, call) in state.calls.iter().enumerate() {
@@ -132,8 +133,11 @@ impl Scenario {
         if active.maybe_applied || (state.left.failures > 0 && !too_large) {
             actions.push(Action::Fail(number, WriteErrorKind::Transient));
         }
-        let records = matches!(*active.asked.effect, Effect::Write(Write::Step { .. }, _));
-        if state.left.failures > 0 && (completes(&active.asked.effect) || records) && !too_large {
+        let keeps = matches!(
+            does(&active.asked.effect),
+            Some(What::Completed { .. } | What::StepRecorded { .. })
+        );
+        if state.left.failures > 0 && keeps && !too_large {
             actions.push(Action::Fail(number, WriteErrorKind::Permanent));
             actions.push(Action::Fail(number, WriteErrorKind::Credentials));
         }

@@ -15,13 +15,12 @@ mod rules;
 mod scenario;
 mod scenarios;
 mod single_flight;
-mod staged;
 mod state;
 mod steps;
 mod table;
 
 use check::{counterexample, explore};
-use promises::Promise;
+use idempotency_testkit::history::Promise;
 
 /// Every promise holds in every state of these scenarios, and each scenario reaches its coverage goals.
 mod every_promise_holds {
@@ -87,6 +86,7 @@ mod each_fault_is_found {
         a_new_token_for_each_try: NEW_TOKEN_FOR_EACH_TRY in two_calls breaks OwnWriteInProgress in 6;
         a_handler_started_on_an_expired_lease: STARTS_ON_EXPIRED_LEASE in quiet breaks RunOnExpiredLease in 4;
         a_run_on_a_claim_that_failed: RUNS_ON_A_FAILED_CLAIM in two_calls breaks RunWithoutClaim in 2;
+        an_unconfirmed_response_that_is_not_stored: RESPONDS_BEFORE_CONFIRMED in two_calls breaks StoredResponse in 4;
         a_second_run_by_a_late_owner: RUNS_AGAIN_AFTER_LOST_OWNERSHIP in quiet breaks OneRunPerCall in 8;
         a_panic_that_frees_a_held_claim: PANIC_FREES_A_HELD_CLAIM in quiet_holding_panics breaks SecondRunUnderHold in 6;
         a_kept_claim_whose_lease_runs: KEEPS_THE_LEASE in quiet_holding_panics breaks KeptInProgress in 3;
@@ -96,6 +96,8 @@ mod each_fault_is_found {
             UNREPORTED_COUNTS_AS_FAILURE in quiet_holding_panics breaks SecondRunUnderHold in 6;
         a_timeout_that_leaves_no_mark: UNREPORTED_COUNTS_AS_FAILURE in three_runs breaks FirstThoughUnreported in 6;
         a_held_claim_that_time_frees: TIME_FREES_A_HELD_CLAIM in quiet_holding breaks SecondRunUnderHold in 6;
+        a_takeover_of_a_held_claim: TIME_FREES_A_HELD_CLAIM in quiet_holding breaks HoldTakesOver in 6;
+        a_step_after_a_takeover_of_a_held_claim: TIME_FREES_A_HELD_CLAIM in quiet_holding_step breaks StepTwiceUnderHold in 8;
         a_claim_without_a_lease: CLAIM_WITHOUT_LEASE in quiet breaks Stuck in 2;
         single_flight_that_ignores_the_payload:
             SINGLE_FLIGHT_IGNORES_THE_PAYLOAD in two_payloads_in_one_process breaks OtherPayloadInProgress in 5;
@@ -104,7 +106,7 @@ mod each_fault_is_found {
         a_leader_that_outlives_its_lease: LEADER_OUTLIVES_ITS_LEASE in quiet_in_one_process breaks Stuck in 6;
         a_follower_that_ignores_the_window:
             FOLLOWER_IGNORES_THE_WINDOW in quiet_in_one_process_short_window breaks WindowExpired in 10;
-        a_follower_that_ignores_its_deadline: FOLLOWER_IGNORES_ITS_DEADLINE in quiet_in_one_process breaks FollowsTooLong in 4;
+        a_follower_that_ignores_its_deadline: FOLLOWER_IGNORES_ITS_DEADLINE in quiet_in_one_process breaks WaitsTooLong in 4;
         a_wait_that_outlives_the_lease: WAIT_OUTLIVES_THE_LEASE in quiet_waiting_in_one_process breaks Stuck in 9;
         a_leader_that_shares_an_unconfirmed_response: LEADER_SHARES_UNCONFIRMED in failing_in_one_process breaks OneResponse in 14;
         a_run_on_an_absent_read: RUNS_ON_AN_ABSENT_READ in quiet_reading_first breaks RunWithoutClaim in 2;

@@ -7,10 +7,10 @@ use idempotency_core::protocol::decision::{
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::protocol::{Effect, StoreLimits, WriteResult};
 use idempotency_core::record::Record;
+use idempotency_testkit::history::What;
 
-use super::promises::Promise;
 use super::scenario::Scenario;
-use super::state::{Action, NO_CALL, Shared, State};
+use super::state::{Action, Shared, State};
 use super::table::{in_progress, response_of, write};
 
 impl Scenario {
@@ -75,33 +75,18 @@ impl Scenario {
         state.left.decisions -= 1;
         let mut decided = self.decided(state, &shown, verdict).ok()?;
         (self.rules.decides)(&mut decided);
-        let before = state.record.clone();
         let (written, after) = write(
-            before.as_deref(),
+            state.record.as_deref(),
             &Effect::Write(decided.write, decided.condition),
         );
         if !matches!(written, WriteResult::Applied { .. }) {
             return Some(());
         }
-        let before = before.as_deref();
-        if !before.is_some_and(|record| self.may_be_decided(state, record)) {
-            self.break_promise(state, Promise::LateOwner);
-        }
         state.record = after.map(Shared::new);
-        state.holder = NO_CALL;
-        match verdict {
-            Verdict::Completed => {
-                state.stored_in[usize::from(self.operator())] = state.generation;
-            }
-            // The operator says that the runs until now had no effect.
-            _ => {
-                state.generation += 1;
-                let freed = state.record.as_deref();
-                if !freed.is_some_and(|record| self.comes_free(record)) {
-                    self.break_promise(state, Promise::Stuck);
-                }
-            }
-        }
+        let completed = verdict == Verdict::Completed;
+        let now = self.time(state, 0);
+        state.see(self.operator(), now, What::Decided { completed });
+        self.try_fresh_call(state);
         Some(())
     }
 }

@@ -1,77 +1,15 @@
-//! The promises, which must always hold, and the coverage goals, which must be reachable.
+//! The promises, which must always hold (`idempotency_testkit::history`), and the coverage goals, which must be reachable.
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::Stage;
-use stateright::{Expectation, Property};
+use stateright::Property;
 
-use super::bounds::{Bounds, Ending};
+use super::bounds::Ending;
 use super::scenario::Scenario;
-use super::state::{End, NEVER, Phase, Returned, State};
+use super::state::{Call, End, Phase, Returned, State};
 
-macro_rules! promises {
-    ($($promise:ident => $name:literal),+ $(,)?) => {
-        /// What must hold in every state. A step that breaks one sets its bit in the state.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Promise {
-            $($promise),+
-        }
-
-        const PROMISES: &[(Promise, &str, fn(&Scenario, &State) -> bool)] = &[
-            $((Promise::$promise, $name, |scenario, state| {
-                !(state.broken & Promise::$promise.bit() != 0 && scenario.breaks_first(Promise::$promise))
-            })),+
-        ];
-    };
-}
-
-promises! {
-    OneResponse => "callers that get a response get the same one",
-    LateOwner => "nothing live is overwritten, by a late owner or by a claim",
-    AnotherPayload => "no caller gets the response of another payload",
-    OwnWriteInProgress => "no caller gets \"in progress\" because of its own write",
-    RunWithoutClaim => "no run without a claim",
-    RunOnExpiredLease => "no run starts on an expired lease",
-    OneRunPerCall => "a call runs its handler at most once",
-    SecondRunUnderHold => "under hold no call runs after a run that may have started",
-    Stuck => "no key is stuck past its lease",
-    ClaimLeftBehind => "a call that fails leaves no claim behind without an attempt to release it",
-    EvictedComesBack => "no call writes a response anew that was stored and evicted",
-    HoldTakesOver => "a call that holds takes over no claim",
-    WindowExpired => "no response is replayed after its window has ended by the caller's clock",
-    OtherPayloadInProgress => "no caller gets \"in progress\" because of another payload",
-    FollowsTooLong => "no call follows another beyond its own time",
-    StepAgain => "no run whose claim came after a step was recorded runs that step",
-    StepOfAnotherPayload => "no run uses the step of another payload",
-    StepTwiceUnderHold => "under hold, a step that may have happened never runs again",
-    StagedTwice => "staged writes are applied at most once in a window, and at most once for each run",
-    StagedAlone => "staged writes are applied if and only if their response is stored",
-    RejectedThoughApplied => "no caller gets \"rejected\" if its staged writes were applied, or are later",
-    KeptInProgress => "under hold a run that has ended leaves no lease that runs, unless its last request failed",
-    FirstThoughUnreported => "no run gets First after one whose effect may have happened and was not reported",
-}
-
-impl Promise {
-    pub(crate) fn bit(self) -> u32 {
-        1 << self as u32
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        PROMISES
-            .iter()
-            .find(|(promise, ..)| *promise == self)
-            .map_or("", |(_, name, _)| name)
-    }
-
-    /// Returns true if this promise applies in a scenario with these bounds.
-    pub(crate) fn binds(self, bounds: &Bounds) -> bool {
-        match self {
-            Self::OneResponse => !bounds.python_outlives(),
-            Self::SecondRunUnderHold => bounds.all_hold(),
-            Self::StepTwiceUnderHold => bounds.all_hold() && bounds.all_keep_steps(),
-            _ => true,
-        }
-    }
-}
+/// Holds in a state in which no promise is broken. Only the first state that breaks one counts, because it has the shortest path.
+pub(crate) const HOLDS: &str = "every promise holds";
 
 macro_rules! goals {
     ($($goal:ident => $name:literal, $seen:expr;)+) => {
@@ -122,7 +60,10 @@ goals! {
     WaitedOn => "a call that kept waiting after a failed read gets the response",
         |_, state| state.ended(|end, trace| *end == End::FromStore && trace.waited_on);
     TookOver => "two calls run in one window",
-        |_, state| state.calls.iter().filter(|call| call.trace.ran_in == state.generation).count() > 1;
+        |_, state| {
+            let calls = 0..state.calls.len() as u8;
+            calls.filter(|call| state.ran_in(*call) == Some(state.history.window())).count() > 1
+        };
     WinnersResponse => "a late owner gets the winner's response",
         |_, state| state.ended_as(&End::WinnersResponse);
     OwnCompletionFound => "a call finds that an earlier send of its own completion was applied",
@@ -135,13 +76,16 @@ goals! {
         |scenario, state| state.replays(scenario.operator());
     RanAfterADecision => "a call runs after an operator has freed its key",
         |scenario, state| state.left.decisions < scenario.bounds.faults.decisions
-            && state.stored_in[usize::from(scenario.operator())] == NEVER
+            && state.history.stored_in(scenario.operator().into()).is_none()
             && state.ended(|end, trace| *end == End::Executed && trace.after_failure);
     RanAfterACorrection => "a call runs after an operator took back a response that a duplicate got",
         |scenario, state| state.calls.iter().any(|call| match call.phase {
             Phase::Ended(End::FromStore, Returned(Some((whose, window)))) => {
-                whose == scenario.operator()
-                    && state.ended(|end, trace| *end == End::Executed && trace.ran_in > window && trace.ran_in != NEVER)
+                let mut calls = (0..).zip(&state.calls);
+                let ran_later = |(number, call): (u8, &Call)| {
+                    matches!(call.phase, Phase::Ended(End::Executed, _)) && state.ran_in(number) > Some(window)
+                };
+                whose == scenario.operator() && calls.any(ran_later)
             }
             _ => false,
         });
@@ -169,7 +113,7 @@ goals! {
     PythonReplayed => "Python's response is replayed",
         |scenario, state| state.replays(scenario.python());
     NextWindow => "a key gets a new response after its window has ended",
-        |_, state| state.stored_in.iter().any(|window| *window != NEVER && *window > 0);
+        |scenario, state| (0..=scenario.operator()).any(|call| state.history.stored_in(call.into()) > Some(0));
     AlreadyInProgress => "a duplicate gets \"in progress\"",
         |_, state| state.refused(ErrorKind::AlreadyInProgress);
     PayloadMismatch => "another payload is refused",
@@ -219,16 +163,12 @@ goals! {
             && state.ended(|end, trace| *end == End::Released && !trace.first);
 }
 
-/// Returns every promise, and the goals that a scenario must reach.
+/// Returns the property that holds if every promise does, and the goals that a scenario must reach.
 pub(crate) fn properties(goals: &[Goal]) -> Vec<Property<Scenario>> {
-    let property = |expectation, name, condition| Property {
-        expectation,
-        name,
-        condition,
-    };
-    let promises = PROMISES.iter();
-    let promises = promises.map(|(_, name, holds)| property(Expectation::Always, *name, *holds));
+    let promises = Property::always(HOLDS, |scenario: &Scenario, state: &State| {
+        state.history.broken().is_empty() || !scenario.breaks_first()
+    });
     let goals = GOALS.iter().filter(|(goal, ..)| goals.contains(goal));
-    let goals = goals.map(|(_, name, seen)| property(Expectation::Sometimes, *name, *seen));
-    promises.chain(goals).collect()
+    let goals = goals.map(|(_, name, seen)| Property::sometimes(name, *seen));
+    std::iter::once(promises).chain(goals).collect()
 }

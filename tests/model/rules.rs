@@ -10,8 +10,7 @@ use idempotency_core::protocol::{
 use idempotency_core::record::{Attribute, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::EpochMillis;
 
-use super::caller::releases;
-use super::table::ends_lease;
+use super::table::{ends_lease, releases};
 
 /// What a faulty rule can read of its call.
 #[derive(Clone, Copy)]

@@ -1,18 +1,18 @@
 //! A scenario as a state machine for the checker: its initial state, and the effect of each action.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use idempotency_core::protocol::{Effect, Input, WriteErrorKind, WriteResult};
-use idempotency_core::record::{Record, Status};
+use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
+use idempotency_testkit::history::{History, Promises, What};
 use stateright::{Model, Property};
 
 use super::bounds::Bounds;
-use super::promises::{self, Goal, Promise};
+use super::promises::{self, Goal};
 use super::rules::Rules;
 use super::state::{
-    Action, Active, Call, End, NEVER, NO_CALL, Phase, Python, Reply, Returned, Shared, State,
-    TimedRequest, Trace,
+    Action, Active, Call, End, Phase, Python, Reply, Shared, State, TimedRequest, Trace,
 };
 
 /// The business data at the beginning: enough for one transaction.
@@ -26,27 +26,34 @@ pub(crate) struct Scenario {
     pub(crate) bounds: Bounds,
     pub(crate) rules: &'static Rules,
     goals: Vec<Goal>,
-    /// One bit for each broken promise that was found. Only the first discovery is kept, because it has the shortest path.
-    broken: AtomicU64,
+    /// The promises that are checked.
+    promises: Promises,
+    /// True if a broken promise was found.
+    broken: AtomicBool,
     /// One bit for each goal that was reached.
     reached: AtomicU64,
 }
 
 impl Scenario {
-    pub(crate) fn new(bounds: Bounds, rules: &'static Rules, goals: Vec<Goal>) -> Self {
+    pub(crate) fn new(
+        bounds: Bounds,
+        rules: &'static Rules,
+        goals: Vec<Goal>,
+        promises: Promises,
+    ) -> Self {
         Self {
             bounds,
             rules,
             goals,
-            broken: AtomicU64::new(0),
+            promises,
+            broken: AtomicBool::new(false),
             reached: AtomicU64::new(0),
         }
     }
 
-    /// Returns true the first time that it is called for this promise.
-    pub(crate) fn breaks_first(&self, promise: Promise) -> bool {
-        let bit = 1 << promise as u64;
-        self.broken.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    /// Returns true the first time that it is called.
+    pub(crate) fn breaks_first(&self) -> bool {
+        !self.broken.swap(true, Ordering::Relaxed)
     }
 
     /// Returns true the first time that it is called for this goal.
@@ -57,7 +64,7 @@ impl Scenario {
 
     /// Returns true if no broken promise was found.
     pub(crate) fn unbroken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed) == 0
+        !self.broken.load(Ordering::Relaxed)
     }
 
     /// Returns the number of the Python function; our calls have the numbers below it.
@@ -71,15 +78,10 @@ impl Scenario {
         EpochMillis::new(BEGINNING + ticks * self.bounds.tick_ms)
     }
 
-    pub(crate) fn break_promise(&self, state: &mut State, promise: Promise) {
-        if promise.binds(&self.bounds) {
-            state.broken |= promise.bit();
-        }
-    }
-
     fn start(&self, state: &mut State, number: u8, skew: i8) {
         let now = self.time(state, skew);
         let delivery = &self.bounds.deliveries[usize::from(number)];
+        state.see(number, now, What::Called(self.bounds.terms(delivery)));
         let (attempt, effect) = self.begin(delivery, number, now);
         let asked = TimedRequest {
             by: number,
@@ -162,22 +164,17 @@ impl Scenario {
 
     fn python_claims(&self, state: &mut State, lease: u8) {
         let until = state.now + lease;
-        state.python = match self.python_claim(state, lease) {
-            Ok(()) => Python::Running(until),
-            Err(returned) => Python::Ended(returned),
+        state.python = if self.python_claim(state, lease) {
+            Python::Running(until)
+        } else {
+            Python::Ended
         };
     }
 
-    fn delete(&self, state: &mut State) {
-        let completed = state
-            .record
-            .as_ref()
-            .is_some_and(|record| record.status.value() == Some(&Status::Completed));
-        state.generation += u8::from(completed);
+    fn delete(&self, state: &mut State, evicted: bool) {
         state.record = None;
-        state.holder = NO_CALL;
-        state.unreported = 0;
-        state.forget_steps();
+        let now = self.time(state, 0);
+        state.see(self.operator(), now, What::Deleted { evicted });
     }
 }
 
@@ -188,14 +185,11 @@ impl Model for Scenario {
     fn init_states(&self) -> Vec<State> {
         let call = Call {
             phase: Phase::NotStarted,
-            trace: Trace {
-                ran_in: NEVER,
-                ..Trace::default()
-            },
+            trace: Trace::default(),
         };
         let python = match self.bounds.python {
             Some(_) => Python::NotStarted,
-            None => Python::Ended(Returned(None)),
+            None => Python::Ended,
         };
         vec![State {
             now: 0,
@@ -210,13 +204,7 @@ impl Model for Scenario {
             funds: FUNDS,
             tokens: Vec::new(),
             left: self.bounds.faults,
-            holder: NO_CALL,
-            generation: 0,
-            stored_in: vec![NEVER; self.bounds.deliveries.len() + 2],
-            unreported: 0,
-            steps: Default::default(),
-            staged_in: vec![NEVER; self.bounds.deliveries.len()],
-            broken: 0,
+            history: Shared::new(History::new(self.promises)),
         }]
     }
 
@@ -305,13 +293,10 @@ impl Model for Scenario {
                 state.left.kills -= 1;
                 state.calls[usize::from(number)].phase = Phase::Killed;
             }
-            Action::Ttl => self.delete(state),
+            Action::Ttl => self.delete(state, false),
             Action::Evict => {
                 state.left.evictions -= 1;
-                // An eviction starts a new generation, also if it evicts a claim.
-                let before = state.generation;
-                self.delete(state);
-                state.generation = before + 1;
+                self.delete(state, true);
             }
             Action::Look => self.show(state),
             Action::Decide(verdict) => self.decide(state, verdict)?,
@@ -324,8 +309,8 @@ impl Model for Scenario {
             }
             Action::PythonCompletes => self.python_completes(state),
             Action::PythonFails => {
-                self.delete(state);
-                state.python = Python::Ended(Returned(None));
+                self.delete(state, false);
+                state.python = Python::Ended;
             }
         }
         if last.record != next.record && self.bounds.stale > 0 {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use idempotency_core::protocol::{CallEnd, Effect, InFlight, Input, Stage};
 use idempotency_core::time::EpochMillis;
+use idempotency_testkit::history::What;
 
-use super::promises::Promise;
 use super::scenario::{Scenario, active};
-use super::state::{Active, Ghost, Phase, Python, Reply, Shared, State};
+use super::state::{Active, Ghost, Phase, Reply, Shared, State};
 
 impl Scenario {
     /// Returns the progress of `other` if call `number` can find it in its process now.
@@ -70,15 +70,14 @@ impl Scenario {
         flight: Option<InFlight>,
         other: u8,
     ) {
-        let now = self.time(state, active.skew);
         let shared = state.shared[usize::from(other)].as_deref().cloned();
         let input = flight.map_or(Input::LeaderDone(shared), Input::LeaderProgress);
         let ghost = Ghost {
-            late_leader: flight.is_some_and(|flight| match flight.stage {
+            leader: flight.map(|flight| match flight.stage {
                 Stage::Waiting {
                     until: Some(end), ..
-                } => flight.until < now || end < now,
-                _ => flight.until < now,
+                } => flight.until.min(end),
+                _ => flight.until,
             }),
             ..Ghost::default()
         };
@@ -95,14 +94,13 @@ impl Scenario {
         at_most: Duration,
     ) {
         state.calls[usize::from(number)].trace.followed = true;
-        let latest = active.follows.map(|(_, flight)| flight.until.get() + 1);
-        if Some(now.plus(at_most).get()) > latest {
-            self.break_promise(state, Promise::Stuck);
-        }
-        let deadline = active.attempt.call().deadline;
-        if deadline.is_some_and(|deadline| now.plus(at_most) > deadline) {
-            self.break_promise(state, Promise::FollowsTooLong);
-        }
+        let leader = active.follows.map_or(now, |(_, flight)| flight.until);
+        let followed = What::Followed {
+            until: now.plus(at_most),
+            leader,
+            deadline: active.attempt.call().deadline,
+        };
+        state.see(number, now, followed);
     }
 
     /// Records what a call that ends shares with its followers.
@@ -111,15 +109,6 @@ impl Scenario {
             let shared = (self.rules.shares)(end, &active.asked.effect);
             state.shared[usize::from(number)] = shared.map(Shared::new);
         }
-    }
-
-    /// Returns true if no other call with this call's payload has started.
-    pub(crate) fn is_alone(&self, state: &State, number: u8) -> bool {
-        let mut others = (0..state.calls.len() as u8).filter(|other| {
-            *other != number && state.calls[usize::from(*other)].phase != Phase::NotStarted
-        });
-        let python = state.python != Python::NotStarted && self.same_payload(number, self.python());
-        !python && !others.any(|other| self.same_payload(number, other))
     }
 }
 

@@ -11,14 +11,10 @@ use idempotency_core::protocol::{
 };
 use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
+use idempotency_testkit::history::{History, HistoryEvent, What};
 
 use super::bounds::{Ending, Faults};
-use super::steps::{NAMES, StepRun};
-
-/// Stands for no call.
-pub(crate) const NO_CALL: u8 = u8::MAX;
-/// The generation of a response that was never stored.
-pub(crate) const NEVER: u8 = u8::MAX;
+use super::steps::StepRun;
 
 /// The state of a scenario. Fields marked "ghost" are read only by the properties; no program could read them.
 #[derive(Clone, Debug, PartialEq, Hash)]
@@ -44,29 +40,8 @@ pub(crate) struct State {
     pub(crate) tokens: Vec<(u8, u64)>,
     /// How often each fault may still occur.
     pub(crate) left: Faults,
-    /// Ghost: the call whose write made the record.
-    pub(crate) holder: u8,
-    /// Ghost: the number of windows that have ended, by time or by an operator.
-    pub(crate) generation: u8,
-    /// Ghost: the generation in which each call's response was stored.
-    pub(crate) stored_in: Vec<u8>,
-    /// Ghost: the generation in which the staged writes of each call were applied.
-    pub(crate) staged_in: Vec<u8>,
-    /// Ghost: the calls whose run under a claim has not reported its end in this window. One bit for each.
-    pub(crate) unreported: u8,
-    /// Ghost: the steps of the window.
-    pub(crate) steps: [StepGhost; NAMES.len()],
-    /// Ghost: the promises that have been broken.
-    pub(crate) broken: u32,
-}
-
-/// Ghost data of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Hash)]
-pub(crate) struct StepGhost {
-    /// Its effect happened.
-    pub(crate) happened: bool,
-    /// Its result was recorded.
-    pub(crate) recorded: bool,
+    /// Ghost: what happened, and the promises that this breaks.
+    pub(crate) history: Shared<History>,
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
@@ -142,19 +117,15 @@ pub(crate) struct Ghost {
     pub(crate) own_lease: Option<EpochMillis>,
     /// True if the call found its claim in a record, and not by a confirmation.
     pub(crate) found: bool,
-    /// True if the reply was the progress of a leader whose lease had expired.
-    pub(crate) late_leader: bool,
+    /// The end of the lease, if the reply was the progress of a leader.
+    pub(crate) leader: Option<EpochMillis>,
 }
 
 /// Ghost data of a call: what it did.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(crate) struct Trace {
-    /// The generation in which its run started.
-    pub(crate) ran_in: u8,
     pub(crate) ending: Option<Ending>,
     pub(crate) tried_release: bool,
-    /// The runs that were unreported when it claimed.
-    pub(crate) unreported: u8,
     /// Its run got `First`.
     pub(crate) first: bool,
     /// It ran after it found its own claim in a record.
@@ -183,12 +154,8 @@ pub(crate) struct Trace {
     pub(crate) resumed: bool,
     /// A step found that its claim was gone.
     pub(crate) lost_in_a_step: bool,
-    /// The steps that were recorded when it claimed.
-    pub(crate) known: [bool; NAMES.len()],
     /// The store rejected its staged writes.
     pub(crate) rejected: bool,
-    /// Its claim was released after its staged writes were rejected.
-    pub(crate) rejection_released: bool,
 }
 
 /// How a call ended.
@@ -215,16 +182,16 @@ pub(crate) enum End {
     Refused(Refusal, Option<ClaimEnd>, Option<StagedEnd>),
 }
 
-/// The response that a caller got: the call that produced it, and its generation.
+/// The response that a caller got: the call that produced it, and its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Returned(pub(crate) Option<(u8, u8)>);
+pub(crate) struct Returned(pub(crate) Option<(u8, u16)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 pub(crate) enum Python {
     NotStarted,
     /// Running. Its lease ends at this tick.
     Running(u8),
-    Ended(Returned),
+    Ended,
 }
 
 /// One step of a scenario.
@@ -277,6 +244,22 @@ pub(crate) enum Action {
 }
 
 impl State {
+    /// Adds to the history.
+    pub(crate) fn see(&mut self, by: u8, at: EpochMillis, what: What) {
+        let mut history = (*self.history).clone();
+        history.see(&HistoryEvent {
+            by: by.into(),
+            at,
+            what,
+        });
+        self.history = Shared::new(history);
+    }
+
+    /// Returns the window in which the run of a call began.
+    pub(crate) fn ran_in(&self, call: u8) -> Option<u16> {
+        self.history.ran_in(call.into())
+    }
+
     pub(crate) fn ended(&self, matches: impl Fn(&End, &Trace) -> bool) -> bool {
         self.calls.iter().any(|call| match &call.phase {
             Phase::Ended(end, _) => matches(end, &call.trace),

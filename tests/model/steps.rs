@@ -7,14 +7,14 @@ use std::ops::ControlFlow;
 use idempotency_core::protocol::{
     Attempt, CallTerms, Effect, Input, Resend, StepEnd, StepLedger, StepStart, StepWrite,
 };
-use idempotency_core::record::{Record, RecordedSteps};
+use idempotency_core::record::RecordedSteps;
 use idempotency_core::time::EpochMillis;
+use idempotency_testkit::history::What;
 
 use super::bounds::Ending;
-use super::promises::Promise;
 use super::rules::CallView;
 use super::scenario::Scenario;
-use super::state::{Active, Phase, Reply, Shared, State, StepGhost, TimedRequest};
+use super::state::{Active, Phase, Reply, Shared, State, TimedRequest};
 use super::table::{number_of, response_of};
 
 /// The names of the steps, in their order.
@@ -74,24 +74,19 @@ impl Scenario {
     ) -> Option<()> {
         let now = self.time(state, active.skew);
         let mut run = (**active.steps.as_ref()?).clone();
-        let place = usize::from(run.passed);
+        let step = run.passed;
+        let place = usize::from(step);
         match run.ledger.start(now, Some(run.lease_end), NAMES[place]) {
             StepStart::Recorded(result) => {
-                if !self.same_payload(number, number_of(&result)) {
-                    self.break_promise(state, Promise::StepOfAnotherPayload);
-                }
+                let of = number_of(&result).into();
+                state.see(number, now, What::StepUsed { step, of });
                 state.calls[usize::from(number)].trace.resumed = true;
                 run.passed += 1;
                 active.steps = Some(Shared::new(run));
                 state.calls[usize::from(number)].phase = Phase::Active(active);
             }
             StepStart::Run => {
-                if state.calls[usize::from(number)].trace.known[place] {
-                    self.break_promise(state, Promise::StepAgain);
-                }
-                if std::mem::replace(&mut state.steps[place].happened, true) {
-                    self.break_promise(state, Promise::StepTwiceUnderHold);
-                }
+                state.see(number, now, What::StepRan { step });
                 let call = active.attempt.call().clone();
                 let result = response_of(number);
                 let write = StepWrite::begin(&call, run.lease_end, NAMES[place], &result);
@@ -181,38 +176,5 @@ impl Scenario {
             effect: Shared::new(asked),
         };
         state.calls[usize::from(number)].phase = Phase::Active(active);
-    }
-
-    /// Notes a step that was recorded.
-    pub(crate) fn recorded(state: &mut State, name: &str) {
-        for (step, known) in state.steps.iter_mut().zip(NAMES) {
-            step.recorded |= known == name;
-        }
-    }
-
-    /// Notes a claim that replaces a whole record. It may delete steps only if their window has expired, or if its function has none.
-    pub(crate) fn replaced(
-        &self,
-        state: &mut State,
-        number: u8,
-        at: EpochMillis,
-        before: Option<&Record>,
-    ) {
-        let has_steps = self.bounds.deliveries[usize::from(number)].has_steps();
-        // If there is no record, the deletion of the last one has forgotten the steps.
-        let expired = before.is_some_and(|record| {
-            let expiration = record.expiration.value();
-            expiration.is_some_and(|end| *end < at.floor_to_seconds())
-        });
-        if !has_steps || expired {
-            state.forget_steps();
-        }
-    }
-}
-
-impl State {
-    /// Forgets all steps: their window has ended, or they may be run again.
-    pub(crate) fn forget_steps(&mut self) {
-        self.steps = [StepGhost::default(); NAMES.len()];
     }
 }

@@ -1,4 +1,4 @@
-//! The table: the memory store, which is the reference for all stores, and the promises about each applied write.
+//! The table: the memory store, which is the reference for all stores, and what each applied write does.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -15,10 +15,11 @@ use idempotency_core::store::{
     StoreLimits, StoreRequest, TransactionRequest, Write,
 };
 use idempotency_core::time::EpochMillis;
+use idempotency_testkit::history::{Bond, Given, Refused, Terms, What};
 
-use super::promises::Promise;
 use super::scenario::Scenario;
-use super::state::{Ghost, NO_CALL, Python, Reply, Returned, Shared, State, TimedRequest};
+use super::state::{Ghost, Python, Reply, Shared, State, TimedRequest};
+use super::steps::NAMES;
 
 /// Returns the only key.
 pub(crate) fn key() -> RecordId {
@@ -41,51 +42,44 @@ pub(crate) fn number_of(data: &Data) -> u8 {
 }
 
 pub(crate) fn is_too_large(effect: &Effect) -> bool {
-    let data = set(effect).and_then(|set| set.data.value());
-    data.is_some_and(|data| data.as_str().len() > 2)
+    let data = match effect {
+        Effect::Write(Write::Put(record), _) | Effect::Transact(Write::Put(record), _) => {
+            &record.data
+        }
+        Effect::Write(Write::Update(change), _) | Effect::Transact(Write::Update(change), _) => {
+            &change.set.data
+        }
+        _ => return false,
+    };
+    data.value().is_some_and(|data| data.as_str().len() > 2)
 }
 
-/// Returns true if a request stores a response.
-pub(crate) fn completes(effect: &Effect) -> bool {
-    let status = set(effect).and_then(|set| set.status.value());
-    status == Some(&Status::Completed)
-}
-
-/// Returns the attributes that a write sets.
-fn set(effect: &Effect) -> Option<&Record> {
-    match written(effect)? {
-        Write::Put(record) => Some(record),
-        Write::Update(change) => Some(&change.set),
-        Write::Delete | Write::Step { .. } => None,
-    }
+/// Returns what a request does once it is applied, if it is a write.
+pub(crate) fn does(effect: &Effect) -> Option<What> {
+    let (Effect::Write(write, _) | Effect::Transact(write, _)) = effect else {
+        return None;
+    };
+    let staged = matches!(effect, Effect::Transact(..));
+    Some(What::of_write(write, staged, &NAMES))
 }
 
 /// Returns true if this is a claim that puts a record, or a takeover.
-fn claims(effect: &Effect) -> bool {
-    matches!(effect, Effect::Write(Write::Put(_), _)) || takes_over(effect)
+pub(crate) fn claims(effect: &Effect) -> bool {
+    matches!(does(effect), Some(What::Claimed { .. }))
 }
 
 /// Returns true if this ends the lease of a claim that is kept.
 pub(crate) fn ends_lease(effect: &Effect) -> bool {
-    matches!(effect, Effect::Write(Write::Update(change), _)
-        if change.set.in_progress_expiration.exists() && !change.set.owner.exists() && !change.set.failure.exists())
+    does(effect) == Some(What::LeaseEnded)
 }
 
-/// Returns true if this is a takeover that keeps the steps.
-pub(crate) fn takes_over(effect: &Effect) -> bool {
-    matches!(effect, Effect::Write(Write::Update(change), _) if change.set.owner.exists())
+/// Returns true if this is a release: it deletes the record, or leaves a failure in it.
+pub(crate) fn releases(effect: &Effect) -> bool {
+    matches!(does(effect), Some(What::Released { .. }))
 }
 
 pub(crate) fn in_progress(record: &Record) -> bool {
     record.status.value() == Some(&Status::InProgress)
-}
-
-/// Returns the write of the record that an effect asks for, alone or with staged writes.
-pub(crate) fn written(effect: &Effect) -> Option<&Write> {
-    match effect {
-        Effect::Write(write, _) | Effect::Transact(write, _) => Some(write),
-        _ => None,
-    }
 }
 
 /// Applies a write to a table that holds `record`. Returns the result and what the table then holds.
@@ -159,17 +153,9 @@ impl Scenario {
     /// Applies a send, and returns the store's reply.
     pub(crate) fn apply(&self, state: &mut State, sent: &TimedRequest) -> Reply {
         let before = state.record.clone();
-        let own_claim = |state: &State| {
-            let record = state
-                .record
-                .as_deref()
-                .filter(|record| in_progress(record))?;
-            let lease = record.in_progress_expiration.value().copied();
-            lease.filter(|_| state.holder == sent.by)
-        };
         if matches!(*sent.effect, Effect::Read(_)) {
             let ghost = Ghost {
-                own_lease: own_claim(state),
+                own_lease: state.history.lease_of(sent.by.into()),
                 found: true,
                 ..Ghost::default()
             };
@@ -194,129 +180,45 @@ impl Scenario {
             state.record = after.map(Shared::new);
             state.funds = funds;
             self.applied(state, sent, before.as_deref());
-            self.check_applied_write(state, sent);
             if transacts && self.bounds.tokens {
                 state.tokens.push(token);
             }
         }
         let ghost = Ghost {
-            own_lease: own_claim(state),
+            own_lease: state.history.lease_of(sent.by.into()),
             found: !applied,
             ..Ghost::default()
         };
         Reply::with(Input::Written(written), ghost)
     }
 
-    /// Checks a write that was applied over `before`, without reading its condition.
+    /// Notes a write that was applied over `before`.
     fn applied(&self, state: &mut State, sent: &TimedRequest, before: Option<&Record>) {
-        let held = state.holder == sent.by && before.is_some_and(in_progress);
-        let number = usize::from(sent.by);
-        match written(&sent.effect) {
-            Some(Write::Put(record)) if in_progress(record) => {
-                self.replaced(state, sent.by, sent.at, before);
-                self.claimed(state, sent, held, before);
-            }
-            // A takeover that keeps the steps.
-            Some(Write::Update(change)) if change.set.owner.exists() => {
-                self.claimed(state, sent, held, before);
-            }
-            Some(Write::Step { name, .. }) => {
-                if !held {
-                    self.break_promise(state, Promise::LateOwner);
-                }
-                Self::recorded(state, name);
-            }
-            Some(Write::Put(_)) => {
-                if before.is_some() {
-                    self.break_promise(state, Promise::LateOwner);
-                }
-                state.calls[number].trace.restored = true;
-                state.holder = sent.by;
-                state.stored_in[number] = state.generation;
-            }
-            Some(Write::Update(change)) => {
-                if !held {
-                    self.break_promise(state, Promise::LateOwner);
-                }
-                if change.set.status.exists() {
-                    state.holder = sent.by;
-                    state.stored_in[number] = state.generation;
-                } else if !ends_lease(&sent.effect) {
-                    state.holder = NO_CALL;
-                    self.released(state, sent.by);
-                }
-            }
-            _ => {
-                if !held {
-                    self.break_promise(state, Promise::LateOwner);
-                }
-                state.holder = NO_CALL;
-                self.released(state, sent.by);
-            }
-        }
-        let lease = self.bounds.deliveries[number].lease;
-        let latest = sent.at.plus(self.bounds.duration(lease));
-        let claims = claims(&sent.effect);
-        let too_long =
-            |claim: &Record| claims && claim.in_progress_expiration.value() > Some(&latest);
-        if let Some(record) = &state.record
-            && in_progress(record)
-            && (too_long(record) || !self.comes_free(record))
-        {
-            self.break_promise(state, Promise::Stuck);
-        }
-    }
-
-    /// Checks a claim of ours, and notes its holder.
-    fn claimed(&self, state: &mut State, sent: &TimedRequest, held: bool, before: Option<&Record>) {
-        self.claimed_over(state, sent.at, held, before);
-        let number = usize::from(sent.by);
-        let holds = self.bounds.deliveries[number].holds();
-        let anothers = before.filter(|record| in_progress(record) && !held);
-        if holds && anothers.is_some_and(|record| !record.failure.exists()) {
-            self.break_promise(state, Promise::HoldTakesOver);
-        }
-        state.calls[number].trace.after_failure =
-            before.is_some_and(|record| record.failure.exists());
-        state.calls[number].trace.unreported = state.unreported;
-        state.calls[number].trace.known = state.steps.map(|step| step.recorded);
-        state.holder = sent.by;
-    }
-
-    /// Checks a claim: it may only replace a record whose window has ended, or a claim whose lease has expired, by its clock.
-    fn claimed_over(
-        &self,
-        state: &mut State,
-        at: EpochMillis,
-        held: bool,
-        before: Option<&Record>,
-    ) {
-        let Some(before) = before else { return };
-        let lease_expired = match before.in_progress_expiration.value() {
-            Some(end) => *end < at,
-            None => true,
+        let Some(what) = does(&sent.effect) else {
+            return;
         };
-        let window_expired = before
-            .expiration
-            .value()
-            .is_some_and(|end| *end < at.floor_to_seconds());
-        if in_progress(before) {
-            if !held && !lease_expired && !before.failure.exists() {
-                self.break_promise(state, Promise::LateOwner);
+        let trace = &mut state.calls[usize::from(sent.by)].trace;
+        match what {
+            What::Claimed { .. } => {
+                trace.after_failure = before.is_some_and(|record| record.failure.exists());
             }
-        } else if window_expired {
-            state.generation += 1;
-            state.unreported = 0;
-        } else {
-            self.break_promise(state, Promise::LateOwner);
+            What::Completed { .. } => trace.restored |= before.is_none(),
+            _ => {}
         }
+        state.see(sent.by, sent.at, what);
+        self.try_fresh_call(state);
     }
 
-    /// Notes a release. It forgets the steps, unless its call keeps them.
-    fn released(&self, state: &mut State, by: u8) {
-        if !self.bounds.deliveries[usize::from(by)].keeps_steps() {
-            state.forget_steps();
+    /// Checks a claim: a fresh call under `rerun` runs as soon as its lease has expired.
+    pub(crate) fn try_fresh_call(&self, state: &mut State) {
+        let record = state.record.as_deref();
+        if record.is_none_or(|record| !in_progress(record) || self.comes_free(record)) {
+            return;
         }
+        let (fresh, now) = (self.operator() + 1, self.time(state, 0));
+        state.see(fresh, now, What::Calmed);
+        let refusal = Refused::of(Some(ErrorKind::AlreadyInProgress));
+        state.see(fresh, now, What::Refused(refusal));
     }
 
     /// Returns true if a fresh call under `rerun` runs as soon as the lease of this claim has expired.
@@ -361,8 +263,8 @@ impl Scenario {
         }
     }
 
-    /// Applies Python's claim. If it is refused, returns what its caller gets instead.
-    pub(crate) fn python_claim(&self, state: &mut State, lease: u8) -> Result<(), Returned> {
+    /// Applies Python's claim. Returns false if it is refused.
+    pub(crate) fn python_claim(&self, state: &mut State, lease: u8) -> bool {
         let now = self.time(state, 0);
         let in_progress_text = || Operand::Text("INPROGRESS".to_owned());
         let condition = Condition::Any(vec![
@@ -385,42 +287,53 @@ impl Scenario {
             validation: self.python_validation(),
             ..Record::default()
         };
+        let what = What::of_write(&Write::Put(claim.clone()), false, &NAMES);
         let before = state.record.clone();
         let (written, after) = write(
             before.as_deref(),
             &Effect::Write(Write::Put(claim), condition),
         );
-        match written {
-            WriteResult::Applied { .. } => {
-                self.claimed_over(state, now, false, before.as_deref());
-                state.record = after.map(Shared::new);
-                state.holder = self.python();
-                // Python's claim replaces the whole record.
-                state.unreported = 0;
-                state.forget_steps();
-                Ok(())
-            }
-            _ => {
-                let response = before
-                    .filter(|record| !in_progress(record))
-                    .filter(|record| record.validation == self.python_validation())
-                    .and_then(|record| record.data.value().map(number_of));
-                let returned = Returned(
-                    response.map(|response| (response, state.stored_in[usize::from(response)])),
-                );
-                self.check_returned(state, returned);
-                Err(returned)
-            }
+        state.see(self.python(), now, What::Called(self.python_terms()));
+        if let WriteResult::Applied { .. } = written {
+            state.record = after.map(Shared::new);
+            state.see(self.python(), now, what);
+            return true;
         }
+        let response = before
+            .filter(|record| !in_progress(record))
+            .filter(|record| record.validation == self.python_validation())
+            .and_then(|record| record.data.value().map(number_of));
+        if let Some(of) = response {
+            self.python_gets(state, of);
+        }
+        false
+    }
+
+    fn python_terms(&self) -> Terms {
+        Terms {
+            unfenced: true,
+            lease: None,
+            ..self.bounds.terms(&self.bounds.deliveries[0])
+        }
+    }
+
+    fn python_gets(&self, state: &mut State, of: u8) {
+        let given = Given {
+            of: of.into(),
+            bond: Bond::Stored,
+            expires: None,
+        };
+        let now = self.time(state, 0);
+        state.see(self.python(), now, What::Responded(given));
     }
 
     /// Applies Python's completion, which is unconditional.
     pub(crate) fn python_completes(&self, state: &mut State) {
-        let now = self.time(state, 0).floor_to_seconds();
+        let now = self.time(state, 0);
         let window = std::time::Duration::from_secs(self.bounds.window_s);
         let change = Change {
             set: Record {
-                expiration: Field::Value(now.plus(window)),
+                expiration: Field::Value(now.floor_to_seconds().plus(window)),
                 status: Field::Value(Status::Completed),
                 data: Field::Value(response_of(self.python())),
                 validation: self.python_validation(),
@@ -429,16 +342,13 @@ impl Scenario {
             remove: Vec::new(),
         };
         let always = Condition::All(Vec::new());
-        let (_, after) = write(
-            state.record.as_deref(),
-            &Effect::Write(Write::Update(change), always),
-        );
+        let update = Write::Update(change);
+        let what = What::of_write(&update, false, &NAMES);
+        let (_, after) = write(state.record.as_deref(), &Effect::Write(update, always));
         state.record = after.map(Shared::new);
-        state.holder = self.python();
-        state.stored_in[usize::from(self.python())] = state.generation;
-        let returned = Returned(Some((self.python(), state.generation)));
-        self.check_returned(state, returned);
-        state.python = Python::Ended(returned);
+        state.see(self.python(), now, what);
+        self.python_gets(state, self.python());
+        state.python = Python::Ended;
     }
 
     /// Returns the payload that Python validates, which is the first call's.
@@ -446,20 +356,11 @@ impl Scenario {
         self.bounds.deliveries[0].payload.map(str::to_owned).into()
     }
 
-    /// Returns true if a call that failed before its handler left a claim behind without an attempt to release it.
-    pub(crate) fn leaves_a_claim(
-        &self,
-        state: &State,
-        number: u8,
-        refused: Option<ErrorKind>,
-    ) -> bool {
-        let failed = matches!(
-            refused,
-            Some(ErrorKind::StoreFailed | ErrorKind::Contended | ErrorKind::NoTimeLeft)
-        );
+    /// Returns true if a call has left a claim, in the store or on its way, without an attempt to release it.
+    pub(crate) fn leaves_a_claim(&self, state: &State, number: u8) -> bool {
         let claim = |sent: &TimedRequest| sent.by == number && claims(&sent.effect);
-        let left = (state.holder == number && state.record.as_deref().is_some_and(in_progress))
-            || state.in_flight.iter().any(claim);
-        failed && left && !state.calls[usize::from(number)].trace.tried_release
+        let left =
+            state.history.lease_of(number.into()).is_some() || state.in_flight.iter().any(claim);
+        left && !state.calls[usize::from(number)].trace.tried_release
     }
 }
