@@ -11,8 +11,12 @@ use idempotency_core::store::{
     Consistency, MemoryStore, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind,
     StoreLimits, StoreReply, StoreRequest, TransactionRequest, Write,
 };
+use idempotency_core::time::EpochMillis;
+use idempotency_testkit::history::What;
 
 use super::executor::{Dice, Time, yield_now};
+use super::recorder::Recorder;
+use super::schedule::STEPS;
 use super::world::Faults;
 
 /// How many of the last states of the record an eventual read may return.
@@ -21,6 +25,8 @@ const STALEST: u64 = 4;
 /// A write in transit.
 #[derive(Clone)]
 struct WriteInTransit {
+    /// The call that sent it, and when by its clock.
+    by: (usize, EpochMillis),
     id: RecordId,
     write: Write,
     condition: Condition,
@@ -34,6 +40,7 @@ pub(crate) struct Network {
     dice: Dice,
     time: Time,
     faults: Faults,
+    recorder: Recorder,
     /// The states of the only record, the latest last.
     states: Mutex<Vec<Option<Record>>>,
     /// Writes whose senders gave up. They may still arrive.
@@ -41,12 +48,13 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(dice: Dice, time: Time, faults: Faults) -> Arc<Self> {
+    pub(crate) fn new(dice: Dice, time: Time, faults: Faults, recorder: Recorder) -> Arc<Self> {
         Arc::new(Self {
             table: MemoryStore::new(),
             dice,
             time,
             faults,
+            recorder,
             states: Mutex::default(),
             late: Mutex::default(),
         })
@@ -92,6 +100,11 @@ impl Network {
             }),
         };
         let reply = ready(self.table.send(request, &SendLog::new()));
+        if matches!(reply, StoreReply::Applied { .. }) {
+            let (by, at) = sent.by;
+            let what = What::of_write(&sent.write, sent.staged.is_some(), &STEPS);
+            self.recorder.see(by, at, what);
+        }
         let mut states = self.states.lock().unwrap();
         states.push(self.table.record(&sent.id));
         reply
@@ -195,6 +208,7 @@ impl Store for Network {
         };
         let record = request.record().unwrap();
         let sent = WriteInTransit {
+            by: self.recorder.polled(),
             id: record.id.clone(),
             write: record.write.clone(),
             condition: record.condition.clone(),

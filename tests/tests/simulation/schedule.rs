@@ -1,6 +1,6 @@
 //! Plays one schedule: several processes and several deliveries of one key. Records the history.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,103 +8,60 @@ use idempotency_core::protocol::Source;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{
     BoxError, Circuit, Deadline, ErrorKind, Lookup, OnInProgress, OnStoreError, OnTimeout,
-    Operation, OutcomeKind, Run, Steps, with_backend,
+    Operation, Outcome, OutcomeKind, Run, Steps, with_backend,
+};
+use idempotency_testkit::history::{
+    Basis, Bond, Given, HistoryEvent, Refused, Reported, Terms, What,
 };
 use idempotency_tests::{operation, ours};
 use serde_json::json;
 
 use super::executor::{Dice, Task, run, yield_now};
+use super::recorder::{Recorded, number};
 use super::world::{Faults, Process, World, unless_on_purpose};
 
-/// One entry of the history: what callers and handlers can see of a call. The checker gets only these.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) at: i64,
-    pub(crate) call: usize,
-    pub(crate) amount: u32,
-    pub(crate) kind: EntryKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum EntryKind {
-    Called,
-    /// The handler started, with this time left until its deadline, in milliseconds. It knows which run of the key it is.
-    RunStarted {
-        left: i64,
-        run: Run,
-    },
-    RunEnded {
-        responded: bool,
-    },
-    /// The effect of a step happened.
-    StepRan {
-        name: &'static str,
-    },
-    /// The handler got the result of a step. `by` is the call that ran the step.
-    StepDone {
-        name: &'static str,
-        by: usize,
-    },
-    /// The handler panicked, and the caller saw the panic.
-    Panicked,
-    Responded {
-        run: usize,
-        amount: u32,
-        replayed: bool,
-        /// True if a concurrent call of the same process shared its response.
-        shared: bool,
-        /// True if the run had no confirmed claim.
-        unprotected: bool,
-    },
-    /// The circuit was not closed when the call ended.
-    CircuitOpen,
-    HandlerError,
-    Refused(ErrorKind),
-    Crashed,
-}
-
-pub(crate) type History = Rc<RefCell<Vec<Entry>>>;
-
 /// The steps of a handler.
-const STEPS: [&str; 2] = ["reserve", "charge"];
+pub(crate) const STEPS: [&str; 2] = ["reserve", "charge"];
 
-/// The timeout of an invocation, in milliseconds.
-pub(crate) const TIMEOUT: i64 = 3_000;
+/// The timeout of an invocation.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long a call may take after its deadline to release its claim.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Plays one schedule.
-pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Entry> {
+pub(crate) fn play(seed: u64, faults: &Faults) -> Recorded {
     let world = World::new(seed, faults);
-    let history: History = Rc::default();
     let operation = Rc::new(charge(&world.dice, faults));
     let call = |number, amount, process| Call {
         number,
         amount,
         process,
-        history: Rc::clone(&history),
     };
     let deliver_one = |number, process| {
         let amount = if world.dice.percent(20) { 99 } else { 42 };
         let call = call(number, amount, process);
         deliver(call, Rc::clone(&operation), faults.clone())
     };
-    let died = |call| {
-        history.borrow_mut().push(Entry {
-            at: world.time.now(),
-            call,
-            amount: 0,
-            kind: EntryKind::Crashed,
-        });
-    };
+    let recorder = &world.recorder;
+    let died = |_| recorder.count("crashed");
     let (process, calls) = world.play(faults, 4, deliver_one, || {}, died);
     // Long after every lease, but within the window: the key must not be stuck.
-    world.time.advance(2 * TIMEOUT + 10_000);
+    world.time.advance(16_000);
+    if !faults.hold {
+        recorder.see(calls + 1, process.clock.now(), What::Calmed);
+    }
+    let clock = process.clock.clone();
     let last = call(calls + 1, 42, process);
-    let mut last = vec![(
-        calls + 1,
-        deliver(last, operation.clone(), Faults::default()),
-    )];
+    let faults = Faults {
+        handler_fails: 0,
+        handler_panics: 0,
+        ..faults.clone()
+    };
+    let last = deliver(last, operation, faults);
+    let mut last = vec![(calls + 1, recorder.polls(calls + 1, clock, last))];
     run(&mut last, &world.dice, &world.time, |_| false);
-    history.take()
+    recorder.take()
 }
 
 fn either<T>(is_first: bool, first: T, second: T) -> T {
@@ -133,7 +90,7 @@ fn charge(dice: &Dice, faults: &Faults) -> Operation {
             OnStoreError::Fail,
         ))
         .circuit_breaker(faults.breaker)
-        .steps(either(faults.steps, Steps::Keep, Steps::Off))
+        .steps(steps(faults))
         .expires_after(Duration::from_secs(3_600))
         .build()
         .unwrap()
@@ -143,17 +100,16 @@ struct Call {
     number: usize,
     amount: u32,
     process: Process,
-    history: History,
 }
 
 impl Call {
-    fn record(&self, kind: EntryKind) {
-        self.history.borrow_mut().push(Entry {
-            at: self.process.clock.time.now(),
-            call: self.number,
-            amount: self.amount,
-            kind,
-        });
+    fn see(&self, what: What) {
+        let at = self.process.clock.now();
+        self.process.recorder.see(self.number, at, what);
+    }
+
+    fn count(&self, name: &'static str) {
+        self.process.recorder.count(name);
     }
 }
 
@@ -163,26 +119,39 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
         let (call, process) = (&call, &call.process);
         // Some calls start while a slow owner has outlived its lease.
         process.sleep_sometimes(50, 5_000).await;
-        let deadline = process.clock.now().get() + TIMEOUT;
-        call.record(EntryKind::Called);
+        let deadline = process.clock.now().plus(TIMEOUT);
+        call.see(What::Called(Terms {
+            payload: Some(call.amount),
+            holds: faults.hold,
+            steps: steps(&faults),
+            lease: Some(TIMEOUT),
+            answer_by: Some(deadline.plus(GRACE)),
+            unfenced: false,
+        }));
         let payload = json!({ "order_id": 1, "amount": call.amount });
         let handler = |handle: idempotency_lambda::Call| async move {
-            call.record(EntryKind::RunStarted {
-                left: deadline - process.clock.now().get(),
-                run: handle.which_run(),
-            });
+            call.began(handle.which_run(), deadline, &faults);
             yield_now().await;
             let names: &[_] = if faults.steps { &STEPS } else { &[] };
-            for name in names {
-                let step = handle.step(name, || async {
-                    call.record(EntryKind::StepRan { name });
+            for (step, name) in (0..).zip(names) {
+                let ran = Cell::new(false);
+                let result = handle.step(name, || async {
+                    call.see(What::StepRan { step });
+                    ran.set(true);
                     yield_now().await;
                     Ok::<_, BoxError>(call.number)
                 });
-                match step.await {
-                    Ok(by) => call.record(EntryKind::StepDone { name, by }),
+                match result.await {
+                    Ok(by) if by != call.number => {
+                        call.count("resumed");
+                        let of = number(by);
+                        call.see(What::StepUsed { step, of });
+                    }
+                    Ok(_) => {}
                     Err(error) => {
-                        call.record(EntryKind::RunEnded { responded: false });
+                        if !ran.get() {
+                            call.see(What::RunReported(Reported::Failed));
+                        }
                         return Err(error);
                     }
                 }
@@ -190,44 +159,85 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
             // A slow owner sometimes outlives its lease, because the process is not killed at its deadline.
             process.sleep_sometimes(30, 4_500).await;
             process.panic_sometimes(faults.handler_panics);
-            let responded = !process.dice.percent(faults.handler_fails);
-            call.record(EntryKind::RunEnded { responded });
-            if responded {
-                Ok((call.number, call.amount))
-            } else {
+            if process.dice.percent(faults.handler_fails) {
+                call.see(What::RunReported(Reported::Failed));
                 Err(BoxError::from("declined"))
+            } else {
+                Ok(call.number)
             }
         };
-        let deadline = Deadline::At(EpochMillis::new(deadline));
-        let outcome = operation.run(&payload, deadline, handler);
+        let outcome = operation.run(&payload, Deadline::At(deadline), handler);
         let outcome = with_backend(process.backend.clone(), outcome);
         let Some(outcome) = unless_on_purpose(outcome).await else {
-            return call.record(EntryKind::Panicked);
+            return call.count("panicked");
         };
         if process.backend.circuit() != Circuit::Closed {
-            call.record(EntryKind::CircuitOpen);
+            call.count("circuits_open");
         }
-        call.record(match outcome {
-            Ok(outcome) => {
-                let unprotected = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
-                let replayed = matches!(outcome.kind(), OutcomeKind::Replayed(_));
-                let shared = matches!(
-                    outcome.kind(),
-                    OutcomeKind::Replayed(replay) if replay.source() == Source::ConcurrentCall
-                );
-                let (run, amount) = outcome.into_response();
-                EntryKind::Responded {
-                    run,
-                    amount,
-                    replayed,
-                    shared,
-                    unprotected,
-                }
-            }
+        match outcome {
+            Ok(outcome) => call.responded(outcome),
             Err(error) if error.is::<idempotency_lambda::Error>() => {
-                EntryKind::Refused(ours(&error).kind())
+                call.refused(ours(&error).kind());
             }
-            Err(_) => EntryKind::HandlerError,
-        });
+            Err(_) => {}
+        }
     })
+}
+
+impl Call {
+    fn began(&self, run: Run, deadline: EpochMillis, faults: &Faults) {
+        let basis = match run {
+            Run::Unprotected if faults.unprotected => Basis::Policy,
+            Run::Unprotected => Basis::Nothing,
+            _ => Basis::Claim(deadline),
+        };
+        let first = run == Run::First;
+        self.count("ran");
+        let is_run = |event: &HistoryEvent| matches!(event.what, What::RunBegan { .. });
+        if first && self.process.recorder.saw(is_run) {
+            self.count("first_again");
+        }
+        self.see(What::RunBegan { basis, first });
+    }
+
+    fn responded(&self, outcome: Outcome<usize>) {
+        let kind = outcome.kind().clone();
+        let run = outcome.into_response();
+        let bond = match kind {
+            OutcomeKind::Bypassed(_) => {
+                self.count("unprotected");
+                Bond::None
+            }
+            _ => Bond::Stored,
+        };
+        if let OutcomeKind::Replayed(replay) = kind {
+            self.count("replayed");
+            if replay.source() == Source::ConcurrentCall {
+                self.count("shared");
+            }
+        }
+        let of = number(run);
+        let ran = |event: &HistoryEvent| {
+            usize::from(event.by) == self.number && matches!(event.what, What::RunBegan { .. })
+        };
+        if run != self.number && self.process.recorder.saw(ran) {
+            self.count("late_responses");
+        }
+        let expires = None;
+        self.see(What::Responded(Given { of, bond, expires }));
+    }
+
+    fn refused(&self, kind: ErrorKind) {
+        match kind {
+            ErrorKind::AlreadyInProgress => self.count("in_progress"),
+            ErrorKind::CompletionUnknown | ErrorKind::StoreFailed => self.count("unknown"),
+            ErrorKind::Unresolved => self.count("unresolved"),
+            _ => {}
+        }
+        self.see(What::Refused(Refused::of(Some(kind))));
+    }
+}
+
+fn steps(faults: &Faults) -> Steps {
+    either(faults.steps, Steps::Keep, Steps::Off)
 }

@@ -1,35 +1,32 @@
-//! Schedules of calls whose handlers stage writes: the ledger must agree with the record and with what the callers got.
+//! Schedules of calls whose handlers stage writes: the ledger must agree with the history.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::Status;
 use idempotency_core::store::{LedgerEntry, MemoryWrites};
-use idempotency_core::time::{Clock, EpochMillis};
-use idempotency_lambda::{BoxError, Error, ErrorKind};
+use idempotency_core::time::Clock;
+use idempotency_lambda::{BoxError, Error, ErrorKind, Run};
+use idempotency_testkit::history::{Basis, Bond, Given, HistoryEvent, Reported, Terms, What};
 use serde_json::json;
 
 use super::executor::{Task, yield_now};
+use super::recorder::number;
 use super::schedule::TIMEOUT;
 use super::world::{Faults, Process, World, unless_on_purpose};
 
-/// What the callers of one schedule got.
-#[derive(Clone, Debug, Default)]
+/// How the calls of one schedule ended.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ends {
-    /// The runs whose response a caller got.
-    pub(crate) responses: Vec<usize>,
-    /// The calls that were rejected. A call and its run have one number.
-    pub(crate) rejected: Vec<usize>,
-    pub(crate) unknown: usize,
     /// True if the writes were applied.
     pub(crate) applied: bool,
+    pub(crate) rejected: usize,
+    pub(crate) unknown: usize,
 }
 
-/// Plays one schedule, and compares the ledger with the record and with what the callers got.
+/// Plays one schedule, and compares what happened with the promises and with the ledger.
 ///
 /// # Errors
 ///
@@ -38,15 +35,9 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Result<Ends, String> {
     let world = World::new(seed, faults);
     let (network, dice) = (&world.network, &world.dice);
     network.table.set_balance("alice", 1);
-    let ends: Rc<RefCell<Ends>> = Rc::default();
     let operation = Rc::new(transfer(faults));
     let deliver = |number, process| {
-        let ends = Rc::clone(&ends);
-        let delivery = Delivery {
-            number,
-            process,
-            ends,
-        };
+        let delivery = Delivery { number, process };
         delivery.play(Rc::clone(&operation), faults.clone())
     };
     let between = || {
@@ -56,40 +47,25 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Result<Ends, String> {
             network.table.set_balance("alice", i64::from(left == 0));
         }
     };
-    let (_, calls) = world.play(faults, 3, deliver, between, |_| {});
+    world.play(faults, 3, deliver, between, |_| {});
     network.deliver_all();
-    let mut ends = ends.take();
-    let balance = |account: String| network.table.balance(&account);
-    ends.applied = balance("bob".to_owned()) == 1;
-    let applied: i64 = (1..=calls).map(|run| balance(format!("run-{run}"))).sum();
-    if applied != balance("bob".to_owned()) || applied > 1 {
-        return Err(format!(
-            "the writes of one key were applied {applied} times"
-        ));
+    let history = world.recorder.take();
+    if let Some(broken) = history.broken(faults).first() {
+        return Err(broken.to_string());
     }
-    let has = |run: &usize, applied| balance(format!("run-{run}")) == applied;
-    if let Some(run) = ends.responses.iter().find(|run| !has(run, 1)) {
-        return Err(format!(
-            "a caller got the response of run {run}, which was not applied"
-        ));
+    let staged = |event: &&HistoryEvent| matches!(event.what, What::Completed { staged: true, .. });
+    let applied: Vec<_> = history.events.iter().filter(staged).collect();
+    let one_each = |event: &&HistoryEvent| network.table.balance(&format!("run-{}", event.by)) == 1;
+    let balance = usize::try_from(network.table.balance("bob")).unwrap();
+    if balance != applied.len() || !applied.iter().all(one_each) {
+        return Err(format!("the ledger has {balance}: {applied:?}"));
     }
-    if let Some(run) = ends.rejected.iter().find(|run| !has(run, 0)) {
-        return Err(format!(
-            "call {run} was rejected, and its writes were applied"
-        ));
-    }
-    let id = operation
-        .identify(&payload().to_string(), None)
-        .map_err(|error| error.to_string())?;
-    let record = id.key().and_then(|id| network.table.record(id));
-    let completed = record.is_some_and(|record| record.status.value() == Some(&Status::Completed));
-    if completed != ends.applied {
-        return Err(format!(
-            "completed: {completed}, and applied: {}",
-            ends.applied
-        ));
-    }
-    Ok(ends)
+    let count = |name| history.counts.get(name).copied().unwrap_or_default();
+    Ok(Ends {
+        applied: balance > 0,
+        rejected: count("rejected"),
+        unknown: count("unknown"),
+    })
 }
 
 fn payload() -> serde_json::Value {
@@ -109,7 +85,6 @@ fn transfer(faults: &Faults) -> CompiledOperation {
 struct Delivery {
     number: usize,
     process: Process,
-    ends: Rc<RefCell<Ends>>,
 }
 
 impl Delivery {
@@ -118,9 +93,21 @@ impl Delivery {
         Box::pin(async move {
             let (this, process, faults) = (&self, &self.process, &faults);
             process.sleep_sometimes(50, 5_000).await;
-            let deadline = EpochMillis::new(process.clock.now().get() + TIMEOUT);
+            let deadline = process.clock.now().plus(TIMEOUT);
+            let see = |what| {
+                process.recorder.see(this.number, process.clock.now(), what);
+            };
+            see(What::Called(Terms {
+                holds: faults.hold,
+                lease: Some(TIMEOUT),
+                ..Terms::default()
+            }));
             let identity = operation.identify(&payload().to_string(), None).unwrap();
             let handler = |call: Call| async move {
+                see(What::RunBegan {
+                    basis: Basis::Claim(deadline),
+                    first: call.which_run() == Run::First,
+                });
                 let entries = [
                     LedgerEntry::add("alice", -1).at_least(0),
                     LedgerEntry::add("bob", 1),
@@ -137,8 +124,10 @@ impl Delivery {
                 process.sleep_sometimes(30, 4_500).await;
                 process.panic_sometimes(faults.handler_panics);
                 if process.dice.percent(faults.handler_fails) {
+                    see(What::RunReported(Reported::Failed));
                     return Err(BoxError::from("declined"));
                 }
+                see(What::RunReported(Reported::Staged));
                 Ok(this.number)
             };
             let call = operation.run(
@@ -152,13 +141,19 @@ impl Delivery {
             let Some(ended) = unless_on_purpose(call).await else {
                 return;
             };
-            let mut ends = this.ends.borrow_mut();
             match ended {
-                Ok(outcome) => ends.responses.push(outcome.into_response()),
+                Ok(outcome) => see(What::Responded(Given {
+                    of: number(outcome.into_response()),
+                    bond: Bond::Stored,
+                    expires: None,
+                })),
                 Err(error) => match error.downcast_ref().map(Error::kind) {
-                    Some(ErrorKind::TransactionRejected) => ends.rejected.push(this.number),
+                    Some(ErrorKind::TransactionRejected) => {
+                        process.recorder.count("rejected");
+                        see(What::StagedEnded { applied: false });
+                    }
                     Some(ErrorKind::CompletionUnknown | ErrorKind::LostOwnership) => {
-                        ends.unknown += 1;
+                        process.recorder.count("unknown");
                     }
                     _ => {}
                 },

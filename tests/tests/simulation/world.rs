@@ -11,6 +11,7 @@ use idempotency_tests::{START, unless_it_panics};
 
 use super::executor::{Dice, SkewedClock, Task, Time, run};
 use super::network::Network;
+use super::recorder::Recorder;
 
 /// How often each fault occurs, in percent.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +77,7 @@ pub(crate) struct World {
     pub(crate) dice: Dice,
     pub(crate) time: Time,
     pub(crate) network: Arc<Network>,
+    pub(crate) recorder: Recorder,
 }
 
 /// One process.
@@ -84,17 +86,21 @@ pub(crate) struct Process {
     pub(crate) backend: Backend,
     pub(crate) clock: SkewedClock,
     pub(crate) dice: Dice,
+    pub(crate) recorder: Recorder,
 }
 
 impl World {
     pub(crate) fn new(seed: u64, faults: &Faults) -> Self {
         let (dice, time) = (Dice::new(seed), Time::starting_at(START));
-        let network = Network::new(Dice::new(seed ^ 0x5eed), time.clone(), faults.clone());
+        let recorder = Recorder::default();
+        let network_dice = Dice::new(seed ^ 0x5eed);
+        let network = Network::new(network_dice, time.clone(), faults.clone(), recorder.clone());
         Self {
             seed,
             dice,
             time,
             network,
+            recorder,
         }
     }
 
@@ -110,6 +116,7 @@ impl World {
             backend: Backend::new(store, Arc::new(clock.clone()), Arc::new(random)),
             clock,
             dice: self.dice.clone(),
+            recorder: self.recorder.clone(),
         }
     }
 
@@ -131,7 +138,10 @@ impl World {
             for _ in 0..deliveries {
                 calls += 1;
                 let process = usize::try_from(self.dice.below(3)).unwrap();
-                tasks.push((calls, deliver(calls, processes[process].clone())));
+                let process = &processes[process];
+                let task = deliver(calls, process.clone());
+                let task = self.recorder.polls(calls, process.clock.clone(), task);
+                tasks.push((calls, task));
             }
             run(&mut tasks, &self.dice, &self.time, |call| {
                 self.network.deliver_sometimes();
