@@ -58,8 +58,8 @@ async fn soak() -> Result<bool, BoxError> {
                 report.throughput(),
                 broken.len()
             );
-            for broken in broken.iter().take(10) {
-                println!("  {broken:?}");
+            for (key, broken) in broken.iter().take(10) {
+                println!("  {key}: {broken}");
             }
             held &= broken.is_empty() || !side.ours;
         }

@@ -1,120 +1,176 @@
-//! Compares the promises with what callers, handlers and the database saw.
+//! The history of each key: what callers, handlers and the database saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use idempotency_core::time::EpochMillis;
 use idempotency_testkit::dynamodb::Request;
+use idempotency_testkit::history::{
+    self, Basis, Bond, Broken, CallNumber, Given, HistoryEvent, Promise, Promises, Refused, Terms,
+    What,
+};
 use serde_json::Value;
 
 use super::client::{Delivery, DeliveryResult};
 use super::function::{KEY_PREFIX, RunStart, micros};
 use super::run::History;
 
-/// A promise that did not hold for a key.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Broken {
-    /// The key.
-    pub key: String,
-    /// The promise.
-    pub promise: Promise,
-    /// How many responses, completions or runs break it.
-    pub times: usize,
-}
-
-/// What the soak promises of each key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
-    /// Its callers receive one response.
-    OneResponse,
-    /// Completions with one response are applied to it.
-    OneCompletion,
-    /// A response that a caller receives was stored.
-    StoredResponses,
-    /// A run starts with a claim of its own. The claim was applied during the run's delivery, and its lease has not expired.
-    ClaimedRuns,
-    /// It gets a response after all leases have expired and the faults have ended.
-    NeverStuck,
-}
-
-/// Returns each promise that was broken. With `claims`, it also checks that each run has a claim. That needs the owner
+/// Returns each promise that was broken, with its key. With `claims`, it also checks that each run has a claim. That needs the owner
 /// attribute, which only our records have.
-pub fn check(history: &History, claims: bool) -> Vec<Broken> {
-    let mut broken = Vec::new();
-    let mut find = |key: &str, promise, times| {
-        let key = key.to_owned();
-        broken.push(Broken {
-            key,
-            promise,
-            times,
-        });
-    };
-    for key in &history.stuck {
-        find(key, Promise::NeverStuck, 1);
-    }
-    let stored = stored(&history.requests);
-    for (key, given) in given(history) {
-        if given.len() > 1 {
-            find(key, Promise::OneResponse, given.len());
-        }
-        let none = BTreeSet::new();
-        let stored = stored.get(&id(key)).unwrap_or(&none);
-        let lost = given.difference(stored).count();
-        if lost > 0 {
-            find(key, Promise::StoredResponses, lost);
-        }
-        if stored.len() > 1 {
-            find(key, Promise::OneCompletion, stored.len());
-        }
-    }
-    if claims {
-        for (key, runs) in runs_without_claims(history) {
-            find(key, Promise::ClaimedRuns, runs);
-        }
-    }
-    broken
+pub fn check(history: &History, claims: bool) -> Vec<(String, Broken)> {
+    let promises = Promises::all()
+        .without(Promise::SecondRunUnderHold, true)
+        .without(Promise::StepTwiceUnderHold, true)
+        .without(Promise::RunWithoutClaim, !claims);
+    broken(history, promises)
 }
 
 /// Returns the number of keys with more than one response, in the run and the sweep.
 pub(super) fn disagreements(history: &History) -> usize {
-    let given = given(history);
-    given.values().filter(|given| given.len() > 1).count()
+    broken(history, Promises::none().with(Promise::OneResponse)).len()
 }
 
-fn all(history: &History) -> impl Iterator<Item = &Delivery> {
-    history.deliveries.iter().chain(&history.swept)
-}
-
-/// Returns the `run` of each response that callers received, by key.
-fn given(history: &History) -> BTreeMap<&str, BTreeSet<String>> {
-    let mut given: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for delivery in all(history) {
-        let of_key = given.entry(&delivery.key).or_default();
-        if let DeliveryResult::Response(response) = &delivery.ended {
-            // Text that is not a response of the function counts as a different response.
-            of_key.insert(run_of(response).unwrap_or_else(|| response.clone()));
-        }
-    }
-    given
-}
-
-/// Returns the `run` of each response that was stored, by record id.
-fn stored(requests: &[Request]) -> BTreeMap<String, BTreeSet<String>> {
-    let mut stored: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for request in requests.iter().filter(|request| applied(request)) {
-        let Some(id) = request.key("id") else {
-            continue;
+fn broken(history: &History, promises: Promises) -> Vec<(String, Broken)> {
+    let all = || history.deliveries.iter().chain(&history.swept);
+    let keys: BTreeSet<_> = all().map(|delivery| &delivery.key).collect();
+    let of_key = |key: &String| {
+        let id = id(key);
+        let is_request = |it: &&Request| it.status == Some(200) && it.key("id") == Some(&id);
+        let key = Key {
+            deliveries: all().filter(|it| it.key == *key).collect(),
+            runs: history.runs.iter().filter(|it| it.key == *key).collect(),
+            requests: history.requests.iter().filter(is_request).collect(),
+            is_stuck: history.stuck.contains(key),
         };
-        for part in ["ExpressionAttributeValues", "Item"] {
-            let values = request.body.get(part).and_then(Value::as_object);
-            let values = values.into_iter().flatten();
-            let runs = values.filter_map(|(_, value)| run_of(value["S"].as_str()?));
-            stored.entry(id.to_owned()).or_default().extend(runs);
-        }
-    }
-    stored
+        history::check(&key.events(), promises)
+    };
+    let broken = keys.into_iter().flat_map(|key| {
+        let broken = of_key(key).into_iter();
+        broken.map(|broken| (key.clone(), broken))
+    });
+    broken.collect()
 }
 
-fn applied(request: &Request) -> bool {
-    request.status == Some(200)
+/// What was seen of a key.
+struct Key<'a> {
+    deliveries: Vec<&'a Delivery>,
+    runs: Vec<&'a RunStart>,
+    /// The requests that succeeded.
+    requests: Vec<&'a Request>,
+    is_stuck: bool,
+}
+
+impl Key<'_> {
+    /// Returns the events. A call is a delivery. No order is known in which processes and database did all of it, so the events stand
+    /// in one that breaks no promise by itself: calls, completions, runs, responses.
+    fn events(&self) -> Vec<HistoryEvent> {
+        let mut numbers = Numbers(BTreeMap::new());
+        let mut events = Vec::new();
+        let mut see = |by, at_us: u64, what| {
+            let at = millis(at_us);
+            events.push(HistoryEvent { by, at, what });
+        };
+        for delivery in &self.deliveries {
+            let by = numbers.of(&delivery.request_id);
+            see(by, delivery.began_us, What::Called(Terms::default()));
+        }
+        for run in &self.runs {
+            let by = numbers.of(&run.request_id);
+            numbers.0.insert(run.run.clone(), by);
+        }
+        let mut stored: Vec<_> = self.requests.iter().flat_map(|it| runs_in(it)).collect();
+        stored.sort();
+        stored.dedup();
+        for run in stored {
+            let completed = What::Completed {
+                expires: None,
+                staged: false,
+            };
+            see(numbers.of(&run), 0, completed);
+        }
+        for (run, lease_end_us) in self.runs.iter().zip(self.leases()) {
+            let basis = lease_end_us.map_or(Basis::Nothing, |end| Basis::Claim(millis(end)));
+            let first = false;
+            see(
+                numbers.of(&run.run),
+                run.at_us,
+                What::RunBegan { basis, first },
+            );
+        }
+        for delivery in &self.deliveries {
+            if let DeliveryResult::Response(response) = &delivery.ended {
+                // Text that is not a response of the function counts as a different response.
+                let run = run_of(response).unwrap_or_else(|| response.clone());
+                let given = Given {
+                    of: numbers.of(&run),
+                    bond: Bond::Stored,
+                    expires: None,
+                };
+                let by = numbers.of(&delivery.request_id);
+                see(by, delivery.began_us, What::Responded(given));
+            }
+        }
+        if self.is_stuck {
+            see(0, 0, What::Calmed);
+            see(0, 0, What::Refused(Refused::of(None)));
+        }
+        events
+    }
+
+    /// Returns the end of the lease of each run's claim: one of its own that was applied after the delivery and before the run
+    /// started, and had not expired then.
+    fn leases(&self) -> Vec<Option<u64>> {
+        let mut owners: BTreeMap<&str, Vec<Claim>> = BTreeMap::new();
+        for (owner, claim) in self.requests.iter().filter_map(|it| claim(it)) {
+            owners.entry(owner).or_default().push(claim);
+        }
+        let owners: Vec<_> = owners.values().collect();
+        let fitting = |run: &&RunStart, owner: usize| {
+            let mut deliveries = self.deliveries.iter();
+            let delivery = deliveries.find(|it| it.request_id == run.request_id)?;
+            let mut claims = owners[owner].iter();
+            let fits = claims.find(|claim| {
+                (delivery.began_us..=run.at_us).contains(&claim.at_us)
+                    && claim.lease_end_us > run.at_us
+            });
+            fits.map(|claim| claim.lease_end_us)
+        };
+        let all: Vec<Vec<_>> = self
+            .runs
+            .iter()
+            .map(|run| {
+                (0..owners.len())
+                    .filter(|owner| fitting(run, *owner).is_some())
+                    .collect()
+            })
+            .collect();
+        let owner_of = matched(&all, owners.len());
+        let runs = self.runs.iter().zip(owner_of);
+        runs.map(|(run, owner)| fitting(run, owner?)).collect()
+    }
+}
+
+/// The numbers of calls: of deliveries, of their runs, and of texts that no run made.
+struct Numbers(BTreeMap<String, CallNumber>);
+
+impl Numbers {
+    fn of(&mut self, name: &str) -> CallNumber {
+        let next = CallNumber::try_from(self.0.len()).unwrap_or(CallNumber::MAX);
+        *self.0.entry(name.to_owned()).or_insert(next)
+    }
+}
+
+fn millis(micros: u64) -> EpochMillis {
+    EpochMillis::new(i64::try_from(micros / 1_000).unwrap_or(i64::MAX))
+}
+
+/// Returns the `run` of each response that a request stored.
+fn runs_in(request: &Request) -> Vec<String> {
+    let parts = ["ExpressionAttributeValues", "Item"].into_iter();
+    let parts = parts.filter_map(|part| request.body.get(part)?.as_object());
+    let values = parts.flatten();
+    values
+        .filter_map(|(_, value)| run_of(value["S"].as_str()?))
+        .collect()
 }
 
 fn run_of(response: &str) -> Option<String> {
@@ -135,45 +191,7 @@ struct Claim {
     lease_end_us: u64,
 }
 
-/// Returns the keys with runs without a claim of their own, and how many. The claim must have been applied after the delivery and before
-/// the run started.
-fn runs_without_claims(history: &History) -> Vec<(&str, usize)> {
-    let delivered: BTreeMap<&str, &Delivery> = all(history)
-        .map(|delivery| (delivery.request_id.as_str(), delivery))
-        .collect();
-    let mut claims: BTreeMap<&str, BTreeMap<&str, Vec<Claim>>> = BTreeMap::new();
-    for request in history.requests.iter().filter(|request| applied(request)) {
-        if let Some((id, owner, claim)) = claim(request) {
-            let owners = claims.entry(id).or_default();
-            owners.entry(owner).or_default().push(claim);
-        }
-    }
-    let mut runs: BTreeMap<&str, Vec<&RunStart>> = BTreeMap::new();
-    for run in &history.runs {
-        runs.entry(&run.key).or_default().push(run);
-    }
-    let mut broken = Vec::new();
-    for (key, runs) in runs {
-        let owners = claims.get(id(key).as_str()).into_iter();
-        let owners: Vec<_> = owners.flat_map(BTreeMap::values).collect();
-        let fitting = runs.iter().map(|run| {
-            let from = delivered[run.request_id.as_str()].began_us;
-            let fits = |claim: &Claim| {
-                (from..=run.at_us).contains(&claim.at_us) && claim.lease_end_us > run.at_us
-            };
-            let owns = |owner: &usize| owners[*owner].iter().any(fits);
-            (0..owners.len()).filter(owns).collect()
-        });
-        let fitting: Vec<Vec<usize>> = fitting.collect();
-        let without = runs.len() - matched(&fitting, owners.len());
-        if without > 0 {
-            broken.push((key, without));
-        }
-    }
-    broken
-}
-
-fn claim(request: &Request) -> Option<(&str, &str, Claim)> {
+fn claim(request: &Request) -> Option<(&str, Claim)> {
     let item = request.body.get("Item")?;
     if item["status"]["S"] != "INPROGRESS" {
         return None;
@@ -183,15 +201,17 @@ fn claim(request: &Request) -> Option<(&str, &str, Claim)> {
         at_us: micros(request.responded_at?),
         lease_end_us: lease_end_ms * 1_000,
     };
-    Some((request.key("id")?, item["owner"]["S"].as_str()?, claim))
+    Some((item["owner"]["S"].as_str()?, claim))
 }
 
-/// Returns how many runs can be matched with a different fitting owner each (bipartite matching).
-fn matched(fitting: &[Vec<usize>], owners: usize) -> usize {
+/// Returns a different fitting owner for each run, for as many runs as possible (bipartite matching).
+fn matched(fitting: &[Vec<usize>], owners: usize) -> Vec<Option<usize>> {
     let mut run_of = vec![None; owners];
-    (0..fitting.len())
-        .filter(|run| assign(*run, fitting, &mut run_of, &mut vec![false; owners]))
-        .count()
+    for run in 0..fitting.len() {
+        assign(run, fitting, &mut run_of, &mut vec![false; owners]);
+    }
+    let owner_of = |run| run_of.iter().position(|of| *of == Some(run));
+    (0..fitting.len()).map(owner_of).collect()
 }
 
 fn assign(
@@ -222,9 +242,9 @@ mod tests {
 
     #[test]
     fn each_run_needs_an_owner_of_its_own() {
-        assert_eq!(matched(&[vec![0, 1], vec![0]], 2), 2);
-        assert_eq!(matched(&[vec![0], vec![0]], 1), 1);
-        assert_eq!(matched(&[vec![]], 1), 0);
+        assert_eq!(matched(&[vec![0, 1], vec![0]], 2), [Some(1), Some(0)]);
+        assert_eq!(matched(&[vec![0], vec![0]], 1), [Some(0), None]);
+        assert_eq!(matched(&[vec![]], 1), [None]);
     }
 
     #[test]

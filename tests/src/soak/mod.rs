@@ -16,7 +16,7 @@ mod processes;
 mod report;
 mod run;
 
-pub use check::{Broken, Promise, check};
+pub use check::check;
 pub use function::{ROLE, serve};
 pub use processes::Side;
 pub use report::Report;

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
-use idempotency_tests::soak::{Plan, Promise, ROLE, Report, Side, check, run, serve};
+use idempotency_testkit::history::Promise;
+use idempotency_tests::soak::{Plan, ROLE, Report, Side, check, run, serve};
 
 /// Serves events in a process that the local Lambda started. In the test run it does nothing.
 #[tokio::test]
@@ -73,10 +74,10 @@ async fn an_unprotected_function_breaks_the_promises() -> Result<(), BoxError> {
     let broken = check(&run(&side(true), &calm).await?, true);
     for promise in [
         Promise::OneResponse,
-        Promise::StoredResponses,
-        Promise::ClaimedRuns,
+        Promise::StoredResponse,
+        Promise::RunWithoutClaim,
     ] {
-        let found = broken.iter().any(|broken| broken.promise == promise);
+        let found = broken.iter().any(|(_, broken)| broken.promise == promise);
         assert!(found, "{promise:?}");
     }
     Ok(())
