@@ -58,6 +58,20 @@ mod every_promise_holds {
     }
 }
 
+/// The page on reliability names each promise in the row of its number.
+#[test]
+fn the_page_names_every_promise() {
+    let page = include_str!("../../docs/evidence/reliability.md");
+    for promise in Promise::ALL {
+        let row = format!("| {} |", promise.number());
+        let row = page.lines().find(|line| line.starts_with(&row));
+        assert!(
+            row.unwrap().contains(&format!("`{promise:?}`")),
+            "{promise:?}"
+        );
+    }
+}
+
 /// Each deliberate fault breaks the promise that the rule keeps.
 mod each_fault_is_found {
     use super::{Promise, counterexample, rules, scenarios};
