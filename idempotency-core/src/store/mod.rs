@@ -69,8 +69,8 @@ pub trait Store: Send + Sync {
     /// Returns what to do about a request whose time ended without a reply, for the end of the error. `was_sent` is false if nothing
     /// was sent.
     ///
-    /// The default holds for every store. One with a network or credentials says which settings to check.
-    #[doc(hidden)]
+    /// The default holds for every store. One with a network or credentials says which settings to check, and a wrapper returns the advice
+    /// of its store.
     fn timeout_advice(&self, was_sent: bool) -> String {
         let advice = match was_sent {
             true => "check that the store runs and can be reached",
