@@ -33,7 +33,7 @@ while IFS= read -r lock; do
     fi
 done < <(git ls-files '*Cargo.lock')
 # Other crates use the hidden interface of one version of these.
-for crate in dynamodb-lean-client idempotency-{expression,core,macros,http,dynamodb}; do
+for crate in dynamodb-lean-client idempotency-{expression,core,macros,http,dynamodb,lambda}; do
     if ! grep -qE "^$crate = .*version = \"=$version\"" Cargo.toml; then
         echo "Cargo.toml does not pin $crate: write version = \"=$version\""
         failed=1
