@@ -4,7 +4,7 @@
 #     tests/scripts/public-api.sh          # fails, and shows the difference
 #     tests/scripts/public-api.sh --write  # writes the texts anew: read the difference in `git diff`
 #
-# A line that goes or changes breaks a user's program: it needs a line in the crate's CHANGELOG.md.
+# A line that goes or changes breaks a user's program: after the first release it needs a line in the crate's CHANGELOG.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
