@@ -186,7 +186,7 @@ fn ad_context() -> HttpOperation {
             "/governance_context",
             "/push_notification_config/authentication/credentials",
         ])
-        .stored_statuses(|status| status.is_success())
+        .stored_statuses(|status| status.is_success()) // `build` refuses it under `on_timeout = "hold"`
         .expires_after(DAY)
         .error_response(listed)
         .build()
