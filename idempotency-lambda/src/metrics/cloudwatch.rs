@@ -18,7 +18,7 @@ use crate::process::{self, configuration_error};
 ///
 /// The metrics are JSON lines in the embedded metric format on standard output, written once for each invocation, before its
 /// response is sent. They need no permission and no request. A call outside any invocation writes its own line. The dimensions are
-/// `Function` and `Operation`. `docs/guide/metrics.md` of the repository lists the metrics, their alarms and their cost.
+/// `Function` and `Operation`. `docs/guide/metrics.md` of the repository lists the metrics and their cost.
 ///
 /// # Errors
 ///
