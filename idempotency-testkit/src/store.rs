@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Record, RecordId};
+use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{
     Consistency, RecordWrite, ScanPage, ScanRequest, SendLog, Staged, Store, StoreError,
     StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
@@ -414,10 +414,17 @@ impl<S: Store> Store for FaultyStore<S> {
     }
 }
 
-/// Lists the records of the inner store. A page is not noted, and has no fault.
+/// Lists the records of the inner store, and reads its events. This is not noted, and has no fault.
 impl<S: StoreScan> StoreScan for FaultyStore<S> {
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         self.inner.scan(request)
+    }
+
+    fn stored_event<'a>(
+        &'a self,
+        id: &'a RecordId,
+    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        self.inner.stored_event(id)
     }
 }
 
@@ -463,6 +470,44 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A store whose listing has an event that no read shows.
+    struct Lists(StoredEvent);
+
+    impl Store for Lists {
+        fn send<'a>(&'a self, _: StoreRequest<'a>, _: &'a SendLog) -> BoxFuture<'a, StoreReply> {
+            Box::pin(async { StoreReply::found(None) })
+        }
+
+        fn limits(&self) -> StoreLimits {
+            StoreLimits::NONE
+        }
+
+        fn name(&self) -> String {
+            "lists".to_owned()
+        }
+    }
+
+    impl StoreScan for Lists {
+        fn scan<'a>(&'a self, _: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
+            Box::pin(async { Ok(ScanPage::default()) })
+        }
+
+        fn stored_event<'a>(
+            &'a self,
+            _: &'a RecordId,
+        ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+            Box::pin(async { Ok(Some(self.0.clone())) })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_is_that_of_the_inner_store() {
+        let event = StoredEvent::all("7").unwrap();
+        let store = FaultyStore::new(Lists(event.clone()));
+        let found = store.stored_event(&RecordId::new("a#1")).await;
+        assert_eq!(found.unwrap(), Some(event));
+    }
 
     #[test]
     fn the_state_before_the_last_writes_is_kept_for_each_record() {

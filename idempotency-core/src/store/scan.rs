@@ -1,9 +1,8 @@
 //! The listing of a store's records, for an operator: a page at a time.
 
-use super::{Condition, Consistency, Store, StoreError, StoreReply, StoreRequest};
+use super::{Condition, Consistency, Store, StoreError};
 use crate::future::BoxFuture;
 use crate::record::{Attribute, Record, RecordId, StoredEvent};
-use crate::store::SendLog;
 
 /// A store whose records can be listed.
 ///
@@ -40,8 +39,7 @@ pub trait StoreScan: Store {
     /// If the store cannot be read, or if `after` is not from a page of this store.
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>>;
 
-    /// Returns what a record keeps of the event of its call, or `None` if it keeps nothing or there is no record. The default takes it
-    /// from a read.
+    /// Returns what a record keeps of the event of its call, or `None` if it keeps nothing or there is no record.
     ///
     /// # Errors
     ///
@@ -49,18 +47,7 @@ pub trait StoreScan: Store {
     fn stored_event<'a>(
         &'a self,
         id: &'a RecordId,
-    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
-        Box::pin(async move {
-            let read = StoreRequest::Read(id, Consistency::Strong);
-            match self.send(read, &SendLog::new()).await {
-                StoreReply::Failed { error, .. } => Err(error),
-                StoreReply::Found { record, .. } => {
-                    Ok(record.and_then(|record| record.event.value().cloned()))
-                }
-                _ => Ok(None),
-            }
-        })
-    }
+    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>>;
 }
 
 /// A request for one page of a listing.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::future::BoxFuture;
 use crate::protocol::condition::time_of_claim;
-use crate::record::{Field, Record, RecordId};
+use crate::record::{Field, Record, RecordId, StoredEvent};
 use crate::time::EpochSeconds;
 
 /// A map of records behind a lock. It protects within one process only, and its records end with the process.
@@ -273,6 +273,22 @@ impl StoreScan for MemoryStore {
             })
         })
     }
+
+    fn stored_event<'a>(
+        &'a self,
+        id: &'a RecordId,
+    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        Box::pin(async move {
+            match self.record(id).unwrap_or_default().event {
+                Field::Absent => Ok(None),
+                Field::Value(event) => Ok(Some(event)),
+                Field::Unreadable => {
+                    let text = format!("the event of the record `{id}` cannot be read");
+                    Err(StoreError::new(StoreErrorKind::Rejected, text))
+                }
+            }
+        })
+    }
 }
 
 impl fmt::Debug for MemoryStore {
@@ -294,6 +310,25 @@ mod tests {
     use crate::time::EpochMillis;
     use std::sync::Arc;
     use std::time::Duration;
+
+    #[test]
+    fn an_event_that_cannot_be_read_is_an_error() {
+        let (store, id) = (MemoryStore::new(), RecordId::new("pay#1"));
+        assert!(ready(store.stored_event(&id)).unwrap().is_none());
+        let kept = |event| Record {
+            event,
+            ..Record::default()
+        };
+        store.insert(id.clone(), kept(Field::Absent));
+        assert!(ready(store.stored_event(&id)).unwrap().is_none());
+        let event = StoredEvent::all("7").unwrap();
+        store.insert(id.clone(), kept(Field::Value(event.clone())));
+        assert_eq!(ready(store.stored_event(&id)).unwrap(), Some(event));
+        store.insert(id.clone(), kept(Field::Unreadable));
+        let text = "the event of the record `pay#1` cannot be read";
+        let error = ready(store.stored_event(&id)).unwrap_err();
+        assert_eq!(error.to_string(), text);
+    }
 
     #[test]
     fn a_claim_drops_the_other_records_that_have_expired_and_no_live_one() {

@@ -107,6 +107,13 @@ impl StoreScan for Shelf {
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         Box::pin(async move { self.in_memory()?.scan(request).await })
     }
+
+    fn stored_event<'a>(
+        &'a self,
+        id: &'a RecordId,
+    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        Box::pin(async move { self.in_memory()?.stored_event(id).await })
+    }
 }
 
 fn failed(error: impl std::error::Error) -> StoreError {

@@ -383,4 +383,10 @@ impl StoreScan for BrokenStore {
             Ok(page)
         })
     }
+    fn stored_event<'a>(
+        &'a self,
+        id: &'a RecordId,
+    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        self.inner.stored_event(id)
+    }
 }
