@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use aws_sdk_dynamodb::types::AttributeValue;
 use clap::Parser as _;
 use idempotency_core::config::Variables;
+use idempotency_core::store::{ScanRequest, StoreErrorKind};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 
 use super::*;
@@ -220,4 +221,23 @@ async fn a_prompt_shows_the_form_of_another_response_of_the_operation_and_no_val
     let compared = compare().await;
     assert!(compared.ends_with("text  (that of shop#2)\n"), "{compared}");
     assert!(!compared.contains("s3cr3t"), "{compared}");
+}
+
+#[tokio::test]
+async fn a_listing_of_a_prefix_fails_if_an_item_has_no_id() {
+    let database = EmbeddedDynamoDb::start().await.unwrap();
+    let table = TableSpec::new("idempotency").partition_key("pk");
+    database.create_table(table).await.unwrap();
+    let item = [("pk", AttributeValue::S(KEY.to_owned()))];
+    database.put("idempotency", item).await.unwrap();
+    let table = ("IDEMPOTENCY_TABLE".to_owned(), "idempotency".to_owned());
+    let variables = Variables::from_iter([table]);
+    let operator = Box::new(Typist::default());
+    let connection = Connection::on_table(&variables, database.client(), operator).unwrap();
+    let request = ScanRequest {
+        prefix: "shop#",
+        ..ScanRequest::default()
+    };
+    let error = connection.records().unwrap().scan(request).await;
+    assert_eq!(error.unwrap_err().kind(), StoreErrorKind::WrongSchema);
 }

@@ -107,6 +107,32 @@ async fn a_listing_stops_at_its_read_units_and_goes_on_after_the_last_item() {
 }
 
 #[tokio::test]
+async fn a_listing_of_a_table_whose_key_has_another_name_fails() {
+    // One page, and several.
+    for count in [1, 50] {
+        let spec = TableSpec::new("idempotency").partition_key("pk");
+        let table = Table::new(spec).await;
+        for number_of in 0..count {
+            let item = [
+                ("pk", text(&id(number_of))),
+                ("status", text("INPROGRESS")),
+                ("expiration", number(LATE)),
+                ("in_progress_expiration", number(EARLY * 1_000)),
+                ("data", text(&"x".repeat(40_000))),
+            ];
+            table.put("idempotency", item).await.unwrap();
+        }
+        list(&table, false, "")
+            .fails(1, "the attribute `id`")
+            .complains("set IDEMPOTENCY_KEY_ATTR")
+            .hides("the end of the table");
+        let mut named = table.command("list --held --yes --json --read-units 1000");
+        named.env("IDEMPOTENCY_KEY_ATTR", "pk");
+        assert_eq!(keys(&finish(named, "").json(0)).len(), count);
+    }
+}
+
+#[tokio::test]
 async fn the_cost_is_shown_and_confirmed_before_anything_is_read() {
     let ran = with_held(1, false).await.run("list --held").exits(4);
     let ran = ran.complains("read units").complains("4 items");

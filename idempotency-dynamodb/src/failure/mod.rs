@@ -104,6 +104,16 @@ impl TableRef {
         StoreError::new(StoreErrorKind::Rejected, text)
     }
 
+    /// Returns the error of a listing that finds an item without the attribute that has the record id.
+    pub(crate) fn item_without_id(&self, name: &str) -> StoreError {
+        let text = format!(
+            "{self} has an item without a text in the attribute `{name}`, so its keys are not {}: set IDEMPOTENCY_KEY_ATTR and \
+             IDEMPOTENCY_SORT_KEY_ATTR to its own",
+            self.keys()
+        );
+        StoreError::new(StoreErrorKind::WrongSchema, text)
+    }
+
     /// Returns the error of a response whose pieces could not be written.
     pub(crate) fn no_pieces(&self, cause: StoreError) -> StoreError {
         let text = format!(

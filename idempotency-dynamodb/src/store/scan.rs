@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::future::BoxFuture;
-use idempotency_core::record::{Attribute, Record, RecordId, StoredEvent};
+use idempotency_core::record::{Attribute, RecordId, StoredEvent};
 use idempotency_core::store::{
     Consistency, ScanPage, ScanRequest, SendLog, StoreError, StoreErrorKind, StoreScan, UNLISTED,
 };
@@ -31,17 +31,19 @@ impl StoreScan for DynamoDbStore {
             let sends = Sends::of_piece(&SendLog::new(), &self.items.table, target);
             let page = self.page_request(request);
             let page = self.items.transport.page(page, &sends).await?;
+            let mut records = Vec::with_capacity(page.items.len());
+            for mut item in page.items {
+                let id = self.id(&mut item)?;
+                // The other items are pieces of responses.
+                if record_of_piece(&id).is_none() {
+                    records.push((RecordId::new(id), item::record(item, &self.items.names)));
+                }
+            }
             Ok(ScanPage {
-                records: page
-                    .items
-                    .into_iter()
-                    .filter_map(|item| self.listed(item))
-                    .collect(),
+                records,
                 read: usize::try_from(page.read).unwrap_or_default(),
                 billed: Some(page.read_units),
-                next: page
-                    .last
-                    .and_then(|mut key| text(key.remove(self.id_name()))),
+                next: page.last.map(|mut key| self.id(&mut key)).transpose()?,
             })
         })
     }
@@ -77,11 +79,17 @@ impl DynamoDbStore {
         sort_key.unwrap_or(&self.items.names.key)
     }
 
-    /// Returns the record of an item; `None` for a piece of a response.
-    fn listed(&self, mut item: Item) -> Option<(RecordId, Record)> {
-        let id = text(item.remove(self.id_name()))?;
-        let is_record = record_of_piece(&id).is_none();
-        is_record.then(|| (RecordId::new(id), item::record(item, &self.items.names)))
+    /// Takes the record id out of an item or out of the last key of a page.
+    ///
+    /// # Errors
+    ///
+    /// If it has none: each item has each key attribute of its table, so the key of the table has another name or type.
+    fn id(&self, item: &mut Item) -> Result<String, StoreError> {
+        let name = self.id_name();
+        match item.remove(name) {
+            Some(AttributeValue::S(id)) => Ok(id),
+            _ => Err(self.items.table.item_without_id(name)),
+        }
     }
 
     fn page_request(&self, request: ScanRequest<'_>) -> PageRequest {
@@ -107,9 +115,11 @@ impl DynamoDbStore {
         });
         let (key_condition, filter) = match (&self.items.composite, of_prefix, filter) {
             (None, None, filter) => (None, filter),
-            (None, Some(of_prefix), None) => (None, Some(of_prefix.to_owned())),
-            (None, Some(of_prefix), Some(filter)) => {
-                (None, Some(format!("{of_prefix} AND ({filter})")))
+            (None, Some(of_prefix), filter) => {
+                // An item without an id is not left out: it is an error.
+                let of_prefix = format!("(attribute_not_exists(#record) OR {of_prefix})");
+                let and_filter = filter.map(|it| format!(" AND ({it})")).unwrap_or_default();
+                (None, Some(format!("{of_prefix}{and_filter}")))
             }
             (Some(composite), of_prefix, filter) => {
                 names.insert("#partition".to_owned(), self.items.names.key.clone());
@@ -137,13 +147,5 @@ impl DynamoDbStore {
             limit: i32::try_from(limit.max(1)).unwrap_or(i32::MAX),
             after: request.after.map(|after| to_item(self.items.key(after, 0))),
         }
-    }
-}
-
-/// Returns the text of an attribute.
-fn text(value: Option<AttributeValue>) -> Option<String> {
-    match value {
-        Some(AttributeValue::S(text)) => Some(text),
-        _ => None,
     }
 }
