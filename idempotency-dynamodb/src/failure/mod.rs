@@ -12,7 +12,7 @@ use idempotency_core::store::{StoreError, StoreErrorKind};
 
 use crate::client::{self, environment};
 use crate::limits::{LARGEST_ITEM, LARGEST_RESPONSE};
-use crate::request::{TRANSACT, iam_action};
+use crate::request::{QUERY, SCAN, TRANSACT, iam_action};
 use crate::table::{TableRef, is_of_aws, origin};
 
 impl TableRef {
@@ -156,6 +156,12 @@ impl TableRef {
             "ResourceNotFoundException" | "TableNotFoundException" => (
                 Kind::TableMissing,
                 format!("there is no {self}: create it, or set IDEMPOTENCY_TABLE"),
+            ),
+            "AccessDeniedException" | "AccessDenied" if [SCAN, QUERY].contains(&target) => (
+                Kind::AccessDenied,
+                format!(
+                    "{action} is denied on {self}: allow the credentials of this command {action} on it ({quoted})"
+                ),
             ),
             "AccessDeniedException" | "AccessDenied" => (
                 Kind::AccessDenied,
@@ -491,6 +497,14 @@ mod tests {
             "User: a is not authorized to perform: dynamodb:PutItem on resource: table/KMS";
         let text = put("400", "AccessDeniedException", of_table).to_string();
         assert!(text.starts_with("dynamodb:PutItem is denied on"), "{text}");
+        for (target, action) in [(SCAN, "dynamodb:Scan"), (QUERY, "dynamodb:Query")] {
+            let code = Some("AccessDeniedException");
+            let error = table().error_of_response(target, 400, code, Some("m"));
+            let text = format!(
+                "{action} is denied on DynamoDB table `payments` in eu-west-1: allow the credentials of this command {action} on it ("
+            );
+            assert!(error.to_string().starts_with(&text), "{error}");
+        }
         let invalid = "Invalid ConditionExpression: x";
         let error = put("400", "ValidationException", invalid);
         assert_eq!(
