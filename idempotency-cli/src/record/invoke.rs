@@ -30,7 +30,7 @@ pub(super) async fn invoke(
         return Err(Failure::new(Exit::Refused, message));
     }
     let config = connection.sdk_config().await;
-    let endpoint = endpoint(&config, connection.table().is_some()).await?;
+    let endpoint = endpoint(&config, connection).await?;
     let asked = format!("{shown}{:<12} `{function}` at {endpoint}\n", "function");
     let question = format!("Invoke `{function}` with the event of this record?");
     // The event was read after the record: if the record is unchanged, it is the record's event.
@@ -74,22 +74,29 @@ pub(super) async fn invoke(
 ///
 /// # Errors
 ///
-/// If only the endpoint of DynamoDB is set, as for a local database: the function in the AWS account would run.
-async fn endpoint(config: &SdkConfig, on_dynamodb: bool) -> Result<String, Failure> {
+/// If it is not set, and the endpoint of DynamoDB is, as for a local database: the function in the AWS account would run. For another
+/// store it must be set, because whether such a store is a local one is not known here.
+async fn endpoint(config: &SdkConfig, connection: &Connection) -> Result<String, Failure> {
     let failed = |error: BoxError| Failure::new(Exit::Usage, chain(&*error));
     let of_lambda = Service::Lambda.endpoint(config).await.map_err(failed)?;
-    let table = Service::DynamoDb.set_endpoint(config).map_err(failed)?;
-    let table = table.filter(|_| on_dynamodb);
-    let lambda = Service::Lambda.set_endpoint(config).map_err(failed)?;
-    let (Some(table), None) = (table, lambda) else {
+    if let Some(endpoint) = Service::Lambda.set_endpoint(config).map_err(failed)? {
+        return Ok(endpoint);
+    }
+    let place = if connection.table().is_some() {
+        let table = Service::DynamoDb.set_endpoint(config).map_err(failed)?;
+        table.map(|table| format!("the table is at {table}"))
+    } else {
+        Some(format!("the records are in {}", connection.name()))
+    };
+    let Some(place) = place else {
         return Ok(of_lambda);
     };
     let variable = Service::Lambda.variable();
     Err(Failure::new(
         Exit::Usage,
         format_args!(
-            "the function was not invoked: the table is at {table}, and the function would be invoked at {of_lambda}; set {variable} \
-             to the endpoint of the function that uses this table"
+            "the function was not invoked: {place}, and the function would be invoked at {of_lambda}; set {variable} to the endpoint \
+             of the function whose records these are"
         ),
     ))
 }

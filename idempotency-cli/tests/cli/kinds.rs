@@ -126,6 +126,32 @@ fn held_keys_of_a_store_of_another_kind_are_listed_and_resolved() {
     std::fs::remove_file(file).unwrap();
 }
 
+#[test]
+fn an_event_of_another_store_is_sent_only_to_an_endpoint_that_is_set() {
+    let file = file("invoked");
+    let claim = json!({
+        "id": KEY, "status": "INPROGRESS", "owner": "0707", "operation": "shop::charge", "expiration": LATE,
+        "in_progress_expiration": EARLY * 1_000, "event": r#"{"all":{}}"#,
+    });
+    std::fs::write(&file, format!("{claim}\n")).unwrap();
+    let replay = |endpoint: Option<&str>| {
+        let mut command = command("replay $KEY --invoke charge --yes");
+        command.env("IDEMPOTENCY_STORE", "shelf").env(SHELF, &file);
+        command.env("AWS_REGION", "eu-west-1");
+        command
+            .env("AWS_ACCESS_KEY_ID", "a")
+            .env("AWS_SECRET_ACCESS_KEY", "s");
+        command.envs(endpoint.map(|endpoint| ("AWS_ENDPOINT_URL_LAMBDA", endpoint)));
+        finish(command, "")
+    };
+    replay(None)
+        .fails(2, &format!("the records are in shelf `{}`", file.display()))
+        .complains("would be invoked at https://lambda.eu-west-1.amazonaws.com; set AWS_ENDPOINT_URL_LAMBDA");
+    // Here it is set, and no Lambda is there.
+    replay(Some("http://127.0.0.1:1")).fails(1, "the function `charge` was not invoked: ");
+    std::fs::remove_file(file).unwrap();
+}
+
 #[tokio::test]
 async fn a_command_says_which_kinds_of_stores_it_is_about() {
     let file = file("other");
