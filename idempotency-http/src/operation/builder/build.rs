@@ -229,8 +229,9 @@ impl HttpOperationBuilder {
         }
         if let Some(status) = rules.first_result_not_stored().filter(|_| holds) {
             return Err(ConfigurationError::new(format!(
-                "`stored_statuses` does not store {status}, and under `on_timeout = \"hold\"` a response that is not stored holds its key \
-                 until an operator decides: store it, or write `on_timeout = \"rerun\"`"
+                "`stored_statuses` does not store {status}, and under `on_timeout = \"hold\"` a response that is not stored and has no \
+                 `FailureReport` holds its key until an operator decides: store it, and add `FailureReport` to the extensions of a \
+                 response whose handler had no effect, or write `on_timeout = \"rerun\"`"
             )));
         }
         let is_named = |name: &&str| variables.value(name).is_some();

@@ -129,7 +129,10 @@ fn a_wrong_setting_is_named_with_what_to_write() {
     let narrow = held().stored_statuses(|status| status.is_success());
     is_refused(narrow, "`stored_statuses` does not store 301");
     let narrow = held().stored_statuses(|status| status != StatusCode::NOT_FOUND);
-    is_refused(narrow, "`stored_statuses` does not store 404");
+    let text = "`stored_statuses` does not store 404, and under `on_timeout = \"hold\"` a response that is not stored and has no \
+                `FailureReport` holds its key until an operator decides: store it, and add `FailureReport` to the extensions of a \
+                response whose handler had no effect, or write `on_timeout = \"rerun\"`";
+    is_refused(narrow, text);
     assert!(held().stored_statuses(|_| true).build().is_ok());
 }
 
