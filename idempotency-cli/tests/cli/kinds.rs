@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{EARLY, KEY, LATE, Ran, Table, command, finish};
 
 /// The variable that names the file of the store.
-const SHELF: &str = "SHELF_FILE";
+const SHELF: &str = "TESTS_SHELF_FILE";
 /// The variable that makes a test a function: how it starts.
 const START: &str = "TESTS_START";
 
@@ -170,9 +170,12 @@ async fn a_command_says_which_kinds_of_stores_it_is_about() {
     let with = |kind: &str| {
         let mut command = command("get $KEY");
         command.env("IDEMPOTENCY_STORE", kind);
+        command.env("IDEMPOTENCY_TABLE", "idempotency");
         finish(command, "")
     };
     with("memory").fails(2, "its records are in the process of the function");
+    // It opens in a test alone.
+    with("shelf").fails(2, "is for the tests of this crate alone");
     with("redis").fails(
         2,
         "IDEMPOTENCY_STORE is `redis`: write one of `dynamodb`, `memory`",
@@ -197,4 +200,21 @@ fn a_kind_adds_at_most_ten_lines_outside_of_its_own_code() {
     let of_shelf = lines.filter(|line| line.contains("shelf")).count();
     // Also a member of the workspace with its version, and its optional dependency.
     assert!((1..=7).contains(&of_shelf), "{of_shelf}");
+}
+
+#[test]
+fn the_documentation_has_each_feature_but_that_of_the_tests() {
+    let manifest = include_str!("../../../idempotency-lambda/Cargo.toml");
+    let section = |name: &str| {
+        let (_, section) = manifest.split_once(&format!("[{name}]\n")).unwrap();
+        section.split("\n[").next().unwrap()
+    };
+    let documented = section("package.metadata.docs.rs");
+    let features = section("features").lines().skip(1);
+    let features = features.filter_map(|line| line.split_once(" = ["));
+    for (name, _) in features {
+        let is_documented = documented.contains(&format!("\"{name}\""));
+        assert_eq!(is_documented, !name.starts_with("__"), "{name}");
+    }
+    assert!(!documented.contains("all-features"), "{documented}");
 }

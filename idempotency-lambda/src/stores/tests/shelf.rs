@@ -15,7 +15,8 @@ use idempotency_core::store::{
 };
 use serde_json::{Map, Value};
 
-const FILE: &str = "SHELF_FILE";
+/// The variable that only a test sets.
+const FILE: &str = "TESTS_SHELF_FILE";
 
 /// A file with one record a line, as a JSON object. One process at a time may use it.
 struct Shelf(PathBuf);
@@ -30,7 +31,11 @@ pub(crate) fn kind<S: StoreUse + ?Sized>() -> StoreKind<S> {
         open: |variables| {
             Box::pin(async move {
                 let file = variables.value(FILE);
-                let file = file.ok_or_else(|| ConfigurationError::new("SHELF_FILE is not set"))?;
+                let file = file.ok_or_else(|| {
+                    let text = "the store `shelf` is for the tests of this crate alone, and can lose records: leave out its feature, \
+                                and set IDEMPOTENCY_STORE to another kind of store";
+                    ConfigurationError::new(text)
+                })?;
                 Ok(S::shared(Shelf(file.into())))
             })
         },
