@@ -299,6 +299,7 @@ fn steps_json(steps: &RecordedSteps, with_data: bool) -> Json {
 
 #[cfg(test)]
 mod tests {
+    use idempotency_core::record::OwnerToken;
     use idempotency_core::time::EpochSeconds;
 
     use super::*;
@@ -379,6 +380,24 @@ mod tests {
         let json = canonical(shown.to_json());
         let member = format!(r#""data_unreadable": "{why}""#);
         assert!(json.contains(&member), "{json}");
+    }
+
+    #[test]
+    fn the_readme_shows_a_record_as_it_is_shown() {
+        let id = RecordId::new("payments.app.handler#e31b8b84a9be62e9ae878d3fb2b80004");
+        let record = Record {
+            owner: Field::Value(OwnerToken::from_record(
+                "0e4f5c0b6c2d4f7f9c3b0a5d7e8f9a1b".to_owned(),
+            )),
+            data: Field::Value(Data::new("{\"paid\": \"pay\"}")),
+            ..record(Status::Completed, 1_795_244_600, 1_795_241_030_000)
+        };
+        let unreadable = None;
+        let found = StoredRecord { record, unreadable };
+        let now = EpochMillis::new(1_795_241_029_000);
+        let shown = format!("{id}\n{}```", RecordView::of(&id, &found, now));
+        let readme = include_str!("../../README.md");
+        assert!(readme.contains(&shown), "{shown}");
     }
 
     fn steps(steps: &[(&str, &str)]) -> Field<RecordedSteps> {
