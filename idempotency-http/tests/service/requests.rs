@@ -110,7 +110,10 @@ async fn a_refused_write_is_no_success_of_a_service_that_is_switched_off_without
         let handler = move |request: Request<Body>, _| {
             let call = request.extensions().get::<Call>().unwrap();
             let write = LedgerEntry::add("shop", 5);
-            let add = |writes: &mut MemoryWrites| Ok::<_, Infallible>(writes.push(write));
+            let add = |writes: &mut MemoryWrites| {
+                writes.push(write);
+                Ok::<_, Infallible>(())
+            };
             assert!(call.stage(add).is_err());
             ready(text(status, "own"))
         };
