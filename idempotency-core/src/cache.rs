@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use crate::record::{FieldValue, Record, RecordId};
+use crate::record::{Record, RecordId};
 
 /// The size of a record without its texts, in bytes: structs, list links, its place in the table, and what the allocator adds
 /// to each text. Rounded up.
@@ -120,11 +120,7 @@ impl OperationCache {
 
 /// Returns the size of a record in bytes, as the limit counts it.
 fn weight(id: &RecordId, record: &Record) -> usize {
-    let texts = record.fields().map(|(_, value)| match value {
-        FieldValue::Steps(steps) => steps.text_len(),
-        value => value.text().map_or(0, str::len),
-    });
-    OVERHEAD + id.as_str().len() + texts.sum::<usize>()
+    OVERHEAD + id.as_str().len() + record.texts_len()
 }
 
 /// The limits of the cache, and the order in which it drops records.

@@ -105,6 +105,11 @@ macro_rules! record {
                 all.filter_map(|(attribute, value)| Some((attribute, value?)))
             }
 
+            /// Returns how long the texts of all attributes are together, in bytes.
+            pub(crate) fn texts_len(&self) -> usize {
+                0 $(+ self.$field.value().map_or(0, |value| value.value().text_len()))*
+            }
+
             /// Returns the record in the columns of a store.
             pub fn read(columns: &mut impl Columns) -> Self {
                 Self {
@@ -143,6 +148,14 @@ pub enum FieldValue<'a> {
 }
 
 impl<'a> FieldValue<'a> {
+    /// Returns how long the text of the value is, or those of its steps, in bytes.
+    fn text_len(self) -> usize {
+        match self {
+            Self::Steps(steps) => steps.text_len(),
+            value => value.text().map_or(0, str::len),
+        }
+    }
+
     /// Returns the text that a store keeps, if the value is one.
     pub(crate) fn text(self) -> Option<&'a str> {
         match self {
