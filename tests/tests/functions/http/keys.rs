@@ -116,7 +116,8 @@ async fn staged(event: Request, call: Call) -> Result<ApiGatewayV2httpResponse, 
     if let Some(status) = path.strip_prefix("/staged/") {
         response.status_code = status.parse()?;
         let add = |writes: &mut MemoryWrites| {
-            Ok::<_, Infallible>(writes.push(LedgerEntry::add("shop", 5)))
+            writes.push(LedgerEntry::add("shop", 5));
+            Ok::<_, Infallible>(())
         };
         let _ = call.stage(add);
     }

@@ -181,13 +181,12 @@ fn data() -> impl Strategy<Value = Data> {
 
 /// Returns events, whole and selected.
 fn event() -> impl Strategy<Value = StoredEvent> {
-    (text(), any::<bool>()).prop_map(|(text, is_whole)| {
-        let event = if is_whole {
-            StoredEvent::all
+    (text(), any::<bool>()).prop_filter_map("too long", |(text, is_whole)| {
+        if is_whole {
+            StoredEvent::all(&text)
         } else {
-            StoredEvent::selected
-        };
-        event(&text).expect("it is short")
+            StoredEvent::selected(&text)
+        }
     })
 }
 
