@@ -11,13 +11,14 @@ use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
 use super::store_limits::StoreLimits;
 use crate::time::EpochMillis;
 
-/// How long before its end the store's memory of a token is not trusted: a send can be on its way.
+/// How long before its end the store's memory of a token is not trusted: a send can be on its way. The first send has at least this long.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 /// A transaction without a record, while it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainTransaction {
-    until: EpochMillis,
+    first_until: EpochMillis,
+    again_until: EpochMillis,
     tries: u8,
     conflicts: u8,
     maybe_applied: bool,
@@ -28,7 +29,9 @@ impl PlainTransaction {
     pub fn begin(now: EpochMillis, deadline: EpochMillis, limits: StoreLimits) -> Self {
         let is_known = limits.token.saturating_sub(ON_ITS_WAY);
         Self {
-            until: deadline.min(now.plus(is_known)),
+            // A store can repeat a request itself, so its memory bounds the first send too.
+            first_until: deadline.min(now.plus(is_known.max(ON_ITS_WAY))),
+            again_until: deadline.min(now.plus(is_known)),
             tries: 0,
             conflicts: 0,
             maybe_applied: false,
@@ -49,7 +52,11 @@ impl Resend for PlainTransaction {
     type End = StagedEnd;
 
     fn time_limit(&self, now: EpochMillis) -> Duration {
-        time_limit(now, self.until)
+        let until = match (self.tries, self.conflicts) {
+            (0, 0) => self.first_until,
+            _ => self.again_until,
+        };
+        time_limit(now, until)
     }
 
     fn step(&mut self, now: EpochMillis, result: WriteResult) -> ControlFlow<StagedEnd, Duration> {
@@ -79,7 +86,7 @@ impl Resend for PlainTransaction {
         };
         self.maybe_applied |= maybe_applied;
         match again {
-            Some(pause) if now.until(self.until) > pause + REPLY_RESERVE => {
+            Some(pause) if now.until(self.again_until) > pause + REPLY_RESERVE => {
                 ControlFlow::Continue(pause)
             }
             _ if kind == WriteErrorKind::Credentials => ControlFlow::Break(self.refused(false)),
@@ -160,16 +167,9 @@ mod tests {
     fn a_transaction_is_sent_again_while_it_may_be_applied_once() {
         check_rows(include_str!("tests/plain.txt"), |row| {
             let (until, script) = row.split_once(" | ").expect("a time and a script");
-            let (until, limits) = match until.strip_suffix(" unknown") {
-                Some(until) => (
-                    until,
-                    StoreLimits {
-                        token: Duration::ZERO,
-                        ..LIMITS
-                    },
-                ),
-                None => (until, LIMITS),
-            };
+            let (until, token) = until.split_once(" token=").unwrap_or((until, "600000"));
+            let token = Duration::from_millis(token.parse().expect("a duration"));
+            let limits = StoreLimits { token, ..LIMITS };
             let mut transaction = PlainTransaction::begin(NOW, time(until), limits);
             play_replies(script, &mut transaction)
         });

@@ -24,7 +24,7 @@ pub struct StoreLimits {
     /// The longest results of all steps of a record together, in bytes of JSON text. A longer result is not recorded.
     pub steps: Option<usize>,
     /// How long the store remembers the [token](crate::store::TransactionRequest::token) of a transaction without a record. The
-    /// protocol sends none again after that.
+    /// protocol sends none again in the last minute of it or later. A store that repeats requests itself does not do so after it.
     pub token: Duration,
 }
 
