@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use idempotency_core::store::{RecordWrite, Staged, TransactionRequest};
 use tokio::sync::Barrier;
@@ -22,6 +23,9 @@ super::cases![
 ];
 
 const LIMIT: u32 = 2;
+
+/// A repeated send arrives within this time. A store that forgets tokens sooner gets none.
+const REPEATED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A claim, and a completion of it with a staged write.
 struct Case<'a> {
@@ -52,9 +56,12 @@ impl<'a> Case<'a> {
 
     /// Returns a token that no other case has: databases remember them.
     fn token(&self, label: &str) -> String {
-        let mut hasher = DefaultHasher::new();
-        self.key.id.hash(&mut hasher);
-        format!("{:016x}-{label}", hasher.finish())
+        let half = |number: u8| {
+            let mut hasher = DefaultHasher::new();
+            (&self.key.id, label, number).hash(&mut hasher);
+            hasher.finish()
+        };
+        format!("{:016x}{:016x}", half(1), half(2))
     }
 
     fn window_end(&self) -> EpochSeconds {
@@ -75,7 +82,7 @@ impl<'a> Case<'a> {
     }
 
     async fn send(&self, write: &Write, condition: &Condition, label: &str) -> StoreReply {
-        let (store, token) = (&self.trial.store, self.token(label));
+        let (store, token) = (&self.trial.store, self.token(label) + "-c");
         let id = &self.key.id;
         let record = RecordWrite {
             id,
@@ -232,7 +239,11 @@ async fn a_late_transaction_does_not_change_the_next_claim(trial: &Trial) -> Che
 
 async fn a_transaction_without_a_record_is_applied_once_for_each_token(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
-    for (token, taken) in [("p-1", 1), ("p-1", 1), ("p-2", 2)] {
+    let sends = match trial.store.limits().token >= REPEATED_WITHIN {
+        true => &[("p-1", 1), ("p-1", 1), ("p-2", 2)][..],
+        false => &[("p-1", 1), ("p-2", 2)],
+    };
+    for &(token, taken) in sends {
         case.applies_staged(token).await?;
         case.was_taken(taken).await?;
     }
@@ -246,7 +257,7 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
     for number in 0..16 {
         let (store, barrier) = (Arc::clone(&trial.store), Arc::clone(&barrier));
         let (id, write, staged) = (case.key.id.clone(), case.write(), case.staged.clone());
-        let token = case.token(&format!("c-{number}"));
+        let token = case.token(&number.to_string()) + "-c";
         sends.spawn(async move {
             let record = RecordWrite {
                 id: &id,

@@ -2,6 +2,7 @@
 
 mod broken;
 mod foreign;
+mod limited;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
