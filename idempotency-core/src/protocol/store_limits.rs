@@ -17,7 +17,7 @@ use crate::record::Data;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoreLimits {
     /// The largest record, in bytes as the store counts them. A larger one fails as
-    /// [`TooLarge`](crate::store::StoreErrorKind::TooLarge).
+    /// [`TooLarge`](crate::store::StoreErrorKind::TooLarge). The conformance suite needs at least 301 KB.
     pub record: Option<usize>,
     /// The longest response that fits a record beside the event of its call, in bytes. A longer response takes the place of the event.
     pub beside_event: Option<usize>,

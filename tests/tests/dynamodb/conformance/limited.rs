@@ -1,4 +1,4 @@
-//! The memory store with limits: one that forgets tokens.
+//! The memory store with limits: one that forgets tokens, and one whose records are small.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use idempotency_core::store::{
     StoreRequest, TransactionRequest,
 };
 use idempotency_lambda::BoxError;
-use idempotency_testkit::conformance::{StoreFactory, assert_conformance, staged};
+use idempotency_testkit::conformance::{StoreFactory, assert_conformance, check, staged};
 
 use super::clock;
 
@@ -107,4 +107,16 @@ async fn a_store_that_remembers_no_token_conforms_and_gets_tokens_of_the_promise
     });
     assert_conformance(Factory(Arc::clone(&store)), &clock()).await;
     assert!(store.transactions.load(Ordering::Relaxed) > 16);
+}
+
+#[tokio::test]
+async fn the_suite_says_that_a_store_holds_too_small_records() {
+    let store = LimitedStore::new(StoreLimits {
+        record: Some(2_000),
+        ..StoreLimits::NONE
+    });
+    let report = check(Factory(store), &clock()).await;
+    let text = "the largest record has 2000 bytes (`Store::limits`), and the suite needs 308224";
+    let failures: Vec<_> = report.failures().map(|(_, reason)| reason).collect();
+    assert_eq!(failures, [text; 6], "{report}");
 }
