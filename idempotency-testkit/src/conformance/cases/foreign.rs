@@ -103,6 +103,7 @@ fn wrong_types() -> impl Iterator<Item = (Attribute, Value)> {
             vec![
                 Value::text("1700000000"),
                 Value::Null,
+                Value::Bool(true),
                 list(Value::number(1)),
             ]
         }
@@ -110,6 +111,7 @@ fn wrong_types() -> impl Iterator<Item = (Attribute, Value)> {
             let map = Value::Map(BTreeMap::new());
             vec![
                 Value::number(1),
+                Value::Null,
                 Value::Bool(false),
                 list(Value::text(text)),
                 map,
