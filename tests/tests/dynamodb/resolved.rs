@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use idempotency_core::protocol::decision::{Decision, Ending};
 use idempotency_core::record::{Data, Record, RecordId};
-use idempotency_core::store::{StoreLimits, StoreReply};
+use idempotency_core::store::{Store as _, StoreReply};
 use idempotency_core::time::Clock;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, OnTimeout, Operation, with_backend,
@@ -59,7 +59,7 @@ async fn write(
         by: "ana".to_owned(),
         reason: "seen at the provider".to_owned(),
     };
-    let decided = decision.about(shown, table.clock.now(), false, StoreLimits::NONE)?;
+    let decided = decision.about(shown, table.clock.now(), false, store.limits())?;
     Ok(store.write(id, decided.write, &decided.condition).await)
 }
 
