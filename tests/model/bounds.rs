@@ -309,6 +309,7 @@ impl Bounds {
             holds: delivery.holds(),
             steps: delivery.policy.steps,
             lease: Some(self.duration(delivery.lease)),
+            window: Some(Duration::from_secs(self.window_s)),
             ..Terms::default()
         }
     }

@@ -16,7 +16,7 @@ use super::rules::CallView;
 use super::scenario::Scenario;
 use super::state::{Active, End, Ghost, Phase, Reply, Returned, Shared, State, TimedRequest};
 use super::table::{
-    claims, in_progress, key, number_of, releases, response_of, too_large_response_of,
+    claims, completes, in_progress, key, number_of, releases, response_of, too_large_response_of,
 };
 
 impl Scenario {
@@ -88,6 +88,7 @@ impl Scenario {
         }
         let now = self.time(state, active.skew);
         let Reply { mut input, ghost } = reply;
+        let ended = matches!(input, Input::HandlerEnded(_));
         let begun = active.attempt.clone();
         let call = begun.call();
         let mut attempt = (*begun).clone();
@@ -173,11 +174,17 @@ impl Scenario {
                 }
                 _ => {}
             }
-            // Only a claim and a wait for the leader depend on the time of the request. Elsewhere it is left out, so that
-            // equivalent states are merged.
+            // Only a claim and a wait for the leader depend on the time of the request, and the window of a response on the second
+            // in which its run ended. Elsewhere the time is left out, so that equivalent states are merged.
             let at = match effect {
                 Effect::AwaitLeader(_) => now,
                 ref effect if claims(effect) => now,
+                ref effect if completes(effect) && ended => {
+                    EpochMillis::new(now.floor_to_seconds().get() * 1_000)
+                }
+                ref effect if completes(effect) && completes(&active.asked.effect) => {
+                    active.asked.at
+                }
                 _ => EpochMillis::new(0),
             };
             if !matches!(effect, Effect::AwaitLeader(_)) {

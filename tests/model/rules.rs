@@ -10,7 +10,7 @@ use idempotency_core::protocol::{
 use idempotency_core::record::{Attribute, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::EpochMillis;
 
-use super::table::{ends_lease, releases};
+use super::table::{completes, ends_lease, releases};
 
 /// What a faulty rule can read of its call.
 #[derive(Clone, Copy)]
@@ -117,6 +117,15 @@ pub(crate) const UNFENCED_COMPLETION: Rules = requesting(|_, effect| {
         && change.set.status.exists()
     {
         *condition = always();
+    }
+});
+
+/// The window of a response ends when its run does.
+pub(crate) const ENDS_THE_WINDOW_AT_ONCE: Rules = requesting(|view, effect| {
+    if completes(effect)
+        && let Effect::Write(Write::Update(change), _) = effect
+    {
+        change.set.expiration = Field::Value(view.now.floor_to_seconds());
     }
 });
 

@@ -68,6 +68,11 @@ pub(crate) fn claims(effect: &Effect) -> bool {
     matches!(does(effect), Some(What::Claimed { .. }))
 }
 
+/// Returns true if this stores a response.
+pub(crate) fn completes(effect: &Effect) -> bool {
+    matches!(does(effect), Some(What::Completed { .. }))
+}
+
 /// Returns true if this ends the lease of a claim that is kept.
 pub(crate) fn ends_lease(effect: &Effect) -> bool {
     does(effect) == Some(What::LeaseEnded)

@@ -49,7 +49,8 @@ pub enum What {
     LeaseEnded,
     /// Its claim was released: the record was deleted, or holds a failure and expires then.
     Released { expires: Option<EpochSeconds> },
-    /// Its response was stored, with its staged writes or without.
+    /// Its response was stored, with its staged writes or without. The time of this event is the end of its run, from which on its
+    /// window counts.
     Completed {
         expires: Option<EpochSeconds>,
         staged: bool,
@@ -98,6 +99,8 @@ pub struct Terms {
     pub steps: Steps,
     /// The longest lease that it may get. `None` if that is not known.
     pub lease: Option<Duration>,
+    /// How long its response must be kept. `None` if that is not known.
+    pub window: Option<Duration>,
     /// When its caller must have a result at the latest, if its handler does not run.
     pub answer_by: Option<EpochMillis>,
     /// True for a function of another language, whose writes have no fence.

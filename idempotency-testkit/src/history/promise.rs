@@ -31,6 +31,7 @@ macro_rules! promises {
 
 promises! {
     OneResponse 1 "callers that get a response get the same one";
+    ShortWindow 1 "a response is kept until the end of its window";
     StoredResponse 1 "a response that binds other callers is stored";
     WindowExpired 1 "no response is replayed after its window has ended by the caller's clock";
     LateOwner 2 "nothing live is overwritten, by a late owner or by a claim";

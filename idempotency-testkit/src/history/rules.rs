@@ -32,6 +32,7 @@ struct Stored {
     /// The call that wrote it. `None` for a claim that every call may take over: its run failed, or an operator freed it.
     by: Option<CallNumber>,
     until: Option<EpochMillis>,
+    /// When it expires. Of a response, not before the end of the window that its call promises.
     expires: Option<EpochSeconds>,
 }
 
@@ -148,7 +149,7 @@ impl History {
                 self.record.iter_mut().for_each(|claim| claim.until = None);
             }
             What::Released { expires } => self.released(by, expires),
-            What::Completed { expires, staged } => self.completed(by, expires, staged),
+            What::Completed { expires, staged } => self.completed(by, at, expires, staged),
             What::Restores => {
                 let stored = self.of(by).stored_in.is_some();
                 self.breaks_if(Promise::EvictedComesBack, stored);
@@ -165,8 +166,8 @@ impl History {
                 self.breaks_if(Promise::StepAgain, self.knows(by, step) && other);
             }
             What::Deleted { evicted } => {
-                let completed = self.record.is_some_and(|record| record.completed);
-                self.window += u16::from(evicted || completed);
+                let ended = |record: Stored| record.completed && has_ended(record.expires, at);
+                self.window += u16::from(evicted || self.record.is_some_and(ended));
                 self.record = None;
                 self.forget();
             }
@@ -263,7 +264,17 @@ impl History {
         self.record = expires.and(Some(Stored::freed(expires)));
     }
 
-    fn completed(&mut self, by: CallNumber, expires: Option<EpochSeconds>, staged: bool) {
+    fn completed(
+        &mut self,
+        by: CallNumber,
+        at: EpochMillis,
+        expires: Option<EpochSeconds>,
+        staged: bool,
+    ) {
+        let window_end = self.terms(by).window;
+        let window_end = window_end.map(|window| at.floor_to_seconds().plus(window));
+        let too_early = expires.is_some_and(|end| Some(end) < window_end);
+        self.breaks_if(Promise::ShortWindow, too_early);
         let (call, window) = (self.of(by), self.window);
         if self.record.is_some() {
             self.check_holder(by);
@@ -277,7 +288,7 @@ impl History {
             self.call(by).staged_in = Some(window);
         }
         self.call(by).stored_in = Some(window);
-        self.record = Some(Stored::response(by, expires));
+        self.record = Some(Stored::response(by, expires.max(window_end)));
     }
 
     fn decided(&mut self, by: CallNumber, at: EpochMillis, completed: bool) {

@@ -13,6 +13,7 @@ fn broken(then: &[HistoryEvent]) -> Vec<Promise> {
     let expires = Some(EpochSeconds::new(START / 1_000 + 60));
     let terms = Terms {
         answer_by: Some(lease),
+        window: Some(Duration::from_secs(60)),
         ..Terms::default()
     };
     let run = What::RunBegan {
@@ -42,6 +43,14 @@ fn broken(then: &[HistoryEvent]) -> Vec<Promise> {
     broken.into_iter().map(|broken| broken.promise).collect()
 }
 
+fn stored(expires: i64) -> What {
+    let expires = Some(EpochSeconds::new(START / 1_000 + expires));
+    What::Completed {
+        expires,
+        staged: false,
+    }
+}
+
 fn refused(kind: ErrorKind) -> What {
     What::Refused(Refused::of(Some(kind)))
 }
@@ -62,4 +71,44 @@ fn a_call_that_does_not_run_answers_in_its_time() {
     assert_eq!(broken(&[late]), [Promise::WaitsTooLong]);
     let of_a_run = event(0, 1_001, refused(ErrorKind::StoreFailed));
     assert_eq!(broken(&[of_a_run]), []);
+}
+
+#[test]
+fn a_response_binds_until_the_promised_end_of_its_window() {
+    let again = |expires, at| {
+        let terms = Terms {
+            window: Some(Duration::from_secs(60)),
+            ..Terms::default()
+        };
+        let runs = |by, at, expires| {
+            let (until, bond) = (Some(EpochMillis::new(START + at)), Bond::Stored);
+            let claimed = What::Claimed {
+                until,
+                expires: None,
+            };
+            let given = Given {
+                of: by,
+                bond,
+                expires: None,
+            };
+            let whats = [
+                What::Called(terms),
+                claimed,
+                stored(expires),
+                What::Responded(given),
+            ];
+            whats.map(|what| event(by, at, what))
+        };
+        let events = [runs(0, 1_000, expires), runs(1, at, 200)].concat();
+        let broken = check(&events, Promises::all());
+        let promises = broken.into_iter().map(|broken| broken.promise);
+        promises.collect::<Vec<_>>()
+    };
+    assert_eq!(again(61, 62_000), []);
+    let two_responses = [
+        Promise::ShortWindow,
+        Promise::LateOwner,
+        Promise::OneResponse,
+    ];
+    assert_eq!(again(1, 3_000), two_responses);
 }

@@ -1,5 +1,6 @@
 //! A store behind a simulated network that is slow, loses messages and delivers them late.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const STALEST: u64 = 4;
 /// A write in transit.
 #[derive(Clone)]
 struct WriteInTransit {
-    /// The call that sent it, and when by its clock.
+    /// The call that sent it, and when by its clock. Of a completion, when it was sent for the first time.
     by: (usize, EpochMillis),
     id: RecordId,
     write: Write,
@@ -45,6 +46,8 @@ pub(crate) struct Network {
     states: Mutex<Vec<Option<Record>>>,
     /// Writes whose senders gave up. They may still arrive.
     late: Mutex<Vec<WriteInTransit>>,
+    /// When each call first sent its completion.
+    completed: Mutex<BTreeMap<usize, EpochMillis>>,
 }
 
 impl Network {
@@ -57,6 +60,7 @@ impl Network {
             recorder,
             states: Mutex::default(),
             late: Mutex::default(),
+            completed: Mutex::default(),
         })
     }
 
@@ -207,8 +211,13 @@ impl Store for Network {
             }
         };
         let record = request.record().unwrap();
+        let (call, mut at) = self.recorder.polled();
+        let what = What::of_write(record.write, staged.is_some(), &STEPS);
+        if matches!(what, What::Completed { .. }) {
+            at = *self.completed.lock().unwrap().entry(call).or_insert(at);
+        }
         let sent = WriteInTransit {
-            by: self.recorder.polled(),
+            by: (call, at),
             id: record.id.clone(),
             write: record.write.clone(),
             condition: record.condition.clone(),

@@ -26,6 +26,9 @@ pub(crate) const STEPS: [&str; 2] = ["reserve", "charge"];
 /// The timeout of an invocation.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The window of a response, which no schedule outlives.
+pub(crate) const WINDOW: Duration = Duration::from_secs(3_600);
+
 /// How long a call may take after its deadline to release its claim.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -91,7 +94,7 @@ fn charge(dice: &Dice, faults: &Faults) -> Operation {
         ))
         .circuit_breaker(faults.breaker)
         .steps(steps(faults))
-        .expires_after(Duration::from_secs(3_600))
+        .expires_after(WINDOW)
         .build()
         .unwrap()
 }
@@ -125,6 +128,7 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
             holds: faults.hold,
             steps: steps(&faults),
             lease: Some(TIMEOUT),
+            window: Some(WINDOW),
             answer_by: Some(deadline.plus(GRACE)),
             unfenced: false,
         }));

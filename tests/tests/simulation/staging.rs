@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::executor::{Task, yield_now};
 use super::recorder::number;
-use super::schedule::TIMEOUT;
+use super::schedule::{TIMEOUT, WINDOW};
 use super::world::{Faults, Process, World, unless_on_purpose};
 
 /// How the calls of one schedule ended.
@@ -76,6 +76,7 @@ fn transfer(faults: &Faults) -> CompiledOperation {
     let settings = Settings {
         key: Some("transfer".into()),
         key_prefix: Some("bank".into()),
+        expires_after: Some(WINDOW),
         on_timeout: faults.hold.then_some(OnTimeout::Hold),
         ..Settings::default()
     };
@@ -100,6 +101,7 @@ impl Delivery {
             see(What::Called(Terms {
                 holds: faults.hold,
                 lease: Some(TIMEOUT),
+                window: Some(WINDOW),
                 ..Terms::default()
             }));
             let identity = operation.identify(&payload().to_string(), None).unwrap();
