@@ -13,7 +13,7 @@ mod staging;
 mod world;
 
 use idempotency_testkit::history::{Promise, Promises, check};
-use recorder::Counts;
+use recorder::{Counts, Recorded};
 use world::Faults;
 
 /// The number of schedules that a test run plays for each mix of faults.
@@ -117,14 +117,14 @@ fn staged_writes_are_applied_once_and_only_with_their_response_under_every_fault
         let faults = Faults::of(mix);
         let (mut applied, mut rejected, mut unknown) = (0, 0, 0);
         for seed in seeds() {
-            match staging::play(seed, &faults) {
-                Ok(ends) => {
-                    applied += usize::from(ends.applied);
-                    rejected += ends.rejected;
-                    unknown += ends.unknown;
-                }
-                Err(broken) => panic!("seed {seed} breaks a promise: {broken}"),
+            let played = staging::play(seed, &faults);
+            if let Some(broken) = played.history.broken(&faults).first() {
+                panic!("seed {seed}: {broken}\n{played:#?}");
             }
+            assert!(played.ledger_is_right(), "seed {seed}: {played:#?}");
+            applied += usize::from(played.is_applied());
+            rejected += played.count("rejected");
+            unknown += played.count("unknown");
         }
         println!("{mix}: {applied} applied, {rejected} rejected, {unknown} unknown");
         assert!(applied > 0 && rejected > 0, "{mix}");
@@ -154,7 +154,14 @@ fn a_seed_always_gives_the_same_history() {
 #[test]
 fn the_checker_and_the_ledger_find_a_store_without_fences() {
     let faults = Faults::of("everything unfenced");
-    let checked = |seed| !schedule::play(seed, &faults).broken(&faults).is_empty();
-    assert!((0..2_000).any(checked));
-    assert!((0..2_000).any(|seed| staging::play(seed, &faults).is_err()));
+    let breaks = |promise, history: &Recorded| {
+        let broken = history.broken(&faults);
+        broken.iter().any(|broken| broken.promise == promise)
+    };
+    assert!((0..2_000).any(|seed| breaks(Promise::OneResponse, &schedule::play(seed, &faults))));
+    let twice = |seed| {
+        let played = staging::play(seed, &faults);
+        breaks(Promise::StagedTwice, &played.history) && !played.ledger_is_right()
+    };
+    assert!((0..2_000).any(twice));
 }
