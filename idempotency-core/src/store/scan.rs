@@ -82,7 +82,7 @@ impl Default for ScanRequest<'_> {
 /// One page of a listing.
 #[derive(Clone, Debug, Default)]
 pub struct ScanPage {
-    /// The records, each without its response, the results of its steps and its event: a [read](StoreRequest::Read) has them.
+    /// The records, each without its response, the results of its steps and its event: a [read](super::StoreRequest::Read) has them.
     pub records: Vec<(RecordId, Record)>,
     /// How many records were read, also for those that are left out.
     pub read: usize,
