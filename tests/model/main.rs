@@ -144,6 +144,7 @@ mod each_fault_is_found {
         a_takeover_of_another_payload:
             TAKEOVER_OF_ANOTHER_PAYLOAD in quiet_step_of_two_payloads breaks StepOfAnotherPayload in 11;
         an_unfenced_step: UNFENCED_STEP in quiet_step breaks LateOwner in 9;
+        a_step_under_another_name: MISNAMES_A_STEP in quiet_step breaks StepAgain in 11;
         a_release_that_deletes_steps: RELEASE_DELETES_ALL in quiet_failing_step breaks StepAgain in 9;
         a_release_that_deletes_the_mark: RELEASE_DELETES_ALL in three_runs breaks FirstThoughUnreported in 6;
         a_rejection_that_leaves_no_mark: RELEASE_DELETES_ALL in quiet_rejected breaks FirstThoughUnreported in 8;

@@ -537,6 +537,13 @@ pub(crate) const UNFENCED_STEP: Rules = requesting(|_, effect| {
     }
 });
 
+/// The result of a step is recorded under the name of another.
+pub(crate) const MISNAMES_A_STEP: Rules = requesting(|_, effect| {
+    if let Effect::Write(Write::Step { name, .. }, _) = effect {
+        *name = "b".into();
+    }
+});
+
 /// The release after a failure deletes the record, with its steps and its mark.
 pub(crate) const RELEASE_DELETES_ALL: Rules = requesting(|_, effect| {
     if let Effect::Write(write, _) = effect

@@ -166,6 +166,8 @@ impl Scenario {
                     self.end(state, number, active, Ending::Fails);
                     return;
                 }
+                let (step, of) = (run.passed - 1, number.into());
+                state.see(number, now, What::StepUsed { step, of });
                 Effect::Run
             }
         };

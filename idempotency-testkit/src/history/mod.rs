@@ -61,7 +61,7 @@ pub enum What {
     StepRan { step: u8 },
     /// The result of a step was recorded.
     StepRecorded { step: u8 },
-    /// Its run got a recorded result, which the run of call `of` made.
+    /// Its handler got the result of a step, which the run of call `of` made: its own, or that of an earlier run.
     StepUsed { step: u8, of: CallNumber },
     /// The record was deleted, by an operator or by TTL.
     Deleted { evicted: bool },

@@ -164,6 +164,12 @@ impl History {
                 let recorded = self.step(step).recorded;
                 let other = recorded.is_some_and(|recorded| recorded != of);
                 self.breaks_if(Promise::StepAgain, self.knows(by, step) && other);
+                // A handler gets a result only once it is recorded. Later runs must find it, although no write of it may have been seen.
+                let mut terms = self.calls.iter().filter_map(|call| call.terms);
+                let all_keep = terms.all(|terms| terms.steps == Steps::Keep);
+                if all_keep && self.of(by).unreported {
+                    self.step(step).recorded.get_or_insert(of);
+                }
             }
             What::Deleted { evicted } => {
                 let ended = |record: Stored| record.completed && has_ended(record.expires, at);

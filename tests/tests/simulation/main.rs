@@ -151,17 +151,29 @@ fn a_seed_always_gives_the_same_history() {
     }
 }
 
+fn breaks(promise: Promise, history: &Recorded, faults: &Faults) -> bool {
+    let broken = history.broken(faults);
+    broken.iter().any(|broken| broken.promise == promise)
+}
+
+#[test]
+fn the_checker_finds_a_store_that_drops_the_results_of_steps() {
+    let faults = Faults::of("crashes steps drops_steps");
+    let again = |seed| breaks(Promise::StepAgain, &schedule::play(seed, &faults), &faults);
+    assert!((0..2_000).any(again));
+}
+
 #[test]
 fn the_checker_and_the_ledger_find_a_store_without_fences() {
     let faults = Faults::of("everything unfenced");
-    let breaks = |promise, history: &Recorded| {
-        let broken = history.broken(&faults);
-        broken.iter().any(|broken| broken.promise == promise)
-    };
-    assert!((0..2_000).any(|seed| breaks(Promise::OneResponse, &schedule::play(seed, &faults))));
+    assert!((0..2_000).any(|seed| breaks(
+        Promise::OneResponse,
+        &schedule::play(seed, &faults),
+        &faults
+    )));
     let twice = |seed| {
         let played = staging::play(seed, &faults);
-        breaks(Promise::StagedTwice, &played.history) && !played.ledger_is_right()
+        breaks(Promise::StagedTwice, &played.history, &faults) && !played.ledger_is_right()
     };
     assert!((0..2_000).any(twice));
 }

@@ -83,6 +83,9 @@ impl Network {
     }
 
     fn apply(&self, sent: &WriteInTransit) -> StoreReply {
+        if self.faults.drops_steps && matches!(sent.write, Write::Step { .. }) {
+            return StoreReply::applied();
+        }
         let always = Condition::All(Vec::new());
         let condition = match &sent.write {
             Write::Update(_) | Write::Delete | Write::Step { .. } if self.faults.unfenced => {

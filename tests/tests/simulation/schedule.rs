@@ -146,12 +146,13 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
                     Ok::<_, BoxError>(call.number)
                 });
                 match result.await {
-                    Ok(by) if by != call.number => {
-                        call.count("resumed");
+                    Ok(by) => {
+                        if by != call.number {
+                            call.count("resumed");
+                        }
                         let of = number(by);
                         call.see(What::StepUsed { step, of });
                     }
-                    Ok(_) => {}
                     Err(error) => {
                         if !ran.get() {
                             call.see(What::RunReported(Reported::Failed));

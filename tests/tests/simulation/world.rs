@@ -38,6 +38,8 @@ pub(crate) struct Faults {
     pub(crate) steps: bool,
     /// True if the store does not check the conditions of completions, releases and steps.
     pub(crate) unfenced: bool,
+    /// True if the store confirms the results of steps, and does not record them.
+    pub(crate) drops_steps: bool,
 }
 
 impl Faults {
@@ -63,6 +65,7 @@ impl Faults {
                 "unprotected" => faults.unprotected = true,
                 "breaker" => faults.breaker = true,
                 "steps" => faults.steps = true,
+                "drops_steps" => faults.drops_steps = true,
                 "unfenced" => faults.unfenced = true,
                 _ => panic!("no mix has the word {word}"),
             }
