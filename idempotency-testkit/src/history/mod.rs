@@ -40,8 +40,10 @@ pub struct HistoryEvent {
 pub enum What {
     /// The call was made.
     Called(Terms),
-    /// Its claim was applied, also one that takes over. The lease ends at `until`, the record at `expires`.
+    /// Its claim was applied. The lease ends at `until`, the record at `expires`. A claim replaces the record, or takes it over with
+    /// its steps.
     Claimed {
+        replaces: bool,
         until: Option<EpochMillis>,
         expires: Option<EpochSeconds>,
     },
@@ -50,11 +52,14 @@ pub enum What {
     /// Its claim was released: the record was deleted, or holds a failure and expires then.
     Released { expires: Option<EpochSeconds> },
     /// Its response was stored, with its staged writes or without. The time of this event is the end of its run, from which on its
-    /// window counts.
+    /// window counts. It completes its claim, or `restores` the record where there is none.
     Completed {
         expires: Option<EpochSeconds>,
         staged: bool,
+        restores: bool,
     },
+    /// Its staged writes were applied with a write that completes nothing.
+    StagedAlone,
     /// It asked the store to write its response where there is no record, because its claim was evicted.
     Restores,
     /// The effect of a step happened.
@@ -190,7 +195,9 @@ impl What {
     /// Returns what a write of this framework does once it is applied, alone or with staged writes. `steps` has the names of the
     /// steps in the order of their numbers.
     pub fn of_write(write: &Write, staged: bool, steps: &[&str]) -> Self {
+        let puts = matches!(write, Write::Put(_));
         let set = match write {
+            Write::Delete | Write::Step { .. } if staged => return Self::StagedAlone,
             Write::Delete => return Self::Released { expires: None },
             Write::Step { name, .. } => {
                 let step = steps.iter().position(|known| known == name);
@@ -205,9 +212,19 @@ impl What {
         let until = set.in_progress_expiration.value().copied();
         let expires = set.expiration.value().copied();
         if set.status.value() == Some(&Status::Completed) {
-            Self::Completed { expires, staged }
+            Self::Completed {
+                expires,
+                staged,
+                restores: puts,
+            }
+        } else if staged {
+            Self::StagedAlone
         } else if set.status.exists() || set.owner.exists() {
-            Self::Claimed { until, expires }
+            Self::Claimed {
+                replaces: puts,
+                until,
+                expires,
+            }
         } else if set.failure.exists() {
             Self::Released { expires }
         } else {

@@ -143,13 +143,29 @@ impl History {
         let HistoryEvent { by, at, what } = *event;
         match what {
             What::Called(terms) => self.call(by).terms = Some(terms),
-            What::Claimed { until, expires } => self.claimed(by, at, until, expires),
+            What::Claimed {
+                replaces,
+                until,
+                expires,
+            } => self.claimed(by, at, replaces, until, expires),
             What::LeaseEnded => {
                 self.check_holder(by);
                 self.record.iter_mut().for_each(|claim| claim.until = None);
             }
             What::Released { expires } => self.released(by, expires),
-            What::Completed { expires, staged } => self.completed(by, at, expires, staged),
+            What::Completed {
+                expires,
+                staged,
+                restores,
+            } => {
+                if restores {
+                    self.breaks_if(Promise::LateOwner, self.record.is_some());
+                } else {
+                    self.check_holder(by);
+                }
+                self.completed(by, at, expires, staged);
+            }
+            What::StagedAlone => self.breaks(Promise::StagedAlone),
             What::Restores => {
                 let stored = self.of(by).stored_in.is_some();
                 self.breaks_if(Promise::EvictedComesBack, stored);
@@ -214,6 +230,7 @@ impl History {
         &mut self,
         by: CallNumber,
         at: EpochMillis,
+        replaces: bool,
         until: Option<EpochMillis>,
         expires: Option<EpochSeconds>,
     ) {
@@ -231,7 +248,7 @@ impl History {
                 self.breaks_if(Promise::LateOwner, runs);
                 self.breaks_if(Promise::HoldTakesOver, terms.holds);
             }
-            if expired {
+            if expired && replaces {
                 self.steps.clear();
             }
         }
@@ -282,9 +299,6 @@ impl History {
         let too_early = expires.is_some_and(|end| Some(end) < window_end);
         self.breaks_if(Promise::ShortWindow, too_early);
         let (call, window) = (self.of(by), self.window);
-        if self.record.is_some() {
-            self.check_holder(by);
-        }
         let alone = call.report == Some(Reported::Staged) && !staged;
         self.breaks_if(Promise::StagedAlone, alone);
         if staged {

@@ -26,6 +26,7 @@ fn broken(then: &[HistoryEvent]) -> Vec<Promise> {
         expires,
     };
     let claimed = What::Claimed {
+        replaces: true,
         until: Some(lease),
         expires,
     };
@@ -34,7 +35,15 @@ fn broken(then: &[HistoryEvent]) -> Vec<Promise> {
         event(0, 0, What::Called(terms)),
         event(0, 0, claimed),
         event(0, 0, run),
-        event(0, 500, What::Completed { expires, staged }),
+        event(
+            0,
+            500,
+            What::Completed {
+                expires,
+                staged,
+                restores: false,
+            },
+        ),
         event(1, 600, What::Called(terms)),
         event(1, 600, What::Responded(given)),
     ];
@@ -48,6 +57,7 @@ fn stored(expires: i64) -> What {
     What::Completed {
         expires,
         staged: false,
+        restores: false,
     }
 }
 
@@ -83,6 +93,7 @@ fn a_response_binds_until_the_promised_end_of_its_window() {
         let runs = |by, at, expires| {
             let (until, bond) = (Some(EpochMillis::new(START + at)), Bond::Stored);
             let claimed = What::Claimed {
+                replaces: true,
                 until,
                 expires: None,
             };
@@ -111,4 +122,61 @@ fn a_response_binds_until_the_promised_end_of_its_window() {
         Promise::OneResponse,
     ];
     assert_eq!(again(1, 3_000), two_responses);
+}
+
+#[test]
+fn a_completion_needs_a_record_unless_it_restores_one() {
+    let evicted = event(0, 700, What::Deleted { evicted: true });
+    let completed = |restores| {
+        let expires = Some(EpochSeconds::new(START / 1_000 + 60));
+        let staged = false;
+        event(
+            2,
+            700,
+            What::Completed {
+                expires,
+                staged,
+                restores,
+            },
+        )
+    };
+    assert_eq!(broken(&[evicted, completed(true)]), []);
+    assert_eq!(broken(&[evicted, completed(false)]), [Promise::LateOwner]);
+    assert_eq!(broken(&[completed(true)]), [Promise::LateOwner]);
+}
+
+#[test]
+fn staged_writes_need_a_completion() {
+    let delete = What::of_write(&Write::Delete, true, &[]);
+    assert_eq!(broken(&[event(0, 700, delete)]), [Promise::StagedAlone]);
+}
+
+#[test]
+fn a_takeover_of_an_expired_claim_keeps_its_steps() {
+    let claimed = |by, at, replaces| {
+        let (until, expires) = (EpochMillis::new(START + at), START / 1_000 + 61);
+        let claimed = What::Claimed {
+            replaces,
+            until: Some(until),
+            expires: Some(EpochSeconds::new(expires)),
+        };
+        event(by, at, claimed)
+    };
+    let runs_again = |replaces| {
+        let terms = Terms {
+            steps: Steps::Keep,
+            ..Terms::default()
+        };
+        let events = [
+            event(0, 0, What::Called(terms)),
+            claimed(0, 0, true),
+            event(0, 0, What::StepRecorded { step: 0 }),
+            event(1, 62_000, What::Called(terms)),
+            claimed(1, 62_000, replaces),
+            event(1, 62_000, What::StepRan { step: 0 }),
+        ];
+        check(&events, Promises::none().with(Promise::StepAgain)).len()
+    };
+    assert_eq!(runs_again(true), 0);
+    assert_eq!(runs_again(false), 1);
 }
