@@ -162,7 +162,12 @@ impl Scenario {
                         active.steps = self.steps_of_run(&attempt, seen);
                     }
                 }
-                Effect::RunUnprotected { .. } => self.run_unprotected(state, number, now),
+                Effect::RunUnprotected { .. } => {
+                    // A look into the process takes no time, but here time may pass in it.
+                    let near = self.bounds.deliveries[usize::from(number)].in_one_process;
+                    let deadline = call.deadline.filter(|_| !near);
+                    self.run_unprotected(state, number, now, deadline);
+                }
                 ref effect if releases(effect) => {
                     state.calls[usize::from(number)].trace.tried_release = true;
                 }
@@ -219,11 +224,17 @@ impl Scenario {
 
     /// Runs the handler without a confirmed claim. Only a call under `run-unprotected` whose store failed, and which met no other
     /// call, keeps the promise.
-    fn run_unprotected(&self, state: &mut State, number: u8, now: EpochMillis) {
+    fn run_unprotected(
+        &self,
+        state: &mut State,
+        number: u8,
+        now: EpochMillis,
+        deadline: Option<EpochMillis>,
+    ) {
         let trace = &mut state.calls[usize::from(number)].trace;
         trace.unprotected = true;
         let basis = if trace.store_failed && !trace.met {
-            Basis::Policy
+            Basis::Policy(deadline)
         } else {
             Basis::Nothing
         };

@@ -117,8 +117,8 @@ pub struct Terms {
 pub enum Basis {
     /// A claim of its own that was confirmed. Its lease ends then.
     Claim(EpochMillis),
-    /// The policy `run-unprotected`, after a failure of the store. It met no other call.
-    Policy,
+    /// The policy `run-unprotected`, after a failure of the store. It met no other call. Its deadline is then, if it has one.
+    Policy(Option<EpochMillis>),
     Nothing,
 }
 

@@ -341,7 +341,9 @@ impl History {
         match basis {
             Basis::Nothing => self.breaks(Promise::RunWithoutClaim),
             Basis::Claim(end) => self.breaks_if(Promise::RunOnExpiredLease, end < at),
-            Basis::Policy => {}
+            Basis::Policy(end) => {
+                self.breaks_if(Promise::RunOnExpiredLease, end.is_some_and(|end| end < at));
+            }
         }
         let (call, window) = (self.of(by), self.window);
         self.breaks_if(Promise::OneRunPerCall, call.ran_in.is_some());
@@ -354,7 +356,7 @@ impl History {
         let call = self.call(by);
         call.ran_in = Some(window);
         // A run without a claim leaves no trace.
-        call.unreported |= basis != Basis::Policy;
+        call.unreported |= !matches!(basis, Basis::Policy(_));
     }
 
     fn responded(&mut self, by: CallNumber, at: EpochMillis, given: Given) {

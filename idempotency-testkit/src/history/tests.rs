@@ -180,3 +180,25 @@ fn a_takeover_of_an_expired_claim_keeps_its_steps() {
     assert_eq!(runs_again(true), 0);
     assert_eq!(runs_again(false), 1);
 }
+
+#[test]
+fn an_unprotected_run_begins_before_its_deadline() {
+    let late = |at| {
+        let basis = Basis::Policy(Some(EpochMillis::new(START + 1_000)));
+        let began = event(
+            0,
+            at,
+            What::RunBegan {
+                basis,
+                first: false,
+            },
+        );
+        let broken = check(&[began], Promises::all());
+        broken
+            .into_iter()
+            .map(|broken| broken.promise)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(late(1_000), []);
+    assert_eq!(late(1_001), [Promise::RunOnExpiredLease]);
+}

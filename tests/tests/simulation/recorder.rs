@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_testkit::history::{
-    Broken, CallNumber, HistoryEvent, Promise, Promises, What, check,
+    Basis, Broken, CallNumber, HistoryEvent, Promise, Promises, What, check,
 };
 
 use super::executor::{SkewedClock, Task};
@@ -63,6 +63,19 @@ impl Recorder {
     /// Returns true if an event was recorded of which this holds.
     pub(crate) fn saw(&self, is_it: impl FnMut(&HistoryEvent) -> bool) -> bool {
         self.recorded.lock().unwrap().events.iter().any(is_it)
+    }
+
+    /// Returns what the run of a call that claims begins on: the last claim of this call that the table applied.
+    pub(crate) fn basis(&self, call: usize) -> Basis {
+        let recorded = self.recorded.lock().unwrap();
+        let events = recorded.events.iter().rev();
+        let mut by_call = events.filter(|event| event.by == number(call));
+        let until = by_call.find_map(|event| match event.what {
+            What::Claimed { until, .. } => Some(until),
+            What::Released { .. } => Some(None),
+            _ => None,
+        });
+        until.flatten().map_or(Basis::Nothing, Basis::Claim)
     }
 
     pub(crate) fn take(&self) -> Recorded {

@@ -192,9 +192,9 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
 impl Call {
     fn began(&self, run: Run, deadline: EpochMillis, faults: &Faults) {
         let basis = match run {
-            Run::Unprotected if faults.unprotected => Basis::Policy,
+            Run::Unprotected if faults.unprotected => Basis::Policy(Some(deadline)),
             Run::Unprotected => Basis::Nothing,
-            _ => Basis::Claim(deadline),
+            _ => self.process.recorder.basis(self.number),
         };
         let first = run == Run::First;
         self.count("ran");

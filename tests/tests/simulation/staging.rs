@@ -9,7 +9,7 @@ use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::store::{LedgerEntry, MemoryWrites};
 use idempotency_core::time::Clock;
 use idempotency_lambda::{BoxError, Error, ErrorKind, Run};
-use idempotency_testkit::history::{Basis, Bond, Given, HistoryEvent, Reported, Terms, What};
+use idempotency_testkit::history::{Bond, Given, HistoryEvent, Reported, Terms, What};
 use serde_json::json;
 
 use super::executor::{Task, yield_now};
@@ -121,7 +121,7 @@ impl Delivery {
             let identity = operation.identify(&payload().to_string(), None).unwrap();
             let handler = |call: Call| async move {
                 see(What::RunBegan {
-                    basis: Basis::Claim(deadline),
+                    basis: process.recorder.basis(this.number),
                     first: call.which_run() == Run::First,
                 });
                 let entries = [
