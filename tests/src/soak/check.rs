@@ -1,6 +1,6 @@
 //! The history of each key: what callers, handlers and the database saw.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use idempotency_core::time::EpochMillis;
 use idempotency_testkit::dynamodb::Request;
@@ -30,27 +30,32 @@ pub(super) fn disagreements(history: &History) -> usize {
 }
 
 fn broken(history: &History, promises: Promises) -> Vec<(String, Broken)> {
-    let all = || history.deliveries.iter().chain(&history.swept);
-    let keys: BTreeSet<_> = all().map(|delivery| &delivery.key).collect();
-    let of_key = |key: &String| {
-        let id = id(key);
-        let is_request = |it: &&Request| it.status == Some(200) && it.key("id") == Some(&id);
-        let key = Key {
-            deliveries: all().filter(|it| it.key == *key).collect(),
-            runs: history.runs.iter().filter(|it| it.key == *key).collect(),
-            requests: history.requests.iter().filter(is_request).collect(),
-            is_stuck: history.stuck.contains(key),
-        };
-        history::check(&key.events(), promises)
-    };
-    let broken = keys.into_iter().flat_map(|key| {
-        let broken = of_key(key).into_iter();
-        broken.map(|broken| (key.clone(), broken))
+    let mut keys: BTreeMap<&String, Key<'_>> = BTreeMap::new();
+    for delivery in history.deliveries.iter().chain(&history.swept) {
+        let key = keys.entry(&delivery.key).or_default();
+        key.deliveries.push(delivery);
+    }
+    for run in &history.runs {
+        if let Some(key) = keys.get_mut(&run.key) {
+            key.runs.push(run);
+        }
+    }
+    let mut requests: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
+    for request in history.requests.iter().filter(|it| it.status == Some(200)) {
+        let id = request.key("id").unwrap_or_default();
+        requests.entry(id).or_default().push(request);
+    }
+    let broken = keys.into_iter().flat_map(|(name, mut key)| {
+        key.requests = requests.remove(id(name).as_str()).unwrap_or_default();
+        key.is_stuck = history.stuck.contains(name);
+        let broken = history::check(&key.events(), promises).into_iter();
+        broken.map(|broken| (name.clone(), broken))
     });
     broken.collect()
 }
 
 /// What was seen of a key.
+#[derive(Default)]
 struct Key<'a> {
     deliveries: Vec<&'a Delivery>,
     runs: Vec<&'a RunStart>,
