@@ -157,10 +157,15 @@ fn breaks(promise: Promise, history: &Recorded, faults: &Faults) -> bool {
 }
 
 #[test]
-fn the_checker_finds_a_store_that_drops_the_results_of_steps() {
-    let faults = Faults::of("crashes steps drops_steps");
-    let again = |seed| breaks(Promise::StepAgain, &schedule::play(seed, &faults), &faults);
-    assert!((0..2_000).any(again));
+fn the_checker_finds_a_store_that_drops_what_it_confirms() {
+    for (mix, promise) in [
+        ("crashes steps drops_steps", Promise::StepAgain),
+        ("calm drops_claims", Promise::RunWithoutClaim),
+    ] {
+        let faults = Faults::of(mix);
+        let found = |seed| breaks(promise, &schedule::play(seed, &faults), &faults);
+        assert!((0..2_000).any(found), "{mix}");
+    }
 }
 
 #[test]

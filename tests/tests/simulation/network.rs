@@ -83,7 +83,12 @@ impl Network {
     }
 
     fn apply(&self, sent: &WriteInTransit) -> StoreReply {
-        if self.faults.drops_steps && matches!(sent.write, Write::Step { .. }) {
+        let drops = match sent.write {
+            Write::Step { .. } => self.faults.drops_steps,
+            Write::Put(_) => self.faults.drops_claims,
+            _ => false,
+        };
+        if drops {
             return StoreReply::applied();
         }
         let always = Condition::All(Vec::new());

@@ -40,6 +40,8 @@ pub(crate) struct Faults {
     pub(crate) unfenced: bool,
     /// True if the store confirms the results of steps, and does not record them.
     pub(crate) drops_steps: bool,
+    /// The same for claims.
+    pub(crate) drops_claims: bool,
 }
 
 impl Faults {
@@ -65,6 +67,7 @@ impl Faults {
                 "unprotected" => faults.unprotected = true,
                 "breaker" => faults.breaker = true,
                 "steps" => faults.steps = true,
+                "drops_claims" => faults.drops_claims = true,
                 "drops_steps" => faults.drops_steps = true,
                 "unfenced" => faults.unfenced = true,
                 _ => panic!("no mix has the word {word}"),
