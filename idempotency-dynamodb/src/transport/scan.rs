@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::query::QueryError;
 use aws_sdk_dynamodb::operation::scan::ScanError;
-use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 use dynamodb_lean_client::sdk::noting;
 use idempotency_core::store::StoreError;
 
@@ -45,69 +45,42 @@ pub(super) async fn read(
 ) -> Result<Page, StoreError> {
     // DynamoDB rejects an empty map.
     let values = Some(request.values).filter(|values| !values.is_empty());
-    let table = &sends.table.name;
-    let total = ReturnConsumedCapacity::Total;
-    if request.key_condition.is_some() {
-        let query = client.query().table_name(table);
-        let sent = query
-            .set_key_condition_expression(request.key_condition)
-            .set_filter_expression(request.filter)
-            .projection_expression(request.projection)
-            .set_expression_attribute_names(Some(request.names))
-            .set_expression_attribute_values(values)
-            .set_exclusive_start_key(request.after)
-            .consistent_read(request.consistent)
-            .limit(request.limit)
-            .return_consumed_capacity(total)
-            .customize()
-            .config_override(noting::<QueryError>(sends.clone()))
-            .send()
-            .await
-            .map_err(|error| sends.error(error))?;
-        let (items, last) = (sent.items, sent.last_evaluated_key);
-        return Ok(page(
-            items,
-            sent.scanned_count,
-            sent.consumed_capacity,
-            last,
-        ));
+    // The builders and the outputs of both operations are alike, and have no trait in common.
+    macro_rules! page_of {
+        ($call:expr, $error:ty) => {{
+            let sent = $call
+                .table_name(&sends.table.name)
+                .set_filter_expression(request.filter)
+                .projection_expression(request.projection)
+                .set_expression_attribute_names(Some(request.names))
+                .set_expression_attribute_values(values)
+                .set_exclusive_start_key(request.after)
+                .consistent_read(request.consistent)
+                .limit(request.limit)
+                .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                .customize()
+                .config_override(noting::<$error>(sends.clone()))
+                .send()
+                .await
+                .map_err(|error| sends.error(error))?;
+            let consumed = sent.consumed_capacity;
+            Page {
+                items: sent.items.unwrap_or_default(),
+                read: sent.scanned_count,
+                read_units: consumed
+                    .and_then(|it| it.capacity_units)
+                    .unwrap_or_default(),
+                last: sent.last_evaluated_key.filter(|key| !key.is_empty()),
+            }
+        }};
     }
-    let scan = client.scan().table_name(table);
-    let sent = scan
-        .set_filter_expression(request.filter)
-        .projection_expression(request.projection)
-        .set_expression_attribute_names(Some(request.names))
-        .set_expression_attribute_values(values)
-        .set_exclusive_start_key(request.after)
-        .consistent_read(request.consistent)
-        .limit(request.limit)
-        .return_consumed_capacity(total)
-        .customize()
-        .config_override(noting::<ScanError>(sends.clone()))
-        .send()
-        .await
-        .map_err(|error| sends.error(error))?;
-    let (items, last) = (sent.items, sent.last_evaluated_key);
-    Ok(page(
-        items,
-        sent.scanned_count,
-        sent.consumed_capacity,
-        last,
-    ))
-}
-
-fn page(
-    items: Option<Vec<Item>>,
-    read: i32,
-    consumed: Option<ConsumedCapacity>,
-    last: Option<Item>,
-) -> Page {
-    Page {
-        items: items.unwrap_or_default(),
-        read,
-        read_units: consumed
-            .and_then(|it| it.capacity_units)
-            .unwrap_or_default(),
-        last: last.filter(|key| !key.is_empty()),
-    }
+    Ok(match request.key_condition {
+        Some(condition) => {
+            page_of!(
+                client.query().key_condition_expression(condition),
+                QueryError
+            )
+        }
+        None => page_of!(client.scan(), ScanError),
+    })
 }
