@@ -623,8 +623,8 @@ pub(crate) const FAILED_RELEASE_COUNTS_AS_RELEASED: Rules = receiving(|view, inp
 
 /// A decision is applied to any claim, not only to the one that the operator saw.
 pub(crate) const DECIDES_ABOUT_ANY_CLAIM: Rules = deciding(|decided| {
-    let status = Operand::Text(Status::InProgress.as_str().to_owned());
-    decided.condition = Condition::Equals(Attribute::Status, status);
+    let in_progress = Operand::status(&Status::InProgress);
+    decided.condition = Condition::Equals(Attribute::Status, in_progress);
 });
 
 /// A freed key counts as one whose run reported that it had no effect.

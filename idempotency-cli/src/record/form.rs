@@ -45,10 +45,7 @@ async fn another(
     let prefix = format!("{}#", id.prefix());
     // The response of an operator can be as wrong as the one that is about to be given.
     let by_a_run = Condition::All(vec![
-        Condition::Equals(
-            Attribute::Status,
-            Operand::Text(Status::Completed.as_str().to_owned()),
-        ),
+        Condition::Equals(Attribute::Status, Operand::status(&Status::Completed)),
         Condition::Missing(Attribute::Decision),
     ]);
     let request = ScanRequest {

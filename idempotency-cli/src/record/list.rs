@@ -119,10 +119,7 @@ async fn cost(most: u32, connection: &Connection) -> String {
 async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failure> {
     let now = connection.operator.now();
     let filter = Condition::All(vec![
-        Condition::Equals(
-            Attribute::Status,
-            Operand::Text(Status::InProgress.as_str().to_owned()),
-        ),
+        Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress)),
         Condition::Missing(Attribute::Failure),
     ]);
     let request = ScanRequest {

@@ -215,7 +215,9 @@ fn text(text: &str) -> Operand {
 }
 
 impl Operand {
-    fn status(status: &Status) -> Self {
+    /// Returns the operand that equals this status.
+    #[doc(hidden)]
+    pub fn status(status: &Status) -> Self {
         text(status.as_str())
     }
 

@@ -133,8 +133,7 @@ async fn a_filter_leaves_out_no_record_for_which_it_holds(trial: &Trial) -> Chec
         ("empty", Record::default()),
     ];
     let placed = placed(trial, &records).await?;
-    let in_progress = Operand::Text(Status::InProgress.as_str().to_owned());
-    let of_claims = Condition::Equals(Attribute::Status, in_progress);
+    let of_claims = Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress));
     let without_failure = Condition::Missing(Attribute::Failure);
     for filter in [
         Condition::All(vec![of_claims.clone(), without_failure.clone()]),
