@@ -126,7 +126,8 @@ fn connected(
         variables.push(("IDEMPOTENCY_STORE".into(), DYNAMODB.into()));
     }
     let variables = of_a_function(variables);
-    for unknown in variables.unknown(&stores::variables()) {
+    let of_stores: Vec<_> = stores::variables().collect();
+    for unknown in variables.unknown(&of_stores) {
         terminal::warn(unknown);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -36,7 +36,7 @@ fn copied((name, value): (OsString, OsString)) -> (OsString, OsString) {
 /// Returns true if this framework reads a variable of this name.
 fn is_read(name: &str) -> bool {
     Variables::is_known(name)
-        || stores::variables().contains(&name)
+        || stores::variables().any(|known| known == name)
         || HostVariables::LAMBDA.contains(name)
 }
 
@@ -52,7 +52,8 @@ fn is_read(name: &str) -> bool {
 pub(crate) fn check_variables() -> Result<(), Error> {
     static CHECKED: OnceLock<Result<(), ConfigurationError>> = OnceLock::new();
     let checked = CHECKED.get_or_init(|| {
-        for unknown in variables().unknown(&stores::variables()) {
+        let of_stores: Vec<_> = stores::variables().collect();
+        for unknown in variables().unknown(&of_stores) {
             warn(&unknown.to_string());
         }
         check_values(variables())
@@ -239,8 +240,7 @@ pub(crate) mod tests {
         ));
         let is_part_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let words: Vec<_> = page.split(|letter| !is_part_of_a_name(letter)).collect();
-        let ours = stores::variables().into_iter();
-        for name in ours.filter(|name| name.starts_with("IDEMPOTENCY_")) {
+        for name in stores::variables().filter(|name| name.starts_with("IDEMPOTENCY_")) {
             assert!(words.contains(&name), "the page does not name {name}");
         }
         for name in words {

@@ -31,23 +31,22 @@ const TABLE_VARIABLES: &[&str] = &[
 ];
 
 /// Returns the kinds that this program links. A kind is one line here, behind the feature that links its crate.
-fn kinds<S: StoreUse + ?Sized>() -> Vec<StoreKind<S>> {
-    Vec::from([
+fn kinds<S: StoreUse + ?Sized>() -> impl Iterator<Item = StoreKind<S>> {
+    let kinds = [
         #[cfg(feature = "dynamodb")]
         idempotency_dynamodb::DynamoDbStore::kind(),
         MemoryStore::kind(),
         #[cfg(feature = "__shelf")]
         tests::shelf::kind(),
-    ])
+    ];
+    kinds.into_iter()
 }
 
 /// Returns the variables that describe a store, which core does not know.
-pub fn variables() -> Vec<&'static str> {
-    let of_kinds = kinds::<dyn Store>()
-        .into_iter()
-        .flat_map(|kind| kind.variables);
-    let known = [STORE].iter().chain(TABLE_VARIABLES).chain(of_kinds);
-    known.copied().collect()
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    let of_kinds = kinds::<dyn Store>().flat_map(|kind| kind.variables);
+    let known = [&STORE].into_iter().chain(TABLE_VARIABLES).chain(of_kinds);
+    known.copied()
 }
 
 /// Returns the name of the kind that the variables choose.
@@ -57,7 +56,7 @@ pub fn variables() -> Vec<&'static str> {
 /// If there is no such kind.
 pub fn chosen(variables: &Variables) -> Result<&str, ConfigurationError> {
     let chosen = variables.value(STORE).unwrap_or(DEFAULT);
-    let linked = kinds::<dyn Store>().into_iter().map(|kind| kind.name);
+    let linked = kinds::<dyn Store>().map(|kind| kind.name);
     let others = linked.filter(|name| *name != DEFAULT);
     let names: Vec<_> = [DEFAULT].into_iter().chain(others).collect();
     if names.contains(&chosen) {
@@ -77,7 +76,7 @@ pub fn kind<S: StoreUse + ?Sized>(
     variables: &Variables,
 ) -> Result<StoreKind<S>, ConfigurationError> {
     let chosen = chosen(variables)?;
-    let kind = kinds().into_iter().find(|kind| kind.name == chosen);
+    let kind = kinds().find(|kind| kind.name == chosen);
     kind.ok_or_else(|| {
         ConfigurationError::new(format!(
             "there is no store, because this program is built without the feature `{chosen}` of `idempotency-lambda`: switch \
@@ -94,6 +93,5 @@ pub fn kind<S: StoreUse + ?Sized>(
 /// If one of them cannot be used.
 pub(crate) fn check(variables: &Variables) -> Result<(), ConfigurationError> {
     chosen(variables)?;
-    let mut kinds = kinds::<dyn Store>().into_iter();
-    kinds.try_for_each(|kind| (kind.check)(variables))
+    kinds::<dyn Store>().try_for_each(|kind| (kind.check)(variables))
 }
