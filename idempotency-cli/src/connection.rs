@@ -4,7 +4,7 @@
 use std::error::Error as StdError;
 use std::sync::Arc;
 
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::endpoint::{DefaultResolver, Params, ResolveEndpoint as _};
 use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata, SdkError};
@@ -126,14 +126,10 @@ impl Connection {
 
     /// Returns the SDK's configuration, in the region of the table if there is one.
     pub(crate) async fn sdk_config(&self) -> SdkConfig {
-        if let Some(table) = &self.table {
-            return table.sdk_config().await;
+        match &self.table {
+            Some(table) => table.sdk_config().await,
+            None => sdk_loader().load().await,
         }
-        let config = aws_config::defaults(BehaviorVersion::v2026_01_12());
-        config
-            .http_client(idempotency_dynamodb::http_client())
-            .load()
-            .await
     }
 
     /// Returns what the records are in, and where that is, for the operator who confirms.
@@ -145,15 +141,17 @@ impl Connection {
     }
 }
 
+/// Returns what loads the SDK's configuration from the environment.
+fn sdk_loader() -> ConfigLoader {
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(idempotency_dynamodb::http_client())
+}
+
 impl Table {
     /// Returns the SDK's configuration in the region of the client.
     async fn sdk_config(&self) -> SdkConfig {
         let region = self.client.config().region().cloned();
-        aws_config::defaults(BehaviorVersion::v2026_01_12())
-            .region(region)
-            .http_client(idempotency_dynamodb::http_client())
-            .load()
-            .await
+        sdk_loader().region(region).load().await
     }
 
     /// Returns the description of the table.
