@@ -595,6 +595,7 @@ mod tests {
         fn a_compressed_response_is_refused_with_the_name_of_the_feature() {
             let refused = "its response is compressed, and this program was built without the feature `zstd` of \
                        idempotency-dynamodb: enable the feature";
+            assert_eq!(decompress(&[40, 181, 47, 253], 9).unwrap_err(), refused);
             let bytes = b"[0]".to_vec();
             let stored = Manifest::of(&bytes, Encoding::Zstd, 3);
             assert_eq!(stored.response(bytes).unwrap_err(), refused);

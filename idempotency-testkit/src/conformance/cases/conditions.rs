@@ -106,7 +106,7 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
             All(vec![All(vec![status(), NoRecord])]),
         ]),
         All(vec![always(), Any(vec![never(), status()])]),
-        Any(vec![NoRecord, Exists(Attribute::Data)]),
+        Any(vec![NoRecord, Exists(Attribute::Failure)]),
     ]);
     all
 }
@@ -236,7 +236,7 @@ async fn a_write_whose_condition_fails_changes_nothing_and_returns_the_record(
     let (key, new) = (trial.key("1"), claim(&owner(2), trial.now));
     let change = Change {
         set: new.clone(),
-        remove: vec![Attribute::Data],
+        remove: vec![Attribute::Failure],
     };
     let large = with_response(full_record(trial.now), "é".repeat(150 * 1024));
     for existing in [full_record(trial.now), large] {
