@@ -33,9 +33,9 @@ pub enum StoreRequest<'a> {
     /// [`StoreErrorKind::Conflict`](super::StoreErrorKind::Conflict).
     ///
     /// Requests with the same [`token`](TransactionRequest::token) contain the same writes. A transaction without a record that was
-    /// applied must not be applied again if it is sent again within [`StoreLimits::token`](super::StoreLimits::token): the store reports it as
-    /// applied. With a record the
-    /// store may do the same, and the caller does not depend on that, because the condition on the record fails.
+    /// applied must not be applied again if it is sent again within [`StoreLimits::token`](super::StoreLimits::token): the store reports
+    /// it as applied. With a record the store may do the same, and the caller does not depend on that, because the condition on the
+    /// record fails.
     ///
     /// A store that performs no staged writes replies with the error [`Staged::unsupported`].
     Transact(TransactionRequest<'a>),
