@@ -69,10 +69,16 @@ mod stored;
 
 pub use body::ResponseBody;
 pub use host::{Host, Place, backend};
-pub use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
+#[doc(hidden)]
+pub use idempotency_core::config::Settings;
+pub use idempotency_core::config::{ConfigurationError, KeyRequired, Variables};
 pub use idempotency_core::engine::Backend;
 pub use idempotency_core::error::Error;
-pub use idempotency_core::operation::{Call, Run, Token};
+pub use idempotency_core::key::HashAlgorithm;
+pub use idempotency_core::operation::{Call, Run, Step, StepRetry, Token};
+pub use idempotency_core::protocol::policy::{
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,
+};
 pub use idempotency_core::store::MemoryStore;
 #[doc(hidden)]
 pub use operation::HttpTarget;

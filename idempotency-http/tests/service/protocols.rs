@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use idempotency_core::config::Settings;
 use idempotency_http::{Problem, Reason};
 use serde_json::{Value, json};
 
@@ -170,13 +169,9 @@ async fn agentic_commerce_answers_409_while_a_request_runs_and_stores_no_5xx() {
 
 /// The Ad Context Protocol, with a path for each tool. The layer that authenticates has put the agent into `x-user-id`.
 fn ad_context() -> HttpOperation {
-    let settings = Settings {
-        // A failed task is an error, also in a 200.
-        store_when: Some("powertools_json(body).status != 'failed'".into()),
-        ..Settings::new()
-    };
     HttpOperation::builder("ads::tasks")
-        .settings(settings)
+        // A failed task is an error, also in a 200.
+        .store_when("powertools_json(body).status != 'failed'")
         .variables(Variables::default())
         .caller_header("x-user-id")
         .key("powertools_json(body).[account, idempotency_key]")

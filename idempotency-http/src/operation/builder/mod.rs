@@ -1,13 +1,13 @@
-//! Builds an operation from settings: this file has the settings, `build` checks them.
+//! Builds an operation from settings: this file has those of HTTP, `settings` those of every operation, and `build` checks them.
 
 mod build;
+mod settings;
 
 pub use build::HttpTarget;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -25,15 +25,13 @@ use crate::rules::{Rules, Unstorable};
 /// # Examples
 ///
 /// ```
-/// use idempotency_http::{HttpOperation, Settings};
+/// use idempotency_http::{HttpOperation, OnTimeout};
 /// use std::time::Duration;
 ///
 /// let operation = HttpOperation::builder("shop::payments")
 ///     .caller_header("x-user-id")
-///     .settings(Settings {
-///         expires_after: Some(Duration::from_secs(24 * 3600)),
-///         ..Settings::new()
-///     })
+///     .expires_after(Duration::from_secs(24 * 3600))
+///     .on_timeout(OnTimeout::Hold)
 ///     .stored_headers(["x-receipt"])
 ///     .build()?;
 /// # Ok::<(), idempotency_http::Error>(())
@@ -72,11 +70,8 @@ struct HttpSettings {
 type Caller = CallerRule<String, String>;
 
 impl HttpOperationBuilder {
-    /// Sets the settings that every operation has: window, lease, policies, prefix, hash.
-    ///
-    /// It replaces all settings of earlier calls, so call it first. Of these, `key`, `validate` and `key_required` are the same
-    /// as [`key`](Self::key), [`fingerprint`](Self::fingerprint) and [`key_required`](Self::key_required). `store_when` is
-    /// evaluated on the stored response, in addition to the statuses that are stored.
+    /// Sets the settings that every operation has. It replaces those of earlier calls.
+    #[doc(hidden)]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.rules.settings = settings;
         self
@@ -85,27 +80,6 @@ impl HttpOperationBuilder {
     /// Sets the environment variables that stand for missing settings. Default: the variables of the process.
     pub fn variables(mut self, variables: Variables) -> Self {
         self.rules.variables = Some(variables);
-        self
-    }
-
-    /// Sets the prefix of the keys. Default: the application's name and the path of the operation.
-    pub fn key_prefix(mut self, prefix: impl Into<Cow<'static, str>>) -> Self {
-        self.rules.settings.key_prefix = Some(prefix.into());
-        self
-    }
-
-    /// Sets how long a response is replayed. Default: one hour.
-    pub fn expires_after(mut self, window: Duration) -> Self {
-        self.rules.settings.expires_after = Some(window);
-        self
-    }
-
-    /// Sets how long a claim lasts where the host knows no deadline, as on a server.
-    ///
-    /// Set it a little longer than the longest request. If a client disconnects, the server drops the request, and its key is
-    /// refused with 409 until the lease ends.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.rules.settings.lease = Some(lease);
         self
     }
 }

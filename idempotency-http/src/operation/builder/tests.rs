@@ -1,7 +1,11 @@
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::error::ErrorKind;
 use idempotency_core::operation::CompiledOperation;
-use idempotency_core::protocol::policy::Steps;
+use idempotency_core::protocol::policy::{
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy, Steps,
+};
+
+use std::time::Duration;
 
 use super::*;
 use crate::HttpOperation;
@@ -115,14 +119,9 @@ fn a_wrong_setting_is_named_with_what_to_write() {
     is_refused(scoped().methods([]), "`methods` is empty");
     is_refused(scoped().key_prefix(""), "key_prefix is ``");
     is_refused(scoped().lease(Duration::ZERO), "lease is `0ns`");
-    let with_steps = Settings {
-        steps: Some(Steps::Keep),
-        ..Settings::new()
-    };
-    let with_steps = scoped().settings(with_steps).without_fingerprint();
+    let with_steps = scoped().steps(Steps::Keep).without_fingerprint();
     is_refused(with_steps, "`steps` need a fingerprint");
-    let hold = ("IDEMPOTENCY_ON_TIMEOUT".to_owned(), "hold".to_owned());
-    let held = || scoped().variables(Variables::from_iter([hold.clone()]));
+    let held = || scoped().on_timeout(OnTimeout::Hold);
     let released = held().on_unstorable(Unstorable::Release);
     is_refused(released, "`on_unstorable` is `Release`");
     assert!(held().on_unstorable(Unstorable::Refuse).build().is_ok());
@@ -167,6 +166,33 @@ fn the_settings_of_an_operation_are_those_of_http() {
     assert!(format!("{operation:?}").contains("x-order"));
     let operation = scoped().fingerprint("body").key_header("order");
     assert!(format!("{:?}", operation.build().unwrap()).contains("Header(\"order\")"));
+}
+
+#[test]
+fn every_policy_has_a_method() {
+    let [minute, second] = [60, 1].map(Duration::from_secs);
+    let operation = scoped()
+        .expires_after(minute)
+        .lookup(Lookup::ReadFirst)
+        .on_in_progress(OnInProgress::Wait)
+        .on_timeout(OnTimeout::Rerun)
+        .on_error(OnError::Record)
+        .on_store_error(OnStoreError::RunUnprotected)
+        .circuit_breaker(true)
+        .steps(Steps::Forget)
+        .store_timeout(second)
+        .build();
+    let mut expected = Policy::default();
+    expected.lookup = Lookup::ReadFirst;
+    expected.on_in_progress = OnInProgress::Wait;
+    expected.on_error = OnError::Record;
+    expected.on_store_error = OnStoreError::RunUnprotected;
+    expected.circuit_breaker = true;
+    expected.steps = Steps::Forget;
+    (expected.expires_after, expected.store_timeout) = (minute, second);
+    assert_eq!(operation.unwrap().compiled().policy(), &expected);
+    let held = scoped().on_timeout(OnTimeout::Hold).build().unwrap();
+    assert_eq!(held.compiled().policy().on_timeout, OnTimeout::Hold);
 }
 
 #[test]
