@@ -1,6 +1,7 @@
 //! A refused request, as `application/problem+json`.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -8,6 +9,9 @@ use http::{HeaderValue, StatusCode};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::event;
 use idempotency_core::time::EpochMillis;
+
+/// The longest wait for a call whose lease is longer than one of this operation.
+const UNKNOWN_WAIT: Duration = Duration::from_secs(10);
 
 /// A request that gets an error of this framework instead of a response.
 ///
@@ -55,13 +59,10 @@ impl Problem {
     /// Returns the problem of a call that ended in `error`. `now` is the time of the store's clock, and `lease_end` is when a claim
     /// that the call made now would expire.
     pub(crate) fn of_call(error: Error, now: EpochMillis, lease_end: EpochMillis) -> Self {
-        // If both leases are equally long, the call in progress has run for the time between their ends. It is likely to run for as long
-        // again. A client that waits for this time asks seldom, also if the call was killed.
-        let wait = error.lease_end().map(|end| {
-            let has_run = end.until(lease_end);
-            has_run.min(now.until(end))
-        });
-        let wait = wait.or_else(|| Some(now.until(error.circuit_open_until()?)));
+        let wait = error
+            .lease_end()
+            .map(|end| wait_for(now, end, lease_end))
+            .or_else(|| Some(now.until(error.circuit_open_until()?)));
         let seconds = wait.map(|wait| {
             let seconds = wait.as_millis().div_ceil(1000);
             u64::try_from(seconds).unwrap_or(u64::MAX).max(1)
@@ -108,7 +109,7 @@ impl Problem {
 
     /// Returns after how many seconds the client should send the request again, if a retry can succeed.
     ///
-    /// For a request in progress this is as long as the request has run, at most to the end of its lease. While the circuit is open, this
+    /// For a request in progress this is as long as its lease has lasted, at most to the end of the lease. While the circuit is open, this
     /// is the time until the store is asked again.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
@@ -148,6 +149,19 @@ impl fmt::Debug for Problem {
             .field("error", &self.error)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns how long a client should wait for a call in progress, whose lease ends at `end`. `own_end` is when a claim that is made now
+/// would expire.
+///
+/// A claim that was written before this one would be has lasted for the time between the two ends, if its lease is as long. The client
+/// waits for as long again: it asks seldom, also if the call was killed, and never after the end of the lease. A lease that is renewed has
+/// lasted for a third of its length at most, unless the call was killed. If the lease is longer than one of this operation, the time
+/// between the ends says nothing, so it counts only up to [`UNKNOWN_WAIT`].
+fn wait_for(now: EpochMillis, end: EpochMillis, own_end: EpochMillis) -> Duration {
+    let lasted = end.until(own_end);
+    let longer = own_end.until(end).min(UNKNOWN_WAIT);
+    lasted.max(longer).min(now.until(end))
 }
 
 /// Why a request gets an error of this framework.
@@ -373,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_for_a_call_in_progress_is_as_long_as_it_has_run_and_ends_with_its_lease() {
+    fn the_wait_for_a_call_in_progress_is_as_long_as_its_lease_has_lasted_and_ends_with_it() {
         for (end, own, seconds) in [
             (900_000, 900_000, 1),
             (899_000, 900_000, 1),
@@ -384,8 +398,12 @@ mod tests {
             (1, 900_000, 1),
             (0, 900_000, 1),
             (-5_000, 900_000, 1),
-            // The lease of the other call is longer: how long it has run is not known.
-            (900_000, 3_000, 1),
+            // The other call claimed a moment later, in an invocation that began later.
+            (30_000, 29_950, 1),
+            // The lease of the other call is much longer.
+            (900_000, 30_000, 10),
+            (34_000, 30_000, 4),
+            (4_000, 30, 4),
             (i64::MAX - NOW.get(), i64::MAX - NOW.get(), 1),
         ] {
             let [end, own] = [end, own].map(|after| EpochMillis::new(NOW.get() + after));
