@@ -22,6 +22,9 @@ use crate::record::Record;
 use crate::store::{Consistency, RecordWrite, StoreRequest, TransactionRequest};
 use crate::time::EpochMillis;
 
+/// The note of a run that took longer than the lease of its claim.
+const OUTLIVED: &str = "the handler ran longer than its `lease`, and duplicates did not know that it still ran: set a longer `lease`";
+
 /// One call, ready to be driven.
 pub(crate) struct Driver<'a, R> {
     pub(crate) backend: &'a Backend,
@@ -125,6 +128,9 @@ impl<R> Driver<'_, R> {
             let now = self.now();
             if let Some(health) = attempt.store_health(&input) {
                 self.tell_breaker(now, health, report);
+            }
+            if attempt.outlives_lease(now, &input) {
+                report.note(OUTLIVED);
             }
             (attempt, effect) = attempt.step(now, input);
             if let Some(in_flight) = attempt.in_flight() {

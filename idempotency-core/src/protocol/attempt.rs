@@ -11,15 +11,17 @@ use std::time::Duration;
 
 use super::CallTerms;
 use super::breaker::StoreHealth;
+use super::classify::is_expired;
 use super::effect::{Effect, Input, WriteErrorKind, WriteResult};
 use super::end::Source;
 use super::in_flight::{InFlight, Stage};
+use super::lease::Lease;
 use super::limits::time_limit;
 use super::run::Run;
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
-use state::{Releasing, State, finish, refuse};
+use state::{Releasing, Running, State, finish, refuse};
 
 /// One call on its way through the protocol.
 ///
@@ -191,6 +193,18 @@ impl Attempt {
             },
             Input::ReadFailed => Some(StoreHealth::Failed),
             _ => None,
+        }
+    }
+
+    /// Returns true if `input` is the end of a handler that ran longer than a claim with a lease of its own: no deadline was known.
+    pub fn outlives_lease(&self, now: EpochMillis, input: &Input) -> bool {
+        match (&self.state, input) {
+            (State::Running(Running { held, .. }), Input::HandlerEnded(_)) => {
+                matches!(self.call.lease, Lease::For(_))
+                    && held.is_confirmed()
+                    && is_expired(held.lease_end, now)
+            }
+            _ => false,
         }
     }
 

@@ -365,6 +365,9 @@ fn ask(attempt: &Attempt, now: EpochMillis, question: &str, about: &str) -> Stri
         "run" => attempt.run().map_or("none".to_owned(), show_run),
         "steps" => attempt.steps().map_or("none".to_owned(), steps),
         "store" => format!("{:?}", attempt.store_health(&input(about, false))),
+        "outlives" => attempt
+            .outlives_lease(now, &input(about, false))
+            .to_string(),
         _ => panic!("`{question}` is no question"),
     }
 }
