@@ -2,11 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
+use idempotency_core::store::Store;
 use lambda_runtime::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,7 +22,6 @@ pub use crate::http::Unstorable;
 #[cfg(feature = "http")]
 pub use crate::http::handler::{HttpForm, PreparedHttp, prepare as prepare_http};
 pub use crate::invocation::assume_lambda;
-pub use crate::operation::StoreHandle;
 #[cfg(feature = "http")]
 pub use crate::operation::http_rules::{HttpSettings, RegisteredHttp};
 pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
@@ -39,7 +40,7 @@ pub use std::time::Duration;
 pub fn identify_event<V: Event>(
     operation: &'static RegisteredOperation,
     event: &V,
-    store: Option<StoreHandle>,
+    store: Option<Arc<dyn Store>>,
 ) -> Result<IdentifiedCall, Error> {
     let deadline = Deadline::from(event.context());
     let operation = operation.operation(store)?;
@@ -51,7 +52,7 @@ pub fn identify_value<P: Payload + ?Sized>(
     operation: &'static RegisteredOperation,
     payload: &P,
     deadline: Deadline,
-    store: Option<StoreHandle>,
+    store: Option<Arc<dyn Store>>,
 ) -> Result<IdentifiedCall, Error> {
     let operation = operation.operation(store)?;
     whole_event::look_at(&operation, payload, false);
@@ -221,8 +222,8 @@ pub fn never<T>() -> T {
     unreachable!("the block of this call is never run")
 }
 
-pub fn store(store: impl Into<StoreHandle>) -> StoreHandle {
-    store.into()
+pub fn store(store: Arc<dyn Store>) -> Arc<dyn Store> {
+    store
 }
 
 pub fn run<R, E, Fut: Future<Output = Result<R, E>>>(
@@ -272,7 +273,7 @@ pub fn http_response<R: crate::http::handler::HttpResponse>() -> HttpForm<R> {
 pub fn run_http<R, E, Fut: Future<Output = Result<R, E>>>(
     operation: &'static RegisteredOperation,
     prepared: PreparedHttp,
-    store: Option<StoreHandle>,
+    store: Option<Arc<dyn Store>>,
     form: HttpForm<R>,
     handler: impl FnOnce(Call) -> Fut,
 ) -> Pin<Box<impl Future<Output = Result<R, E>>>> {
@@ -290,7 +291,7 @@ pub mod batch {
     use idempotency_core::error::Error;
     use idempotency_core::event::refused;
 
-    use super::{Call, Codec, RecordConvert, RegisteredOperation, StoreHandle};
+    use super::{Arc, Call, Codec, RecordConvert, RegisteredOperation, Store};
     use crate::batch::run::{Function, Reader, run_batch};
     use crate::batch::{EventSource, FromRecord};
 
@@ -304,7 +305,7 @@ pub mod batch {
     /// Returns the batch settings of an annotated function.
     pub fn batch(
         operation: &'static RegisteredOperation,
-        store: Option<StoreHandle>,
+        store: Option<Arc<dyn Store>>,
     ) -> Result<Batch, Error> {
         Ok(Batch::new(&operation.operation(store)?))
     }

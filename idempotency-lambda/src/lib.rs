@@ -96,7 +96,7 @@ pub use invocation::{
     time_left, with_backend, with_invocation,
 };
 pub use layer::{IdempotencyLayer, IdempotencyService};
-pub use operation::{Handler, IdentifiedCall, Operation, OperationBuilder, StoreHandle};
+pub use operation::{Handler, IdentifiedCall, Operation, OperationBuilder};
 pub use process::{backend_over, set_global_backend};
 pub use raw::{Raw, RawError};
 pub use start::{ClearCaches, init, run, service};

@@ -43,7 +43,7 @@ impl Store for CountingStore {
 
 static STORE: LazyLock<Arc<CountingStore>> = LazyLock::new(Arc::default);
 
-#[idempotent(key = "order_id", key_required = "all", store = &*STORE)]
+#[idempotent(key = "order_id", key_required = "all", store = STORE.clone())]
 async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
     Ok(json!({ "charged": event.payload["amount"] }))
 }

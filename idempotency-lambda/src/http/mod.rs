@@ -31,13 +31,16 @@
 //! }
 //! ```
 
+use std::sync::Arc;
+
 use idempotency_core::config::Variables;
 use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::store::Store;
 use idempotency_http::{HttpOperationBuilder, HttpTarget};
 
+use crate::operation::OperationBuilder;
 use crate::operation::http_rules::compile;
 use crate::operation::registry::{Claimant, note_built};
-use crate::operation::{OperationBuilder, StoreHandle};
 use crate::{init_phase, process};
 
 #[doc(hidden)]
@@ -85,10 +88,9 @@ pub type HttpLayerBuilder = HttpOperationBuilder<OnLambda>;
 
 /// What a [`HttpLayerBuilder`] builds for: a Lambda function, with the variables and the store of its operation.
 #[doc(hidden)]
-#[derive(Debug)]
 pub struct OnLambda {
     variables: Option<Variables>,
-    store: Option<StoreHandle>,
+    store: Option<Arc<dyn Store>>,
 }
 
 impl OperationBuilder {

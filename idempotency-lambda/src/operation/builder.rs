@@ -72,12 +72,11 @@ use crate::process;
 /// # use std::time::Duration;
 /// assert!(Operation::builder("charge").expires_after(Duration::ZERO).build().is_err());
 /// ```
-#[derive(Debug)]
 #[must_use = "an operation is made by `build`"]
 pub struct OperationBuilder {
     pub(crate) path: String,
     pub(crate) settings: Settings,
-    pub(crate) store: Option<StoreHandle>,
+    pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) variables: Option<Variables>,
 }
 
@@ -130,8 +129,10 @@ impl OperationBuilder {
     }
 
     /// Sets a store for this operation, instead of the global backend's.
-    pub fn store(mut self, store: impl Into<StoreHandle>) -> Self {
-        self.store = Some(store.into());
+    ///
+    /// For a store of your own implement [`Store`], and test it with the conformance suite of the crate `idempotency-testkit`.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
         self
     }
 
@@ -201,51 +202,11 @@ impl OperationBuilder {
     }
 }
 
-/// A store for one operation. It is made from an `Arc` of a [`Store`], or from a reference to one.
-///
-/// For a store of your own implement [`Store`], and test it with the conformance suite of the crate `idempotency-testkit`.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_lambda::{MemoryStore, Operation, StoreHandle};
-/// use std::sync::Arc;
-///
-/// let store = Arc::new(MemoryStore::new());
-/// let charge = Operation::builder("charge").store(&store).build()?;
-/// let handle = StoreHandle::from(store);
-/// # let _ = (charge, handle);
-/// # Ok::<(), idempotency_lambda::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct StoreHandle(pub(crate) Arc<dyn Store>);
-
-impl<S: Store + 'static> From<Arc<S>> for StoreHandle {
-    fn from(store: Arc<S>) -> Self {
-        Self(store)
-    }
-}
-
-impl<S: Store + 'static> From<&Arc<S>> for StoreHandle {
-    fn from(store: &Arc<S>) -> Self {
-        Self(store.clone())
-    }
-}
-
-impl From<Arc<dyn Store>> for StoreHandle {
-    fn from(store: Arc<dyn Store>) -> Self {
-        Self(store)
-    }
-}
-
-impl From<&Arc<dyn Store>> for StoreHandle {
-    fn from(store: &Arc<dyn Store>) -> Self {
-        Self(Arc::clone(store))
-    }
-}
-
-impl fmt::Debug for StoreHandle {
+impl fmt::Debug for OperationBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoreHandle({})", self.0.name())
+        f.debug_struct("OperationBuilder")
+            .field("path", &self.path)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }

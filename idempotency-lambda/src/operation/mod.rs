@@ -22,6 +22,7 @@ use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::outcome::Outcome;
+use idempotency_core::store::Store;
 use registry::Claimant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,7 +39,7 @@ mod identified;
 pub(crate) mod registry;
 pub(crate) mod whole_event;
 
-pub use builder::{OperationBuilder, StoreHandle};
+pub use builder::OperationBuilder;
 pub use identified::IdentifiedCall;
 
 /// A protected operation as a value, for code that an attribute does not fit.
@@ -234,7 +235,7 @@ impl Operation {
     }
 
     /// Returns the same operation with a store of its own.
-    pub(crate) fn with_store(&self, StoreHandle(store): StoreHandle) -> Self {
+    pub(crate) fn with_store(&self, store: Arc<dyn Store>) -> Self {
         let compiled = Arc::clone(&self.0.compiled);
         Self(Arc::new(Inner {
             has_seen_event: Arc::clone(&self.0.has_seen_event),

@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
+use idempotency_core::store::Store;
 #[cfg(feature = "http")]
 use idempotency_http::HttpOperation;
 
+use super::Operation;
 #[cfg(feature = "http")]
 use super::http_rules::RegisteredHttp;
-use super::{Operation, StoreHandle};
 use crate::process;
 
 /// Every annotated function of the program.
@@ -99,7 +100,7 @@ pub struct RegisteredOperation {
     prefix: OnceLock<Option<String>>,
     operation: OnceLock<Result<Operation, ConfigurationError>>,
     /// The operation with the store that `store = ..` gave last.
-    with_store: Mutex<Option<(StoreHandle, Operation)>>,
+    with_store: Mutex<Option<(Arc<dyn Store>, Operation)>>,
 }
 
 impl RegisteredOperation {
@@ -173,7 +174,10 @@ impl RegisteredOperation {
     /// # Errors
     ///
     /// If a variable or a setting cannot be used, or if another operation has the key prefix. The handler has not run.
-    pub(crate) fn operation(&'static self, store: Option<StoreHandle>) -> Result<Operation, Error> {
+    pub(crate) fn operation(
+        &'static self,
+        store: Option<Arc<dyn Store>>,
+    ) -> Result<Operation, Error> {
         let compiled = match self.operation.get() {
             Some(compiled) => compiled,
             None => {
@@ -191,7 +195,7 @@ impl RegisteredOperation {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         Ok(match &*last {
-            Some((known, operation)) if Arc::ptr_eq(&known.0, &store.0) => operation.clone(),
+            Some((known, operation)) if Arc::ptr_eq(known, &store) => operation.clone(),
             _ => {
                 let operation = operation.with_store(store.clone());
                 *last = Some((store, operation.clone()));

@@ -13,6 +13,7 @@ pub use request::{EventRequest, HttpEvent};
 pub use response::HttpResponse;
 
 use std::future::{Future, pending};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
@@ -21,12 +22,12 @@ use http::{Response, StatusCode};
 use idempotency_core::config::Variables;
 use idempotency_core::error::Error;
 use idempotency_core::operation::Call;
+use idempotency_core::store::Store;
 use idempotency_http::{ClientReply, HttpOperation, ReceivedRequest, RequestEvent, ViewError};
 
 use crate::event::Event;
 use crate::http::host::LambdaHost;
 use crate::invocation::{Deadline, InScope, ScopeChange};
-use crate::operation::StoreHandle;
 use crate::operation::http_rules::RegisteredHttp;
 use crate::operation::registry::RegisteredOperation;
 
@@ -119,7 +120,7 @@ impl<R> HttpForm<R> {
 pub async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
     registered: &'static RegisteredOperation,
     mut prepared: PreparedHttp,
-    store: Option<StoreHandle>,
+    store: Option<Arc<dyn Store>>,
     form: HttpForm<R>,
     handler: Box<impl FnOnce(Call) -> Fut>,
 ) -> Result<R, E> {

@@ -86,7 +86,7 @@ static THROTTLING: LazyLock<Arc<FaultyStore<MemoryStore>>> = LazyLock::new(|| {
 #[idempotent(
     payload = id,
     key_prefix = "throttled",
-    store = &*THROTTLING,
+    store = THROTTLING.clone(),
     on_store_error = "run-unprotected",
     circuit_breaker = true,
 )]
