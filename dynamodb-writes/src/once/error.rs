@@ -159,15 +159,3 @@ impl std::error::Error for OnceError {
         }
     }
 }
-
-impl From<InvalidExpression> for OnceError {
-    fn from(error: InvalidExpression) -> Self {
-        Self::Invalid(error)
-    }
-}
-
-impl From<RequestError> for OnceError {
-    fn from(error: RequestError) -> Self {
-        Self::Request(error)
-    }
-}

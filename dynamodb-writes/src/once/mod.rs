@@ -261,7 +261,9 @@ impl OnceUpdate {
     /// read.
     pub async fn prepare(self, client: &Client) -> Result<PreparedUpdate, OnceError> {
         let prepared = self.build()?;
-        match send::read(client, &prepared.parts.table, &prepared.parts.key).await? {
+        let parts = &prepared.parts;
+        let item = send::read(client, &parts.table, &parts.key).await;
+        match item.map_err(OnceError::Request)? {
             Some(item) => prepared.for_item(&item),
             None => Ok(prepared),
         }
@@ -269,21 +271,25 @@ impl OnceUpdate {
 
     /// Builds the update for an item without many old keys.
     fn build(self) -> Result<PreparedUpdate, OnceError> {
-        if self.user.update.is_none() {
-            return Err(InvalidExpression::new("there is no update expression").into());
-        }
-        if self.idempotency_key.is_empty() {
-            return Err(InvalidExpression::new("the idempotency key is empty").into());
-        }
-        let Once { layout, clock } = self.once;
-        let now = clock.now();
-        let bucket = layout.bucket_at(now).ok_or_else(|| {
+        let now = self.once.clock.now();
+        let bucket = self.once.layout.bucket_at(now).ok_or_else(|| {
             let at_least = now.until(EpochMillis::new(0));
             OnceError::ClockBehind(ClockBehind {
                 at_least,
                 maybe_applied: false,
             })
         })?;
+        self.build_in(bucket).map_err(OnceError::Invalid)
+    }
+
+    fn build_in(self, bucket: i64) -> Result<PreparedUpdate, InvalidExpression> {
+        if self.user.update.is_none() {
+            return Err(InvalidExpression::new("there is no update expression"));
+        }
+        if self.idempotency_key.is_empty() {
+            return Err(InvalidExpression::new("the idempotency key is empty"));
+        }
+        let layout = self.once.layout;
         expression::check_key(&self.key, |name| layout.is_ours(name))?;
         let parts = Parts {
             user: self.user.0.check(|name| layout.is_ours(name))?,
@@ -294,7 +300,7 @@ impl OnceUpdate {
             bucket,
             stale: BTreeMap::new(),
         };
-        Ok(parts.prepared()?)
+        parts.prepared()
     }
 
     /// Applies the update if the item does not have the key: one UpdateItem.

@@ -64,7 +64,7 @@ impl PreparedUpdate {
     /// Returns the update that also removes the old keys of this item, if there are many.
     pub(super) fn for_item(self, item: &Item) -> Result<Self, OnceError> {
         match self.explain(item, false) {
-            Ok(Explanation::Stale(stale)) => Ok(self.replacing(stale)?),
+            Ok(Explanation::Stale(stale)) => self.replacing(stale).map_err(OnceError::Invalid),
             // The transaction itself shows the other cases.
             _ => Ok(self),
         }
@@ -88,7 +88,7 @@ impl PreparedUpdate {
             }),
             Ok(Explanation::Stale(stale)) => match self.replacing(stale) {
                 Ok(instead) => OnceRefusal::SendInstead(Box::new(instead)),
-                Err(error) => OnceRefusal::Error(error.into()),
+                Err(error) => OnceRefusal::Error(OnceError::Invalid(error)),
             },
             Ok(Explanation::UserCondition) => self.condition_failed(
                 Some(layout::without_keys(&self.parts.layout, item)),

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete as SdkDelete, Put, Update as SdkUpdate};
 
 use super::prepared::{PreparedWrite, WrittenItem};
-use super::version::{Layout, Version, number_value, token_value};
+use super::version::{Layout, Token, Version, number_value, token_value};
 use super::{VersionedError, new_token};
 use crate::error::InvalidExpression;
 use crate::expression::{Clause, Expressions, UserExpressions, check_key, check_length, not_built};
@@ -59,9 +59,9 @@ impl Change {
         Ok((checked, condition))
     }
 
-    fn prepare_update(self) -> Result<PreparedWrite, VersionedError> {
+    fn prepare_update(self, token: Token) -> Result<PreparedWrite, InvalidExpression> {
         let (mut checked, condition) = self.check()?;
-        let (number, token) = (self.expected.next()?, new_token()?);
+        let number = self.expected.next()?;
         let [_, (token_name, _)] = self.layout.attributes(number, token);
         let set_number = checked.name("version", self.layout.number_name());
         let next = checked.value("next", number_value(number));
@@ -91,7 +91,7 @@ impl Change {
         })
     }
 
-    fn prepare_delete(self) -> Result<PreparedWrite, VersionedError> {
+    fn prepare_delete(self) -> Result<PreparedWrite, InvalidExpression> {
         let (mut checked, condition) = self.check()?;
         let key = key_name(&self.key, &mut checked)?;
         let condition = format!("attribute_not_exists({key}) OR ({condition})");
@@ -167,7 +167,10 @@ impl Update {
     ///
     /// [`VersionedError::Invalid`] and [`VersionedError::Random`].
     pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
-        self.0.prepare_update()
+        let token = new_token()?;
+        self.0
+            .prepare_update(token)
+            .map_err(VersionedError::Invalid)
     }
 
     /// Updates the item if it has the expected version, and raises the version by one.
@@ -213,7 +216,7 @@ impl Delete {
     ///
     /// [`VersionedError::Invalid`].
     pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
-        self.0.prepare_delete()
+        self.0.prepare_delete().map_err(VersionedError::Invalid)
     }
 
     /// Deletes the item if it has the expected version. If there is no item, that is a success.
@@ -259,6 +262,11 @@ impl Create {
     ///
     /// [`VersionedError::Invalid`] and [`VersionedError::Random`].
     pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
+        let token = new_token()?;
+        self.prepare_with(token).map_err(VersionedError::Invalid)
+    }
+
+    fn prepare_with(self, token: Token) -> Result<PreparedWrite, InvalidExpression> {
         check_key(&self.key, |name| self.layout.is_ours(name))?;
         let mut checked = UserExpressions::default().check(|_| false)?;
         let key = key_name(&self.key, &mut checked)?;
@@ -272,9 +280,9 @@ impl Create {
                 continue;
             };
             let text = format!("the item has the attribute `{name}`, which {problem}");
-            return Err(InvalidExpression::new(text).into());
+            return Err(InvalidExpression::new(text));
         }
-        let (number, token) = (1, new_token()?);
+        let number = 1;
         let mut item = self.attributes.0;
         item.extend(self.key.0);
         item.extend(self.layout.attributes(number, token));

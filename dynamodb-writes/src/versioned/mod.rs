@@ -287,15 +287,3 @@ impl std::error::Error for VersionedError {
         }
     }
 }
-
-impl From<InvalidExpression> for VersionedError {
-    fn from(error: InvalidExpression) -> Self {
-        Self::Invalid(error)
-    }
-}
-
-impl From<RequestError> for VersionedError {
-    fn from(error: RequestError) -> Self {
-        Self::Request(error)
-    }
-}

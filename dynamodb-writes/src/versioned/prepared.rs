@@ -159,7 +159,8 @@ impl PreparedWrite {
 
     /// Sends the write.
     pub(super) async fn send(&self, client: &Client) -> Result<WrittenItem, VersionedError> {
-        match send::write(client, self.write.0.clone(), self.returns_item).await? {
+        let sent = send::write(client, self.write.0.clone(), self.returns_item).await;
+        match sent.map_err(VersionedError::Request)? {
             Reply::Applied(item) => Ok(WrittenItem {
                 version: self
                     .made
