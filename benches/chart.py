@@ -14,9 +14,11 @@ import json
 import pathlib
 import re
 import sys
-from xml.sax.saxutils import escape
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/scripts"))
+from picture import FAINT, SOFT, card, svg, text
+
 RESULTS = ROOT / "benches/results/whole.json"
 INSTRUCTIONS = ROOT / "benches/instructions.txt"
 PICTURE = ROOT / "docs/assets/performance.svg"
@@ -373,20 +375,15 @@ def keys(_):
     return table(["key", "from", *sizes], rows)
 
 
-def text(x, y, words, size=12, anchor="start", fill="#333", weight="normal"):
-    return (f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" text-anchor="{anchor}" fill="{fill}" '
-            f'font-weight="{weight}">{escape(words)}</text>')
-
-
 def panel(results, title, part, measure, x, y, width, height):
     """Draws one measure: a bar for each row, with its value and its ratio."""
     setting = {"part": part, "server": SERVER[part], "event_bytes": SIZE}
     found = [(name, colour, results.find(name, measure, **setting)) for name, colour in results.rows()]
     found = [one for one in found if one[2]]
-    yield f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="#fff" stroke="#d5d5d5"/>'
+    yield card(x, y, width, height)
     yield text(x + 12, y + 22, title, 14, weight="bold")
     if not found:
-        yield text(x + width / 2, y + height / 2, "not measured in this run", 12, "middle", "#767676")
+        yield text(x + width / 2, y + height / 2, "not measured in this run", 12, "middle", FAINT)
         return
     by_hand = results.find(BY_HAND, measure, **setting)
     left, room = x + 222, width - 222 - 122
@@ -397,28 +394,25 @@ def panel(results, title, part, measure, x, y, width, height):
         shown = amount(line["median"], line["unit"])
         if by_hand and name != BY_HAND:
             shown += f" ({ratio(results.times(line, by_hand))})"
-        yield text(left - 8, top + 13, results.label(name).replace("`", ""), 12, "end", "#333")
+        yield text(left - 8, top + 13, results.label(name).replace("`", ""), 12, "end")
         yield f'<rect x="{left}" y="{top}" width="{long:.1f}" height="17" rx="2" fill="{colour}"/>'
-        yield text(left + long + 6, top + 13, shown, 12, fill="#555")
+        yield text(left + long + 6, top + 13, shown, 12, fill=SOFT)
 
 
 def picture(results):
     width, tall, gap, top = 1040, 44 + 25 * len(results.rows()), 8, 62
     height = top + len(PANELS) // 2 * (tall + gap)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
-        "<title>Times and memory of an idempotent function: by hand, with this framework, with Powertools for Python and TypeScript</title>",
-        # Opaque, so that it can be read on a dark page too.
-        f'<rect width="{width}" height="{height}" fill="#f4f4f4"/>',
         text(12, 26, "One idempotent Lambda function, written in several ways", 16, weight="bold"),
         text(12, 46, f"{kib(SIZE)} event, local Lambda and DynamoDB on one machine, medians of one run. In brackets: times the better "
-                     "hand-written one. Shorter is better.", 12, fill="#555"),
+                     "hand-written one. Shorter is better.", 12, fill=SOFT),
     ]
     wide = (width - 3 * gap) // 2
     for index, (title, part, measure) in enumerate(PANELS):
         x, y = gap + (index % 2) * (wide + gap), top + (index // 2) * (tall + gap)
         parts += panel(results, title, part, measure, x, y, wide, tall)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    title = "Times and memory of an idempotent function: by hand, with this framework, with Powertools for Python and TypeScript"
+    return svg(width, height, title, parts)
 
 
 TABLES = {

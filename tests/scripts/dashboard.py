@@ -15,7 +15,8 @@ import pathlib
 import re
 import sys
 import textwrap
-from xml.sax.saxutils import escape
+
+from picture import FAINT, GRID, SOFT, card, svg, text
 
 TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "template.yaml"
 # A cell of CloudWatch's grid, which has 24 columns, and the space around a widget.
@@ -113,11 +114,6 @@ class Recording:
         return found or ([Series(options.get("label", name), options.get("color"), {}, 0, False)] if is_total else [])
 
 
-def text(x, y, words, size=12, anchor="start", fill="#333", weight="normal"):
-    return (f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" text-anchor="{anchor}" fill="{fill}" '
-            f'font-weight="{weight}">{escape(words)}</text>')
-
-
 def short(number):
     """Writes a number with as many digits as a reader needs."""
     return f"{number:.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
@@ -136,8 +132,8 @@ def single_values(all_series, x, y, width, height):
     cell = width / max(1, len(all_series))
     for index, one in enumerate(all_series):
         middle = x + cell * (index + 0.5)
-        yield text(middle, y + height * 0.55, short(one.total), 26, "middle", one.colour if one.total else "#999", "bold")
-        yield text(middle, y + height * 0.82, one.label, 11, "middle", "#555")
+        yield text(middle, y + height * 0.55, short(one.total), 26, "middle", one.colour if one.total else FAINT, "bold")
+        yield text(middle, y + height * 0.82, one.label, 11, "middle", SOFT)
 
 
 def legend(all_series, x, y, width):
@@ -149,7 +145,7 @@ def legend(all_series, x, y, width):
             left, top = x, top + 14
         faint = ' fill-opacity="0.35"' if one.is_light else ""
         drawn.append(f'<rect x="{left:.0f}" y="{top - 9:.0f}" width="10" height="10" fill="{one.colour}"{faint}/>')
-        drawn.append(text(left + 14, top, one.label, 11, fill="#555"))
+        drawn.append(text(left + 14, top, one.label, 11, fill=SOFT))
         left += needed
     return drawn, top - y
 
@@ -173,12 +169,12 @@ def chart(all_series, recording, properties, x, y, width, height):
     unit = properties.get("yAxis", {}).get("left", {}).get("label", "")
     for share in (0, 0.5, 1):
         at = level(top_value * share)
-        yield f'<line x1="{left:.0f}" x2="{right:.0f}" y1="{at:.1f}" y2="{at:.1f}" stroke="#e4e4e4"/>'
-        yield text(left - 4, at + 4, short(top_value * share), 10, "end", "#888")
-    yield text(left, y - 4, unit, 10, fill="#888")
+        yield f'<line x1="{left:.0f}" x2="{right:.0f}" y1="{at:.1f}" y2="{at:.1f}" stroke="{GRID}"/>'
+        yield text(left - 4, at + 4, short(top_value * share), 10, "end", FAINT)
+    yield text(left, y - 4, unit, 10, fill=FAINT)
     for share in (0, 0.5, 1):
         seconds = recording.count * recording.period * share
-        yield text(left + (right - left) * share, bottom + 14, f"{short(seconds)} s", 10, ("start", "middle", "end")[round(share * 2)], "#888")
+        yield text(left + (right - left) * share, bottom + 14, f"{short(seconds)} s", 10, ("start", "middle", "end")[round(share * 2)], FAINT)
     base = [0] * recording.count
     for one in all_series:
         marks = []
@@ -204,7 +200,7 @@ def widget(one, recording):
     x, y = one["x"] * CELL_WIDTH + MARGIN, one["y"] * CELL_HEIGHT + MARGIN
     width, height = one["width"] * CELL_WIDTH - 2 * MARGIN, one["height"] * CELL_HEIGHT - 2 * MARGIN
     properties = one["properties"]
-    yield f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="#fff" stroke="#d5d5d5"/>'
+    yield card(x, y, width, height)
     if one["type"] == "text":
         heading, _, rest = properties["markdown"].partition("\n")
         yield text(x + 10, y + 24, heading.lstrip("# "), 16, weight="bold")
@@ -214,7 +210,7 @@ def widget(one, recording):
     yield text(x + 10, y + 18, properties["title"], 13, weight="bold")
     if one["type"] == "alarm":
         names = [re.sub(r"\$\{(\w+?)(Alarm)?\.Arn\}", r"\1", name) for name in properties["alarms"]]
-        yield text(x + 10, y + 42, "   ".join(names), 12, fill="#555")
+        yield text(x + 10, y + 42, "   ".join(names), 12, fill=SOFT)
         return
     all_series = [one for metric in properties["metrics"] for one in recording.series(metric)]
     if properties["view"] == "singleValue":
@@ -227,21 +223,15 @@ def widget(one, recording):
         labels = ", ".join(metric[-1]["label"] for metric in measured if "$" not in metric[-1]["label"])
         why = f"measured by AWS alone{labels and ': '}{labels}" if measured else "none in this run"
         for index, line in enumerate(textwrap.wrap(why, width // 7)):
-            yield text(x + width / 2, y + height / 2 + 16 * index, line, 12, "middle", "#999")
+            yield text(x + width / 2, y + height / 2 + 16 * index, line, 12, "middle", FAINT)
 
 
 def draw(widgets, recording):
     """Returns the SVG of a dashboard."""
     width = 24 * CELL_WIDTH
     height = max(one["y"] + one["height"] for one in widgets) * CELL_HEIGHT
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
-        "<title>The dashboard of the idempotent calls, drawn from the metrics of one run of the demo</title>",
-        f'<rect width="{width}" height="{height}" fill="#f4f4f4"/>',
-    ]
-    for one in widgets:
-        parts += widget(one, recording)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    parts = [part for one in widgets for part in widget(one, recording)]
+    return svg(width, height, "The dashboard of the idempotent calls, drawn from the metrics of one run of the demo", parts)
 
 
 def main():
