@@ -386,7 +386,7 @@ def panel(results, title, part, measure, x, y, width, height):
         yield text(x + width / 2, y + height / 2, "not measured in this run", 12, "middle", FAINT)
         return
     by_hand = results.find(BY_HAND, measure, **setting)
-    left, room = x + 222, width - 222 - 122
+    left, room = x + 250, width - 250 - 122
     most = max(line["median"] for _, _, line in found)
     for index, (name, colour, line) in enumerate(found):
         top = y + 36 + index * 25
@@ -394,7 +394,7 @@ def panel(results, title, part, measure, x, y, width, height):
         shown = amount(line["median"], line["unit"])
         if by_hand and name != BY_HAND:
             shown += f" ({ratio(results.times(line, by_hand))})"
-        yield text(left - 8, top + 13, results.label(name).replace("`", ""), 12, "end")
+        yield text(left - 8, top + 13, results.label(name).replace("`", ""), 11, "end")
         yield f'<rect x="{left}" y="{top}" width="{long:.1f}" height="17" rx="2" fill="{colour}"/>'
         yield text(left + long + 6, top + 13, shown, 12, fill=SOFT)
 
