@@ -5,8 +5,8 @@
 
 docs/README.md gives the order. A Markdown file in docs/ that neither it nor the README.md of a folder names is an error. Behind
 these pages are the Markdown files elsewhere to which a page links.
-A link to a file that is no page leads to the repository, if docs/site/book.toml has its address. Otherwise the file's path
-stands there.
+Each page has a link to the repository, whose address is that of Cargo.toml. A link to a file that is no page leads there too. Until
+the address is set, the file's path stands there instead. A picture is a link to itself, so that it can be opened large.
 """
 import os, pathlib, re, shutil, subprocess, sys, tomllib
 
@@ -16,7 +16,8 @@ FENCE_OR_LINK = re.compile(f"{FENCE}|{LINK}", re.M | re.S)
 
 FILES = set(subprocess.check_output(["git", "ls-files", "--cached", "--others", "--exclude-standard"], text=True).splitlines())
 FRONT, ORDER, SITE = "README.md", "docs/README.md", "docs/site"
-REPOSITORY = tomllib.loads(pathlib.Path(SITE, "book.toml").read_text())["output"]["html"].get("git-repository-url")
+REPOSITORY = tomllib.loads(pathlib.Path("Cargo.toml").read_text())["workspace"]["package"]["repository"]
+HAS_ADDRESS = not re.match(r"https://[^/]+\.invalid/", REPOSITORY)
 
 
 def goal(page, target):
@@ -53,11 +54,13 @@ def write(page, folder):
         if match["mark"]:
             os.makedirs(folder / os.path.dirname(path), exist_ok=True)
             shutil.copy(path, folder / path)
-        elif path not in pages:
-            if REPOSITORY:
+            shown = os.path.relpath(path, os.path.dirname(page) or ".")
+            return f"[![{match['text']}]({shown})]({shown})"
+        if path not in pages:
+            if HAS_ADDRESS:
                 return f"[{match['text']}]({REPOSITORY}/blob/HEAD/{path}{anchor})"
             return match["text"] if path in match["text"] else f"{match['text']} (`{path}`)"
-        return f"{match['mark']}[{match['text']}]({os.path.relpath(place(path), os.path.dirname(page) or '.')}{anchor})"
+        return f"[{match['text']}]({os.path.relpath(place(path), os.path.dirname(page) or '.')}{anchor})"
 
     file = folder / place(page)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +102,8 @@ for page in pages:  # which grows meanwhile
 book = pathlib.Path(sys.argv[1])
 shutil.rmtree(book, ignore_errors=True)
 shutil.copytree(SITE, book)
+settings = (book / "book.toml").read_text()
+(book / "book.toml").write_text(settings.replace("[output.html]\n", f'[output.html]\ngit-repository-url = "{REPOSITORY}"\n', 1))
 for page in pages:
     write(page, book / "src")
 (book / "src/SUMMARY.md").write_text("\n".join(summary) + "\n")
