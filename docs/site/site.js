@@ -21,7 +21,15 @@
         mermaid.initialize({ startOnLoad: false, theme: dark() ? "dark" : "default", fontFamily: "Open Sans, sans-serif" });
         for (const { picture, text } of diagrams) {
             drawn += 1;
-            picture.innerHTML = (await mermaid.render(`diagram-${drawn}`, text)).svg;
+            picture.innerHTML = `<a>${(await mermaid.render(`diagram-${drawn}`, text)).svg}</a>`;
+            const [link] = picture.children;
+            const [svg] = link.children;
+            // On a phone the words would be too small: there it scrolls.
+            svg.style.minWidth = `${Math.min(parseFloat(svg.style.maxWidth), 620)}px`;
+            // A click opens it alone, on the ground that it was drawn for.
+            const alone = svg.cloneNode(true);
+            alone.style = `background-color: ${getComputedStyle(document.documentElement).backgroundColor}`;
+            link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(alone)], { type: "image/svg+xml" }));
         }
     }
 

@@ -1,19 +1,26 @@
-// Opens each page of the site in a browser with a narrow window, and uses the search and the themes.
+// Opens each page of the site in a browser, in each of WIDTHS, in the light and the dark mode, and uses the search.
 //
 //     node tests/scripts/site.mjs <browser> <folder of the site> <folder for pictures of what was seen>
 //
 // It fails if a link leads nowhere, a request fails or goes to another host, the console shows an error, a diagram is not drawn,
-// or a picture is wider than the window.
+// a page scrolls sideways or hides the second column of a table, a text is hard to see (tests/scripts/site-page.mjs), or a page has no
+// link to the repository. Pages are opened without scripts and printed, too.
 import { mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { extname, resolve } from "node:path";
+import { content, tooFaint, tooWide } from "./site-page.mjs";
 
 const [browserPath, site, pictures] = process.argv.slice(2);
 const puppeteer = createRequire(resolve(".tools/site/package.json"))("puppeteer-core");
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".png": "image/png" };
-const NARROW = { width: 400, height: 800 };
-const WIDE = { width: 1280, height: 900 };
+// Of a phone, a tablet and a laptop.
+const WIDTHS = [390, 768, 1280];
+const PHONE = 390;
+// Of A4 with its margins.
+const PAPER = 718;
+const MODES = { light: "light", dark: "navy" };
+const [, repository] = readFileSync("Cargo.toml", "utf8").match(/^repository = "(.*)"$/m);
 
 const files = readdirSync(site, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -53,37 +60,79 @@ tab.on("response", (response) => expect(response.status() < 400, `${tab.url()}: 
 
 mkdirSync(pictures, { recursive: true });
 const picture = (name) => tab.screenshot({ path: `${pictures}/${name}.png` });
+const size = (width) => tab.setViewport({ width, height: 900 });
 
 async function open(page) {
     await tab.goto(origin + page, { waitUntil: "load" });
+    // A colour that still changes is not the one that stays.
+    await tab.addStyleTag({ content: "* { transition: none !important; animation: none !important }" });
     const diagrams = (await tab.$$("[data-diagram]")).length;
-    const drawn = () => tab.waitForSelector("[data-diagram]:not(:has(> svg))", { hidden: true, timeout: 20_000 });
-    await drawn().catch(() => problem(`${page}: a diagram is not drawn`));
+    await tab.waitForSelector("[data-diagram]:not(:has(svg))", { hidden: true, timeout: 20_000 })
+        .catch(() => problem(`${page}: a diagram is not drawn`));
     return diagrams;
 }
 
-// What each page has: the ids that a link can lead to, its links, and the pictures that are too wide.
+/** Chooses the light or the dark mode as a reader does, by the menu. */
+const choose = (mode) => tab.evaluate((theme) => document.getElementById(`mdbook-theme-${theme}`).click(), MODES[mode]);
+
+let pairs = 0;
+async function expectReadable(where) {
+    const faint = await tab.evaluate(tooFaint);
+    faint.found.forEach((text) => problem(`${where}: ${text}`));
+    pairs += faint.pairs;
+}
+
+async function expectFits(where, options) {
+    (await tab.evaluate(tooWide, options)).forEach((text) => problem(`${where}: ${text}`));
+}
+
+// Both checks find what they look for.
+await size(PHONE);
+await open("/index.html");
+await tab.evaluate(() => {
+    document.querySelector("main h1").outerHTML += "<div style='width: 900px; color: #888'>planted</div>";
+    document.querySelector("td:nth-child(2)").style.marginLeft = "400px";
+    document.querySelector("table").style.width = "900px";
+    document.querySelector(".table-wrapper").style.background = "none";
+});
+const planted = [await tab.evaluate(tooWide, { isPhone: true }), (await tab.evaluate(tooFaint)).found].flat();
+for (const sign of ["reaches", "second column", "no shadow", "does not fit", "contrast 3."]) {
+    expect(planted.some((text) => text.includes(sign)), `the checks do not find a planted fault: ${sign}`);
+}
+
 const seen = new Map();
 let diagrams = 0;
-await tab.setViewport(NARROW);
 for (const page of pages) {
+    await size(PHONE);
     diagrams += await open(page);
-    const content = await tab.evaluate(() => ({
-        ids: [...document.querySelectorAll("[id]")].map((element) => element.id),
-        links: [...document.querySelectorAll("a[href]")].map((link) => link.href),
-        wide: [...document.querySelectorAll("main img, main svg")]
-            .filter((shown) => shown.getBoundingClientRect().right > innerWidth)
-            .map((shown) => shown.outerHTML.slice(0, 80)),
-        width: document.documentElement.scrollWidth,
-    }));
-    seen.set(page, content);
-    content.wide.forEach((shown) => problem(`${page}: ${shown} is wider than a window of ${NARROW.width} px`));
-    expect(content.width <= NARROW.width, `${page} is ${content.width} px wide in a window of ${NARROW.width} px`);
+    seen.set(page, await tab.evaluate(content));
+    expect(seen.get(page).links.includes(repository), `${page} has no link to ${repository}`);
+    seen.get(page).small.forEach((text) => problem(`${page}: ${text} cannot be opened large`));
+    for (const width of WIDTHS) {
+        await size(width);
+        await expectFits(`${page} in ${width} px`, { isPhone: width === PHONE });
+    }
+    for (const mode of Object.keys(MODES)) {
+        await choose(mode);
+        for (const width of WIDTHS) {
+            await size(width);
+            await expectReadable(`${page} in ${width} px, ${mode}`);
+        }
+    }
+    // The dark mode is on, as it may be when a reader prints.
+    await size(PAPER);
+    await tab.emulateMediaType("print");
+    await expectFits(`${page} printed`, { isPrinted: true });
+    await expectReadable(`${page} printed`);
+    await tab.emulateMediaType();
 }
 
 let links = 0;
 for (const [page, content] of seen) {
     for (const link of new Set(content.links)) {
+        if (link.startsWith("blob:")) {
+            continue; // A diagram that can be opened large.
+        }
         if (!link.startsWith(origin)) {
             expect(/^https?:/.test(link), `${page}: ${link}: neither a page nor an address`);
             continue;
@@ -99,32 +148,88 @@ for (const [page, content] of seen) {
     }
 }
 
+// Without scripts a page has its text, its titles of columns, and the colours of the reader's system.
+await tab.setJavaScriptEnabled(false);
+for (const page of ["/index.html", "/docs/guide/how-it-works.html", "/docs/evidence/performance.html"]) {
+    for (const value of Object.keys(MODES)) {
+        await tab.emulateMediaFeatures([{ name: "prefers-color-scheme", value }]);
+        for (const width of WIDTHS) {
+            await size(width);
+            await tab.goto(origin + page, { waitUntil: "load" });
+            await expectFits(`${page} without scripts in ${width} px`, { isPhone: width === PHONE });
+            await expectReadable(`${page} without scripts in ${width} px, ${value}`);
+        }
+    }
+    expect(await tab.$("main h1"), `${page} is empty without scripts`);
+}
+await tab.setJavaScriptEnabled(true);
+
+// The search, in a list that a keyboard reaches.
+async function search(word) {
+    await tab.$eval("#mdbook-searchbar", (bar) => (bar.value = ""));
+    await tab.type("#mdbook-searchbar", word);
+    const done = (word) => document.querySelector("#mdbook-searchresults-header").textContent.includes(`'${word}'`);
+    await tab.waitForFunction(done, { timeout: 20_000 }, word).catch(() => problem(`the search for ${word} does not end`));
+    return tab.$$eval("#mdbook-searchresults a", (results) => results.map((result) => new URL(result.href).pathname));
+}
+await tab.emulateMediaFeatures([]);
+await size(PHONE);
+await open("/index.html");
+await tab.click("#mdbook-search-toggle");
+for (const mode of Object.keys(MODES)) {
+    await choose(mode);
+    await search(`idempotent ${mode}`);
+    await expectReadable(`search results, ${mode}`);
+    await picture(`search-${mode}`);
+}
+await expectFits("search results", { isPhone: true });
+
+// The list of chapters on a phone.
+const isDark = () => tab.evaluate(() => getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).every((colour) => colour < 80));
+for (const mode of Object.keys(MODES)) {
+    await open("/docs/guide/how-it-works.html");
+    await choose(mode);
+    expect((await isDark()) === (mode === "dark"), `the mode ${mode} has the wrong ground`);
+    await tab.click("#mdbook-sidebar-toggle");
+    await expectReadable(`the list of chapters, ${mode}`);
+    await picture(`chapters-${mode}`);
+}
+
+// The diagrams and the pictures follow the choice.
 const HOW = "/docs/guide/how-it-works.html";
 await open(HOW);
-await picture("narrow");
-
-await tab.setViewport(WIDE);
-await open("/index.html");
-await picture("front");
-await tab.click("#mdbook-search-toggle");
-await tab.type("#mdbook-searchbar", "Kinesis");
-await tab.waitForSelector("#mdbook-searchresults li a[href*='batches.html']").catch(() => problem("the search for Kinesis does not find the batches"));
-await picture("search");
-
-const background = () => tab.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
-const isDark = async () => (await background()).match(/\d+/g).every((colour) => colour < 80);
-expect(!(await isDark()), "the light theme is dark");
-await open(HOW);
+await choose("light");
 const colour = () => getComputedStyle(document.querySelector("[data-diagram] rect") ?? document.body).fill;
 const light = await tab.evaluate(colour);
-await tab.click("#mdbook-theme-toggle");
-await tab.click("#mdbook-theme-navy");
-expect(await isDark(), "the theme navy is not dark");
+await choose("dark");
 await tab.waitForFunction(`(${colour})() !== ${JSON.stringify(light)}`, { timeout: 20_000 })
-    .catch(() => problem("the diagrams keep the colours of the light theme"));
-await picture("dark");
+    .catch(() => problem("the diagrams keep the colours of the light mode"));
+
+const SHOWN = {
+    front: "/index.html", diagram: HOW, table: "/docs/guide/comparison.html", pictures: "/docs/evidence/performance.html",
+    code: "/docs/guide/stores.html", record: "/docs/design/0025-http.html",
+};
+for (const [name, page] of Object.entries(SHOWN)) {
+    await open(page);
+    for (const mode of Object.keys(MODES)) {
+        await choose(mode);
+        for (const width of WIDTHS) {
+            await size(width);
+            await tab.evaluate(() => document.querySelector("main :is([data-diagram], table, img, pre)")?.scrollIntoView());
+            await picture(`${name}-${width}-${mode}`);
+        }
+    }
+}
+
+await open(SHOWN.pictures);
+const drawnIn = async (mode) => {
+    await choose(mode);
+    return (await tab.$("main img")).screenshot({ encoding: "base64" });
+};
+expect((await drawnIn("light")) !== (await drawnIn("dark")), "a picture is the same in both modes");
+
 await open("/index.html");
-expect(await isDark(), "the chosen theme is gone on the next page");
+expect(await isDark(), "the chosen mode is gone on the next page");
 await tab.evaluate(() => localStorage.clear());
 await tab.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
 await open("/index.html");
@@ -133,5 +238,5 @@ expect(await isDark(), "a reader whose system is dark gets a light page");
 await browser.close();
 server.close();
 problems.forEach((text) => console.log(text));
-console.log(`${pages.length} pages, ${links} links, ${diagrams} diagrams, ${problems.length} problems; pictures in ${pictures}`);
+console.log(`${pages.length} pages, ${links} links, ${diagrams} diagrams, ${pairs} pairs of colours, ${problems.length} problems; pictures in ${pictures}`);
 process.exit(problems.length > 0 || links === 0 || diagrams === 0 ? 1 : 0);

@@ -37,4 +37,5 @@ if grep -E 'WARN|ERROR' target/book/log >/dev/null; then
     echo "site.sh: mdbook warns" >&2
     exit 1
 fi
+node tests/scripts/site-finish.mjs target/site
 node tests/scripts/site.mjs "$browser" target/site target/site-pictures
