@@ -3,8 +3,8 @@
 //     node tests/scripts/site.mjs <browser> <folder of the site> <folder for pictures of what was seen>
 //
 // It fails if a link leads nowhere, a request fails or goes to another host, the console shows an error, a diagram is not drawn,
-// a page scrolls sideways or hides the second column of a table, a text is hard to see (tests/scripts/site-page.mjs), or a page has no
-// link to the repository. Pages are opened without scripts and printed, too.
+// a page scrolls sideways or hides the second column of a table, a text is hard to see (tests/scripts/site-page.mjs), a page has no
+// link to the repository, or a word of docs/site/search.json does not find its page. Pages are opened without scripts and printed, too.
 import { mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -21,6 +21,7 @@ const PHONE = 390;
 const PAPER = 718;
 const MODES = { light: "light", dark: "navy" };
 const [, repository] = readFileSync("Cargo.toml", "utf8").match(/^repository = "(.*)"$/m);
+const words = JSON.parse(readFileSync("docs/site/search.json", "utf8"));
 
 const files = readdirSync(site, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -183,6 +184,19 @@ for (const mode of Object.keys(MODES)) {
     await picture(`search-${mode}`);
 }
 await expectFits("search results", { isPhone: true });
+let hasRecord = false;
+for (const [page, searched] of [["docs/guide/batches.md", ["Kinesis"]], ...Object.entries(words)]) {
+    const goal = `/${page.replace(/\.md.*/, ".html")}`;
+    for (const word of searched) {
+        const results = await search(word);
+        const records = results.map((path) => path.startsWith("/docs/design/"));
+        expect(!records.includes(true) || !records.slice(records.indexOf(true)).includes(false), `the search for ${word} shows a decision record before another page`);
+        hasRecord ||= records.includes(true);
+        expect(results.slice(0, 3).includes(goal), `the search for ${word} finds ${results.slice(0, 3)}, and not ${goal}`);
+        expect(results[0]?.startsWith("/docs/guide/") || page.startsWith("docs/reference/"), `the search for ${word} finds ${results[0]} first`);
+    }
+}
+expect(hasRecord, "no search shows a decision record, so that its place is not seen");
 
 // The list of chapters on a phone.
 const isDark = () => tab.evaluate(() => getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).every((colour) => colour < 80));

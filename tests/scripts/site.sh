@@ -38,4 +38,5 @@ if grep -E 'WARN|ERROR' target/book/log >/dev/null; then
     exit 1
 fi
 node tests/scripts/site-finish.mjs target/site
+node tests/scripts/site-search.mjs target/site
 node tests/scripts/site.mjs "$browser" target/site target/site-pictures
