@@ -1,10 +1,10 @@
 //! `idempotency evict`: shows a record, and deletes it if it has not changed.
 
-use idempotency_core::protocol::condition::unchanged;
-use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{SendLog, StoreReply, StoreRequest, Write};
+use idempotency_core::protocol::decision::evictable;
+use idempotency_core::record::RecordId;
+use idempotency_core::store::{Condition, NotEvicted, SendLog, StoreReply, StoreRequest, Write};
 
-use super::shown::{RecordView, State};
+use super::shown::RecordView;
 use super::{changed, confirm_unchanged, existing, failed, missing};
 use crate::arguments::EvictArguments;
 use crate::connection::Connection;
@@ -18,19 +18,18 @@ pub(crate) async fn evict(
     let id = &arguments.key;
     let found = existing(id, connection).await?;
     let shown = RecordView::of(id, &found, connection.operator.now());
-    let live = match State::of(&found.record, shown.now) {
-        State::Live => Some("is a live claim: wait until its lease ends"),
-        State::NoLease => Some("is a claim without a lease: find out that its call does not run"),
-        _ => None,
-    };
-    if let Some(why) = live.filter(|_| !arguments.force) {
-        return Err(Failure::new(
+    let unchanged = evictable(&found.record, shown.now, arguments.force).map_err(|_| {
+        let why = match found.record.in_progress_expiration.value() {
+            Some(_) => "is a live claim: wait until its lease ends",
+            None => "is a claim without a lease: find out that its call does not run",
+        };
+        Failure::new(
             Exit::Refused,
             format_args!(
                 "`{id}` {why}, or add `--force`; with it a second run can overlap with the first\n{shown}"
             ),
-        ));
-    }
+        )
+    })?;
     let question = "Evict this record?";
     let read = (id, &found);
     confirm_unchanged(
@@ -42,7 +41,7 @@ pub(crate) async fn evict(
         connection,
     )
     .await?;
-    delete(id, &found.record, connection).await?;
+    delete(id, &unchanged, connection).await?;
     let evicted = json::object().bool("evicted", true);
     let text = format_args!(
         "evicted {id}: the next call runs the handler; local caches of running functions may still replay the response, and pieces \
@@ -57,52 +56,26 @@ pub(crate) async fn evict(
     Ok(Exit::Done)
 }
 
-async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Result<(), Failure> {
-    let condition = unchanged(record);
-    let request = StoreRequest::write(id, &Write::Delete, &condition);
-    match connection.records()?.send(request, &SendLog::new()).await {
-        // If an earlier send may have been applied, it most likely deleted the record.
-        StoreReply::Applied { .. }
-        | StoreReply::ConditionFailed {
-            existing: None,
-            maybe_applied: true,
-            ..
-        } => Ok(()),
-        StoreReply::ConditionFailed { existing: None, .. } => Err(missing(id, connection)),
-        StoreReply::ConditionFailed { .. } => Err(changed(id, " and was not evicted")),
-        other => {
+async fn delete(
+    id: &RecordId,
+    unchanged: &Condition,
+    connection: &Connection,
+) -> Result<(), Failure> {
+    let request = StoreRequest::write(id, &Write::Delete, unchanged);
+    let reply = connection.records()?.send(request, &SendLog::new()).await;
+    NotEvicted::check(reply).map_err(|why| match why {
+        NotEvicted::Missing => missing(id, connection),
+        NotEvicted::Changed => changed(id, " and was not evicted"),
+        NotEvicted::Failed {
+            error,
+            maybe_applied,
+        } => {
+            let reply = StoreReply::Failed {
+                error,
+                maybe_applied,
+            };
             let doubt = "; the record may have been evicted: check with `idempotency get`";
-            Err(failed(other, doubt))
+            failed(reply, doubt)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use idempotency_core::record::{Field, OwnerToken, Status};
-    use idempotency_core::time::{EpochMillis, EpochSeconds};
-
-    use super::*;
-
-    #[test]
-    fn only_the_record_that_was_shown_is_deleted() {
-        let claim = Record {
-            status: Field::Value(Status::InProgress),
-            owner: Field::Value(OwnerToken::from_bytes([1; 16])),
-            expiration: Field::Value(EpochSeconds::new(9)),
-            in_progress_expiration: Field::Value(EpochMillis::new(9_000)),
-            failure: Field::Unreadable,
-            ..Record::default()
-        };
-        let condition = unchanged(&claim);
-        assert!(condition.holds(Some(&claim)) && !condition.holds(None));
-        let mut changed: [_; 4] = std::array::from_fn(|_| claim.clone());
-        changed[0].status = Field::Value(Status::Completed);
-        changed[1].owner = Field::Value(OwnerToken::from_bytes([2; 16]));
-        changed[2].owner = Field::Absent;
-        changed[3].in_progress_expiration = Field::Value(EpochMillis::new(9_001));
-        for changed in changed {
-            assert!(!condition.holds(Some(&changed)), "{changed:?}");
-        }
-    }
+    })
 }

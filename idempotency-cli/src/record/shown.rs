@@ -4,7 +4,7 @@ use std::fmt;
 
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::claimable;
-use idempotency_core::protocol::decision::{FREED, Trace, is_held};
+use idempotency_core::protocol::decision::{FREED, Trace, is_held, is_live};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{
     Attribute, Data, Field, FieldValue, Record, RecordId, RecordedSteps, Status, StoredEvent,
@@ -59,20 +59,17 @@ pub(super) enum State {
 
 impl State {
     pub(super) fn of(record: &Record, now: EpochMillis) -> Self {
-        let claimable = claimable(now, OnTimeout::Rerun).holds(Some(record));
         let has_lease = record.in_progress_expiration.value().is_some();
-        match (record.status.value(), claimable) {
-            (Some(Status::InProgress), false) if !has_lease => Self::NoLease,
-            (Some(Status::InProgress), false) => Self::Live,
-            (Some(Status::InProgress), true) if is_held(record, now) => Self::Held,
-            (Some(Status::InProgress), true) => match record.failure.value() {
-                Some(failure) if failure == FREED => Self::Freed,
-                _ if record.failure.exists() => Self::Failed,
-                _ => Self::LeaseOver,
-            },
-            (_, true) => Self::Expired,
-            (Some(Status::Completed), false) => Self::Completed,
-            (_, false) => Self::Unreadable,
+        match (record.status.value(), record.failure.value()) {
+            (Some(Status::InProgress), _) if is_live(record, now) && has_lease => Self::Live,
+            (Some(Status::InProgress), _) if is_live(record, now) => Self::NoLease,
+            (Some(Status::InProgress), _) if is_held(record, now) => Self::Held,
+            (Some(Status::InProgress), Some(failure)) if failure == FREED => Self::Freed,
+            (Some(Status::InProgress), _) if record.failure.exists() => Self::Failed,
+            (Some(Status::InProgress), _) => Self::LeaseOver,
+            _ if claimable(now, OnTimeout::Rerun).holds(Some(record)) => Self::Expired,
+            (Some(Status::Completed), _) => Self::Completed,
+            _ => Self::Unreadable,
         }
     }
 

@@ -85,7 +85,7 @@ impl Decision {
         let replaces = is_decided(read);
         let free = |on_timeout| claimable(now, on_timeout).holds(Some(read));
         let may_run = match read.status.value() {
-            Some(Status::InProgress) => !free(OnTimeout::Rerun),
+            Some(Status::InProgress) => is_live(read, now),
             // A decision that `live` allowed left the lease as it was.
             Some(Status::Completed) if replaces => {
                 self.ending == Ending::Rerun && expired_lease(read, now).exists()
@@ -191,6 +191,26 @@ fn trace_of(record: &Record) -> Option<Trace> {
 
 fn digest(response: &Data) -> String {
     HashAlgorithm::Sha256.hex(response.as_str())
+}
+
+/// Returns true if the record is a claim whose run may still be going: its lease runs, or cannot be read.
+pub fn is_live(record: &Record, now: EpochMillis) -> bool {
+    record.status.value() == Some(&Status::InProgress)
+        && !claimable(now, OnTimeout::Rerun).holds(Some(record))
+}
+
+/// Returns the condition under which an operator deletes `read`, the record that the operator saw: it is still that record.
+///
+/// `live` allows a claim whose lease still runs by the operator's clock: a second run can then overlap with the first.
+///
+/// # Errors
+///
+/// [`DecisionError::Live`]. Nothing is deleted.
+pub fn evictable(read: &Record, now: EpochMillis, live: bool) -> Result<Condition, DecisionError> {
+    match is_live(read, now) && !live {
+        true => Err(DecisionError::Live),
+        false => Ok(unchanged(read)),
+    }
 }
 
 /// Returns true if the record is a claim that was made under `hold` and waits for an operator: its lease has expired, and its run
@@ -640,6 +660,22 @@ mod tests {
         ] {
             assert_eq!(Trace::from_json(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_record_is_evicted_if_its_run_has_ended_and_it_has_not_changed() {
+        check_each(include_str!("tests/evicted.txt"), |row| {
+            let (row, live) = match row.strip_suffix(", live") {
+                Some(row) => (row, true),
+                None => (row, false),
+            };
+            let (read, found) = row.split_once(" then ").unwrap_or((row, row));
+            match evictable(&record(read).unwrap(), NOW, live) {
+                Ok(condition) if condition.holds(record(found).as_ref()) => "deleted".to_owned(),
+                Ok(_) => "changed".to_owned(),
+                Err(why) => format!("{why:?}"),
+            }
+        });
     }
 
     #[test]
