@@ -21,6 +21,8 @@ pub(crate) struct Delivery {
     pub(crate) lease: u8,
     /// True if the lease ends at the deadline. Otherwise no deadline is known, and the lease starts at each claim.
     pub(crate) deadline: bool,
+    /// The window that its handler asks for, in seconds.
+    pub(crate) asked_s: Option<u64>,
     /// True if it runs in the process that has a local cache.
     pub(crate) cached: bool,
     /// True if it runs in the process that takes several events at a time, with single flight.
@@ -115,6 +117,7 @@ impl Delivery {
             endings: Vec::new(),
             lease: 1,
             deadline: true,
+            asked_s: None,
             cached: false,
             in_one_process: false,
         };
@@ -125,6 +128,7 @@ impl Delivery {
                 "payload" => it.payload = Some(value),
                 "lease" => it.lease = number(value),
                 "no-deadline" => it.deadline = false,
+                "asks" => it.asked_s = Some(number(value)),
                 "cached" => it.cached = true,
                 "near" => it.in_one_process = true,
                 "reads-first" => policy.lookup = Lookup::ReadFirst,
@@ -309,7 +313,10 @@ impl Bounds {
             holds: delivery.holds(),
             steps: delivery.policy.steps,
             lease: Some(self.duration(delivery.lease)),
-            window: Some(Duration::from_secs(self.window_s)),
+            // A window that is longer than that of the operation is refused.
+            window: Some(Duration::from_secs(
+                delivery.asked_s.unwrap_or(self.window_s).min(self.window_s),
+            )),
             ..Terms::default()
         }
     }

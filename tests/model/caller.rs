@@ -1,5 +1,7 @@
 //! A call: steps the production protocol as the engine does, and records what the properties need.
 
+use std::time::Duration;
+
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::{
     Admission, Attempt, CallEnd, CallTerms, ClaimEnd, Effect, HandlerEnd, HandlerResult, Input,
@@ -52,6 +54,7 @@ impl Scenario {
         } else {
             ending
         };
+        let delivery = &self.bounds.deliveries[usize::from(number)];
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let result = match ending {
             Ending::Responds | Ending::Stages => HandlerResult::Returned(response_of(number)),
@@ -76,6 +79,7 @@ impl Scenario {
             steps,
             staged: ending.stages(),
             refused: false,
+            window: delivery.asked_s.map(Duration::from_secs),
         });
         self.receive(state, number, active, Reply::of(ended));
     }

@@ -44,7 +44,8 @@ mod every_promise_holds {
     }
 
     explored! {
-        two_calls clocks_off every_ending two_payloads evicted windows_end half_seconds without_deadline every_call_holds
+        two_calls clocks_off every_ending two_payloads evicted windows_end a_window_of_its_own half_seconds without_deadline
+        every_call_holds
         some_hold some_wait cached many_losses kills three_calls three_runs in_one_process waiting_in_one_process
         windows_end_in_one_process holding_in_one_process one_process_without_deadline two_payloads_in_one_process
         beside_python late_python reading_first_beside_python a_step_beside_python decided_while_holding
@@ -91,6 +92,7 @@ mod each_fault_is_found {
         an_unfenced_completion: UNFENCED_COMPLETION in quiet breaks LateOwner in 8;
         an_unfenced_release: UNFENCED_RELEASE in quiet_failing breaks LateOwner in 8;
         a_window_that_ends_with_the_run: ENDS_THE_WINDOW_AT_ONCE in quiet breaks ShortWindow in 4;
+        a_window_of_its_own_that_ends_with_the_run: ENDS_THE_WINDOW_AT_ONCE in a_window_of_its_own breaks ShortWindow in 4;
         own_record_not_recognised: OWN_RECORD_NOT_RECOGNISED in two_calls breaks OwnWriteInProgress in 4;
         a_late_owner_that_ignores_the_payload:
             LATE_OWNER_IGNORES_THE_PAYLOAD in quiet_payloads breaks AnotherPayload in 10;

@@ -58,12 +58,19 @@ impl<R> Driver<'_, R> {
         };
         report_staged(closed.staged.as_ref(), &result, &output, report);
         let returned = matches!(result, HandlerResult::Returned(_));
+        let window = call.window().unwrap_or_else(|why| {
+            if returned {
+                report.note(why);
+            }
+            None
+        });
         let steps = call.steps();
         let end = HandlerEnd {
             result,
             steps: steps.and_then(|steps| steps.report(returned, report)),
             staged: closed.staged.is_some(),
             refused: closed.refused.is_some(),
+            window,
         };
         let ran = Ran {
             output,

@@ -1,5 +1,7 @@
 //! How a call ends: its handler, its steps, its claim, its staged writes, and what its caller gets.
 
+use std::time::Duration;
+
 use crate::error::ErrorKind;
 use crate::record::{Data, Record};
 use crate::time::EpochMillis;
@@ -112,6 +114,8 @@ pub struct HandlerEnd {
     pub staged: bool,
     /// True if a write was refused when it was staged. Then the key must not be completed, because the response counts on that write.
     pub refused: bool,
+    /// The window that it asked for. `None`: that of the operation.
+    pub window: Option<Duration>,
 }
 
 /// What a handler returned, or why it returned nothing.
@@ -230,13 +234,14 @@ impl From<ErrorKind> for Refusal {
 }
 
 impl From<HandlerResult> for HandlerEnd {
-    /// Returns the end of a handler that started no step and staged nothing.
+    /// Returns the end of a handler that started no step, staged nothing and asked for no window.
     fn from(result: HandlerResult) -> Self {
         Self {
             result,
             steps: None,
             staged: false,
             refused: false,
+            window: None,
         }
     }
 }

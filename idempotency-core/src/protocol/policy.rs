@@ -189,6 +189,17 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Returns true if a handler may choose this window for its response: at least a second, and at most that of the operation.
+    pub(crate) fn allows_window(&self, window: Duration) -> bool {
+        (1..=self.expires_after.as_secs()).contains(&window.as_secs())
+    }
+
+    /// Returns the window of a response whose handler asked for `asked`: that of the operation, unless a shorter one is allowed.
+    pub(super) fn window(&self, asked: Option<Duration>) -> Duration {
+        let allowed = asked.filter(|window| self.allows_window(*window));
+        allowed.unwrap_or(self.expires_after)
+    }
+
     /// Returns true if a call may run without a confirmed claim after a failure of the store.
     ///
     /// Never under `hold`: a run without a claim leaves no trace, and a second run could follow.

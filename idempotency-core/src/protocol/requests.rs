@@ -111,10 +111,17 @@ pub(super) fn take_over(
     ))
 }
 
-/// Returns the attributes of this call's completed record. `data` is `None` if the response cannot be stored.
-pub(super) fn completed(call: &CallTerms, now: EpochMillis, data: Option<Data>) -> Record {
+/// Returns the attributes of this call's completed record. `data` is `None` if the response cannot be stored. `window` is the one that
+/// the handler asked for.
+pub(super) fn completed(
+    call: &CallTerms,
+    now: EpochMillis,
+    data: Option<Data>,
+    window: Option<Duration>,
+) -> Record {
+    let window = call.policy.window(window);
     Record {
-        expiration: Field::Value(window_end(call, now)),
+        expiration: Field::Value(now.floor_to_seconds().plus(window)),
         status: Field::Value(Status::Completed),
         data: data.into(),
         validation: call.validation.clone().into(),

@@ -14,7 +14,7 @@ pub use token::Token;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ struct Inner {
     /// When the time for the run ends.
     ends: RunEnd,
     has_ended: AtomicBool,
+    /// The window that the handler asked for.
+    window: AskedWindow,
     /// What the handler has staged.
     staging: Staging,
     /// What the tokens of a run without a key are made from. It is drawn for the first one.
@@ -125,6 +127,7 @@ impl Call {
             steps,
             ends: RunEnd::unknown(),
             has_ended: AtomicBool::new(false),
+            window: AskedWindow::default(),
             staging: Staging::default(),
             random: OnceLock::new(),
         }))
@@ -161,6 +164,67 @@ impl Call {
     pub fn time_left(&self) -> Option<Duration> {
         let now = self.0.backend.clock().now();
         self.0.ends.get().map(|end| now.until(end))
+    }
+
+    /// Keeps the response of this run for this time, and not for the whole window of the operation. Fractions of a second do not count.
+    ///
+    /// The operation's own window, `expires_after`, is the longest: clients and deploys count on it. Set it to the longest one that a
+    /// response needs, and choose a shorter one here. The last choice of a run counts, for its response alone: a run that fails or is
+    /// killed leaves what it would leave without a choice. Choose outside of steps, because a later run skips a recorded step.
+    ///
+    /// # Errors
+    ///
+    /// [`Configuration`](ErrorKind::Configuration), if the window is shorter than a second or longer than that of the operation, or if the
+    /// handler has ended. The response is then kept for the window of the operation, and the outcome event says so. So the error can be
+    /// ignored. Do not return it after an effect: an `Err` frees the key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, engine::{Codec, Errors}, error::Error, example, operation::{Call, CompiledOperation}};
+    /// # use std::time::Duration;
+    /// // The operation has `expires_after = "7d"`, for payments that are only authorised.
+    /// async fn pay(call: Call, authorises_only: bool) -> Result<String, Error> {
+    ///     if !authorises_only {
+    ///         call.expires_after(Duration::from_secs(60 * 60))?;
+    ///     }
+    ///     Ok("paid".to_owned())
+    /// }
+    /// # let week = Duration::from_secs(7 * 24 * 60 * 60);
+    /// # let settings = Settings { expires_after: Some(week), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::pay", &settings, &Variables::default()).unwrap();
+    /// # example::ready(async {
+    /// # let backend = example::backend();
+    /// # for authorises_only in [true, false] {
+    /// #     let order = operation.identify(if authorises_only { "1" } else { "2" }, None)?;
+    /// #     let run = |call| pay(call, authorises_only);
+    /// #     operation.run(&backend, &order, None, Codec::json(), Errors::new(|error| error), run).await?;
+    /// # }
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn expires_after(&self, window: Duration) -> Result<(), Error> {
+        let Some(terms) = self.0.terms.as_deref() else {
+            // Nothing of this run is stored.
+            return Ok(());
+        };
+        let policy = &terms.policy;
+        let detail = if self.has_ended() {
+            "the handler that asks for a window has ended".to_owned()
+        } else if policy.allows_window(window) {
+            self.0.window.set(window);
+            return Ok(());
+        } else {
+            self.0.window.refuse();
+            format!(
+                "the handler asked for a window of {window:?}: ask for at least a second and at most the `expires_after` of the operation, \
+                 {:?}, or raise that",
+                policy.expires_after
+            )
+        };
+        Err(self
+            .error_of(ErrorKind::Configuration)
+            .with_detail(format!("{detail} (the handler ran)")))
     }
 
     /// Returns the token of this key for the effect with this name: for the idempotency key of a payment provider, or for any
@@ -301,6 +365,16 @@ impl Call {
         self.0.has_ended.load(Ordering::Acquire)
     }
 
+    /// Returns an error of this call, whose handler runs.
+    fn error_of(&self, kind: ErrorKind) -> Error {
+        let operation = self.key().map_or("", RecordId::prefix);
+        let error = Error::new(kind, operation).with_handler_ran(true);
+        match self.key() {
+            Some(key) => error.with_key(key.clone(), self.0.backend.store().name()),
+            None => error,
+        }
+    }
+
     /// Ends the call, and returns what its handler has staged.
     fn end(&self) -> StagedByHandler {
         self.0.has_ended.store(true, Ordering::Release);
@@ -308,6 +382,25 @@ impl Call {
             steps.close();
         }
         self.0.staging.close()
+    }
+}
+
+/// The window that a handler asked for, in whole seconds.
+#[derive(Default)]
+struct AskedWindow(AtomicU64);
+
+impl AskedWindow {
+    /// Stands for no window. One of zero seconds is refused.
+    const NONE: u64 = 0;
+    /// Stands for a window that was refused. No operation has one that is as long.
+    const REFUSED: u64 = u64::MAX;
+
+    fn set(&self, window: Duration) {
+        self.0.store(window.as_secs(), Ordering::Relaxed);
+    }
+
+    fn refuse(&self) {
+        self.0.store(Self::REFUSED, Ordering::Relaxed);
     }
 }
 
@@ -355,6 +448,21 @@ impl OpenCall {
     pub(super) fn steps(&self) -> Option<StepsSummary> {
         self.0.claim()?;
         self.0.0.steps.as_ref().map(Steps::summary)
+    }
+
+    /// Returns the window that the handler asked for, or `None` if it asked for none.
+    ///
+    /// # Errors
+    ///
+    /// If its last window was refused. The error is a note for the outcome event.
+    pub(super) fn window(&self) -> Result<Option<Duration>, &'static str> {
+        match self.0.0.window.0.load(Ordering::Relaxed) {
+            AskedWindow::NONE => Ok(None),
+            AskedWindow::REFUSED => Err(
+                "the handler asked for a window that the operation does not allow: its response is kept for the window of the operation",
+            ),
+            seconds => Ok(Some(Duration::from_secs(seconds))),
+        }
     }
 
     /// Ends the call: the handler has returned. Returns what it has staged.

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::example::shared::{At, Fault, FaultyStore, THROTTLED};
 use crate::example::{self, ready};
 use crate::operation::{CompiledOperation, Identity};
-use crate::protocol::policy::OnStoreError;
+use crate::protocol::policy::{OnError, OnStoreError};
 use crate::random::Random;
 use crate::record::{Field, Record, Status};
 use crate::store::{MemoryStore, Store};
@@ -250,6 +250,79 @@ fn a_call_ends_with_its_run() {
         assert!(kept(payload, async { panic!("in the handler") }).has_ended());
         assert!(kept(payload, std::future::pending()).has_ended(), "dropped");
     }
+}
+
+/// Runs a call that asks for a window of so many milliseconds, where the operation's window is an hour. Returns what it gets, and when
+/// the record ends, in seconds after [`NOW`].
+fn asked(payload: &str, windows: &[u64]) -> (Vec<Result<(), Error>>, Option<i64>) {
+    let store = memory();
+    let results = run(store.clone(), payload, |call| {
+        let windows = windows.iter().copied().map(Duration::from_millis);
+        windows.map(|window| call.expires_after(window)).collect()
+    });
+    let record = store.record(&id());
+    let end = record.and_then(|record| record.expiration.value().copied());
+    (
+        results,
+        end.map(|end| end.get() - NOW.floor_to_seconds().get()),
+    )
+}
+
+#[test]
+fn a_response_is_kept_for_the_last_window_that_its_handler_asked_for() {
+    for (windows, kept) in [
+        (&[][..], 3_600),
+        (&[60_000], 60),
+        (&[1_999], 1),
+        (&[3_600_999], 3_600),
+        (&[60_000, 120_000], 120),
+    ] {
+        let (results, end) = asked(ORDER, windows);
+        assert!(results.iter().all(Result::is_ok), "{windows:?}");
+        assert_eq!(end, Some(kept), "{windows:?}");
+    }
+    // Nothing is stored.
+    let (results, end) = asked(WITHOUT_KEY, &[u64::MAX]);
+    assert!(results[0].is_ok() && end.is_none());
+}
+
+#[test]
+fn a_window_that_is_refused_leaves_that_of_the_operation() {
+    for windows in [&[0][..], &[999], &[3_601_000], &[u64::MAX], &[60_000, 0]] {
+        let (results, end) = asked(ORDER, windows);
+        assert_eq!(end, Some(3_600), "{windows:?}");
+        let error = results.last().unwrap().as_ref().unwrap_err();
+        let configuration = (ErrorKind::Configuration, true);
+        assert_eq!(example::shared::kind_and_run(error), configuration);
+        let text = error.to_string();
+        assert!(text.contains("at least a second and at most"), "{text}");
+        assert!(
+            text.contains("3600s") && text.ends_with("(the handler ran)"),
+            "{text}"
+        );
+    }
+    let (results, end) = asked(ORDER, &[0, 60_000]);
+    assert!(results[0].is_err() && results[1].is_ok());
+    assert_eq!(end, Some(60), "a later window counts");
+}
+
+#[test]
+fn a_window_counts_for_a_response_alone_and_before_the_handler_has_ended() {
+    let store = memory();
+    let late = run(store.clone(), ORDER, |call| call);
+    let error = late.expires_after(Duration::from_secs(60)).unwrap_err();
+    assert!(error.to_string().contains("has ended"), "{error}");
+    let failing = example::shared::operation(|it| it.on_error = Some(OnError::Record));
+    let backend = backend(store.clone());
+    let run = example::shared::run(&backend, &failing, "9", async |call: Call| {
+        call.expires_after(Duration::from_secs(60))?;
+        Err::<u8, _>(Error::new(ErrorKind::NoTimeLeft, "the handler's own"))
+    });
+    assert!(ready(run).is_err());
+    let id = failing.identify("9", None).unwrap().key().unwrap().clone();
+    let end = store.record(&id).unwrap().expiration.value().copied();
+    let hour = NOW.plus(Duration::from_secs(3_600));
+    assert_eq!(end, Some(hour.floor_to_seconds()));
 }
 
 #[test]

@@ -118,7 +118,7 @@ pub(super) fn handler_ended(
     let mut held = held.for_requests_after(call, now);
     held.has_steps |= end.steps.is_some();
     held.unreported = held.unreported.max(unreported(&end));
-    let staged = end.staged || end.refused;
+    let (staged, window) = (end.staged || end.refused, end.window);
     let lease_end = held.lease_end;
     let releasing = |returned, shorter| Releasing {
         returned,
@@ -133,7 +133,7 @@ pub(super) fn handler_ended(
         conflicts: 0,
         maybe_applied: false,
         unstorable: response.as_ref().err().copied(),
-        record: requests::completed(call, now, response.ok()),
+        record: requests::completed(call, now, response.ok(), window),
     };
     match after_run(call.policy.on_timeout, held.unreported, end) {
         AfterRun::Complete(response) => send_completion(call, completing(response)),

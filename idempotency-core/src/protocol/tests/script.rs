@@ -17,7 +17,7 @@
 //! - `leave Timeout` is the release that leaves this failure, and a window, in the record of a claim that was made at [`NOW`].
 //! - `ends` gives the end of the handler, `stages` the same with staged writes, and `misses` the same after a write that was refused when
 //!   it was staged. `recorded:`, `step-too-large:`, `not-recorded:` and
-//!   `claim-lost:` before it tell how its steps ended.
+//!   `claim-lost:` before it tell how its steps ended. `window=60000` before it is the window that the handler asked for.
 
 use std::fmt::{Debug, Write as _};
 use std::ops::ControlFlow;
@@ -240,6 +240,11 @@ fn handler(end: &str, how: &str) -> Input {
         None => (None, end),
     };
     let steps = steps.map(step_end);
+    let asks = end.strip_prefix("window=");
+    let (window, end) = match asks.and_then(|asks| asks.split_once(' ')) {
+        Some((window, end)) => (Some(NOW.until(time(window))), end),
+        None => (None, end),
+    };
     let (name, value) = end.split_once(' ').unwrap_or((end, ""));
     let result = match name {
         "returned" => HandlerResult::Returned(data(value)),
@@ -258,6 +263,7 @@ fn handler(end: &str, how: &str) -> Input {
         steps,
         staged: how == "stages",
         refused: how == "misses",
+        window,
     })
 }
 

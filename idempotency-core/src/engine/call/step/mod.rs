@@ -14,7 +14,7 @@ use crate::event::{Meter, Report};
 use crate::protocol::{
     CallTerms, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
 };
-use crate::record::{Data, RecordId, RecordedSteps};
+use crate::record::{Data, RecordedSteps};
 use crate::store::{StoreError, StoreLimits, StoreRequest};
 use crate::time::EpochMillis;
 use crate::typed;
@@ -417,16 +417,6 @@ impl Call {
     fn step_error(&self, kind: ErrorKind, name: &str, detail: &str) -> Error {
         self.error_of(kind)
             .with_detail(format!("step `{name}`: {detail}"))
-    }
-
-    /// Returns an error of this call, whose handler runs.
-    fn error_of(&self, kind: ErrorKind) -> Error {
-        let operation = self.key().map_or("", RecordId::prefix);
-        let error = Error::new(kind, operation).with_handler_ran(true);
-        match self.key() {
-            Some(key) => error.with_key(key.clone(), self.0.backend.store().name()),
-            None => error,
-        }
     }
 
     fn now(&self) -> EpochMillis {

@@ -15,7 +15,7 @@ use crate::example::{self, Fixed, ready};
 use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::Outcome;
 use crate::protocol::policy::{self, OnStoreError, OnTimeout};
-use crate::record::{Field, Record, Status};
+use crate::record::{Field, Record, RecordId, Status};
 
 const ORDER: &str = r#"{"order_id": 7}"#;
 
