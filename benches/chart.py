@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the results of the benchmark: the tables of the documents and docs/assets/performance.svg.
+"""Draws the results of the benchmark: the tables of the documents, a line of the README, and docs/assets/performance.svg.
 
     benches/chart.py           # writes them anew, from benches/results/whole.json and benches/instructions.txt
     benches/chart.py --check   # fails if they are not what the results say
@@ -195,6 +195,23 @@ def summary(results):
             row.append(shown)
         rows.append(row)
     return table(["", *(title for title, _, _ in MEASURES)], rows)
+
+
+def ratios(results):
+    """Writes the line of the README: times the better hand-written function, in three measures."""
+    names = (("`#[idempotent]`", "typed"), ("Powertools for Python", "powertools-python"), ("Powertools for TypeScript", "powertools-typescript"))
+    measures = (("a fresh call", "warm", "fresh_wall"), ("a duplicate", "warm", "duplicate_wall"), ("the first response after a start", "cold", "first_response"))
+    written = []
+    for label, name in names:
+        found = []
+        for title, part, measure in measures:
+            setting = {"part": part, "server": SERVER[part], "event_bytes": SIZE}
+            line, by_hand = results.find(name, measure, **setting), results.find(BY_HAND, measure, **setting)
+            if line and by_hand:
+                found.append(f"{ratio(results.times(line, by_hand))} for {title}" if not written else ratio(results.times(line, by_hand)))
+        if found:
+            written.append(f"{label} {', '.join(found)}")
+    return f"Times the better of two functions that are written by hand on the AWS SDK: {'; '.join(written)}."
 
 
 def environment(results):
@@ -416,7 +433,7 @@ def picture(results):
 
 
 TABLES = {
-    "summary": summary, "environment": environment, "warm": warm, "cold": cold, "growth": growth, "small": small, "floor": floor, "binaries": binaries, "targets": targets, "keys": keys,
+    "summary": summary, "ratios": ratios, "environment": environment, "warm": warm, "cold": cold, "growth": growth, "small": small, "floor": floor, "binaries": binaries, "targets": targets, "keys": keys,
 }
 
 
