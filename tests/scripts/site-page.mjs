@@ -51,29 +51,27 @@ export function tooFaint() {
         const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
         return (light + 0.05) / (dark + 0.05);
     };
-    const grounds = new Map();
-    const ground = (element) => {
-        if (!element) {
-            return [255, 255, 255];
+    // What is behind an element, and how opaque it is, as the elements around it say.
+    const known = new Map([[null, { ground: [255, 255, 255], opacity: 1 }]]);
+    const around = (element) => {
+        if (!known.has(element)) {
+            const { ground, opacity } = around(element.parentElement);
+            const style = getComputedStyle(element);
+            known.set(element, { ground: over(channels(style.backgroundColor), ground), opacity: opacity * style.opacity });
         }
-        if (!grounds.has(element)) {
-            grounds.set(element, over(channels(getComputedStyle(element).backgroundColor), ground(element.parentElement)));
-        }
-        return grounds.get(element);
+        return known.get(element);
     };
-    const opacity = (element) => (element ? Number(getComputedStyle(element).opacity) * opacity(element.parentElement) : 1);
 
     const found = new Map();
     let pairs = 0;
     const check = (element, style, least) => {
-        const behind = ground(element);
+        const { ground, opacity } = around(element);
         const [red, green, blue, alpha] = channels(style.color);
-        const shown = over([red, green, blue, alpha * opacity(element)], behind);
-        const ratio = contrast(shown, behind);
+        const ratio = contrast(over([red, green, blue, alpha * opacity], ground), ground);
         pairs += 1;
         if (ratio < least) {
             const path = [element.parentElement, element].map((one) => one.localName + (one.className && `.${one.className}`)).join(" > ");
-            found.set(`${path}: ${style.color} on ${behind.map(Math.round)}`, `${ratio.toFixed(2)}, "${element.textContent.trim().slice(0, 30)}"`);
+            found.set(`${path}: ${style.color} on ${ground.map(Math.round)}`, `${ratio.toFixed(2)}, "${element.textContent.trim().slice(0, 30)}"`);
         }
     };
     const isSeen = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && element.getClientRects().length > 0;

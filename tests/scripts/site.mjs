@@ -35,7 +35,8 @@ const server = createServer((request, reply) => {
         reply.writeHead(404).end();
         return;
     }
-    reply.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream" }).end(readFileSync(site + file));
+    const type = TYPES[extname(file)] ?? "application/octet-stream";
+    reply.writeHead(200, { "content-type": type, "cache-control": "max-age=3600" }).end(readFileSync(site + file));
 });
 await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
 const origin = `http://127.0.0.1:${server.address().port}`;
@@ -67,14 +68,18 @@ async function open(page) {
     await tab.goto(origin + page, { waitUntil: "load" });
     // A colour that still changes is not the one that stays.
     await tab.addStyleTag({ content: "* { transition: none !important; animation: none !important }" });
-    const diagrams = (await tab.$$("[data-diagram]")).length;
-    await tab.waitForSelector("[data-diagram]:not(:has(svg))", { hidden: true, timeout: 20_000 })
-        .catch(() => problem(`${page}: a diagram is not drawn`));
-    return diagrams;
+    await drawn("[data-diagram='']");
+    return (await tab.$$("[data-diagram]")).length;
 }
 
+const drawn = (missing) => tab.waitForSelector(missing, { hidden: true, timeout: 20_000 })
+    .catch(() => problem(`${tab.url()}: a diagram is not drawn`));
+
 /** Chooses the light or the dark mode as a reader does, by the menu. */
-const choose = (mode) => tab.evaluate((theme) => document.getElementById(`mdbook-theme-${theme}`).click(), MODES[mode]);
+async function choose(mode) {
+    await tab.evaluate((theme) => document.getElementById(`mdbook-theme-${theme}`).click(), MODES[mode]);
+    await drawn(`[data-diagram]:not([data-diagram=${mode}])`);
+}
 
 let pairs = 0;
 async function expectReadable(where) {
@@ -103,6 +108,8 @@ for (const sign of ["reaches", "second column", "no shadow", "does not fit", "co
 
 const seen = new Map();
 let diagrams = 0;
+let mode = "light";
+await choose(mode);
 for (const page of pages) {
     await size(PHONE);
     diagrams += await open(page);
@@ -112,19 +119,19 @@ for (const page of pages) {
     for (const width of WIDTHS) {
         await size(width);
         await expectFits(`${page} in ${width} px`, { isPhone: width === PHONE });
+        await expectReadable(`${page} in ${width} px, ${mode}`);
     }
-    for (const mode of Object.keys(MODES)) {
-        await choose(mode);
-        for (const width of WIDTHS) {
-            await size(width);
-            await expectReadable(`${page} in ${width} px, ${mode}`);
-        }
+    // The next page begins with this mode.
+    mode = mode === "light" ? "dark" : "light";
+    await choose(mode);
+    for (const width of WIDTHS.toReversed()) {
+        await size(width);
+        await expectReadable(`${page} in ${width} px, ${mode}`);
     }
-    // The dark mode is on, as it may be when a reader prints.
     await size(PAPER);
     await tab.emulateMediaType("print");
     await expectFits(`${page} printed`, { isPrinted: true });
-    await expectReadable(`${page} printed`);
+    await expectReadable(`${page} printed, ${mode}`);
     await tab.emulateMediaType();
 }
 
@@ -165,10 +172,12 @@ for (const page of ["/index.html", "/docs/guide/how-it-works.html", "/docs/evide
 }
 await tab.setJavaScriptEnabled(true);
 
-// The search, in a list that a keyboard reaches.
+// The search.
 async function search(word) {
-    await tab.$eval("#mdbook-searchbar", (bar) => (bar.value = ""));
-    await tab.type("#mdbook-searchbar", word);
+    await tab.$eval("#mdbook-searchbar", (bar, word) => {
+        bar.value = word;
+        bar.dispatchEvent(new KeyboardEvent("keyup"));
+    }, word);
     const done = (word) => document.querySelector("#mdbook-searchresults-header").textContent.includes(`'${word}'`);
     await tab.waitForFunction(done, { timeout: 20_000 }, word).catch(() => problem(`the search for ${word} does not end`));
     return tab.$$eval("#mdbook-searchresults a", (results) => results.map((result) => new URL(result.href).pathname));
@@ -190,7 +199,8 @@ for (const [page, searched] of [["docs/guide/batches.md", ["Kinesis"]], ...Objec
     for (const word of searched) {
         const results = await search(word);
         const records = results.map((path) => path.startsWith("/docs/design/"));
-        expect(!records.includes(true) || !records.slice(records.indexOf(true)).includes(false), `the search for ${word} shows a decision record before another page`);
+        const isLast = !records.includes(true) || !records.slice(records.indexOf(true)).includes(false);
+        expect(isLast, `the search for ${word} shows a decision record before another page`);
         hasRecord ||= records.includes(true);
         expect(results.slice(0, 3).includes(goal), `the search for ${word} finds ${results.slice(0, 3)}, and not ${goal}`);
         expect(results[0]?.startsWith("/docs/guide/") || page.startsWith("docs/reference/"), `the search for ${word} finds ${results[0]} first`);
@@ -213,11 +223,10 @@ for (const mode of Object.keys(MODES)) {
 const HOW = "/docs/guide/how-it-works.html";
 await open(HOW);
 await choose("light");
-const colour = () => getComputedStyle(document.querySelector("[data-diagram] rect") ?? document.body).fill;
-const light = await tab.evaluate(colour);
+const colour = () => tab.$eval("[data-diagram] rect", (shape) => getComputedStyle(shape).fill);
+const light = await colour();
 await choose("dark");
-await tab.waitForFunction(`(${colour})() !== ${JSON.stringify(light)}`, { timeout: 20_000 })
-    .catch(() => problem("the diagrams keep the colours of the light mode"));
+expect((await colour()) !== light, "the diagrams keep the colours of the light mode");
 
 const SHOWN = {
     front: "/index.html", diagram: HOW, table: "/docs/guide/comparison.html", pictures: "/docs/evidence/performance.html",
