@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::builder::UnknownArgumentValueParser;
+use clap::{Arg, ArgGroup, Args, Parser, Subcommand};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::Lookup;
 use idempotency_core::record::RecordId;
@@ -21,12 +22,40 @@ use crate::terminal::is_hidden;
 #[command(
     name = "idempotency",
     version,
-    after_help = exit::HELP
+    after_help = exit::HELP,
+    args([("profile", "AWS_PROFILE"), ("region", "AWS_REGION"), ("endpoint-url", "AWS_ENDPOINT_URL_DYNAMODB")].map(of_variable))
 )]
 pub(crate) struct Arguments {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// The options of every command.
+    #[command(flatten)]
+    pub(crate) global: GlobalArguments,
+}
+
+/// The heading of the options that stand before or after the name of a command.
+const GLOBAL: &str = "Global options";
+
+/// The options that stand before or after the name of a command.
+#[derive(Debug, Default, Args)]
+pub(crate) struct GlobalArguments {
+    /// The DynamoDB table [default: IDEMPOTENCY_TABLE], also if IDEMPOTENCY_STORE names another kind
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// Print one JSON object, also for an error
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(crate) json: bool,
+}
+
+/// Returns an option of the AWS CLI that this command does not have: its error names the variable.
+fn of_variable((name, variable): (&'static str, &'static str)) -> Arg {
+    let tip = format!("set {variable} instead, as for a function");
+    Arg::new(name)
+        .long(name)
+        .global(true)
+        .hide(true)
+        .value_parser(UnknownArgumentValueParser::suggest(tip))
 }
 
 /// The commands.
@@ -57,7 +86,8 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
     /// Create the table: on demand, with TTL, encryption by KMS, deletion protection and point-in-time recovery
-    Create(StoreArguments),
+    #[command(after_help = STORE_HELP)]
+    Create,
     /// Check that the table exists and is suitable for the functions; writes nothing
     Check(CheckArguments),
     /// Print a template of the table, the functions' permissions and alarms, for SAM, CDK, Terraform or CloudFormation
@@ -126,11 +156,8 @@ pub(crate) struct KeyArguments {
     /// Also print the canonical text that is hashed; it is part of the event
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Print one JSON object, in the form of --jsonl
-    #[arg(long)]
-    pub(crate) json: bool,
     /// Read one JSON object per line, and print one line for each
-    #[arg(long, conflicts_with_all = ["explain", "json", "file"])]
+    #[arg(long, conflicts_with_all = ["explain", "file"])]
     pub(crate) jsonl: bool,
     /// The file with the event; `-` or none is standard input
     #[arg(value_name = "EVENT.JSON")]
@@ -159,9 +186,6 @@ pub(crate) struct CostArguments {
     /// How many calls in a hundred are duplicates of finished calls; repeat it for more rows
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_values = ["1", "10"])]
     pub(crate) duplicates: Vec<f64>,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Parses a price.
@@ -227,33 +251,23 @@ fn record_id(text: &str) -> Result<RecordId, String> {
     ))
 }
 
-/// The table and the output format.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Keys, attribute names, region, endpoint and credentials come from the same environment variables as in the functions:
-IDEMPOTENCY_TABLE, IDEMPOTENCY_*_ATTR, IDEMPOTENCY_STATIC_PK_VALUE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB, AWS_PROFILE, ...")]
-pub(crate) struct StoreArguments {
-    /// The DynamoDB table [default: IDEMPOTENCY_TABLE], also if IDEMPOTENCY_STORE names another kind
-    #[arg(long)]
-    pub(crate) table: Option<String>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
+/// What commands on the store read beside their options.
+const STORE_HELP: &str = "\
+Keys, attribute names, region, endpoint and credentials come from the same environment variables as in the functions: \
+IDEMPOTENCY_TABLE, IDEMPOTENCY_*_ATTR, IDEMPOTENCY_STATIC_PK_VALUE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB, AWS_PROFILE, ...";
 
 /// The arguments of `idempotency table check`.
 #[derive(Debug, Args)]
+#[command(after_help = STORE_HELP)]
 pub(crate) struct CheckArguments {
     /// The key prefix of an operation: the actions on items are tried on an id under it, as the policy of its function allows
     #[arg(short, long, value_parser = prefix)]
     pub(crate) prefix: Option<String>,
-    /// The table.
-    #[command(flatten)]
-    pub(crate) store: StoreArguments,
 }
 
 /// The arguments of `idempotency get`.
 #[derive(Debug, Args)]
+#[command(after_help = STORE_HELP)]
 pub(crate) struct GetArguments {
     /// The whole key, as errors and `idempotency key` print it
     #[arg(value_parser = record_id)]
@@ -264,9 +278,6 @@ pub(crate) struct GetArguments {
     /// Also print the event that the record keeps under `store_event`
     #[arg(long)]
     pub(crate) event: bool,
-    /// The table.
-    #[command(flatten)]
-    pub(crate) store: StoreArguments,
 }
 
 /// The arguments of `idempotency list`.
@@ -290,9 +301,6 @@ pub(crate) struct ListArguments {
     /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// The table.
-    #[command(flatten)]
-    pub(crate) store: StoreArguments,
 }
 
 /// The arguments of `idempotency replay`.
@@ -316,9 +324,6 @@ pub(crate) struct ReplayArguments {
     /// Do not ask for confirmation
     #[arg(short, long, requires = "invoke")]
     pub(crate) yes: bool,
-    /// The table.
-    #[command(flatten)]
-    pub(crate) store: StoreArguments,
 }
 
 /// The arguments of `idempotency resolve`.
@@ -359,9 +364,6 @@ pub(crate) struct ResolveArguments {
     /// Also decide about a claim whose lease still runs, or that has none; the run may then have its effect after the decision
     #[arg(long)]
     pub(crate) force: bool,
-    /// The table.
-    #[command(flatten)]
-    pub(crate) store: StoreArguments,
 }
 
 /// A response on the command line. Its `Debug` shows only the length.
@@ -382,6 +384,7 @@ impl fmt::Debug for Response {
 
 /// The arguments of `idempotency evict`.
 #[derive(Debug, Args)]
+#[command(after_help = STORE_HELP)]
 pub(crate) struct EvictArguments {
     /// The whole key, as errors and `idempotency key` print it
     #[arg(value_parser = record_id)]
@@ -392,9 +395,6 @@ pub(crate) struct EvictArguments {
     /// Also evict a claim whose lease still runs, or that has none; a second run can then overlap with the first
     #[arg(long)]
     pub(crate) force: bool,
-    /// The table.
-    #[command(flatten)]
-    pub(crate) store: StoreArguments,
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use idempotency_core::store::StoreScan;
 use idempotency_dynamodb::{DynamoDbStore, TableConfig, default_client};
 use idempotency_lambda::stores;
 
+use crate::arguments::GlobalArguments;
 use crate::exit::{Exit, Failure};
 use crate::operator::{Operator, ThisProcess};
 use crate::terminal::visible;
@@ -24,6 +25,8 @@ pub(crate) struct Connection {
     store: Arc<dyn StoreScan>,
     /// The table, if the store is on DynamoDB.
     table: Option<Table>,
+    /// True if results are printed as JSON.
+    pub(crate) json: bool,
     pub(crate) operator: Box<dyn Operator>,
 }
 
@@ -40,14 +43,17 @@ pub(crate) struct Table {
 pub(crate) const DYNAMODB: &str = "dynamodb";
 
 impl Connection {
-    pub(crate) async fn open(variables: &Variables) -> Result<Self, Failure> {
+    pub(crate) async fn open(
+        global: &GlobalArguments,
+        variables: &Variables,
+    ) -> Result<Self, Failure> {
         let operator = Box::new(ThisProcess);
         match stores::chosen(variables)? {
             DYNAMODB if variables.value("IDEMPOTENCY_TABLE").is_none() => {
                 let message = "no table is set: add `--table NAME`, or set IDEMPOTENCY_TABLE";
                 Err(Failure::new(Exit::Usage, message))
             }
-            DYNAMODB => Self::on_table(variables, default_client().await?, operator),
+            DYNAMODB => Self::on_table(global, variables, default_client().await?, operator),
             "memory" => {
                 let message = "IDEMPOTENCY_STORE is `memory`: its records are in the process of the function, and no other \
                                process can read them; add `--table NAME` for a table of DynamoDB";
@@ -58,6 +64,7 @@ impl Connection {
                 Ok(Self {
                     store: (kind.open)(variables).await?,
                     table: None,
+                    json: global.json,
                     operator,
                 })
             }
@@ -66,6 +73,7 @@ impl Connection {
 
     /// Returns the connection to a table of DynamoDB.
     pub(crate) fn on_table(
+        global: &GlobalArguments,
         variables: &Variables,
         client: Client,
         operator: Box<dyn Operator>,
@@ -81,6 +89,7 @@ impl Connection {
                 client,
                 store,
             }),
+            json: global.json,
             operator,
         })
     }

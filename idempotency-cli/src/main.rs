@@ -42,7 +42,7 @@ use clap::Parser;
 use idempotency_core::config::{HostVariables, Variables};
 use idempotency_lambda::stores;
 
-use crate::arguments::{Arguments, Command, StoreArguments, TableCommand};
+use crate::arguments::{Arguments, Command, GlobalArguments, TableCommand};
 use crate::connection::{Connection, DYNAMODB};
 use crate::exit::{Exit, Failure};
 
@@ -65,24 +65,31 @@ fn of_a_function(variables: Vec<(OsString, OsString)>) -> Variables {
 
 /// Runs the command on the standard streams. `variables` are the environment variables.
 fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit {
-    let (result, as_json) = match &arguments.command {
-        Command::Key(it) => (key::print_key(it, &of_a_function(variables)), it.json),
-        Command::Cost(it) => (about_dynamodb(variables, |_| cost::print_cost(it)), it.json),
-        Command::Plan(it) => (about_dynamodb(variables, |_| plan::print_plan(it)), it.json),
-        Command::Get(it) => on_store(it, &it.store, variables, record::get),
-        Command::Replay(it) => on_store(it, &it.store, variables, record::replay),
-        Command::Resolve(it) => on_store(it, &it.store, variables, record::resolve),
-        Command::List(it) => on_store(it, &it.store, variables, record::list),
-        Command::Evict(it) => on_store(it, &it.store, variables, record::evict),
-        Command::Table(TableCommand::Create(it)) => on_store(it, it, variables, table::create),
-        Command::Table(TableCommand::Check(it)) => on_store(it, &it.store, variables, table::check),
-        Command::Table(TableCommand::Template(it)) => {
-            let print = |variables| template::print_template(it, variables);
-            (about_dynamodb(variables, print), false)
+    let global = &arguments.global;
+    let json = global.json;
+    let result = match &arguments.command {
+        Command::Key(_) | Command::Cost(_) | Command::Plan(_) if global.table.is_some() => {
+            let message = "this command reads no table: leave out `--table`";
+            Err(Failure::new(Exit::Usage, message))
         }
+        Command::Key(it) => key::print_key(it, json, &of_a_function(variables)),
+        Command::Cost(it) => about_dynamodb(variables, |_| cost::print_cost(it, json)),
+        Command::Plan(it) => about_dynamodb(variables, |_| plan::print_plan(it, json)),
+        Command::Get(it) => on_store(it, global, variables, record::get),
+        Command::Replay(it) => on_store(it, global, variables, record::replay),
+        Command::Resolve(it) => on_store(it, global, variables, record::resolve),
+        Command::List(it) => on_store(it, global, variables, record::list),
+        Command::Evict(it) => on_store(it, global, variables, record::evict),
+        Command::Table(TableCommand::Create) => on_store(&(), global, variables, async |(), on| {
+            table::create(on).await
+        }),
+        Command::Table(TableCommand::Check(it)) => on_store(it, global, variables, table::check),
+        Command::Table(TableCommand::Template(it)) => about_dynamodb(variables, |variables| {
+            template::print_template(it, global.table.clone(), variables)
+        }),
     };
     result.unwrap_or_else(|failure| {
-        report(&failure, as_json);
+        report(&failure, json);
         failure.exit
     })
 }
@@ -102,25 +109,14 @@ fn about_dynamodb(
     command(variables)
 }
 
-/// Runs a command that needs the store. Returns its result, and whether it prints JSON.
+/// Runs a command that needs the store.
 fn on_store<A>(
     arguments: &A,
-    store: &StoreArguments,
-    variables: Vec<(OsString, OsString)>,
-    command: impl AsyncFnOnce(&A, &Connection) -> Result<Exit, Failure>,
-) -> (Result<Exit, Failure>, bool) {
-    let connected = connected(store, variables, async |connection| {
-        command(arguments, &connection).await
-    });
-    (connected, store.json)
-}
-
-fn connected(
-    arguments: &StoreArguments,
+    global: &GlobalArguments,
     mut variables: Vec<(OsString, OsString)>,
-    command: impl AsyncFnOnce(Connection) -> Result<Exit, Failure>,
+    command: impl AsyncFnOnce(&A, &Connection) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    if let Some(table) = &arguments.table {
+    if let Some(table) = &global.table {
         // The last value of a variable counts.
         variables.push(("IDEMPOTENCY_TABLE".into(), table.into()));
         variables.push(("IDEMPOTENCY_STORE".into(), DYNAMODB.into()));
@@ -134,7 +130,10 @@ fn connected(
         .enable_all()
         .build()
         .map_err(|error| Failure::io("the async runtime cannot be started", &error))?;
-    runtime.block_on(async { command(Connection::open(&variables).await?).await })
+    runtime.block_on(async {
+        let connection = Connection::open(global, &variables).await?;
+        command(arguments, &connection).await
+    })
 }
 
 /// Prints an error: with `--json` to standard output, otherwise to standard error.

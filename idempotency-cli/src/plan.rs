@@ -30,9 +30,6 @@ pub(crate) struct PlanArguments {
     /// How far the clocks of writers may differ, the time of a request included
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = humantime::parse_duration)]
     clock_skew: Duration,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// A number of writes in a second.
@@ -58,7 +55,7 @@ impl FromStr for Rate {
 }
 
 /// Runs the command.
-pub(crate) fn print_plan(arguments: &PlanArguments) -> Result<Exit, Failure> {
+pub(crate) fn print_plan(arguments: &PlanArguments, as_json: bool) -> Result<Exit, Failure> {
     let plan = once::plan(arguments.rate.0, arguments.lifetime)
         .own_bytes(arguments.own_bytes)
         .key_bytes(arguments.key_bytes)
@@ -66,7 +63,7 @@ pub(crate) fn print_plan(arguments: &PlanArguments) -> Result<Exit, Failure> {
     let estimate = plan
         .estimate()
         .map_err(|error| Failure::new(Exit::Usage, error))?;
-    json::print(arguments.json, || to_json(&estimate), to_text(&estimate))?;
+    json::print(as_json, || to_json(&estimate), to_text(&estimate))?;
     Ok(if estimate.holds() {
         Exit::Done
     } else {

@@ -17,7 +17,7 @@ use idempotency_core::store::{
     Write,
 };
 
-use crate::arguments::{CheckArguments, StoreArguments};
+use crate::arguments::CheckArguments;
 use crate::connection::{Connection, Table};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object};
@@ -72,7 +72,7 @@ pub(crate) async fn check(
         .any(|finding| finding.verdict == Verdict::Wrong);
     let table = &on.config.table;
     let json = || to_json(table, &findings, wrong);
-    json::print(arguments.store.json, json, to_text(table, &findings))?;
+    json::print(connection.json, json, to_text(table, &findings))?;
     Ok(if wrong { Exit::Failed } else { Exit::Done })
 }
 
@@ -390,10 +390,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The number of checks.
 const MAX_CHECKS: u32 = 300;
 
-pub(crate) async fn create(
-    arguments: &StoreArguments,
-    connection: &Connection,
-) -> Result<Exit, Failure> {
+pub(crate) async fn create(connection: &Connection) -> Result<Exit, Failure> {
     let on = connection.only_table()?;
     let (config, client) = (&on.config, &on.client);
     let names = &config.names;
@@ -474,7 +471,7 @@ pub(crate) async fn create(
     let text = format_args!(
         "created the table `{table}`: partition key `{key}`{sort_key}, on demand, TTL on `{ttl}`\n"
     );
-    json::print(arguments.json, json, text)?;
+    json::print(connection.json, json, text)?;
     Ok(Exit::Done)
 }
 

@@ -22,7 +22,7 @@ const CALLS: f64 = 1e6;
 const LOOKUPS: [Lookup; 2] = [Lookup::ClaimFirst, Lookup::ReadFirst];
 
 /// Prints the tables, or their figures as JSON.
-pub(crate) fn print_cost(arguments: &CostArguments) -> Result<Exit, Failure> {
+pub(crate) fn print_cost(arguments: &CostArguments, as_json: bool) -> Result<Exit, Failure> {
     let responses = match arguments.response.as_slice() {
         [] => RESPONSES.as_slice(),
         given => given,
@@ -31,7 +31,7 @@ pub(crate) fn print_cost(arguments: &CostArguments) -> Result<Exit, Failure> {
         let (lookup, duplicates) = (arguments.lookup, &arguments.duplicates);
         figures(responses, lookup, duplicates, prices(arguments))
     };
-    json::print(arguments.json, json, tables(arguments, responses))?;
+    json::print(as_json, json, tables(arguments, responses))?;
     Ok(Exit::Done)
 }
 

@@ -28,7 +28,11 @@ use settings::{KeyResult, KeySettings, compiled, known_application};
 /// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.
 const MAX_BYTES: usize = 16 << 20;
 
-pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Result<Exit, Failure> {
+pub(crate) fn print_key(
+    arguments: &KeyArguments,
+    as_json: bool,
+    variables: &Variables,
+) -> Result<Exit, Failure> {
     let mut partial = false;
     let result = if arguments.http {
         let settings = HttpKeySettings::new(arguments, variables)?;
@@ -46,7 +50,7 @@ pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Resu
     let is_refused =
         matches!(&result, KeyResult::Key { missing, .. } if !missing.is_empty() && !partial);
     let mut output = io::stdout().lock();
-    if arguments.json {
+    if as_json {
         json::write(&mut output, &result.to_json()).map_err(Failure::output)?;
         return Ok(match is_refused {
             true => Exit::NoKey,

@@ -48,11 +48,7 @@ pub(crate) async fn evict(
          of a large response stay until they expire
 "
     );
-    json::print(
-        arguments.store.json,
-        || evicted.text("key", id.as_str()),
-        text,
-    )?;
+    json::print(connection.json, || evicted.text("key", id.as_str()), text)?;
     Ok(Exit::Done)
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn invoke(
         with_data: arguments.show_data,
     };
     result.warn();
-    json::print(arguments.store.json, || result.to_json(), result.text())?;
+    json::print(connection.json, || result.to_json(), result.text())?;
     Ok(match result.invoked.function_error {
         Some(_) => Exit::FunctionError,
         None => Exit::Done,

@@ -70,7 +70,7 @@ pub(crate) async fn list(
         }
     };
     json::print(
-        arguments.store.json,
+        connection.json,
         || listed.to_json(),
         listed.text(connection.operator.now()),
     )?;

@@ -32,7 +32,7 @@ pub(crate) async fn get(
 ) -> Result<Exit, Failure> {
     let id = &arguments.key;
     let Some(found) = read(id, connection).await? else {
-        if !arguments.store.json {
+        if !connection.json {
             return Err(missing(id, connection));
         }
         let nothing = json::object().bool("found", false);
@@ -49,7 +49,7 @@ pub(crate) async fn get(
         event: event.as_ref(),
         ..RecordView::of(id, &found, connection.operator.now())
     };
-    json::print(arguments.store.json, || shown.to_json(), &shown)?;
+    json::print(connection.json, || shown.to_json(), &shown)?;
     Ok(Exit::Done)
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn replay(
         .text("event", event.as_str())
         .bool("event_is_whole", event.is_whole());
     let text = format_args!("{}\n", json_line(event.as_str()));
-    json::print(arguments.store.json, || found, text)?;
+    json::print(connection.json, || found, text)?;
     Ok(Exit::Done)
 }
 
@@ -148,7 +148,8 @@ async fn confirm(
     }
     let (what, place) = connection.place().await;
     // Not on standard output, which a program may read.
-    let shown = lines(&format!("{shown}{what:<12} {}\n", visible(&place)));
+    let place = format_args!("{what:<12} {}\n", visible(&place));
+    let shown = lines(&format!("{shown}{place}"));
     let written = io::stderr().write_all(shown.as_bytes());
     written.map_err(Failure::output)?;
     let question = format!("\n{} [y/N] ", visible(question));

@@ -73,7 +73,7 @@ pub(crate) async fn resolve(
     };
     let text = format_args!("resolved {id}: {}\n", explained(until, now));
     let json = || reported(id, &decision, now, until);
-    json::print(arguments.store.json, json, text)?;
+    json::print(connection.json, json, text)?;
     Ok(Exit::Done)
 }
 

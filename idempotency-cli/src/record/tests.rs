@@ -10,7 +10,7 @@ use idempotency_core::store::{ScanRequest, StoreErrorKind};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 
 use super::*;
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, GlobalArguments};
 use crate::operator::Operator;
 
 const KEY: &str = "shop#42b7b4f2921788ea14dac5566e6f06d0";
@@ -68,16 +68,20 @@ async fn claimed(window: i64) -> EmbeddedDynamoDb {
     database
 }
 
+fn connected(database: &EmbeddedDynamoDb, operator: Typist) -> Connection {
+    let table = ("IDEMPOTENCY_TABLE".to_owned(), "idempotency".to_owned());
+    let (global, variables) = (GlobalArguments::default(), Variables::from_iter([table]));
+    let operator = Box::new(operator);
+    Connection::on_table(&global, &variables, database.client(), operator).unwrap()
+}
+
 /// Runs the line as this operator. Returns the exit code or the error, and the status of the record and the end of its window.
 async fn run(
     line: &str,
     operator: Typist,
     database: &EmbeddedDynamoDb,
 ) -> (Result<Exit, Failure>, Option<(String, i64)>) {
-    let table = ("IDEMPOTENCY_TABLE".to_owned(), "idempotency".to_owned());
-    let variables = Variables::from_iter([table]);
-    let client = database.client();
-    let connection = Connection::on_table(&variables, client, Box::new(operator)).unwrap();
+    let connection = connected(database, operator);
     let line = line.replace("KEY", KEY);
     let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
     let result = match &arguments.command {
@@ -193,10 +197,7 @@ async fn a_prompt_shows_the_form_of_another_response_of_the_operation_and_no_val
     let database = claimed(3_600).await;
     let id = RecordId::new(KEY);
     let compare = async || {
-        let table = ("IDEMPOTENCY_TABLE".to_owned(), "idempotency".to_owned());
-        let variables = Variables::from_iter([table]);
-        let operator = Box::new(Typist::default());
-        let connection = Connection::on_table(&variables, database.client(), operator).unwrap();
+        let connection = connected(&database, Typist::default());
         form::compared(&id, r#"{"not": "s3cr3t"}"#, &connection).await
     };
     let alone = compare().await;
@@ -230,10 +231,7 @@ async fn a_listing_of_a_prefix_fails_if_an_item_has_no_id() {
     database.create_table(table).await.unwrap();
     let item = [("pk", AttributeValue::S(KEY.to_owned()))];
     database.put("idempotency", item).await.unwrap();
-    let table = ("IDEMPOTENCY_TABLE".to_owned(), "idempotency".to_owned());
-    let variables = Variables::from_iter([table]);
-    let operator = Box::new(Typist::default());
-    let connection = Connection::on_table(&variables, database.client(), operator).unwrap();
+    let connection = connected(&database, Typist::default());
     let request = ScanRequest {
         prefix: "shop#",
         ..ScanRequest::default()

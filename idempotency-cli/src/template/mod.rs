@@ -38,7 +38,8 @@ pub(crate) const WARM_UP_ID: &str = "#warm-up";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The attribute names are those of the functions: IDEMPOTENCY_KEY_ATTR, IDEMPOTENCY_SORT_KEY_ATTR, IDEMPOTENCY_STATIC_PK_VALUE and
-IDEMPOTENCY_EXPIRY_ATTR. No table and no credentials are needed. The template goes to standard output.")]
+IDEMPOTENCY_EXPIRY_ATTR. No table and no credentials are needed. The template goes to standard output. Without --table and \
+IDEMPOTENCY_TABLE the tool chooses the table's name; in Terraform it is `idempotency`.")]
 pub(crate) struct TemplateArguments {
     /// The tool that deploys it
     #[arg(long, value_enum)]
@@ -54,9 +55,6 @@ pub(crate) struct TemplateArguments {
     /// A key of your own in KMS, which encrypts the table; each policy allows kms:Decrypt on it [default: the key of AWS for DynamoDB]
     #[arg(long, value_name = "ARN", value_parser = kms_key)]
     kms_key: Option<String>,
-    /// The table's name [default: IDEMPOTENCY_TABLE, or the tool chooses one; in Terraform `idempotency`]
-    #[arg(long)]
-    table: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -233,9 +231,10 @@ impl Description {
     }
 }
 
-/// Prints the template.
+/// Prints the template. `table` is the name of the table, if an option sets it.
 pub(crate) fn print_template(
     arguments: &TemplateArguments,
+    table: Option<String>,
     mut variables: Vec<(OsString, OsString)>,
 ) -> Result<Exit, Failure> {
     let set = variables.iter().rfind(|(name, _)| name == TABLE);
@@ -247,11 +246,7 @@ pub(crate) fn print_template(
     let config = TableConfig::from_variables(&variables)?;
     let composite = config.sort_key.is_some();
     let description = Description {
-        table: arguments
-            .table
-            .clone()
-            .or(set)
-            .filter(|name| !name.is_empty()),
+        table: table.or(set).filter(|name| !name.is_empty()),
         partition: composite.then_some(config.partition),
         partition_key: config.names.key,
         sort_key: config.sort_key,

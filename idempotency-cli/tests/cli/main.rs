@@ -11,6 +11,7 @@ mod records;
 mod resolve;
 mod table;
 mod template;
+mod terminal;
 
 use std::collections::HashMap;
 use std::io::Write;
