@@ -1,11 +1,12 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::UnknownArgumentValueParser;
-use clap::{Arg, ArgGroup, Args, Parser, Subcommand};
+use clap::{Arg, ArgGroup, Args, ColorChoice, Parser, Subcommand, value_parser};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::Lookup;
 use idempotency_core::record::RecordId;
@@ -22,7 +23,9 @@ use crate::terminal::is_hidden;
 #[command(
     name = "idempotency",
     version,
+    max_term_width = 100,
     after_help = exit::HELP,
+    arg(color()),
     args([("profile", "AWS_PROFILE"), ("region", "AWS_REGION"), ("endpoint-url", "AWS_ENDPOINT_URL_DYNAMODB")].map(of_variable))
 )]
 pub(crate) struct Arguments {
@@ -46,6 +49,34 @@ pub(crate) struct GlobalArguments {
     /// Print one JSON object, also for an error
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
+}
+
+/// Returns the option that [`chosen_color`] reads.
+fn color() -> Arg {
+    Arg::new("color")
+        .long("color")
+        .global(true)
+        .help_heading(GLOBAL)
+        .value_name("WHEN")
+        .value_parser(value_parser!(ColorChoice))
+        .default_value("auto")
+        .help("Colour the output; auto does it on a terminal, unless NO_COLOR is set")
+}
+
+/// Returns the value of `--color` on a command line. Its help and its errors follow it too, so it is read before the others.
+pub(crate) fn chosen_color(line: impl IntoIterator<Item = OsString>) -> ColorChoice {
+    let mut line = line.into_iter().take_while(|argument| argument != "--");
+    let mut chosen = ColorChoice::Auto;
+    while let Some(argument) = line.next() {
+        let argument = argument.to_string_lossy();
+        let value = match argument.strip_prefix("--color") {
+            Some("") => line.next().unwrap_or_default(),
+            Some(value) => value.trim_start_matches('=').into(),
+            None => continue,
+        };
+        chosen = value.to_string_lossy().parse().unwrap_or(chosen);
+    }
+    chosen
 }
 
 /// Returns an option of the AWS CLI that this command does not have: its error names the variable.
@@ -406,5 +437,21 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_choice_of_colours_is_found_before_the_line_is_checked() {
+        for (line, chosen) in [
+            ("get --help", ColorChoice::Auto),
+            ("--color always get", ColorChoice::Always),
+            ("get --color=never --help", ColorChoice::Never),
+            ("get --color always --color never", ColorChoice::Never),
+            ("get --color", ColorChoice::Auto),
+            ("get --color blue", ColorChoice::Auto),
+            ("get -- --color always", ColorChoice::Auto),
+        ] {
+            let words = line.split(' ').map(Into::into);
+            assert_eq!(chosen_color(words), chosen, "{line}");
+        }
     }
 }

@@ -2,13 +2,12 @@
 //!
 //! Uses the writer of the canonical text of keys.
 
-use std::fmt;
 use std::io::{self, Write};
 
 use idempotency_core::key::{Integer, Json, Text};
 
 use crate::exit::Failure;
-use crate::terminal::lines;
+use crate::terminal::Lines;
 
 /// The members of an object.
 #[derive(Default)]
@@ -75,18 +74,15 @@ pub(crate) fn error(message: &str) -> Json {
 }
 
 /// Prints a result to the standard output: as JSON with a newline, or as `text`, which ends with a newline itself.
-/// What another program wrote must be in one line of it.
 pub(crate) fn print(
     as_json: bool,
     json: impl FnOnce() -> Object,
-    text: impl fmt::Display,
+    text: impl Into<Lines>,
 ) -> Result<(), Failure> {
-    let mut output = io::stdout().lock();
     let written = if as_json {
-        write(&mut output, &json().into())
+        write(&mut io::stdout().lock(), &json().into())
     } else {
-        let text = lines(&text.to_string());
-        write!(output, "{text}").and_then(|()| output.flush())
+        text.into().print()
     };
     written.map_err(Failure::output)
 }

@@ -16,7 +16,7 @@
 //! | `plan` | `idempotency plan` |
 //! | `connection` | the store, from the environment variables; of a table its client and the endpoints |
 //! | `operator` | the clock, and the confirmation |
-//! | `terminal` | texts of other programs, without what controls a terminal |
+//! | `terminal` | colours, and texts of other programs, without what controls a terminal |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
@@ -35,23 +35,29 @@ mod terminal;
 mod time;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ColorChoice, Parser};
 use idempotency_core::config::{HostVariables, Variables};
 use idempotency_lambda::stores;
 
-use crate::arguments::{Arguments, Command, GlobalArguments, TableCommand};
+use crate::arguments::{Arguments, Command, GlobalArguments, TableCommand, chosen_color};
 use crate::connection::{Connection, DYNAMODB};
 use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
+    match chosen_color(std::env::args_os()) {
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
     match Arguments::try_parse() {
         Ok(arguments) => perform(&arguments, std::env::vars_os().collect()).into(),
         // It quotes an argument, such as a key of another program.
         Err(error) if error.use_stderr() => {
-            eprint!("{}", terminal::lines(&error.to_string()));
+            let text = error.to_string();
+            terminal::error(text.strip_prefix("error: ").unwrap_or(&text));
             Exit::Usage.into()
         }
         Err(error) => error.exit(),
@@ -148,8 +154,6 @@ fn report(failure: &Failure, as_json: bool) {
         )
         .is_ok();
     if !reported {
-        // If this fails as well, there is no output left.
-        let message = terminal::lines(&failure.message);
-        let _ = writeln!(std::io::stderr(), "error: {message}");
+        terminal::error(&failure.message);
     }
 }

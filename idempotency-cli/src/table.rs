@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use anstyle::Style;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, MultiRegionConsistency,
@@ -22,7 +23,7 @@ use crate::connection::{Connection, Table};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object};
 use crate::template::{ACTIONS, WARM_UP_ID};
-use crate::terminal::{visible, warn};
+use crate::terminal::{BAD, DOUBTFUL, GOOD, Lines, visible, warn};
 
 /// The result of one check.
 struct Finding {
@@ -48,6 +49,15 @@ impl Verdict {
             Self::Note => "note",
             Self::Unknown => "unknown",
             Self::Wrong => "wrong",
+        }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::Ok => GOOD,
+            Self::Note => Style::new(),
+            Self::Unknown => DOUBTFUL,
+            Self::Wrong => BAD,
         }
     }
 }
@@ -376,13 +386,15 @@ fn to_json(table: &str, findings: &[Finding], wrong: bool) -> Object {
         .array("findings", findings.iter().map(finding))
 }
 
-fn to_text(table: &str, findings: &[Finding]) -> String {
-    let lines = findings.iter().map(|finding| {
-        let verdict = finding.verdict.name();
+fn to_text(table: &str, findings: &[Finding]) -> Lines {
+    let head = Lines::from(format_args!("table `{table}`\n"));
+    findings.iter().fold(head, |lines, finding| {
+        let verdict = format!("{:<8}", finding.verdict.name());
+        let verdict = Lines::styled(finding.verdict.style(), &verdict);
         let detail = visible(&finding.detail);
-        format!("  {verdict:<8} {:<20} {detail}\n", finding.check)
-    });
-    format!("table `{table}`\n{}", lines.collect::<String>())
+        let rest = format_args!(" {:<20} {detail}\n", finding.check);
+        lines.with("  ").with(verdict).with(rest)
+    })
 }
 
 /// The pause between two checks of the new table. Usually it is active after some seconds.

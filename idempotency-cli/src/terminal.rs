@@ -1,9 +1,13 @@
-//! Texts of other programs on the operator's terminal: hidden characters are shown as the escapes of JSON.
+//! The operator's terminal: colours, and the texts of other programs, whose hidden characters are shown as the
+//! escapes of JSON.
 //!
 //! A record, an error of AWS or a key can have characters that move the cursor, forge a line or reverse the order of letters.
 //! JSON output is ASCII and needs none of this.
 
 use std::fmt;
+use std::io::{self, Write as _};
+
+use anstyle::{AnsiColor, Style};
 
 pub(crate) use idempotency_expression::{is_hidden, visible};
 
@@ -23,9 +27,59 @@ pub(crate) fn word(text: &str) -> String {
     format!("'{}'", visible(text).replace('\'', r"'\''"))
 }
 
-/// Prints a warning to standard error.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+
+/// Lines for a terminal. Of what other programs wrote, each must be in one line: no character that controls a terminal stays in it.
+#[derive(Default)]
+pub(crate) struct Lines(String);
+
+impl Lines {
+    /// Returns lines in one style.
+    pub(crate) fn styled(style: Style, text: &str) -> Self {
+        Self(format!("{style}{}{style:#}", lines(text)))
+    }
+
+    /// Adds lines, or a part of a line.
+    pub(crate) fn with(mut self, more: impl Into<Self>) -> Self {
+        self.0.push_str(&more.into().0);
+        self
+    }
+
+    /// Writes the lines to standard output. Their styles stay if it shows colours.
+    pub(crate) fn print(&self) -> io::Result<()> {
+        let mut output = anstream::stdout().lock();
+        output.write_all(self.0.as_bytes())?;
+        output.flush()
+    }
+
+    /// Writes the lines to standard error.
+    pub(crate) fn print_error(&self) {
+        // If this fails, there is no output left.
+        let _ = anstream::stderr().write_all(self.0.as_bytes());
+    }
+}
+
+impl<T: fmt::Display> From<T> for Lines {
+    fn from(text: T) -> Self {
+        Self(lines(&text.to_string()))
+    }
+}
+
+/// Prints an error, whose last line break may be missing.
+pub(crate) fn error(text: &str) {
+    let text = text.trim_end_matches('\n');
+    let error = Lines::styled(BAD.bold(), "error:");
+    error.with(format_args!(" {text}\n")).print_error();
+}
+
+/// Prints a warning in one line.
 pub(crate) fn warn(text: impl fmt::Display) {
-    eprintln!("warning: {}", visible(&text.to_string()));
+    let warning = Lines::styled(DOUBTFUL.bold(), "warning:");
+    let text = text.to_string();
+    let text = visible(&text);
+    warning.with(format_args!(" {text}\n")).print_error();
 }
 
 #[cfg(test)]
@@ -42,6 +96,13 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
             value
         );
+    }
+
+    #[test]
+    fn a_style_of_another_program_is_no_style() {
+        let lines = Lines::from("a\u{1b}[32m\n").with(Lines::styled(GOOD, "\u{1b}[31m\n"));
+        let expected = "a\\u001b[32m\n\u{1b}[32m\\u001b[31m\n\u{1b}[0m";
+        assert_eq!(lines.0, expected);
     }
 
     #[test]

@@ -12,7 +12,6 @@ pub(crate) use list::list;
 pub(crate) use resolve::resolve;
 
 use std::fmt;
-use std::io::{self, Write as _};
 
 use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{Consistency, SendLog, StoreReply, StoreRequest};
@@ -22,7 +21,7 @@ use crate::arguments::{GetArguments, ReplayArguments};
 use crate::connection::{Connection, chain};
 use crate::exit::{Exit, Failure};
 use crate::json;
-use crate::terminal::{json_line, lines, visible};
+use crate::terminal::{Lines, json_line, visible};
 use invoke::invoke;
 use shown::RecordView;
 
@@ -49,7 +48,7 @@ pub(crate) async fn get(
         event: event.as_ref(),
         ..RecordView::of(id, &found, connection.operator.now())
     };
-    json::print(connection.json, || shown.to_json(), &shown)?;
+    json::print(connection.json, || shown.to_json(), shown.styled())?;
     Ok(Exit::Done)
 }
 
@@ -149,9 +148,7 @@ async fn confirm(
     let (what, place) = connection.place().await;
     // Not on standard output, which a program may read.
     let place = format_args!("{what:<12} {}\n", visible(&place));
-    let shown = lines(&format!("{shown}{place}"));
-    let written = io::stderr().write_all(shown.as_bytes());
-    written.map_err(Failure::output)?;
+    Lines::from(format_args!("{shown}{place}")).print_error();
     let question = format!("\n{} [y/N] ", visible(question));
     let reply = connection.operator.ask(&question);
     let reply = reply.map_err(Failure::output)?.ok_or_else(|| {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use anstyle::Style;
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::decision::{FREED, Trace, is_held, is_live};
@@ -13,7 +14,7 @@ use idempotency_core::time::EpochMillis;
 
 use super::StoredRecord;
 use crate::json::{self, Object, text};
-use crate::terminal::{json_line, visible};
+use crate::terminal::{DOUBTFUL, GOOD, Lines, json_line, visible};
 use crate::time::{rfc3339, with_distance};
 
 /// A record, with what is needed to format it.
@@ -84,6 +85,17 @@ impl State {
             Self::Completed => "completed",
             Self::Expired => "expired",
             Self::Unreadable => "unreadable",
+        }
+    }
+
+    /// Returns the style of a state: good if duplicates have a response, doubtful if an operator should look at it.
+    pub(super) fn style(self) -> Style {
+        match self {
+            Self::Completed => GOOD,
+            Self::Held | Self::NoLease | Self::Unreadable => DOUBTFUL,
+            Self::Live | Self::LeaseOver | Self::Failed | Self::Freed | Self::Expired => {
+                Style::new()
+            }
         }
     }
 
@@ -218,9 +230,9 @@ impl RecordView<'_> {
     }
 }
 
-/// Writes one line for each attribute; absent ones are left out. Another program can have written each of them.
-impl fmt::Display for RecordView<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl RecordView<'_> {
+    /// Returns the name and the text of each line.
+    fn lines(&self) -> impl Iterator<Item = (&'static str, String)> {
         let event = self.event.map(|event| {
             let name = if event.is_whole() {
                 "event"
@@ -233,14 +245,32 @@ impl fmt::Display for RecordView<'_> {
         // It can be long.
         attributes.sort_by_key(|attribute| *attribute == Attribute::Data);
         let state = State::of(self.record, self.now).explained();
-        let lines = [("key", self.id.to_string()), ("state", state.to_owned())];
+        let lines = [("key", self.id.to_string()), (STATE, state.to_owned())];
         let attributes = attributes.into_iter().filter_map(|it| self.line(it));
-        for (name, text) in lines.into_iter().chain(attributes).chain(event) {
-            writeln!(f, "{name:<12} {}", visible(&text))?;
-        }
-        Ok(())
+        lines.into_iter().chain(attributes).chain(event)
+    }
+
+    /// Returns the lines, with a style for the state.
+    pub(super) fn styled(&self) -> Lines {
+        let state = State::of(self.record, self.now).style();
+        self.lines().fold(Lines::default(), |lines, (name, text)| {
+            let style = if name == STATE { state } else { Style::new() };
+            let lines = lines.with(format_args!("{name:<12} "));
+            lines.with(Lines::styled(style, &visible(&text))).with('\n')
+        })
     }
 }
+
+/// Writes one line for each attribute; absent ones are left out. Another program can have written each of them.
+impl fmt::Display for RecordView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines()
+            .try_for_each(|(name, text)| writeln!(f, "{name:<12} {}", visible(&text)))
+    }
+}
+
+/// The name of the line with the state.
+const STATE: &str = "state";
 
 /// Returns the JSON form of the trace of an operator's decision: null if it cannot be read.
 fn decision_json(trace: &str) -> Json {

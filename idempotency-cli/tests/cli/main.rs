@@ -35,7 +35,8 @@ fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_idempotency"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if name.starts_with("IDEMPOTENCY_") || name.starts_with("AWS_") {
+        let prefixes = ["IDEMPOTENCY_", "AWS_", "CLICOLOR", "NO_COLOR"];
+        if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
             command.env_remove(name);
         }
     }

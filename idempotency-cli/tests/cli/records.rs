@@ -304,10 +304,20 @@ async fn no_attribute_of_a_record_reaches_the_terminal_with_hidden_characters() 
             &format!("resolve $KEY --rerun {ask}"),
             &format!("resolve $KEY --completed 1 --owner 1 {ask}"),
         ] {
-            let mut command = table.command(line);
+            let mut command = table.command(&format!("{line} --color always"));
             command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
             let ran = finish(command, "");
             let shown = format!("{}{}", ran.stdout, ran.stderr);
+            let styles = [
+                "\u{1b}[0m",
+                "\u{1b}[1m",
+                "\u{1b}[31m",
+                "\u{1b}[32m",
+                "\u{1b}[33m",
+            ];
+            let shown = styles
+                .iter()
+                .fold(shown, |shown, style| shown.replace(style, ""));
             let raw = |each: char| HIDDEN.contains(each) && !"[2J\n".contains(each);
             assert!(!shown.contains(raw), "{line}: {shown:?}");
             let forged = shown

@@ -1,6 +1,6 @@
-//! What an operator meets in a terminal: options in any place.
+//! What an operator meets in a terminal: options in any place, colours.
 
-use crate::{EARLY, LATE, Table, command, finish, run};
+use crate::{EARLY, LATE, NO_RECORD, Table, command, finish, run};
 
 #[tokio::test]
 async fn global_options_stand_before_or_after_the_command() {
@@ -27,4 +27,35 @@ async fn global_options_stand_before_or_after_the_command() {
         "{of_the_function}"
     );
     run("get $KEY --region eu-west-1").fails(2, "tip: set AWS_REGION instead");
+}
+
+#[tokio::test]
+async fn colours_are_for_a_terminal_unless_an_option_or_a_variable_says_otherwise() {
+    let table = Table::with("COMPLETED", LATE, EARLY).await;
+    let colored = |line: &str, variables: &[&str]| {
+        let mut command = table.command(line);
+        command.envs(variables.iter().map(|name| (name, "1")));
+        let ran = finish(command, "");
+        format!("{}{}", ran.stdout, ran.stderr).contains('\u{1b}')
+    };
+    for (line, variables, expected) in [
+        ("get $KEY", [].as_slice(), false),
+        ("get $KEY --color always", &[], true),
+        ("get $KEY --color always", &["NO_COLOR"], true),
+        ("get $KEY --color always --json", &[], false),
+        ("get $KEY", &["CLICOLOR_FORCE"], true),
+        ("get $KEY", &["CLICOLOR_FORCE", "NO_COLOR"], false),
+        ("get $KEY --color never", &["CLICOLOR_FORCE"], false),
+        ("--color always get --help", &[], true),
+        ("get --help", &[], false),
+        ("get --color always", &[], true),
+        ("get", &[], false),
+    ] {
+        assert_eq!(colored(line, variables), expected, "{line} {variables:?}");
+    }
+    let ran = table.run("get $KEY --color always");
+    ran.prints("state        \u{1b}[32mcompleted: duplicates get its response\u{1b}[0m\n");
+    table
+        .run(&format!("get {NO_RECORD} --color always"))
+        .complains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m there is no record");
 }
