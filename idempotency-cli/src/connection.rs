@@ -37,7 +37,50 @@ pub(crate) struct Table {
     pub(crate) store: Arc<DynamoDbStore>,
     /// True if a variable sets the value of the partition key of a composite key.
     partition_known: bool,
+    sources: Sources,
 }
+
+/// Where the settings of a table come from.
+struct Sources {
+    table: &'static str,
+    region: &'static str,
+    /// The profile, with the credentials that are used instead of its own.
+    profile: String,
+    /// The variables that can set the endpoint, with their values.
+    endpoints: Vec<(&'static str, String)>,
+}
+
+impl Sources {
+    fn of(global: &GlobalArguments, variables: &Variables) -> Self {
+        let set = |name: &'static str| {
+            let value = variables.value(name)?;
+            (!value.trim().is_empty()).then(|| (name, value.to_owned()))
+        };
+        let first = |names: &[&'static str]| names.iter().find_map(|name| Some(set(name)?.0));
+        let profile = match variables.value("AWS_PROFILE") {
+            Some(profile) => format!("`{profile}` (AWS_PROFILE)"),
+            None => "`default`".to_owned(),
+        };
+        Self {
+            table: match global.table {
+                Some(_) => "--table",
+                None => "IDEMPOTENCY_TABLE",
+            },
+            region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).unwrap_or(PROFILE),
+            profile: match first(&["AWS_ACCESS_KEY_ID"]) {
+                Some(key) => format!("{profile}, but credentials from {key}"),
+                None => profile,
+            },
+            endpoints: [Service::DynamoDb.variable(), "AWS_ENDPOINT_URL"]
+                .into_iter()
+                .filter_map(set)
+                .collect(),
+        }
+    }
+}
+
+/// The source of a setting that no variable sets.
+const PROFILE: &str = "the profile";
 
 /// The name of the kind of store that has a table.
 pub(crate) const DYNAMODB: &str = "dynamodb";
@@ -88,6 +131,7 @@ impl Connection {
                 config,
                 client,
                 store,
+                sources: Sources::of(global, variables),
             }),
             json: global.json,
             operator,
@@ -141,11 +185,11 @@ impl Connection {
         }
     }
 
-    /// Returns what the records are in, and where that is, for the operator who confirms.
-    pub(crate) async fn place(&self) -> (&'static str, String) {
+    /// Returns what the records are in and where that is, in lines.
+    pub(crate) async fn place(&self) -> String {
         match &self.table {
-            Some(table) => ("table", table.place().await),
-            None => ("store", self.name()),
+            Some(table) => table.place().await,
+            None => line("store", &self.name()),
         }
     }
 }
@@ -181,13 +225,34 @@ impl Table {
         Failure::new(Exit::Failed, message)
     }
 
-    /// Returns table, region, account and endpoint in one line. A part that cannot be found says so.
+    /// Returns table, region, profile and endpoint in lines, each with its source. A part that cannot be found says so.
     async fn place(&self) -> String {
         let config = self.sdk_config().await;
         let region = config.region().map_or("unknown", |region| region.as_ref());
-        let endpoint = Service::DynamoDb.endpoint(&config).await;
-        let endpoint = endpoint.unwrap_or_else(|error| chain(&*error));
-        // From the ARN of the table, because the credentials can belong to another account.
+        let sources = &self.sources;
+        let endpoint = match Service::DynamoDb.set_endpoint(&config) {
+            Ok(Some(endpoint)) => {
+                let of = sources.endpoints.iter().find(|(_, set)| *set == endpoint);
+                let of = of.map_or(PROFILE, |(name, _)| name);
+                format!("{} ({of})", without_password(&endpoint))
+            }
+            _ => {
+                let endpoint = Service::DynamoDb.endpoint(&config).await;
+                endpoint.unwrap_or_else(|error| chain(&*error))
+            }
+        };
+        let table = format!("`{}` ({})", self.config.table, sources.table);
+        [
+            line("table", &table),
+            line("region", &format!("{region} ({})", sources.region)),
+            line("profile", &sources.profile),
+            line("endpoint", &endpoint),
+        ]
+        .concat()
+    }
+
+    /// Returns the account of the table in one line. The credentials can belong to another one.
+    pub(crate) async fn account(&self) -> String {
         let account = match self.describe().await {
             Ok(table) => {
                 let account = table.table_arn().and_then(|arn| arn.split(':').nth(4));
@@ -195,8 +260,7 @@ impl Table {
             }
             Err(failure) => format!("unknown ({})", failure.message),
         };
-        let table = &self.config.table;
-        format!("`{table}` in {region}, account {account}, at {endpoint}")
+        line("account", &account)
     }
 
     /// Returns the failure of a request about the table.
@@ -213,6 +277,21 @@ impl Table {
         let message = format!("dynamodb:{action} on the table `{table}` failed: {why}");
         Failure::new(Exit::Failed, message)
     }
+}
+
+/// Returns a line with a name and a value, which another program can have written.
+fn line(name: &str, value: &str) -> String {
+    format!("{name:<12} {}\n", visible(value))
+}
+
+/// Returns a URL without the user and the password that it can have.
+pub(crate) fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
 }
 
 /// Iterates over an error and its causes, outermost first.

@@ -41,12 +41,17 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     /// Empty if the output was closed.
     pub(crate) message: String,
+    /// Where the command was at work, in lines for people. Empty if it was nowhere.
+    pub(crate) place: String,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
-        let message = message.to_string();
-        Self { exit, message }
+        Self {
+            exit,
+            message: message.to_string(),
+            place: String::new(),
+        }
     }
 
     /// Returns the failure of a read or write. Without a message if the reader of the output, such as `head`, has ended.

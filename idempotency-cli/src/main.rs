@@ -115,7 +115,7 @@ fn about_dynamodb(
     command(variables)
 }
 
-/// Runs a command that needs the store.
+/// Runs a command that needs the store. An error says where the store is.
 fn on_store<A>(
     arguments: &A,
     global: &GlobalArguments,
@@ -138,7 +138,14 @@ fn on_store<A>(
         .map_err(|error| Failure::io("the async runtime cannot be started", &error))?;
     runtime.block_on(async {
         let connection = Connection::open(global, &variables).await?;
-        command(arguments, &connection).await
+        match command(arguments, &connection).await {
+            // A refusal is about the record that the operator sees.
+            Err(failure) if failure.exit != Exit::Refused => Err(Failure {
+                place: connection.place().await,
+                ..failure
+            }),
+            ended => ended,
+        }
     })
 }
 
@@ -154,6 +161,7 @@ fn report(failure: &Failure, as_json: bool) {
         )
         .is_ok();
     if !reported {
-        terminal::error(&failure.message);
+        let message = failure.message.trim_end_matches('\n');
+        terminal::error(&format!("{message}\n{}", failure.place));
     }
 }

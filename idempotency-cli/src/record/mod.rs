@@ -145,10 +145,13 @@ async fn confirm(
     if yes {
         return Ok(());
     }
-    let (what, place) = connection.place().await;
+    let place = connection.place().await;
+    let account = match connection.table() {
+        Some(table) => table.account().await,
+        None => String::new(),
+    };
     // Not on standard output, which a program may read.
-    let place = format_args!("{what:<12} {}\n", visible(&place));
-    Lines::from(format_args!("{shown}{place}")).print_error();
+    Lines::from(format_args!("{shown}{place}{account}")).print_error();
     let question = format!("\n{} [y/N] ", visible(question));
     let reply = connection.operator.ask(&question);
     let reply = reply.map_err(Failure::output)?.ok_or_else(|| {

@@ -209,7 +209,12 @@ async fn a_question_shows_table_region_account_and_endpoint() {
         let mut command = table.command(line);
         command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
         let mut ran = finish(command, "").exits(4);
-        for shown in ["`idempotency`", "eu-central-1", "account 0000", endpoint] {
+        for shown in [
+            "table        `idempotency` (IDEMPOTENCY_TABLE)\n",
+            "region       eu-central-1 (AWS_REGION)\n",
+            "account      0000",
+            endpoint,
+        ] {
             ran = ran.complains(shown);
         }
         let of_lambda = ran.stderr.contains("http://127.0.0.1:1");

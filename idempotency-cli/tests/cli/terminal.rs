@@ -1,4 +1,4 @@
-//! What an operator meets in a terminal: options in any place, colours.
+//! What an operator meets in a terminal: options in any place, colours, errors.
 
 use crate::{EARLY, LATE, NO_RECORD, Table, command, finish, run};
 
@@ -27,6 +27,46 @@ async fn global_options_stand_before_or_after_the_command() {
         "{of_the_function}"
     );
     run("get $KEY --region eu-west-1").fails(2, "tip: set AWS_REGION instead");
+}
+
+#[tokio::test]
+async fn an_error_names_table_region_profile_and_endpoint_and_their_sources_but_no_secret() {
+    let table = Table::held().await;
+    let get = |line: &str, variables: &[(&str, &str)]| {
+        let mut command = table.command(&format!("{line} {NO_RECORD}"));
+        for (name, value) in variables {
+            match *value {
+                "" => command.env_remove(name),
+                value => command.env(name, value),
+            };
+        }
+        finish(command, "").exits(3).hides("s3cr3t")
+    };
+    let endpoint = table.endpoint();
+    let ran = get("get", &[]);
+    let expected = format!(
+        "error: there is no record `{NO_RECORD}` in DynamoDB table `idempotency` at {endpoint}\n\
+         table        `idempotency` (IDEMPOTENCY_TABLE)\n\
+         region       eu-central-1 (AWS_REGION)\n\
+         profile      `default`, but credentials from AWS_ACCESS_KEY_ID\n\
+         endpoint     {endpoint} (AWS_ENDPOINT_URL_DYNAMODB)\n"
+    );
+    assert_eq!(ran.stderr, expected);
+    let with_password = endpoint.replace("://", "://ana:s3cr3t@");
+    let ran = get(
+        "get --table idempotency",
+        &[
+            ("AWS_ENDPOINT_URL_DYNAMODB", ""),
+            ("AWS_ENDPOINT_URL", &with_password),
+            ("AWS_REGION", ""),
+            ("AWS_DEFAULT_REGION", "eu-west-1"),
+            ("AWS_PROFILE", "shop"),
+        ],
+    );
+    ran.complains("table        `idempotency` (--table)\n")
+        .complains("region       eu-west-1 (AWS_DEFAULT_REGION)\n")
+        .complains("profile      `shop` (AWS_PROFILE), but credentials from AWS_ACCESS_KEY_ID\n")
+        .complains(&format!("endpoint     {endpoint} (AWS_ENDPOINT_URL)\n"));
 }
 
 #[tokio::test]
