@@ -15,7 +15,8 @@ Exit codes:
   3  there is no such record
   4  not read, not evicted, not resolved or not replayed: a claim or a record that it is not for, one that changed, or it was not confirmed
   5  the event has no key
-  6  the function was invoked, and returned an error";
+  6  the function was invoked, and returned an error
+  130  `list` was interrupted";
 
 /// The exit code of the command: [`HELP`] says what each means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(crate) enum Exit {
     Refused = 4,
     NoKey = 5,
     FunctionError = 6,
+    /// What a shell makes of a program that Ctrl-C ended.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
@@ -88,6 +91,7 @@ mod tests {
             (Exit::Refused, "  4  not read"),
             (Exit::NoKey, "  5  the event has no key"),
             (Exit::FunctionError, "  6  the function was invoked"),
+            (Exit::Interrupted, "  130  `list` was interrupted"),
         ] {
             assert!(line.starts_with(&format!("  {}  ", exit as u8)));
             assert!(HELP.contains(&format!("\n{line}")), "{line}");

@@ -16,7 +16,7 @@
 //! | `plan` | `idempotency plan` |
 //! | `connection` | the store, from the environment variables; of a table its client and the endpoints |
 //! | `operator` | the clock, and the confirmation |
-//! | `terminal` | colours, and texts of other programs, without what controls a terminal |
+//! | `terminal` | colours, progress, and texts of other programs, without what controls a terminal |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;

@@ -1,13 +1,14 @@
-//! The operator's terminal: colours, and the texts of other programs, whose hidden characters are shown as the
+//! The operator's terminal: colours, a line of progress, and the texts of other programs, whose hidden characters are shown as the
 //! escapes of JSON.
 //!
 //! A record, an error of AWS or a key can have characters that move the cursor, forge a line or reverse the order of letters.
 //! JSON output is ASCII and needs none of this.
 
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
+use terminal_size::terminal_size_of;
 
 pub(crate) use idempotency_expression::{is_hidden, visible};
 
@@ -82,6 +83,45 @@ pub(crate) fn warn(text: impl fmt::Display) {
     warning.with(format_args!(" {text}\n")).print_error();
 }
 
+/// A line on the operator's terminal that is written anew while something goes on. Without a terminal it does nothing.
+pub(crate) struct Progress {
+    /// How many characters fit into the line. 0 if it is not shown.
+    width: usize,
+    shown: usize,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let stderr = io::stderr();
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let width = terminal_size_of(&stderr).map_or(80, |(width, _)| usize::from(width.0));
+        Self {
+            // In the last column a terminal would begin another line.
+            width: match stderr.is_terminal() && !is_dumb {
+                true => width.saturating_sub(1),
+                false => 0,
+            },
+            shown: 0,
+        }
+    }
+
+    /// Shows this text instead of the last one; an empty one removes the line.
+    pub(crate) fn show(&mut self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        let written = stderr.write_all(self.next(text).as_bytes());
+        let _ = written.and_then(|()| stderr.flush());
+    }
+
+    fn next(&mut self, text: &str) -> String {
+        let text: String = text.chars().take(self.width).collect();
+        match std::mem::replace(&mut self.shown, text.len()) {
+            0 => text,
+            shown if text.is_empty() => format!("\r{text:<shown$}\r"),
+            shown => format!("\r{text:<shown$}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +136,15 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
             value
         );
+    }
+
+    #[test]
+    fn a_line_of_progress_covers_the_last_one_and_fits_into_the_terminal() {
+        let mut progress = Progress { width: 8, shown: 0 };
+        let texts = ["reading it all", "read", ""].map(|text| progress.next(text));
+        assert_eq!(texts, ["reading ", "\rread    ", "\r    \r"]);
+        let mut nowhere = Progress { width: 0, shown: 0 };
+        assert_eq!(nowhere.next("reading") + &nowhere.next(""), "");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! `idempotency list --held`: reads the table for claims whose run did not report its end.
 
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
 use idempotency_core::key::Json;
 use idempotency_core::record::{Attribute, Record, RecordId, Status};
-use idempotency_core::store::{Condition, Operand, ScanRequest, StoreReply};
+use idempotency_core::store::{Condition, Operand, ScanPage, ScanRequest, StoreReply};
 use idempotency_core::time::EpochMillis;
 
 use super::shown::State;
@@ -11,7 +14,7 @@ use crate::arguments::ListArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, text};
-use crate::terminal::{visible, word};
+use crate::terminal::{Lines, Progress, visible, word};
 use crate::time;
 
 /// How many bytes one read unit reads, with eventual consistency.
@@ -32,7 +35,9 @@ struct Claim {
 /// What was read so far.
 #[derive(Default)]
 struct Listing {
+    /// The claims of JSON output, which is one object. Lines are printed with their page.
     claims: Vec<Claim>,
+    found: usize,
     items: usize,
     /// The read units of DynamoDB; `None` for another store.
     read_units: Option<f64>,
@@ -49,7 +54,7 @@ pub(crate) async fn list(
     let most = arguments.read_units;
     let cost = cost(most, connection).await;
     if arguments.yes {
-        eprint!("{cost}");
+        Lines::from(&cost).print_error();
     }
     let what = match connection.table() {
         Some(_) => "table",
@@ -62,30 +67,57 @@ pub(crate) async fn list(
         read_units: connection.table().map(|_| 0.0),
         ..Listing::default()
     };
-    let failure = loop {
-        match page(&mut listed, connection).await {
-            Err(failure) => break Some(failure),
-            Ok(()) if listed.after.is_none() || listed.has_read(most) => break None,
-            Ok(()) => {}
-        }
+    let ended = read_pages(&mut listed, most, connection).await;
+    if let Err(failure) = &ended
+        && failure.message.is_empty()
+    {
+        return ended;
+    }
+    if connection.json {
+        json::print(true, || listed.to_json(), "")?;
+    }
+    let is_end = matches!(ended, Ok(Exit::Done));
+    let interrupted = match ended {
+        Ok(Exit::Interrupted) => "interrupted, ",
+        _ => "",
     };
-    json::print(
-        connection.json,
-        || listed.to_json(),
-        listed.text(connection.operator.now()),
-    )?;
-    let Listing {
-        items, read_units, ..
-    } = listed;
     let rest = match &listed.after {
-        None if failure.is_some() => "nothing was read".to_owned(),
-        None => format!("the end of the {what}"),
+        None if is_end => format!("the end of the {what}"),
+        None => "nothing was read".to_owned(),
         Some(after) => format!("not the whole {what}: go on with `--after {}`", word(after)),
     };
-    let units = read_units.map(|units| format!(" with {units} read units"));
-    let units = units.unwrap_or_default();
-    eprintln!("read {items} items{units}: {rest}");
-    failure.map_or(Ok(Exit::Done), Err)
+    let read = listed.read();
+    Lines::from(format_args!("read {read}: {interrupted}{rest}\n")).print_error();
+    ended
+}
+
+/// Reads pages until the end, until `most` read units are used, or until Ctrl-C, and prints what each has.
+async fn read_pages(
+    listed: &mut Listing,
+    most: u32,
+    connection: &Connection,
+) -> Result<Exit, Failure> {
+    let (begin, mut progress) = (Instant::now(), Progress::new());
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    loop {
+        let elapsed = Duration::from_secs(begin.elapsed().as_secs());
+        let (read, found) = (listed.read(), listed.found);
+        let elapsed = humantime::format_duration(elapsed);
+        progress.show(&format!("{found} found, {elapsed}, read {read}"));
+        let page = tokio::select! {
+            biased;
+            Ok(()) = &mut interrupt => None,
+            page = page(listed.after.as_deref(), connection) => Some(page),
+        };
+        progress.show("");
+        let Some(page) = page else {
+            return Ok(Exit::Interrupted);
+        };
+        listed.add(page?, connection)?;
+        if listed.after.is_none() || listed.has_read(most) {
+            return Ok(Exit::Done);
+        }
+    }
 }
 
 /// Returns two lines: how large the table is, and where the command stops.
@@ -115,9 +147,8 @@ async fn cost(most: u32, connection: &Connection) -> String {
     )
 }
 
-/// Reads one page, with every claim whose run may not have reported its end. Those whose lease still runs are left out here.
-async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failure> {
-    let now = connection.operator.now();
+/// Reads one page, with every claim whose run may not have reported its end.
+async fn page(after: Option<&str>, connection: &Connection) -> Result<ScanPage, Failure> {
     let filter = Condition::All(vec![
         Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress)),
         Condition::Missing(Attribute::Failure),
@@ -125,52 +156,71 @@ async fn page(listed: &mut Listing, connection: &Connection) -> Result<(), Failu
     let request = ScanRequest {
         filter: Some(&filter),
         limit: PAGE,
-        after: listed.after.as_deref(),
+        after,
         ..ScanRequest::default()
     };
     let page = connection.records()?.scan(request).await;
-    let page = page.map_err(|error| failed(StoreReply::failed(error), ""))?;
-    let claim = |(id, record): (RecordId, Record)| {
-        let state = State::of(&record, now);
-        (state != State::Live).then(|| Claim {
-            id,
-            state,
-            lease_end: record.in_progress_expiration.value().copied(),
-            operation: record.operation.value().cloned(),
-        })
-    };
-    listed
-        .claims
-        .extend(page.records.into_iter().filter_map(claim));
-    listed.items += page.read;
-    if let Some(units) = page.billed {
-        *listed.read_units.get_or_insert(0.0) += units;
+    page.map_err(|error| failed(StoreReply::failed(error), ""))
+}
+
+impl Claim {
+    /// Returns one line, which begins with the key.
+    fn line(&self, now: EpochMillis) -> Lines {
+        let lease = self.lease_end.map_or_else(
+            || "no lease".to_owned(),
+            |end| format!("lease ended {}", time::with_distance(end.get(), now)),
+        );
+        // Another program can have written the id and the operation.
+        let operation = self.operation.as_deref();
+        let operation = visible(operation.unwrap_or("of no known operation"));
+        Lines::from(format_args!("{}  ", visible(self.id.as_str())))
+            .with(Lines::styled(self.state.style(), self.state.name()))
+            .with(format_args!("  {lease}  {operation}\n"))
     }
-    listed.after = page.next;
-    Ok(())
 }
 
 impl Listing {
+    /// Adds a page, and prints the lines of its claims.
+    fn add(&mut self, page: ScanPage, connection: &Connection) -> Result<(), Failure> {
+        let now = connection.operator.now();
+        let claim = |(id, record): (RecordId, Record)| {
+            let state = State::of(&record, now);
+            // The lease still runs.
+            (state != State::Live).then(|| Claim {
+                id,
+                state,
+                lease_end: record.in_progress_expiration.value().copied(),
+                operation: record.operation.value().cloned(),
+            })
+        };
+        let claims: Vec<_> = page.records.into_iter().filter_map(claim).collect();
+        self.found += claims.len();
+        self.items += page.read;
+        if let Some(units) = page.billed {
+            *self.read_units.get_or_insert(0.0) += units;
+        }
+        self.after = page.next;
+        if connection.json {
+            self.claims.extend(claims);
+            return Ok(());
+        }
+        let lines = claims.iter().map(|claim| claim.line(now));
+        let lines = lines.fold(Lines::default(), Lines::with);
+        lines.print().map_err(Failure::output)
+    }
+
+    /// Returns how much was read.
+    fn read(&self) -> String {
+        let units = self
+            .read_units
+            .map(|units| format!(" with {units} read units"));
+        format!("{} items{}", self.items, units.unwrap_or_default())
+    }
+
     /// Returns true if this many read units were used; in a store without them, if so many records were read.
     fn has_read(&self, most: u32) -> bool {
         let items = u32::try_from(self.items).unwrap_or(u32::MAX);
         self.read_units.unwrap_or(f64::from(items)) >= f64::from(most)
-    }
-
-    /// Returns one line for each claim, which begins with its key.
-    fn text(&self, now: EpochMillis) -> String {
-        let line = |claim: &Claim| {
-            // Another program can have written the ids and the operations.
-            let (id, state) = (visible(claim.id.as_str()), claim.state.name());
-            let lease = claim.lease_end.map_or_else(
-                || "no lease".to_owned(),
-                |end| format!("lease ended {}", time::with_distance(end.get(), now)),
-            );
-            let operation = claim.operation.as_deref();
-            let operation = visible(operation.unwrap_or("of no known operation"));
-            format!("{id}  {state}  {lease}  {operation}\n")
-        };
-        self.claims.iter().map(line).collect()
     }
 
     fn to_json(&self) -> Object {

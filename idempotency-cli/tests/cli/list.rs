@@ -11,7 +11,7 @@ fn id(number: usize) -> String {
 }
 
 /// Returns a table with a composite key or without, with `count` held claims beside records that are not held.
-async fn with_held(count: usize, is_composite: bool) -> Table {
+pub(crate) async fn with_held(count: usize, is_composite: bool) -> Table {
     let spec = TableSpec::new("idempotency");
     let (spec, partitions) = match is_composite {
         true => (spec.with_sort_key("sk"), vec!["idempotency#shop", "other"]),

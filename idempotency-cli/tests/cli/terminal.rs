@@ -1,6 +1,11 @@
-//! What an operator meets in a terminal: options in any place, colours, errors.
+//! What an operator meets in a terminal: options in any place, colours, a closed pipe, Ctrl-C.
 
-use crate::{EARLY, LATE, NO_RECORD, Table, command, finish, run};
+use std::io::{BufRead as _, BufReader, Read as _};
+
+use idempotency_testkit::dynamodb::Fault;
+
+use crate::list::with_held;
+use crate::{EARLY, LATE, NO_RECORD, Ran, Table, command, finish, run, start};
 
 #[tokio::test]
 async fn global_options_stand_before_or_after_the_command() {
@@ -98,4 +103,53 @@ async fn colours_are_for_a_terminal_unless_an_option_or_a_variable_says_otherwis
     table
         .run(&format!("get {NO_RECORD} --color always"))
         .complains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m there is no record");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_listing_prints_what_it_finds_and_where_to_go_on_when_it_is_interrupted() {
+    let table = with_held(50, false).await;
+    for line in ["list --held --yes", "list --held --yes --json"] {
+        let held = table.inject(Fault::on("Scan").nth(2).hold());
+        let mut child = start(table.command(line));
+        held.reached().await;
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        if !line.ends_with("--json") {
+            output.read_line(&mut first).unwrap();
+            assert!(first.starts_with("shop.charge#"), "{first}");
+        }
+        let id = child.id().to_string();
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args(["-INT", &id]).status().unwrap().success());
+        let ran = Ran::from(child.wait_with_output().unwrap());
+        output.read_to_string(&mut first).unwrap();
+        held.release().await;
+        let (_, after) = ran.stderr.split_once("--after '").unwrap();
+        let after = after.split('\'').next().unwrap().to_owned();
+        ran.fails(
+            130,
+            ": interrupted, not the whole table: go on with `--after '",
+        );
+        let rest = table.run(&format!("{line} --after {after}")).exits(0);
+        let keys =
+            first.matches("shop.charge#").count() + rest.stdout.matches("shop.charge#").count();
+        // The object has the key to go on after, too.
+        assert_eq!(keys, 50 + usize::from(line.ends_with("--json")), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_ends_early_stops_a_listing_without_an_error() {
+    let table = with_held(50, false).await;
+    let mut child = start(table.command("list --held --yes"));
+    drop(child.stdout.take());
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.exits(1).hides("error").hides("panicked").hides("go on");
+    let requests = table
+        .requests()
+        .iter()
+        .filter(|it| it.operation == "Scan")
+        .count();
+    assert_eq!(requests, 1, "the rest is not read");
 }
