@@ -203,16 +203,11 @@ pub trait Columns {
     /// Reads a time, in the unit of the attribute. A fraction is rounded down.
     fn number(&mut self, attribute: Attribute) -> Field<i64>;
 
-    /// Reads a text.
+    /// Reads a text. That of the response, [`Attribute::Data`], can be made of a value of another type.
     fn text(&mut self, attribute: Attribute) -> Field<String>;
 
     /// Reads the recorded results of steps.
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps>;
-
-    /// Reads the response. By default it is a text.
-    fn data(&mut self, attribute: Attribute) -> Field<Data> {
-        self.text(attribute).map(Data::new)
-    }
 
     /// Reads what is kept of the event. By default it is left out, because no rule of the protocol asks for it.
     fn event(&mut self, _: Attribute) -> Field<StoredEvent> {
@@ -260,7 +255,7 @@ stored! {
     Status, Some(Unit::Text), |it| FieldValue::Text(Self::as_str(it)), text, Self::from_record;
     OwnerToken, Some(Unit::Text), |it| FieldValue::Text(Self::as_str(it)), text, Self::from_record;
     String, Some(Unit::Text), |it| FieldValue::Text(Self::as_str(it)), text;
-    Data, Some(Unit::Text), FieldValue::Data, data;
+    Data, Some(Unit::Text), FieldValue::Data, text, Self::new;
     RecordedSteps, None, FieldValue::Steps, steps;
     StoredEvent, None, FieldValue::Event, event;
 }

@@ -67,20 +67,14 @@ impl Columns for ItemColumns<'_> {
     fn text(&mut self, attribute: Attribute) -> Field<String> {
         self.take(attribute, |value| match value {
             AttributeValue::S(text) => Some(text),
+            // JSON text from this framework and from Python, a native value from TypeScript.
+            native if attribute == Attribute::Data => json::text(&native),
             _ => None,
         })
     }
 
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
         self.take(attribute, steps)
-    }
-
-    /// Reads the response: JSON text from this framework and from Python, a native value from TypeScript.
-    fn data(&mut self, attribute: Attribute) -> Field<Data> {
-        self.take(attribute, |value| match value {
-            AttributeValue::S(text) => Some(Data::new(text)),
-            native => json::text(&native).map(Data::new),
-        })
     }
 }
 
