@@ -18,19 +18,6 @@ impl DynamoDbStore {
     pub fn builder() -> DynamoDbStoreBuilder {
         DynamoDbStoreBuilder::default()
     }
-
-    /// Builds a store with the default attribute names, on a client from this configuration (see
-    /// [`DynamoDbStoreBuilder::sdk_config`]).
-    ///
-    /// # Errors
-    ///
-    /// If the table name is empty, or if the configuration has no region.
-    pub fn from_sdk_config(
-        config: &SdkConfig,
-        table: impl Into<String>,
-    ) -> Result<Self, ConfigurationError> {
-        Self::builder().table(table).sdk_config(config).build()
-    }
 }
 
 /// Builds a [`DynamoDbStore`]. A table and a client are required.
@@ -340,7 +327,8 @@ mod tests {
         let config = SdkConfig::builder()
             .region(Region::from_static("eu-west-1"))
             .build();
-        let store = DynamoDbStore::from_sdk_config(&config, "payments").unwrap();
+        let builder = DynamoDbStore::builder().table("payments");
+        let store = builder.sdk_config(&config).build().unwrap();
         assert_eq!(store.table(), "payments");
         assert!(!format!("{store:?}").contains("redentials"));
     }

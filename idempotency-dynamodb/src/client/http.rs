@@ -49,7 +49,7 @@ use super::environment::BUNDLE;
 ///     .load()
 ///     .await;
 /// // Clients of other services use `config` too.
-/// let store = DynamoDbStore::from_sdk_config(&config, "idempotency")?;
+/// let store = DynamoDbStore::builder().table("idempotency").sdk_config(&config).build()?;
 /// # Ok(())
 /// # }
 /// ```

@@ -4,13 +4,12 @@
 
 use std::fmt;
 
-use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryMode;
 use dynamodb_lean_client::{RetryQuota, TableClient};
 use idempotency_core::config::ConfigurationError;
 
-use super::sdk::{default_client, sdk_client};
+use super::sdk::default_client;
 
 /// The beginning of the header `user-agent`.
 const PRODUCT: &str = concat!("idempotency-dynamodb/", env!("CARGO_PKG_VERSION"));
@@ -50,24 +49,18 @@ impl LeanClient {
         Ok(Self::new(default_client().await?))
     }
 
-    /// Makes a client from an SDK configuration. Timeouts and retry settings that it does not set are those of
-    /// [`DynamoDbStoreBuilder::sdk_config`](crate::DynamoDbStoreBuilder::sdk_config).
+    /// Makes a client with every setting of a client of the SDK. From an SDK configuration, [`sdk_client`](crate::sdk_client) makes one.
     ///
     /// # Examples
     ///
     /// ```
     /// # use aws_config::{Region, SdkConfig};
-    /// # use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+    /// # use idempotency_dynamodb::{DynamoDbStore, LeanClient, sdk_client};
     /// let config = SdkConfig::builder().region(Region::new("eu-west-1")).build();
-    /// let client = LeanClient::from_sdk_config(&config);
+    /// let client = LeanClient::new(sdk_client(&config));
     /// let store = DynamoDbStore::builder().table("idempotency").lean_client(client).build()?;
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
-    pub fn from_sdk_config(config: &SdkConfig) -> Self {
-        Self::new(sdk_client(config))
-    }
-
-    /// Makes a client with every setting of a client of the SDK.
     pub fn new(client: Client) -> Self {
         Self {
             client,

@@ -7,7 +7,7 @@ use aws_credential_types::credential_fn::provide_credentials_fn;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_dynamodb::config::{Credentials, IdentityCache, SharedCredentialsProvider};
 use idempotency_core::store::Store;
-use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use idempotency_dynamodb::{DynamoDbStore, LeanClient, sdk_client};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,7 +120,7 @@ async fn nothing_shows_credentials() {
     let config = wire.config(unused()).build();
     let store = Kind::Lean.store(&config);
     store.warm_up().await.unwrap();
-    let client = LeanClient::from_sdk_config(&config);
+    let client = LeanClient::new(sdk_client(&config));
     for text in [format!("{client:?}"), format!("{store:?}")] {
         assert!(text.contains("eu-west-1"), "{text}");
         let secret = text.contains("s3cr3t") || text.contains("unused");
@@ -136,7 +136,8 @@ async fn an_adaptive_configuration_gets_the_client_of_the_sdk() {
     let wire = Wire::default();
     let config = wire.config(unused());
     let config = config.retry_config(aws_config::retry::RetryConfig::adaptive());
-    let store = DynamoDbStore::from_sdk_config(&config.build(), "payments").unwrap();
+    let store = DynamoDbStore::builder().table("payments");
+    let store = store.sdk_config(&config.build()).build().unwrap();
     store.warm_up().await.unwrap();
     assert_ne!(wire.take()[0].header("amz-sdk-request"), "");
 }
@@ -145,7 +146,7 @@ async fn an_adaptive_configuration_gets_the_client_of_the_sdk() {
 fn an_adaptive_client_is_refused_with_what_to_use() {
     let config = Wire::default().config(unused());
     let config = config.retry_config(aws_config::retry::RetryConfig::adaptive());
-    let client = LeanClient::from_sdk_config(&config.build());
+    let client = LeanClient::new(sdk_client(&config.build()));
     let store = DynamoDbStore::builder().table("payments");
     let error = store.lean_client(client).build().unwrap_err().to_string();
     let named = "use the standard mode (AWS_RETRY_MODE";
