@@ -122,7 +122,7 @@ impl Connection {
         operator: Box<dyn Operator>,
     ) -> Result<Self, Failure> {
         let config = TableConfig::from_variables(variables)?;
-        let store = Arc::new(config.store(client.clone())?);
+        let store = Arc::new(config.builder().client(client.clone()).build()?);
         let known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"];
         Ok(Self {
             store: store.clone(),

@@ -1,7 +1,6 @@
 //! The settings of a store from environment variables.
 
-use aws_sdk_dynamodb::Client;
-use idempotency_core::config::{ConfigurationError, Variables};
+use idempotency_core::config::{ConfigurationError, HostVariables, Variables};
 
 use crate::builder::DynamoDbStoreBuilder;
 use crate::client::{self, LeanClient};
@@ -46,18 +45,15 @@ pub struct TableConfig {
     pub sort_key: Option<String>,
     /// The value of the partition key in every record, if the table has a sort key.
     pub partition: String,
-    /// The length above which the text of a response is compressed, in bytes. `None`: none is.
-    pub compress_above: Option<usize>,
-    /// True if a response that does not fit one item is split over several items.
-    pub split_large_responses: bool,
-    /// True if events may be kept in a table that is not encrypted with a key of KMS.
-    pub unencrypted_events: bool,
+    large: Settings,
+    unencrypted_events: bool,
     /// True if [`connect`](Self::connect) uses the client of the SDK, and not the lean one.
     sdk_client: bool,
 }
 
 impl TableConfig {
     /// The names of all environment variables that describe a table.
+    #[doc(hidden)]
     pub const VARIABLES: &'static [&'static str] = &[
         TABLE,
         KEY,
@@ -100,14 +96,12 @@ impl TableConfig {
             )
         })?;
         let sort_key = variables.value(SORT_KEY);
-        let large = large(variables)?;
         Ok(Self {
             table: table.to_owned(),
             names: names(variables),
             sort_key: sort_key.map(str::to_owned),
             partition: partition(variables),
-            compress_above: large.compress_above,
-            split_large_responses: large.split,
+            large: large(variables)?,
             unencrypted_events: unencrypted_events(variables)?,
             sdk_client: names_sdk_client(variables)?,
         })
@@ -119,6 +113,7 @@ impl TableConfig {
     ///
     /// If an attribute name is not valid in DynamoDB or is used twice, if the value of the partition key is too long, or if a
     /// variable for large responses, events or the client has a value that it cannot have.
+    #[doc(hidden)]
     pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
         names(variables).check(variables.value(SORT_KEY))?;
         large(variables)?.check()?;
@@ -147,18 +142,9 @@ impl TableConfig {
     pub async fn connect(&self) -> Result<DynamoDbStore, ConfigurationError> {
         let client = client::default_client().await?;
         if self.sdk_client {
-            return self.store(client);
+            return self.builder().client(client).build();
         }
         self.builder().lean_client(LeanClient::new(client)).build()
-    }
-
-    /// Builds the store on this table, with a client of the caller.
-    ///
-    /// # Errors
-    ///
-    /// If the client has no region, or if an attribute name is not valid in DynamoDB or is used twice.
-    pub fn store(&self, client: Client) -> Result<DynamoDbStore, ConfigurationError> {
-        self.builder().client(client).build()
     }
 
     /// Returns a builder of the store on this table. It has no client yet.
@@ -166,8 +152,8 @@ impl TableConfig {
         let builder = DynamoDbStoreBuilder::default()
             .table(&self.table)
             .names(self.names.clone())
-            .compress_above(self.compress_above)
-            .split_large_responses(self.split_large_responses)
+            .compress_above(self.large.compress_above)
+            .split_large_responses(self.large.split)
             .unencrypted_events(self.unencrypted_events);
         match &self.sort_key {
             Some(sort_key) => builder.composite_key(sort_key, &self.partition),
@@ -246,8 +232,8 @@ fn partition(variables: &Variables) -> String {
     match variables.value(PARTITION) {
         Some(value) => value.to_owned(),
         None => {
-            let function = variables.value("AWS_LAMBDA_FUNCTION_NAME").unwrap_or("");
-            format!("idempotency#{function}")
+            let function = variables.value(HostVariables::LAMBDA.name);
+            format!("idempotency#{}", function.unwrap_or_default())
         }
     }
 }
@@ -260,9 +246,9 @@ mod tests {
     fn the_configuration_page_has_the_default_of_each_variable() {
         let page = include_str!("../../docs/reference/configuration.md");
         let config = TableConfig::from_variables(&variables(&[(TABLE, "t")])).unwrap();
-        assert!(!config.sdk_client && !config.unencrypted_events && config.split_large_responses);
+        assert!(!config.sdk_client && !config.unencrypted_events && config.large.split);
         let names = &config.names;
-        let threshold = config.compress_above.map(|bytes| bytes.to_string());
+        let threshold = config.large.compress_above.map(|bytes| bytes.to_string());
         for (variable, default) in [
             (KEY, names.key.as_str()),
             (EXPIRATION, &names.expiration),

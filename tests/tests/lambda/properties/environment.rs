@@ -107,7 +107,7 @@ proptest! {
             .region(Region::from_static("eu-west-1"))
             .build();
         let made = TableConfig::from_variables(&Variables::from_iter(found))
-            .and_then(|table| table.store(Client::from_conf(config)));
+            .and_then(|table| table.builder().client(Client::from_conf(config)).build());
         if let Err(error) = made {
             let text = error.to_string();
             let named = text.starts_with("IDEMPOTENCY_") || text.contains("attribute") || text.contains("table");
