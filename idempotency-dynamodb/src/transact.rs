@@ -18,7 +18,7 @@ use crate::limits::{LARGEST_ITEM, LARGEST_TRANSACTION};
 use crate::value::Item;
 
 /// The most writes that a handler can stage. DynamoDB accepts 100 items, and the record of the call is one of them.
-pub const MAX_STAGED: usize = 99;
+const MAX_STAGED: usize = 99;
 
 /// A write cannot be a part of a transaction. It was not staged, and nothing was sent.
 ///
