@@ -164,46 +164,78 @@ fn wait_for(now: EpochMillis, end: EpochMillis, own_end: EpochMillis) -> Duratio
     lasted.max(longer).min(now.until(end))
 }
 
-/// Why a request gets an error of this framework.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_http::Reason;
-///
-/// assert_eq!(Reason::InProgress.type_uri(), "urn:idempotency:in-progress");
-/// assert_eq!(Reason::InProgress.status(), 409);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
+/// Makes [`Reason`] from one row for each reason: its documentation, the status of the response, and the type and title of the problem.
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $reason:ident = $status:ident, $type:literal, $title:literal;)+) => {
+        /// Why a request gets an error of this framework.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use idempotency_http::Reason;
+        ///
+        /// assert_eq!(Reason::InProgress.type_uri(), "urn:idempotency:in-progress");
+        /// assert_eq!(Reason::InProgress.status(), 409);
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Reason {
+            $($(#[$doc])+ $reason,)+
+        }
+
+        impl Reason {
+            /// Returns the `type` of the problem. It stays the same in later versions.
+            pub fn type_uri(self) -> &'static str {
+                match self {
+                    $(Self::$reason => concat!("urn:idempotency:", $type),)+
+                }
+            }
+
+            /// Returns the status of the response.
+            pub fn status(self) -> StatusCode {
+                match self {
+                    $(Self::$reason => StatusCode::$status,)+
+                }
+            }
+
+            /// Returns the title: the same text for each problem of this type.
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $title,)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
     /// The request has no idempotency key. It was not processed.
-    KeyMissing,
+    KeyMissing = BAD_REQUEST, "key-missing", "Idempotency key is missing";
     /// The header of the key does not hold one valid key. The request was not processed.
-    KeyMalformed,
+    KeyMalformed = BAD_REQUEST, "key-malformed", "Idempotency key is malformed";
     /// The client of the request is not known, so its key could be the key of another client. The request was not processed.
-    CallerUnknown,
+    CallerUnknown = FORBIDDEN, "caller-unknown", "Caller is unknown";
     /// The body is above the limit. The request was not processed.
-    BodyTooLarge,
+    BodyTooLarge = PAYLOAD_TOO_LARGE, "body-too-large", "Request body is too large";
     /// The body or the request cannot be read. The request was not processed.
-    RequestUnreadable,
+    RequestUnreadable = BAD_REQUEST, "request-unreadable", "Request cannot be read";
     /// A request with this key is in progress.
-    InProgress,
+    InProgress = CONFLICT, "in-progress", "Request is in progress";
     /// The key was used for another request. This one was not processed.
-    KeyReused,
+    KeyReused = UNPROCESSABLE_ENTITY, "key-reused", "Idempotency key was used for another request";
     /// The store cannot be asked, or there is no time left. The request was not processed.
-    Unavailable,
+    Unavailable = SERVICE_UNAVAILABLE, "unavailable", "Service is unavailable";
     /// The service has a wrong setting or environment, and the request was not processed. Or a write that its handler staged is not
     /// accepted, and nothing that it staged was applied.
-    Misconfigured,
+    Misconfigured = INTERNAL_SERVER_ERROR, "misconfigured", "Service is misconfigured";
     /// A condition on the data that the request changes does not hold. Nothing was changed.
-    Rejected,
+    Rejected = CONFLICT, "rejected", "Request was rejected";
     /// The request was processed, but whether its response is stored is not known. A retry finds out.
-    NotConfirmed,
+    NotConfirmed = INTERNAL_SERVER_ERROR, "not-confirmed", "Result is not confirmed";
     /// The request was processed, but its response is not available.
-    ResponseUnavailable,
+    ResponseUnavailable = INTERNAL_SERVER_ERROR, "response-unavailable", "Response is not available";
     /// The request may have been processed, and a retry does not find out.
-    OutcomeUnknown,
+    OutcomeUnknown = INTERNAL_SERVER_ERROR, "outcome-unknown", "Outcome is unknown";
 }
 
 impl Reason {
@@ -242,62 +274,6 @@ impl Reason {
             | ErrorKind::ResponseNotSerializable => Self::ResponseUnavailable,
             // Also every kind that is added later: it must not look like a request that was not processed.
             _ => Self::OutcomeUnknown,
-        }
-    }
-
-    /// Returns the `type` of the problem. It stays the same in later versions.
-    pub fn type_uri(self) -> &'static str {
-        match self {
-            Self::KeyMissing => "urn:idempotency:key-missing",
-            Self::KeyMalformed => "urn:idempotency:key-malformed",
-            Self::CallerUnknown => "urn:idempotency:caller-unknown",
-            Self::BodyTooLarge => "urn:idempotency:body-too-large",
-            Self::RequestUnreadable => "urn:idempotency:request-unreadable",
-            Self::InProgress => "urn:idempotency:in-progress",
-            Self::KeyReused => "urn:idempotency:key-reused",
-            Self::Unavailable => "urn:idempotency:unavailable",
-            Self::Misconfigured => "urn:idempotency:misconfigured",
-            Self::Rejected => "urn:idempotency:rejected",
-            Self::NotConfirmed => "urn:idempotency:not-confirmed",
-            Self::ResponseUnavailable => "urn:idempotency:response-unavailable",
-            Self::OutcomeUnknown => "urn:idempotency:outcome-unknown",
-        }
-    }
-
-    /// Returns the status of the response.
-    pub fn status(self) -> StatusCode {
-        match self {
-            Self::KeyMissing | Self::KeyMalformed | Self::RequestUnreadable => {
-                StatusCode::BAD_REQUEST
-            }
-            Self::CallerUnknown => StatusCode::FORBIDDEN,
-            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::InProgress | Self::Rejected => StatusCode::CONFLICT,
-            Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Misconfigured
-            | Self::NotConfirmed
-            | Self::ResponseUnavailable
-            | Self::OutcomeUnknown => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-
-    /// Returns the title: the same text for each problem of this type.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::KeyMissing => "Idempotency key is missing",
-            Self::KeyMalformed => "Idempotency key is malformed",
-            Self::CallerUnknown => "Caller is unknown",
-            Self::BodyTooLarge => "Request body is too large",
-            Self::RequestUnreadable => "Request cannot be read",
-            Self::InProgress => "Request is in progress",
-            Self::KeyReused => "Idempotency key was used for another request",
-            Self::Unavailable => "Service is unavailable",
-            Self::Misconfigured => "Service is misconfigured",
-            Self::Rejected => "Request was rejected",
-            Self::NotConfirmed => "Result is not confirmed",
-            Self::ResponseUnavailable => "Response is not available",
-            Self::OutcomeUnknown => "Outcome is unknown",
         }
     }
 }
