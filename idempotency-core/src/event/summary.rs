@@ -55,57 +55,75 @@ pub struct CallSummary<'a> {
     pub(super) handler_time: Duration,
 }
 
-/// What the caller of a call got: the field `outcome` of the outcome event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CallOutcome {
+/// Makes an enum from one row for each value: its documentation and its stable name.
+macro_rules! named {
+    ($(#[$of:meta])+ $type:ident: $($(#[$doc:meta])+ $value:ident = $name:literal,)+) => {
+        $(#[$of])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $type {
+            $($(#[$doc])+ $value,)+
+        }
+
+        impl $type {
+            /// Returns the stable name, as in the outcome event.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)+
+                }
+            }
+        }
+    };
+}
+
+named! {
+    /// What the caller of a call got: the field `outcome` of the outcome event.
+    CallOutcome:
     /// The handler's response.
-    Executed,
+    Executed = "executed",
     /// A stored response.
-    Replayed,
+    Replayed = "replayed",
     /// The handler's own error.
-    Failed,
+    Failed = "failed",
     /// The handler's panic.
-    Panicked,
+    Panicked = "panicked",
     /// The result of the handler, which ran unprotected: the payload has no key, or protection is switched off.
-    Bypassed,
+    Bypassed = "bypassed",
     /// The result of the handler, which ran without a confirmed claim, because the store failed.
-    Unprotected,
+    Unprotected = "unprotected",
     /// An error of this framework. The handler did not run.
-    Refused,
+    Refused = "refused",
     /// An error of this framework. The handler ran.
-    Unconfirmed,
+    Unconfirmed = "unconfirmed",
     /// The error [`TransactionRejected`](ErrorKind::TransactionRejected). The handler ran, and nothing of what it staged was
     /// applied.
-    Rejected,
+    Rejected = "rejected",
     /// Nothing: the call's future was dropped.
-    Abandoned,
+    Abandoned = "abandoned",
 }
 
-/// How far the handler of a call came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum HandlerProgress {
+named! {
+    /// How far the handler of a call came.
+    HandlerProgress:
     /// It started, and the call was dropped while it ran.
-    Started,
+    Started = "started",
     /// It returned a response.
-    Returned,
+    Returned = "returned",
     /// It returned an error.
-    Failed,
+    Failed = "failed",
     /// It panicked.
-    Panicked,
+    Panicked = "panicked",
 }
 
-/// What a call learnt of the circuit breaker of its store, or did to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CircuitChange {
+named! {
+    /// What a call learnt of the circuit breaker of its store, or did to it.
+    CircuitChange:
     /// A failure of this call opened the circuit.
-    Opened,
+    Opened = "opened",
     /// The circuit was open, so the call sent no request.
-    Open,
+    Open = "open",
     /// A reply to this call closed the circuit.
-    Closed,
+    Closed = "closed",
 }
 
 impl<'a> CallSummary<'a> {
@@ -263,45 +281,6 @@ impl CallOutcome {
             Self::Unconfirmed
         } else {
             Self::Refused
-        }
-    }
-
-    /// Returns the stable name, as in the outcome event.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Executed => "executed",
-            Self::Replayed => "replayed",
-            Self::Failed => "failed",
-            Self::Panicked => "panicked",
-            Self::Bypassed => "bypassed",
-            Self::Unprotected => "unprotected",
-            Self::Refused => "refused",
-            Self::Unconfirmed => "unconfirmed",
-            Self::Rejected => "rejected",
-            Self::Abandoned => "abandoned",
-        }
-    }
-}
-
-impl CircuitChange {
-    /// Returns the stable name, as in the outcome event.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Opened => "opened",
-            Self::Open => "open",
-            Self::Closed => "closed",
-        }
-    }
-}
-
-impl HandlerProgress {
-    /// Returns the stable name, as in the outcome event.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Returned => "returned",
-            Self::Failed => "failed",
-            Self::Panicked => "panicked",
         }
     }
 }
