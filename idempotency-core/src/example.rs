@@ -7,15 +7,11 @@ use std::time::Duration;
 
 use crate::engine::Backend;
 use crate::future::BoxFuture;
-use crate::protocol::condition::Condition;
 use crate::protocol::policy::Policy;
 use crate::protocol::{CallTerms, Lease};
 use crate::random::{Random, RandomError};
-use crate::record::{Attribute, OwnerToken, Record, RecordId};
-use crate::store::{
-    Change, Consistency, MemoryStore, SendLog, Store, StoreLimits, StoreReply, StoreRequest,
-    TransactionRequest, Write,
-};
+use crate::record::{Attribute, OwnerToken, RecordId};
+use crate::store::{MemoryStore, Store, StoreLimits};
 use crate::time::{Clock, EpochMillis};
 
 /// A clock that stands still at the epoch, and a random source whose bytes are all 7.
@@ -81,69 +77,6 @@ pub fn ready<T>(future: impl Future<Output = T>) -> T {
         Poll::Pending => panic!("the future is pending"),
     }
 }
-
-/// A method for each kind of request, for every [`Store`]. Each has a [`SendLog`] of its own, without a time limit.
-pub trait StoreExt: Store {
-    /// Performs a write if the condition holds.
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: Write,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, StoreReply> {
-        Box::pin(async move {
-            let request = StoreRequest::write(id, &write, condition);
-            self.send(request, &SendLog::new()).await
-        })
-    }
-
-    /// Performs a transaction.
-    fn transact<'a>(&'a self, transaction: TransactionRequest<'a>) -> BoxFuture<'a, StoreReply> {
-        Box::pin(async move {
-            let request = StoreRequest::Transact(transaction);
-            self.send(request, &SendLog::new()).await
-        })
-    }
-
-    /// Replaces the whole record if the condition holds.
-    fn put<'a>(
-        &'a self,
-        id: &'a RecordId,
-        record: &Record,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, StoreReply> {
-        self.write(id, Write::Put(record.clone()), condition)
-    }
-
-    /// Changes some attributes if the condition holds.
-    fn update<'a>(
-        &'a self,
-        id: &'a RecordId,
-        change: &Change,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, StoreReply> {
-        self.write(id, Write::Update(change.clone()), condition)
-    }
-
-    /// Deletes the record if the condition holds.
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, StoreReply> {
-        self.write(id, Write::Delete, condition)
-    }
-
-    /// Reads the record.
-    fn get<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, StoreReply> {
-        Box::pin(async move {
-            let request = StoreRequest::Read(id, Consistency::Strong);
-            self.send(request, &SendLog::new()).await
-        })
-    }
-}
-
-impl<S: Store + ?Sized> StoreExt for S {}
 
 /// What several tests of this crate share.
 #[cfg(test)]

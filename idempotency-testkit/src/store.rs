@@ -9,13 +9,74 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Consistency, RecordWrite, ScanPage, ScanRequest, SendLog, Staged, Store, StoreError,
+    Change, Consistency, RecordWrite, ScanPage, ScanRequest, SendLog, Staged, Store, StoreError,
     StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
 };
 
-pub use idempotency_core::example::StoreExt;
-
 use crate::lock::lock;
+
+/// A method for each kind of request, for every [`Store`]. Each has a [`SendLog`] of its own, without a time limit.
+pub trait StoreExt: Store {
+    /// Performs a write if the condition holds.
+    fn write<'a>(
+        &'a self,
+        id: &'a RecordId,
+        write: Write,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, StoreReply> {
+        Box::pin(async move {
+            let request = StoreRequest::write(id, &write, condition);
+            self.send(request, &SendLog::new()).await
+        })
+    }
+
+    /// Performs a transaction.
+    fn transact<'a>(&'a self, transaction: TransactionRequest<'a>) -> BoxFuture<'a, StoreReply> {
+        Box::pin(async move {
+            let request = StoreRequest::Transact(transaction);
+            self.send(request, &SendLog::new()).await
+        })
+    }
+
+    /// Replaces the whole record if the condition holds.
+    fn put<'a>(
+        &'a self,
+        id: &'a RecordId,
+        record: &Record,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, StoreReply> {
+        self.write(id, Write::Put(record.clone()), condition)
+    }
+
+    /// Changes some attributes if the condition holds.
+    fn update<'a>(
+        &'a self,
+        id: &'a RecordId,
+        change: &Change,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, StoreReply> {
+        self.write(id, Write::Update(change.clone()), condition)
+    }
+
+    /// Deletes the record if the condition holds.
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, StoreReply> {
+        self.write(id, Write::Delete, condition)
+    }
+
+    /// Reads the record.
+    fn get<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, StoreReply> {
+        Box::pin(async move {
+            let request = StoreRequest::Read(id, Consistency::Strong);
+            self.send(request, &SendLog::new()).await
+        })
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
 
 /// A request to a store, as [`FaultyStore`] notes it.
 #[derive(Clone, Debug)]

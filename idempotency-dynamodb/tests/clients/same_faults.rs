@@ -12,11 +12,11 @@ use aws_sdk_dynamodb::config::{
     AsyncSleep, BehaviorVersion, Region, SharedAsyncSleep, SharedCredentialsProvider, Sleep,
     StalledStreamProtectionConfig,
 };
-use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::Store;
 use idempotency_dynamodb::DynamoDbStore;
+use idempotency_testkit::store::StoreExt;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;

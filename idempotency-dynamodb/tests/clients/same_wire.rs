@@ -10,13 +10,13 @@ use aws_sdk_dynamodb::config::endpoint::{Endpoint, EndpointFuture, Params, Resol
 use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_smithy_async::time::TimeSource;
 use aws_types::sdk_config::Builder;
-use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{Change, Store, StoreReply, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use idempotency_testkit::store::StoreExt;
 use serde_json::json;
 
 use super::script::{Reply, SentRequest, Wire};

@@ -5,12 +5,12 @@ mod outcomes;
 mod requests;
 mod transactions;
 
-use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{StoreError, StoreReply};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::DynamoDbStore;
+use idempotency_testkit::store::StoreExt;
 use serde_json::{Value, json};
 
 use super::KIND;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{IdentityCache, SharedIdentityCache};
-use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{Change, SendLog, Store, StoreReply, StoreRequest, Write};
 use idempotency_dynamodb::DynamoDbStore;
+use idempotency_testkit::store::StoreExt;
 
 use super::{KIND, assert_applied, claim, claimed, fence, id, replies, store};
 use crate::script::{Reply, Timeout, Wire, credentials};

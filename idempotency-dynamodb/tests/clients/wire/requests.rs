@@ -1,12 +1,12 @@
 //! The requests on the wire: one for each operation, in the form of `requests.json`.
 
-use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::{Condition, replaceable, takeover};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::store::{Change, Store as _, StoreReply, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
+use idempotency_testkit::store::StoreExt;
 use serde_json::{Value, json};
 
 use super::{KIND, assert_applied, assert_sent, claim, claimed, failure, fence, id, store};

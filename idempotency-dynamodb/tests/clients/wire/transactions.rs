@@ -1,12 +1,12 @@
 //! Transactions on the wire: what is sent, and what each reply means.
 
-use idempotency_core::example::StoreExt;
 use idempotency_core::record::{Data, Field, Record, Status};
 use idempotency_core::store::{
     Change, LedgerEntry, MemoryWrites, RecordWrite, SendLog, Staged, Store, StoreReply,
     StoreRequest, TransactionRequest, Write,
 };
 use idempotency_dynamodb::transact;
+use idempotency_testkit::store::StoreExt;
 use serde_json::{Value, json};
 
 use super::{assert_applied, assert_sent, fence, id, replies, store};
