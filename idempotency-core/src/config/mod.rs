@@ -9,6 +9,8 @@ mod settings;
 mod value;
 mod variables;
 
+use crate::key::Expression;
+
 pub use crate::key::HashAlgorithm;
 #[doc(hidden)]
 pub use idempotency_expression::HostVariables;
@@ -131,3 +133,18 @@ impl fmt::Display for UnknownKeyRequired {
 }
 
 impl std::error::Error for UnknownKeyRequired {}
+
+/// Compiles the expression of a setting.
+///
+/// # Errors
+///
+/// If it is empty, which would switch validation off or make the whole payload the key, or if it is no expression.
+#[doc(hidden)]
+pub fn compile(setting: &str, text: &str) -> Result<Expression, ConfigurationError> {
+    if text.trim().is_empty() {
+        let remedy = "leave it out, or write an expression";
+        return Err(ConfigurationError::value(setting, text, remedy));
+    }
+    let compiled = Expression::compile(text);
+    compiled.map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
+}

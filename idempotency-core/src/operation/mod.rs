@@ -26,7 +26,7 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::cache::CacheLimits;
-use crate::config::{ConfigurationError, HostVariables, KeyRequired, Settings, Variables};
+use crate::config::{self, ConfigurationError, HostVariables, KeyRequired, Settings, Variables};
 use crate::engine::{Backend, Codec, Driver, Errors, StoreWhen, Unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
@@ -300,17 +300,8 @@ fn compile(
     setting: &str,
     expression: Option<&str>,
 ) -> Result<Option<Expression>, ConfigurationError> {
-    expression
-        .map(|text| {
-            if text.trim().is_empty() {
-                // An empty expression would switch validation off, or make the whole payload the key.
-                let remedy = "leave it out, or write an expression";
-                return Err(ConfigurationError::value(setting, text, remedy));
-            }
-            Expression::compile(text)
-                .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
-        })
-        .transpose()
+    let compiled = expression.map(|text| config::compile(setting, text));
+    compiled.transpose()
 }
 
 #[cfg(test)]

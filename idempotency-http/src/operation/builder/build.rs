@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8};
 
 use http::{HeaderName, HeaderValue};
 use idempotency_core::config::{
-    ConfigurationError, HostVariables, KeyRequired, Settings, Variables,
+    self, ConfigurationError, HostVariables, KeyRequired, Settings, Variables,
 };
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::key::{CallerFaults, Expression, JsonPointer, check_caller_header};
+use idempotency_core::key::{CallerFaults, JsonPointer, check_caller_header};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::policy::{OnTimeout, Steps};
 
@@ -148,7 +148,7 @@ impl HttpOperationBuilder {
         let (caller, faults) = caller_rule(written.caller)?;
         let mut settings = written.settings;
         let key = match settings.key.take() {
-            Some(expression) => KeyRule::Expression(compiled("key", &expression)?),
+            Some(expression) => KeyRule::Expression(config::compile("key", &expression)?),
             None => KeyRule::Header(match &written.key_header {
                 Some(name) => header_name("key_header", name)?,
                 None => HeaderName::from_static("idempotency-key"),
@@ -310,14 +310,14 @@ impl Compared<'_> {
                 part: Some(text),
                 also: None,
                 ..
-            } => Ok(FingerprintRule::Part(compiled("fingerprint", text)?)),
+            } => Ok(FingerprintRule::Part(config::compile("fingerprint", text)?)),
             Self {
                 part: None,
                 also,
                 is_off: false,
                 ..
             } => {
-                let also = also.map(|text| compiled("fingerprint_also", text));
+                let also = also.map(|text| config::compile("fingerprint_also", text));
                 Ok(FingerprintRule::Request(also.transpose()?))
             }
             Self {
@@ -359,7 +359,7 @@ fn caller_rule(callers: Vec<Caller>) -> Result<(CallerRule, CallerFaults), Confi
     }
     let (setting, rule, faults) = match caller {
         Caller::Expression(text) => {
-            let expression = compiled("caller", &text)?;
+            let expression = config::compile("caller", &text)?;
             let faults = expression.as_caller();
             ("caller", CallerRule::Expression(expression), faults)
         }
@@ -377,13 +377,4 @@ fn caller_rule(callers: Vec<Caller>) -> Result<(CallerRule, CallerFaults), Confi
         Some(why) => Err(ConfigurationError::new(format!("`{setting}`: {why}"))),
         None => Ok((rule, faults)),
     }
-}
-
-fn compiled(setting: &str, text: &str) -> Result<Expression, ConfigurationError> {
-    if text.trim().is_empty() {
-        let remedy = "leave it out, or write an expression";
-        return Err(ConfigurationError::value(setting, text, remedy));
-    }
-    Expression::compile(text)
-        .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
 }
