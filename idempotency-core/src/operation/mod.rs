@@ -17,6 +17,8 @@ pub use crate::engine::{Call, StageError, Step, Token};
 pub use crate::protocol::{Run, StepRetry};
 pub use identity::Identity;
 use stored_event::Keeps;
+#[doc(hidden)]
+pub use texts::quoted;
 
 use std::future::Future;
 use std::panic::resume_unwind;

@@ -131,7 +131,7 @@ impl CompiledOperation {
 }
 
 /// Returns the names in backticks.
-fn quoted(names: &[Arc<str>]) -> String {
+pub fn quoted(names: &[Arc<str>]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }

@@ -7,7 +7,7 @@ use http::HeaderName;
 use http::request::Parts;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::{EvaluationError, Expression, ParsedPayload, Selection, is_absent_key};
-use idempotency_core::operation::Identity;
+use idempotency_core::operation::{Identity, quoted};
 
 use super::HttpOperation;
 use super::key::{self, KeyRule};
@@ -282,12 +282,6 @@ impl<'a> Event<'a> {
             error,
         )))
     }
-}
-
-/// Returns the names in backticks.
-fn quoted(names: &[Arc<str>]) -> String {
-    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    names.join(", ")
 }
 
 /// Returns true if nothing is missing.
