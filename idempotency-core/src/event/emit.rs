@@ -170,7 +170,7 @@ impl fmt::Display for Cause<'_> {
 }
 
 /// Returns whole milliseconds.
-pub(super) fn milliseconds(time: Duration) -> u64 {
+pub fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -28,6 +28,8 @@ mod report;
 mod summary;
 
 pub use crate::protocol::{ClaimEnd, StagedEnd};
+#[doc(hidden)]
+pub use emit::milliseconds;
 pub(crate) use report::{Meter, Report};
 pub use summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
 

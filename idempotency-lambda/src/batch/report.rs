@@ -3,7 +3,7 @@
 //! The outcome event of each call has the rest. Nothing here shows a body. The text of a handler's error, which may quote the
 //! body, is shown under `log_errors` alone.
 
-use std::time::Duration;
+use idempotency_core::event::milliseconds;
 
 use super::reserve::Reserve;
 use super::verdict::{Done, Verdict, Why};
@@ -124,8 +124,4 @@ impl<'a> Report<'a> {
             emit!(tracing::Level::WARN);
         }
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,9 +1,7 @@
 //! The metrics of one operation: what each end of a call counts.
 
-use std::time::Duration;
-
 use idempotency_core::error::ErrorKind;
-use idempotency_core::event::{CallOutcome, CallSummary, CircuitChange, ClaimEnd};
+use idempotency_core::event::{CallOutcome, CallSummary, CircuitChange, ClaimEnd, milliseconds};
 use idempotency_core::protocol::Source;
 
 /// What one operation has counted and measured since the last line.
@@ -111,8 +109,4 @@ fn circuit(change: CircuitChange) -> Option<&'static str> {
 fn is_unstorable(call: &CallSummary<'_>) -> bool {
     call.claim() == Some(ClaimEnd::CompletedWithoutResponse)
         || call.error_kind() == Some(ErrorKind::ResponseNotSerializable)
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
