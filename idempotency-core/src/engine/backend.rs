@@ -84,12 +84,7 @@ impl Backend {
     }
 
     /// Returns the local cache of confirmed responses.
-    pub fn cache(&self) -> &LocalCache {
-        &self.0.cache
-    }
-
-    /// Returns a shared handle to the local cache, for clearing it later.
-    pub fn shared_cache(&self) -> &Arc<LocalCache> {
+    pub fn cache(&self) -> &Arc<LocalCache> {
         &self.0.cache
     }
 

@@ -89,7 +89,7 @@ fn a_confirmed_response_is_replayed_from_the_cache_until_it_is_cleared() {
     let second = shop.text("second");
     assert_eq!(second.response(), "first");
     assert_eq!(source(&second), Some(Source::Cache));
-    shop.backend.clone().shared_cache().clear();
+    shop.backend.clone().cache().clear();
     assert_eq!(shop.text("third").response(), "third");
     shop.backend.cache().clear();
     assert_eq!(source(&shop.text("fourth")), Some(Source::Store));

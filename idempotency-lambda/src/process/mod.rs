@@ -138,7 +138,7 @@ pub(crate) fn existing_backend() -> Option<&'static Backend> {
 /// ```
 pub fn backend_over(store: Arc<dyn Store>) -> Backend {
     let backend = Backend::new(store, Arc::new(SystemClock), Arc::new(SystemRandom));
-    register_cache(backend.shared_cache());
+    register_cache(backend.cache());
     backend
 }
 
