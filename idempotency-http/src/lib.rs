@@ -80,9 +80,9 @@ pub use idempotency_core::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,
 };
 pub use idempotency_core::store::MemoryStore;
+pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder};
 #[doc(hidden)]
-pub use operation::HttpTarget;
-pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder, RequestEvent};
+pub use operation::{HttpTarget, RequestEvent};
 pub use problem::{Problem, Reason};
 pub use received::ReceivedRequest;
 pub use reply::{ClientReply, FailureReport, ViewError};

@@ -77,6 +77,7 @@ impl<'a> ReceivedRequest<'a> {
 
     /// Makes expressions see this event, instead of one that is made from the request. The operation that read it must be the one
     /// that the request is for: another one refuses the request.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_event(mut self, event: &'a RequestEvent) -> Self {
         self.event = Some(event);

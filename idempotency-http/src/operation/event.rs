@@ -85,12 +85,14 @@ impl HttpOperation {
     /// # let _ = request;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(hidden)]
     pub fn event<T: Serialize + ?Sized>(&self, event: &T) -> RequestEvent {
         self.read_event(|reader| reader.take(event, self.0.memory_limit))
     }
 
     /// Reads from the JSON text of an event the parts that the expressions of this operation look at, as [`event`](Self::event) does
     /// from a value.
+    #[doc(hidden)]
     pub fn event_of_text(&self, text: &str) -> RequestEvent {
         self.read_event(|reader| reader.read(text, self.0.memory_limit))
     }

@@ -71,6 +71,7 @@ impl HttpOperation {
     /// # Errors
     ///
     /// If the request would be refused: it has no key or a wrong one, or its caller is not known.
+    #[doc(hidden)]
     pub fn identity(
         &self,
         request: &ReceivedRequest<'_>,

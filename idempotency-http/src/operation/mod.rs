@@ -189,6 +189,7 @@ impl HttpOperation {
     }
 
     /// Returns the operation that the calls run under.
+    #[doc(hidden)]
     pub fn compiled(&self) -> &Arc<CompiledOperation> {
         &self.0.operation
     }

@@ -130,6 +130,7 @@ impl HttpOperationBuilder {
     /// # Errors
     ///
     /// As [`build`](Self::build), and the error of `compile`.
+    #[doc(hidden)]
     pub fn build_with(
         self,
         compile: impl FnOnce(
