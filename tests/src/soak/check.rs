@@ -12,42 +12,42 @@ use serde_json::Value;
 
 use super::client::{Delivery, DeliveryResult};
 use super::function::{KEY_PREFIX, RunStart, micros};
-use super::run::History;
+use super::run::Played;
 
 /// Returns each promise that was broken, with its key. With `claims`, it also checks that each run has a claim. That needs the owner
 /// attribute, which only our records have.
-pub fn check(history: &History, claims: bool) -> Vec<(String, Broken)> {
+pub fn check(played: &Played, claims: bool) -> Vec<(String, Broken)> {
     let promises = Promises::all()
         .without(Promise::SecondRunUnderHold, true)
         .without(Promise::StepTwiceUnderHold, true)
         .without(Promise::RunWithoutClaim, !claims);
-    broken(history, promises)
+    broken(played, promises)
 }
 
 /// Returns the number of keys with more than one response, in the run and the sweep.
-pub(super) fn disagreements(history: &History) -> usize {
-    broken(history, Promises::none().with(Promise::OneResponse)).len()
+pub(super) fn disagreements(played: &Played) -> usize {
+    broken(played, Promises::none().with(Promise::OneResponse)).len()
 }
 
-fn broken(history: &History, promises: Promises) -> Vec<(String, Broken)> {
+fn broken(played: &Played, promises: Promises) -> Vec<(String, Broken)> {
     let mut keys: BTreeMap<&String, Key<'_>> = BTreeMap::new();
-    for delivery in history.deliveries.iter().chain(&history.swept) {
+    for delivery in played.deliveries.iter().chain(&played.swept) {
         let key = keys.entry(&delivery.key).or_default();
         key.deliveries.push(delivery);
     }
-    for run in &history.runs {
+    for run in &played.runs {
         if let Some(key) = keys.get_mut(&run.key) {
             key.runs.push(run);
         }
     }
     let mut requests: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
-    for request in history.requests.iter().filter(|it| it.status == Some(200)) {
+    for request in played.requests.iter().filter(|it| it.status == Some(200)) {
         let id = request.key("id").unwrap_or_default();
         requests.entry(id).or_default().push(request);
     }
     let broken = keys.into_iter().flat_map(|(name, mut key)| {
         key.requests = requests.remove(id(name).as_str()).unwrap_or_default();
-        key.is_stuck = history.stuck.contains(name);
+        key.is_stuck = played.stuck.contains(name);
         let broken = history::check(&key.events(), promises).into_iter();
         broken.map(|broken| (name.clone(), broken))
     });

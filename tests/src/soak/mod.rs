@@ -20,7 +20,7 @@ pub use check::check;
 pub use function::{ROLE, serve};
 pub use processes::Side;
 pub use report::Report;
-pub use run::{History, run};
+pub use run::{Played, run};
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::check::{disagreements, id};
 use super::client::{Delivery, DeliveryResult};
 use super::function::micros;
-use super::run::History;
+use super::run::Played;
 
 /// The error types that mean that the store failed: ours and those of the library for Python.
 const OF_THE_STORE: [&str; 3] = [
@@ -40,21 +40,21 @@ pub struct Report {
 
 impl Report {
     /// Adds the figures of a run.
-    pub fn add(&mut self, history: &History, planned: Duration) {
-        let planned = planned.min(history.time);
-        let until = history.began_us + u64::try_from(planned.as_micros()).unwrap_or(u64::MAX);
-        for delivery in &history.deliveries {
+    pub fn add(&mut self, played: &Played, planned: Duration) {
+        let planned = planned.min(played.time);
+        let until = played.began_us + u64::try_from(planned.as_micros()).unwrap_or(u64::MAX);
+        for delivery in &played.deliveries {
             self.count(delivery, until);
             if is_of_the_store(delivery) && !delivery.overruns {
-                self.explained.push(explain(delivery, history));
+                self.explained.push(explain(delivery, played));
             }
         }
-        self.disagreements += disagreements(history);
-        let keys = history.deliveries.iter().map(|delivery| &delivery.key);
+        self.disagreements += disagreements(played);
+        let keys = played.deliveries.iter().map(|delivery| &delivery.key);
         self.keys += keys.collect::<BTreeSet<_>>().len();
-        self.runs += history.runs.len();
-        self.requests += history.requests.len();
-        self.struck += history.struck.len();
+        self.runs += played.runs.len();
+        self.requests += played.requests.len();
+        self.struck += played.struck.len();
         self.time += planned;
     }
 
@@ -130,7 +130,7 @@ impl fmt::Display for Report {
 }
 
 /// Describes the requests for the record of a delivery while it ran, with their faults.
-fn explain(delivery: &Delivery, history: &History) -> String {
+fn explain(delivery: &Delivery, played: &Played) -> String {
     let id = id(&delivery.key);
     let ended_us = delivery.began_us + u64::try_from(delivery.took.as_micros()).unwrap_or_default();
     let mut text = match &delivery.ended {
@@ -139,13 +139,13 @@ fn explain(delivery: &Delivery, history: &History) -> String {
         }
         _ => String::new(),
     };
-    for request in &history.requests {
+    for request in &played.requests {
         let at_us = micros(request.at);
         let during = (delivery.began_us..=ended_us).contains(&at_us);
         if !during || request.key("id") != Some(&id) {
             continue;
         }
-        let mut struck = history.struck.iter();
+        let mut struck = played.struck.iter();
         let struck = struck.find(|struck| struck.at_us == at_us);
         let struck = struck.map_or("", |struck| struck.name);
         let owner = request.body["Item"]["owner"]["S"].as_str();

@@ -19,7 +19,7 @@ use super::{Plan, lock};
 const CALM: Duration = Duration::from_secs(20);
 
 /// Everything that happened in a run.
-pub struct History {
+pub struct Played {
     /// When the first delivery was made, in microseconds since the epoch.
     pub(super) began_us: u64,
     /// How long deliveries were made, without the sweep.
@@ -39,7 +39,7 @@ pub struct History {
 /// # Errors
 ///
 /// If the processes or the database do not start.
-pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
+pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     let database = EmbeddedDynamoDb::start().await?;
     database.create_table(TableSpec::new("idempotency")).await?;
     let processes = Processes::start(side, plan, &database).await?;
@@ -86,7 +86,7 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
     let deliveries = std::mem::take(&mut *lock(&invoker.deliveries));
 
     let stuck = sweep(&invoker, &deliveries).await?;
-    Ok(History {
+    Ok(Played {
         began_us,
         time,
         stuck,
