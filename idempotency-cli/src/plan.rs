@@ -63,7 +63,8 @@ pub(crate) fn print_plan(arguments: &PlanArguments, as_json: bool) -> Result<Exi
     let estimate = plan
         .estimate()
         .map_err(|error| Failure::new(Exit::Usage, error))?;
-    json::print(as_json, || to_json(&estimate), to_text(&estimate))?;
+    let text = to_text(arguments, &estimate);
+    json::print(as_json, || to_json(arguments, &estimate), text)?;
     Ok(if estimate.holds() {
         Exit::Done
     } else {
@@ -71,10 +72,10 @@ pub(crate) fn print_plan(arguments: &PlanArguments, as_json: bool) -> Result<Exi
     })
 }
 
-fn to_text(estimate: &Estimate) -> String {
-    let rate = significant(estimate.rate());
+fn to_text(arguments: &PlanArguments, estimate: &Estimate) -> String {
+    let rate = significant(arguments.rate.0);
     let largest = significant(estimate.largest_rate());
-    let known = humantime::format_duration(estimate.lifetime());
+    let known = humantime::format_duration(arguments.lifetime);
     let most = humantime::format_duration(estimate.remembered_at_most());
     let (bytes, keys) = (estimate.item_bytes(), estimate.keys());
     let of_key = estimate.bytes_per_key();
@@ -116,18 +117,18 @@ fn significant(rate: f64) -> String {
     }
 }
 
-fn to_json(estimate: &Estimate) -> Object {
+fn to_json(arguments: &PlanArguments, estimate: &Estimate) -> Object {
     let remembered = estimate.remembered_at_most();
     json::object()
         .bool("holds", estimate.holds())
-        .float("rate", estimate.rate())
+        .float("rate", arguments.rate.0)
         .float("largest_rate", estimate.largest_rate())
         .count("item_bytes", estimate.item_bytes())
         .count("keys", estimate.keys())
         .count("bytes_per_key", estimate.bytes_per_key())
         .count("write_units", estimate.write_units())
         .count("average_write_units", estimate.average_write_units())
-        .count("lifetime_seconds", estimate.lifetime().as_secs())
+        .count("lifetime_seconds", arguments.lifetime.as_secs())
         .count("remembered_at_most_seconds", remembered.as_secs())
         .count("marker_write_units", estimate.marker_write_units())
         .float("marker_largest_rate", estimate.marker_largest_rate())

@@ -148,7 +148,6 @@ pub struct Estimate {
     own_bytes: u64,
     bytes_per_key: u64,
     keys: u64,
-    lifetime: Duration,
     remembered_at_most: Duration,
 }
 
@@ -184,7 +183,6 @@ impl Estimate {
             own_bytes: plan.own_bytes,
             bytes_per_key: layout.bytes_per_key(),
             keys: most(plan.rate),
-            lifetime: plan.lifetime,
             remembered_at_most: Duration::from_secs(kept),
         }
     }
@@ -192,11 +190,6 @@ impl Estimate {
     /// Returns true if the item can hold its rate: it has at most 400 KB, and its writes take at most 1,000 write units a second.
     pub fn holds(&self) -> bool {
         self.item_bytes <= LARGEST_ITEM as u64 && self.rate * self.write_units() as f64 <= PARTITION
-    }
-
-    /// Returns the planned rate, in writes a second.
-    pub fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// Returns the largest rate that an item can hold, in writes a second.
@@ -227,11 +220,6 @@ impl Estimate {
     /// Returns the write units of one write at the planned rate on average.
     pub fn average_write_units(&self) -> u64 {
         units(self.average_bytes)
-    }
-
-    /// Returns how long a key is known at least, by each clock of a writer.
-    pub fn lifetime(&self) -> Duration {
-        self.lifetime
     }
 
     /// Returns how long a key can be known at most.
@@ -334,14 +322,12 @@ mod tests {
         // Many keys and few writes: the item would be too large.
         let month = estimate(plan(0.02, HOUR * 24 * 31));
         assert!(
-            month.item_bytes() > 409_600 && month.rate() * (month.write_units() as f64) < 1_000.0
+            month.item_bytes() > 409_600 && month.rate * (month.write_units() as f64) < 1_000.0
         );
         assert!(!month.holds());
         // Many writes of a large item: the partition takes no more.
         let busy = estimate(plan(3.0, Duration::from_secs(60)).own_bytes(390_000));
-        assert!(
-            busy.item_bytes() <= 409_600 && busy.rate() * (busy.write_units() as f64) > 1_000.0
-        );
+        assert!(busy.item_bytes() <= 409_600 && busy.rate * (busy.write_units() as f64) > 1_000.0);
         assert!(!busy.holds());
     }
 
