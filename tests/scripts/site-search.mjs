@@ -13,7 +13,7 @@ const find = (start) => resolve(site, readdirSync(site).find((file) => file.star
 
 // What the score of a page is multiplied by: the first entry that its path begins with counts. A decision record is last.
 const RANKS = Object.entries({
-    "docs/design/": 1e-4, "docs/guide/": 1, "index.html": 1, "docs/index.html": 0.7, "docs/reference/": 0.7, "docs/evidence/": 0.4, "": 0.2,
+    "docs/design/": 1e-4, "docs/guide/": 1, "index.html": 1, "docs/reference/": 0.9, "docs/index.html": 0.7, "docs/evidence/": 0.5, "deploy/": 0.5, "": 0.2,
 });
 
 const elasticlunr = createRequire(import.meta.url)(find("elasticlunr-"));
@@ -25,15 +25,15 @@ const index = elasticlunr.Index.load(search.index);
 
 const sections = search.doc_urls;
 for (const [page, words] of Object.entries(JSON.parse(readFileSync("docs/site/search.json", "utf8")))) {
-    const url = page.replace(/\.md\b/, ".html");
+    const url = page.replace(/\bREADME\.md\b/, "index.html").replace(/\.md\b/, ".html");
     const section = sections.findIndex((known) => known === url || (!url.includes("#") && known.startsWith(`${url}#`)));
     if (section < 0) {
         console.error(`site-search.mjs: docs/site/search.json names ${page}, which the site does not have`);
         process.exit(1);
     }
     for (const word of index.pipeline.run(elasticlunr.tokenizer(words.join(" ")))) {
-        // Not in the text, which the results show.
-        index.index.title.addToken(word, { ref: String(section), tf: 1 });
+        // Not in the text, which the results show. It counts twice as much as a word of a title.
+        index.index.title.addToken(word, { ref: String(section), tf: 2 });
     }
 }
 
