@@ -1,7 +1,7 @@
 // What tests/scripts/site.mjs asks of an open page. Each function runs in the page.
 
-/** Returns what is wider than it may be: the page never scrolls sideways, and each table shows its second column. */
-export function tooWide({ isPhone, isPrinted }) {
+/** Returns what does not fit: the page never scrolls sideways, each table shows its second column, and a finger reaches each button. */
+export function doesNotFit({ isPhone, isPrinted }) {
     const found = [];
     const say = (element, text) => found.push(`<${element.localName}> "${element.textContent.trim().slice(0, 40)}" ${text}`);
     const width = document.documentElement.clientWidth;
@@ -24,6 +24,12 @@ export function tooWide({ isPhone, isPrinted }) {
             if (!element.matches("[data-diagram]") && !getComputedStyle(element).backgroundImage.includes("gradient")) {
                 say(element, "has no shadow that shows that there is more");
             }
+        }
+    }
+    for (const target of document.querySelectorAll(".icon-button, .menu-bar a, .mobile-nav-chapters, main a:has(> img)")) {
+        const { width: wide, height } = target.getBoundingClientRect();
+        if (isPhone && target.checkVisibility() && Math.min(wide, height) < 32) {
+            say(target, `is small for a finger: ${Math.round(wide)} x ${Math.round(height)} px`);
         }
     }
     for (const cell of document.querySelectorAll("main tbody td:nth-child(2):not(:empty)")) {

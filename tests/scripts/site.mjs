@@ -2,14 +2,14 @@
 //
 //     node tests/scripts/site.mjs <browser> <folder of the site> <folder for pictures of what was seen>
 //
-// It fails if a link leads nowhere, a request fails or goes to another host, the console shows an error, a diagram is not drawn,
-// a page scrolls sideways or hides the second column of a table, a text is hard to see (tests/scripts/site-page.mjs), a page has no
-// link to the repository, or a word of docs/site/search.json does not find its page. Pages are opened without scripts and printed, too.
+// It fails if a link leads nowhere, a request fails or goes to another host, the console shows an error, a diagram is not drawn, a page
+// does not fit or is hard to see (tests/scripts/site-page.mjs), has no link to the repository or a picture that cannot be opened large,
+// or a word of docs/site/search.json does not find its page. Each page is printed, and some are opened without scripts.
 import { mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { extname, resolve } from "node:path";
-import { content, tooFaint, tooWide } from "./site-page.mjs";
+import { content, doesNotFit, tooFaint } from "./site-page.mjs";
 
 const [browserPath, site, pictures] = process.argv.slice(2);
 const puppeteer = createRequire(resolve(".tools/site/package.json"))("puppeteer-core");
@@ -89,7 +89,7 @@ async function expectReadable(where) {
 }
 
 async function expectFits(where, options) {
-    (await tab.evaluate(tooWide, options)).forEach((text) => problem(`${where}: ${text}`));
+    (await tab.evaluate(doesNotFit, options)).forEach((text) => problem(`${where}: ${text}`));
 }
 
 // Both checks find what they look for.
@@ -101,7 +101,7 @@ await tab.evaluate(() => {
     document.querySelector("table").style.width = "900px";
     document.querySelector(".table-wrapper").style.background = "none";
 });
-const planted = [await tab.evaluate(tooWide, { isPhone: true }), (await tab.evaluate(tooFaint)).found].flat();
+const planted = [await tab.evaluate(doesNotFit, { isPhone: true }), (await tab.evaluate(tooFaint)).found].flat();
 for (const sign of ["reaches", "second column", "no shadow", "does not fit", "contrast 3."]) {
     expect(planted.some((text) => text.includes(sign)), `the checks do not find a planted fault: ${sign}`);
 }
