@@ -51,6 +51,7 @@ const browser = await puppeteer.launch({
     args: process.getuid() === 0 ? ["--no-sandbox"] : [],
 });
 const tab = await browser.newPage();
+tab.setDefaultTimeout(60_000);
 tab.on("console", (message) => message.type() === "error" && problem(`${tab.url()}: the console shows: ${message.text()}`));
 tab.on("pageerror", (error) => problem(`${tab.url()}: a script fails: ${error.message}`));
 tab.on("requestfailed", (request) => problem(`${tab.url()}: ${request.url()}: ${request.failure()?.errorText}`));
@@ -72,7 +73,7 @@ async function open(page) {
     return (await tab.$$("[data-diagram]")).length;
 }
 
-const drawn = (missing) => tab.waitForSelector(missing, { hidden: true, timeout: 20_000 })
+const drawn = (missing) => tab.waitForSelector(missing, { hidden: true })
     .catch(() => problem(`${tab.url()}: a diagram is not drawn`));
 
 /** Chooses the light or the dark mode as a reader does, by the menu. */
@@ -179,7 +180,7 @@ async function search(word) {
         bar.dispatchEvent(new KeyboardEvent("keyup"));
     }, word);
     const done = (word) => document.querySelector("#mdbook-searchresults-header").textContent.includes(`'${word}'`);
-    await tab.waitForFunction(done, { timeout: 20_000 }, word).catch(() => problem(`the search for ${word} does not end`));
+    await tab.waitForFunction(done, {}, word).catch(() => problem(`the search for ${word} does not end`));
     return tab.$$eval("#mdbook-searchresults a", (results) => results.map((result) => new URL(result.href).pathname));
 }
 await tab.emulateMediaFeatures([]);
