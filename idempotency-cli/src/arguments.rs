@@ -6,13 +6,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::UnknownArgumentValueParser;
-use clap::{Arg, ArgGroup, Args, ColorChoice, Parser, Subcommand, value_parser};
+use clap::{
+    Arg, ArgGroup, Args, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    value_parser,
+};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::Lookup;
 use idempotency_core::record::RecordId;
 use idempotency_dynamodb::record_of_piece;
 
 use crate::exit;
+use crate::help;
 use crate::key::checked_prefix;
 use crate::plan::PlanArguments;
 use crate::template::TemplateArguments;
@@ -25,8 +29,8 @@ use crate::terminal::is_hidden;
     version,
     max_term_width = 100,
     after_help = exit::HELP,
+    after_long_help = format!("{}\n\n{}", help::ALL, exit::HELP),
     arg(color()),
-    args([("profile", "AWS_PROFILE"), ("region", "AWS_REGION"), ("endpoint-url", "AWS_ENDPOINT_URL_DYNAMODB")].map(of_variable))
 )]
 pub(crate) struct Arguments {
     /// The command.
@@ -79,14 +83,22 @@ pub(crate) fn chosen_color(line: impl IntoIterator<Item = OsString>) -> ColorCho
     chosen
 }
 
-/// Returns an option of the AWS CLI that this command does not have: its error names the variable.
-fn of_variable((name, variable): (&'static str, &'static str)) -> Arg {
-    let tip = format!("set {variable} instead, as for a function");
-    Arg::new(name)
-        .long(name)
-        .global(true)
-        .hide(true)
-        .value_parser(UnknownArgumentValueParser::suggest(tip))
+/// Parses the command line. An option of the AWS CLI that this command does not have is refused with the name of its variable.
+pub(crate) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let variables = [
+        ("profile", "AWS_PROFILE"),
+        ("region", "AWS_REGION"),
+        ("endpoint-url", "AWS_ENDPOINT_URL_DYNAMODB"),
+    ];
+    let refused = variables.map(|(name, variable)| {
+        let tip = format!("set {variable} instead, as for a function");
+        let refused = UnknownArgumentValueParser::suggest(tip);
+        let option = Arg::new(name).long(name).value_parser(refused);
+        option.global(true).hide(true)
+    });
+    // Here alone: a shell would complete them.
+    let command = Arguments::command().args(refused);
+    Arguments::from_arg_matches(&command.try_get_matches_from(line)?)
 }
 
 /// The commands.
@@ -105,7 +117,7 @@ pub(crate) enum Command {
     /// Delete the record under a key, so that the next call runs the handler again
     Evict(EvictArguments),
     /// Create or check the table, or print a template of it
-    #[command(subcommand)]
+    #[command(subcommand, after_long_help = help::TABLE)]
     Table(TableCommand),
     /// Print what calls cost: requests, capacity units, and money
     Cost(CostArguments),
@@ -117,7 +129,7 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
     /// Create the table: on demand, with TTL, encryption by KMS, deletion protection and point-in-time recovery
-    #[command(after_help = STORE_HELP)]
+    #[command(after_long_help = help::CREATE)]
     Create,
     /// Check that the table exists and is suitable for the functions; writes nothing
     Check(CheckArguments),
@@ -129,13 +141,7 @@ pub(crate) enum TableCommand {
 #[derive(Debug, Default, Args)]
 #[command(
     group(ArgGroup::new("client").args(["caller", "caller_header", "caller_value", "shared_by_all_callers"])),
-    after_help = "\
-Only the key goes to standard output, so that `idempotency get \"$(idempotency key ...)\"` works. More lines go to standard error.
-
-With --jsonl each line of the input is one object: {\"event\": \"<the event as JSON text>\", \"expression\": \"...\",
-\"prefix\": \"...\", \"validate\": \"...\", \"hash\": \"...\"}. Only `event` is required; the options are the defaults of the others.
-The output has one line for each, in the same order: {\"key\": ..., \"text\": ..., \"validation\": ...}, {\"no_key\": true} or
-{\"error\": \"...\"}; `missing` lists the parts of the key that the event does not have. A bad line gets an error; the exit code is 0."
+    after_long_help = help::KEY
 )]
 pub(crate) struct KeyArguments {
     /// JMESPath expression of the key [default: the whole payload]
@@ -197,10 +203,7 @@ pub(crate) struct KeyArguments {
 
 /// The arguments of `idempotency cost`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-W is a write unit and R a read unit of DynamoDB. Prices are yours: look them up for your region, on demand or provisioned. With prices the
-output has two more tables: money for a million calls, and the share of duplicates above which read-first is cheaper.
-A response is reckoned as one attribute that is not compressed; all other attributes of its record as 256 bytes.")]
+#[command(after_long_help = help::COST)]
 pub(crate) struct CostArguments {
     /// The size of a response as JSON text, in bytes; repeat it for more columns [default: 500, 1000, 4000, 40000, 400000]
     #[arg(long, value_name = "BYTES")]
@@ -282,14 +285,9 @@ fn record_id(text: &str) -> Result<RecordId, String> {
     ))
 }
 
-/// What commands on the store read beside their options.
-const STORE_HELP: &str = "\
-Keys, attribute names, region, endpoint and credentials come from the same environment variables as in the functions: \
-IDEMPOTENCY_TABLE, IDEMPOTENCY_*_ATTR, IDEMPOTENCY_STATIC_PK_VALUE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB, AWS_PROFILE, ...";
-
 /// The arguments of `idempotency table check`.
 #[derive(Debug, Args)]
-#[command(after_help = STORE_HELP)]
+#[command(after_long_help = help::CHECK)]
 pub(crate) struct CheckArguments {
     /// The key prefix of an operation: the actions on items are tried on an id under it, as the policy of its function allows
     #[arg(short, long, value_parser = prefix)]
@@ -298,7 +296,7 @@ pub(crate) struct CheckArguments {
 
 /// The arguments of `idempotency get`.
 #[derive(Debug, Args)]
-#[command(after_help = STORE_HELP)]
+#[command(after_long_help = help::GET)]
 pub(crate) struct GetArguments {
     /// The whole key, as errors and `idempotency key` print it
     #[arg(value_parser = record_id)]
@@ -313,12 +311,7 @@ pub(crate) struct GetArguments {
 
 /// The arguments of `idempotency list`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-A claim is found if its lease has expired and its run reported no failure. Its state is `held` if it was made under on_timeout = \"hold\",
-and `lease_over` if the next call of an operation under rerun takes it over. A claim without a lease is found too, as `no_lease`.
-
-DynamoDB reads and bills all items, and returns those that were found. The command says what this costs and asks. It needs dynamodb:Scan, on a
-table with a sort key dynamodb:Query, and dynamodb:DescribeTable. On a table with provisioned capacity it takes that of the functions.")]
+#[command(after_long_help = help::LIST)]
 pub(crate) struct ListArguments {
     /// Claims whose run did not report its end
     #[arg(long, required = true)]
@@ -336,12 +329,7 @@ pub(crate) struct ListArguments {
 
 /// The arguments of `idempotency replay`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The output is what the operation keeps under `store_event`: the event itself under `all`, otherwise what its expression selects.
-
---invoke needs the event itself, and the record of a run that did not complete: its lease has expired, or its failure is recorded. A key
-that is held under on_timeout = \"hold\" must be resolved first (`idempotency resolve --rerun`). The function is invoked once, and never
-again after a failure. It needs the permission lambda:InvokeFunction; AWS_ENDPOINT_URL_LAMBDA sets another endpoint.")]
+#[command(after_long_help = help::REPLAY)]
 pub(crate) struct ReplayArguments {
     /// The whole key, as errors and `idempotency key` print it
     #[arg(value_parser = record_id)]
@@ -361,10 +349,9 @@ pub(crate) struct ReplayArguments {
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("ending").required(true).args(["completed", "rerun"])),
-    after_help = "\
-The decision is written only if the record is still the one that was shown. It stays in the record: who decided, why and when. Put
-no personal data into it. A call that runs the handler again replaces the record, and the decision with it.
-The response must have the form in which the function stores it; compare `idempotency get --show-data` of another call."
+    // Clap does not wrap it.
+    override_usage = "idempotency resolve [OPTIONS] <--completed <RESPONSE>|--rerun>\n           --by <WHO> --reason <WHY> <KEY>",
+    after_long_help = help::RESOLVE
 )]
 pub(crate) struct ResolveArguments {
     /// The whole key, as errors and `idempotency key` print it
@@ -415,7 +402,7 @@ impl fmt::Debug for Response {
 
 /// The arguments of `idempotency evict`.
 #[derive(Debug, Args)]
-#[command(after_help = STORE_HELP)]
+#[command(after_long_help = help::EVICT)]
 pub(crate) struct EvictArguments {
     /// The whole key, as errors and `idempotency key` print it
     #[arg(value_parser = record_id)]
@@ -430,8 +417,6 @@ pub(crate) struct EvictArguments {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -13,7 +13,8 @@ Exit codes:
   1  failed, `table check` found something wrong, or a plan does not hold
   2  wrong usage or configuration
   3  there is no such record
-  4  not read, not evicted, not resolved or not replayed: a claim or a record that it is not for, one that changed, or it was not confirmed
+  4  not read, not evicted, not resolved or not replayed: a claim or a record
+     that it is not for, one that changed, or it was not confirmed
   5  the event has no key
   6  the function was invoked, and returned an error
   130  `list` was interrupted";

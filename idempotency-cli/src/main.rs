@@ -17,12 +17,14 @@
 //! | `connection` | the store, from the environment variables; of a table its client and the endpoints |
 //! | `operator` | the clock, and the confirmation |
 //! | `terminal` | colours, progress, and texts of other programs, without what controls a terminal |
+//! | `help` | what `--help` says beside the options |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
 mod connection;
 mod cost;
 mod exit;
+mod help;
 mod json;
 mod key;
 mod lambda;
@@ -37,7 +39,7 @@ mod time;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{ColorChoice, Parser};
+use clap::ColorChoice;
 use idempotency_core::config::{HostVariables, Variables};
 use idempotency_lambda::stores;
 
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
         ColorChoice::Never => anstream::ColorChoice::Never,
     }
     .write_global();
-    match Arguments::try_parse() {
+    match arguments::parse(std::env::args_os()) {
         Ok(arguments) => perform(&arguments, std::env::vars_os().collect()).into(),
         // It quotes an argument, such as a key of another program.
         Err(error) if error.use_stderr() => {

@@ -7,13 +7,12 @@ use clap::Args;
 use idempotency_dynamodb::once::{self, Estimate};
 
 use crate::exit::{Exit, Failure};
+use crate::help;
 use crate::json::{self, Object};
 
 /// The arguments of `idempotency plan`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The numbers are those of `once::plan` of the crate dynamodb-writes. DynamoDB accepts items of at most 400 KB, and one partition
-takes 1,000 write units a second. The exit code is 1 if an item cannot hold the rate.")]
+#[command(after_long_help = help::PLAN)]
 pub(crate) struct PlanArguments {
     /// The writes of the busiest item, duplicates included: 2/s, 30/m, 500/h or 9000/d
     #[arg(long)]

@@ -16,6 +16,7 @@ use idempotency_dynamodb::TableConfig;
 use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
+use crate::help;
 
 /// The variable that names the table.
 const TABLE: &str = "IDEMPOTENCY_TABLE";
@@ -36,10 +37,7 @@ pub(crate) const WARM_UP_ID: &str = "#warm-up";
 
 /// The arguments of `idempotency table template`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-The attribute names are those of the functions: IDEMPOTENCY_KEY_ATTR, IDEMPOTENCY_SORT_KEY_ATTR, IDEMPOTENCY_STATIC_PK_VALUE and
-IDEMPOTENCY_EXPIRY_ATTR. No table and no credentials are needed. The template goes to standard output. Without --table and \
-IDEMPOTENCY_TABLE the tool chooses the table's name; in Terraform it is `idempotency`.")]
+#[command(after_long_help = help::TEMPLATE)]
 pub(crate) struct TemplateArguments {
     /// The tool that deploys it
     #[arg(long, value_enum)]
