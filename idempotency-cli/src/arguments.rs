@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::builder::UnknownArgumentValueParser;
 use clap::{
     Arg, ArgGroup, Args, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
-    value_parser,
+    ValueHint, value_parser,
 };
+use clap_complete::Shell;
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::Lookup;
 use idempotency_core::record::RecordId;
@@ -123,6 +124,19 @@ pub(crate) enum Command {
     Cost(CostArguments),
     /// Print what it costs to keep the keys of updates in the item that they update
     Plan(PlanArguments),
+    /// Print the script with which a shell completes this command
+    #[command(after_long_help = help::COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the man pages, one for each command
+    #[command(after_long_help = help::MAN)]
+    Man {
+        /// The folder, which is created if it is missing
+        #[arg(value_hint = ValueHint::DirPath)]
+        folder: PathBuf,
+    },
 }
 
 /// The commands on the table.

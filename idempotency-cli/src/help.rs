@@ -135,6 +135,18 @@ Examples:
 The numbers are those of `once::plan` of the crate dynamodb-writes. DynamoDB accepts items of at most 400 KB, and one partition takes \
 1,000 write units a second. The exit code is 1 if an item cannot hold the rate.";
 
+pub(crate) const COMPLETIONS: &str = "\
+Examples:
+  idempotency completions bash \\
+      >~/.local/share/bash-completion/completions/idempotency
+  idempotency completions zsh >~/.zfunc/_idempotency
+  idempotency completions fish >~/.config/fish/completions/idempotency.fish
+  idempotency completions powershell >>$PROFILE";
+
+pub(crate) const MAN: &str = "\
+Examples:
+  idempotency man ~/.local/share/man/man1";
+
 #[cfg(test)]
 mod tests {
     use clap::{Command, CommandFactory as _};

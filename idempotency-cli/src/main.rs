@@ -17,7 +17,7 @@
 //! | `connection` | the store, from the environment variables; of a table its client and the endpoints |
 //! | `operator` | the clock, and the confirmation |
 //! | `terminal` | colours, progress, and texts of other programs, without what controls a terminal |
-//! | `help` | what `--help` says beside the options |
+//! | `help`, `shell` | what `--help` says beside the options; completion and man pages |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
@@ -31,6 +31,7 @@ mod lambda;
 mod operator;
 mod plan;
 mod record;
+mod shell;
 mod table;
 mod template;
 mod terminal;
@@ -76,10 +77,18 @@ fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit 
     let global = &arguments.global;
     let json = global.json;
     let result = match &arguments.command {
-        Command::Key(_) | Command::Cost(_) | Command::Plan(_) if global.table.is_some() => {
+        Command::Key(_)
+        | Command::Cost(_)
+        | Command::Plan(_)
+        | Command::Completions { .. }
+        | Command::Man { .. }
+            if global.table.is_some() =>
+        {
             let message = "this command reads no table: leave out `--table`";
             Err(Failure::new(Exit::Usage, message))
         }
+        Command::Completions { shell } => shell::print_completions(*shell),
+        Command::Man { folder } => shell::write_man_pages(folder),
         Command::Key(it) => key::print_key(it, json, &of_a_function(variables)),
         Command::Cost(it) => about_dynamodb(variables, |_| cost::print_cost(it, json)),
         Command::Plan(it) => about_dynamodb(variables, |_| plan::print_plan(it, json)),

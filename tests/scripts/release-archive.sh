@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes what a release has of the command `idempotency` for one target, in target/release-archives/:
 #
-# - an archive with the binary and the licences of all that is in it,
+# - an archive with the binary, its completion and man pages, and the licences of all that is in it,
 # - a list of the packages that it was built from (SBOM, in the format CycloneDX),
 # - a file with the SHA-256 checksums of both.
 #
@@ -56,6 +56,11 @@ licences() {
     done
 }
 cp "target/$target/release/$binary" LICENSE-APACHE LICENSE-MIT idempotency-cli/README.md idempotency-cli/CHANGELOG.md "$work/$name"
+"target/$target/release/$binary" man "$work/$name/man"
+mkdir "$work/$name/completions"
+for shell in bash:idempotency.bash zsh:_idempotency fish:idempotency.fish powershell:_idempotency.ps1; do
+    "target/$target/release/$binary" completions "${shell%:*}" >"$work/$name/completions/${shell#*:}"
+done
 licences >"$work/$name/LICENSES-OF-DEPENDENCIES.txt"
 cp "$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" "$work/$name/LICENSES-OF-RUST.html"
 # Without the variable, macOS adds files of its own.

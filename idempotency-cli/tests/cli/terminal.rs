@@ -105,6 +105,28 @@ async fn colours_are_for_a_terminal_unless_an_option_or_a_variable_says_otherwis
         .complains("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m there is no record");
 }
 
+#[test]
+fn shells_and_man_know_every_command() {
+    let commands = [
+        "key", "get", "replay", "resolve", "list", "evict", "table", "cost", "plan",
+    ];
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let ran = run(&format!("completions {shell}"))
+            .exits(0)
+            .prints("read-units");
+        // It is refused.
+        let script = ran.hides("endpoint-url").stdout;
+        assert!(commands.iter().all(|it| script.contains(it)), "{shell}");
+    }
+    let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/man");
+    run(&format!("man {folder}")).exits(0);
+    for name in commands.into_iter().chain(["table-check"]) {
+        let page = std::fs::read_to_string(format!("{folder}/idempotency-{name}.1")).unwrap();
+        assert!(page.contains("Examples:"), "{name}");
+    }
+    run(&format!("man {folder}/idempotency.1/x")).fails(1, "cannot be written");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_listing_prints_what_it_finds_and_where_to_go_on_when_it_is_interrupted() {
