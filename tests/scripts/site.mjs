@@ -65,6 +65,17 @@ mkdirSync(pictures, { recursive: true });
 const picture = (name) => tab.screenshot({ path: `${pictures}/${name}.png` });
 const size = (width) => tab.setViewport({ width, height: 900 });
 
+/** Changes the width of an open page. A wide one shows the list of chapters, as if it had been opened so. */
+async function resize(width) {
+    await size(width);
+    await tab.evaluate((shown) => {
+        const toggle = document.getElementById("mdbook-sidebar-toggle-anchor");
+        if (toggle.checked !== shown) {
+            toggle.click();
+        }
+    }, width > 1080);
+}
+
 async function open(page) {
     await tab.goto(origin + page, { waitUntil: "load" });
     // A colour that still changes is not the one that stays.
@@ -118,7 +129,7 @@ for (const page of pages) {
     expect(seen.get(page).links.includes(repository), `${page} has no link to ${repository}`);
     seen.get(page).small.forEach((text) => problem(`${page}: ${text} cannot be opened large`));
     for (const width of WIDTHS) {
-        await size(width);
+        await resize(width);
         await expectFits(`${page} in ${width} px`, { isPhone: width === PHONE });
         await expectReadable(`${page} in ${width} px, ${mode}`);
     }
@@ -126,10 +137,10 @@ for (const page of pages) {
     mode = mode === "light" ? "dark" : "light";
     await choose(mode);
     for (const width of WIDTHS.toReversed()) {
-        await size(width);
+        await resize(width);
         await expectReadable(`${page} in ${width} px, ${mode}`);
     }
-    await size(PAPER);
+    await resize(PAPER);
     await tab.emulateMediaType("print");
     await expectFits(`${page} printed`, { isPrinted: true });
     await expectReadable(`${page} printed, ${mode}`);
@@ -234,11 +245,11 @@ const SHOWN = {
     code: "/docs/guide/stores.html", record: "/docs/design/0025-http.html",
 };
 for (const [name, page] of Object.entries(SHOWN)) {
-    await open(page);
-    for (const mode of Object.keys(MODES)) {
-        await choose(mode);
-        for (const width of WIDTHS) {
-            await size(width);
+    for (const width of WIDTHS) {
+        await size(width);
+        await open(page);
+        for (const mode of Object.keys(MODES)) {
+            await choose(mode);
             await tab.evaluate(() => document.querySelector("main :is([data-diagram], table, img, pre)")?.scrollIntoView());
             await picture(`${name}-${width}-${mode}`);
         }
