@@ -52,10 +52,15 @@ async fn invoke(options: &Options) -> Result<bool, Box<dyn Error>> {
             Ok(reply) => (reply.log, reply.payload),
             Err(error) => {
                 responded = false;
-                (
-                    error.log,
-                    format!("{}: {}", error.error_type, error.error_message),
-                )
+                let message = match error.error_type.as_str() {
+                    // As Lambda says it.
+                    "Sandbox.Timedout" => {
+                        let seconds = options.timeout.as_secs_f32();
+                        format!("Task timed out after {seconds:.2} seconds")
+                    }
+                    _ => error.error_message,
+                };
+                (error.log, format!("{}: {message}", error.error_type))
             }
         };
         print(&log, &outcome);
