@@ -26,6 +26,31 @@ pub(crate) struct UserExpressions {
     pub(crate) values: HashMap<String, AttributeValue>,
 }
 
+/// Writes the methods of a builder that take the user's condition, names and values. The fields lead from the builder to its
+/// [`UserExpressions`].
+macro_rules! user_expressions {
+    ($($field:tt).+; $(#[$condition:meta])+) => {
+        $(#[$condition])+
+        pub fn condition(mut self, condition: impl Into<String>) -> Self {
+            self.$($field).+.condition = Some(condition.into());
+            self
+        }
+
+        /// Defines a placeholder of an attribute name, such as `#status`.
+        pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
+            self.$($field).+.names.insert(placeholder.into(), attribute.into());
+            self
+        }
+
+        /// Defines a placeholder of a value, such as `:amount`.
+        pub fn value(mut self, placeholder: impl Into<String>, value: AttributeValue) -> Self {
+            self.$($field).+.values.insert(placeholder.into(), value);
+            self
+        }
+    };
+}
+pub(crate) use user_expressions;
+
 /// Expressions that were checked, to which ours can be added.
 #[derive(Clone)]
 pub(crate) struct Expressions {

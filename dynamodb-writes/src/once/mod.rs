@@ -56,7 +56,7 @@ use idempotency_core::time::{Clock, EpochMillis};
 use layout::Layout;
 
 use crate::error::{InvalidExpression, RequestError};
-use crate::expression::{self, UserExpressions};
+use crate::expression::{self, UserExpressions, user_expressions};
 use crate::send::{self, Hidden, Item, Reply};
 
 mod error;
@@ -222,25 +222,12 @@ impl OnceUpdate {
         self
     }
 
-    /// Sets a condition, in DynamoDB's syntax. Without one, the update also makes an item that is absent.
-    ///
-    /// If it does not hold and the item does not have the key, the update ends in [`OnceError::ConditionFailed`]. If it has the key, the
-    /// result is [`OnceOutcome::AlreadyApplied`], and the condition does not matter.
-    pub fn condition(mut self, condition: impl Into<String>) -> Self {
-        self.user.condition = Some(condition.into());
-        self
-    }
-
-    /// Defines a placeholder of an attribute name, such as `#status`.
-    pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
-        self.user.names.insert(placeholder.into(), attribute.into());
-        self
-    }
-
-    /// Defines a placeholder of a value, such as `:n`.
-    pub fn value(mut self, placeholder: impl Into<String>, value: AttributeValue) -> Self {
-        self.user.values.insert(placeholder.into(), value);
-        self
+    user_expressions! {
+        user;
+        /// Sets a condition, in DynamoDB's syntax. Without one, the update also makes an item that is absent.
+        ///
+        /// If it does not hold and the item does not have the key, the update ends in [`OnceError::ConditionFailed`]. If it has the key, the
+        /// result is [`OnceOutcome::AlreadyApplied`], and the condition does not matter.
     }
 
     /// Asks for the new item: [`OnceOutcome::item`]. It costs no capacity. DynamoDB sends the keys with it, up to 400 KB, and they

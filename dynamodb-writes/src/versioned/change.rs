@@ -7,7 +7,9 @@ use super::prepared::{PreparedWrite, WrittenItem};
 use super::version::{Layout, Token, Version, number_value, token_value};
 use super::{VersionedError, new_token};
 use crate::error::InvalidExpression;
-use crate::expression::{Clause, Expressions, UserExpressions, check_key, check_length, not_built};
+use crate::expression::{
+    Clause, Expressions, UserExpressions, check_key, check_length, not_built, user_expressions,
+};
 use crate::send::{Hidden, Item};
 use dynamodb_lean_client::sdk::{ALL_OLD, SdkWrite};
 
@@ -134,25 +136,11 @@ impl Update {
         self
     }
 
-    /// Sets a further condition, in DynamoDB's syntax.
-    ///
-    /// If it does not hold for the expected version, the update ends in [`VersionedError::ConditionFailed`].
-    pub fn condition(mut self, condition: impl Into<String>) -> Self {
-        self.0.user.condition = Some(condition.into());
-        self
-    }
-
-    /// Defines a placeholder of an attribute name, such as `#status`.
-    pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
-        let names = &mut self.0.user.names;
-        names.insert(placeholder.into(), attribute.into());
-        self
-    }
-
-    /// Defines a placeholder of a value, such as `:amount`.
-    pub fn value(mut self, placeholder: impl Into<String>, value: AttributeValue) -> Self {
-        self.0.user.values.insert(placeholder.into(), value);
-        self
+    user_expressions! {
+        0.user;
+        /// Sets a further condition, in DynamoDB's syntax.
+        ///
+        /// If it does not hold for the expected version, the update ends in [`VersionedError::ConditionFailed`].
     }
 
     /// Asks for the new item: [`WrittenItem::item`]. It costs no capacity.
@@ -185,23 +173,9 @@ impl Update {
 }
 
 impl Delete {
-    /// Sets a further condition, in DynamoDB's syntax. An absent item is a success in any case.
-    pub fn condition(mut self, condition: impl Into<String>) -> Self {
-        self.0.user.condition = Some(condition.into());
-        self
-    }
-
-    /// Defines a placeholder of an attribute name, such as `#status`.
-    pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
-        let names = &mut self.0.user.names;
-        names.insert(placeholder.into(), attribute.into());
-        self
-    }
-
-    /// Defines a placeholder of a value, such as `:amount`.
-    pub fn value(mut self, placeholder: impl Into<String>, value: AttributeValue) -> Self {
-        self.0.user.values.insert(placeholder.into(), value);
-        self
+    user_expressions! {
+        0.user;
+        /// Sets a further condition, in DynamoDB's syntax. An absent item is a success in any case.
     }
 
     /// Asks for the deleted item: [`WrittenItem::item`]. It costs no capacity.
