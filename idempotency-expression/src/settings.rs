@@ -219,6 +219,33 @@ macro_rules! settings {
     };
 }
 
+/// Writes the method of a builder that sets one row of `settings!`. The fields lead from the builder to its settings.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! setter {
+    ($($field:ident).+; Text, $name:ident, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        pub fn $name(mut self, $name: impl Into<String>) -> Self {
+            self.$($field).+.$name = Some(::std::borrow::Cow::Owned($name.into()));
+            self
+        }
+    };
+    ($($field:ident).+; KeyRequired, $name:ident, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        pub fn $name(mut self, $name: impl Into<KeyRequired>) -> Self {
+            self.$($field).+.$name = Some($name.into());
+            self
+        }
+    };
+    ($($field:ident).+; $type:ident, $name:ident, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        pub fn $name(mut self, $name: $type) -> Self {
+            self.$($field).+.$name = Some($name);
+            self
+        }
+    };
+}
+
 macro_rules! rows {
     ($($name:ident: $type:ident {
         text: $($text:literal)+, example: $example:literal, check: $check:expr, variable: $variable:expr, default: $default:literal,

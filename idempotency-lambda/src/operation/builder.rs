@@ -1,6 +1,5 @@
 //! Builds an operation in code.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,35 +86,13 @@ macro_rules! setters {
         default: $default:literal,
     })+) => {
         impl OperationBuilder {
-            $(setter! { $type, $name, #[doc = concat!("Sets ", $summary)] $(#[doc = ""] #[doc = $text])* })+
+            $(idempotency_expression::setter! {
+                settings; $type, $name, #[doc = concat!("Sets ", $summary)] $(#[doc = ""] #[doc = $text])*
+            })+
         }
     };
 }
 
-/// Writes one method: that of a text takes an `impl Into<String>`, and that of `key_required` an `impl Into<KeyRequired>`.
-macro_rules! setter {
-    (Text, $name:ident, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        pub fn $name(mut self, $name: impl Into<String>) -> Self {
-            self.settings.$name = Some(Cow::Owned($name.into()));
-            self
-        }
-    };
-    (KeyRequired, $name:ident, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        pub fn $name(mut self, $name: impl Into<KeyRequired>) -> Self {
-            self.settings.$name = Some($name.into());
-            self
-        }
-    };
-    ($type:ident, $name:ident, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        pub fn $name(mut self, $name: $type) -> Self {
-            self.settings.$name = Some($name);
-            self
-        }
-    };
-}
 idempotency_expression::settings!(setters);
 
 impl OperationBuilder {

@@ -1,6 +1,5 @@
 //! The settings that every operation has: a method for each, from the table of settings.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use idempotency_core::key::HashAlgorithm;
@@ -22,7 +21,7 @@ macro_rules! setters {
     };
 }
 
-/// Writes one method.
+/// Writes one method, unless HTTP has another one for the setting.
 macro_rules! setter {
     // The method of HTTP says what it means there.
     ($type:ident, key, $($doc:tt)*) => {};
@@ -31,19 +30,8 @@ macro_rules! setter {
     ($type:ident, validate, $($doc:tt)*) => {};
     // A request has credentials in its headers, so nothing of it is stored.
     ($type:ident, store_event, $($doc:tt)*) => {};
-    (Text, $name:ident, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        pub fn $name(mut self, $name: impl Into<Cow<'static, str>>) -> Self {
-            self.rules.settings.$name = Some($name.into());
-            self
-        }
-    };
-    ($type:ident, $name:ident, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        pub fn $name(mut self, $name: $type) -> Self {
-            self.rules.settings.$name = Some($name);
-            self
-        }
+    ($($method:tt)*) => {
+        idempotency_expression::setter! { rules.settings; $($method)* }
     };
 }
 idempotency_expression::settings!(setters);
