@@ -1,6 +1,6 @@
 //! The switch of the metrics, and the way from the end of a call to standard output.
 
-use idempotency_core::config::ConfigurationError;
+use idempotency_core::config::{ConfigurationError, HostVariables};
 use idempotency_core::error::Error;
 use idempotency_core::event::{CallSummary, observe};
 
@@ -37,7 +37,7 @@ use crate::process::{self, configuration_error};
 /// }
 /// ```
 pub fn to_cloudwatch(namespace: impl Into<String>) -> Result<(), Error> {
-    let function = process::variables().value("AWS_LAMBDA_FUNCTION_NAME");
+    let function = process::variables().value(HostVariables::LAMBDA.name);
     let format = checked_namespace(namespace.into()).map(|namespace| Format {
         namespace,
         function: function.unwrap_or("local").to_owned(),
