@@ -160,12 +160,6 @@ fn decoded(members: Object, budget: &mut Budget) -> Object {
     Object::from_entries(entries)
 }
 
-impl fmt::Debug for PayloadReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PayloadReader")
-    }
-}
-
 impl fmt::Debug for ParsedPayload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ParsedPayload({})", self.json.type_name())

@@ -1,6 +1,5 @@
 //! The parts of a request's event that the expressions of an operation look at.
 
-use std::fmt;
 use std::sync::Arc;
 
 use idempotency_core::key::{Expression, JsonError, ParsedPayload, PayloadReader};
@@ -13,7 +12,6 @@ use super::key::KeyRule;
 use crate::received::ReceivedRequest;
 
 /// How the event of a request is read.
-#[derive(Debug)]
 pub(super) struct EventRule {
     /// `None` if no expression looks at the event.
     reader: Option<PayloadReader>,
@@ -24,8 +22,6 @@ pub(super) struct EventRule {
 }
 
 /// The parts of a request's event that one operation looks at. [`HttpOperation::event`] makes it.
-///
-/// `Debug` shows nothing that the client sent.
 pub struct RequestEvent {
     operation: HttpOperation,
     /// `None` if the operation has no expressions.
@@ -142,12 +138,6 @@ fn reads_body(expression: &str) -> bool {
     // `body` and `Body`: one search finds both.
     let names = ["ody", "isBase64"];
     names.iter().any(|name| text.contains(name)) || text.contains(['@', '*', '\\'])
-}
-
-impl fmt::Debug for RequestEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RequestEvent")
-    }
 }
 
 #[cfg(test)]
