@@ -80,8 +80,11 @@ async function open(page) {
     await tab.goto(origin + page, { waitUntil: "load" });
     // A colour that still changes is not the one that stays.
     await tab.addStyleTag({ content: "* { transition: none !important; animation: none !important }" });
-    await drawn("[data-diagram='']");
-    return (await tab.$$("[data-diagram]")).length;
+    const diagrams = (await tab.$$("[data-diagram]")).length;
+    if (diagrams > 0) {
+        await drawn("[data-diagram='']");
+    }
+    return diagrams;
 }
 
 const drawn = (missing) => tab.waitForSelector(missing, { hidden: true })
@@ -89,8 +92,13 @@ const drawn = (missing) => tab.waitForSelector(missing, { hidden: true })
 
 /** Chooses the light or the dark mode as a reader does, by the menu. */
 async function choose(mode) {
-    await tab.evaluate((theme) => document.getElementById(`mdbook-theme-${theme}`).click(), MODES[mode]);
-    await drawn(`[data-diagram]:not([data-diagram=${mode}])`);
+    const hasDiagrams = await tab.evaluate((theme) => {
+        document.getElementById(`mdbook-theme-${theme}`).click();
+        return document.querySelector("[data-diagram]") !== null;
+    }, MODES[mode]);
+    if (hasDiagrams) {
+        await drawn(`[data-diagram]:not([data-diagram=${mode}])`);
+    }
 }
 
 let pairs = 0;
