@@ -15,37 +15,9 @@ fn key(options: &str, event: &str) -> Ran {
     finish(command(&format!("{fixed} {options}")), event)
 }
 
-/// The key of [`EVENT`].
-const LINE: &str = "payments.app.handler#e31b8b84a9be62e9ae878d3fb2b80004\n";
-
 #[test]
-fn the_text_and_the_validation_digest_are_printed_on_request() {
-    assert_eq!(key("", EVENT).exits(0).stdout, LINE);
-    let ran = key("--explain --validate body.amount -", EVENT);
-    let more = "validation  f899139df5e1059396431415e770c6dd\ntext        [\"u-1\", 42]\n";
-    // What follows the key goes to standard error, so that another command can use the output.
-    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), (LINE, more));
-    let expected = json!({
-        "key": "payments.app.handler#tenant=blue#e31b8b84a9be62e9ae878d3fb2b80004",
-        "text": "[\"u-1\", 42]",
-        "validation": null,
-    });
-    assert_eq!(key("--json --tenant blue", EVENT).json(0), expected);
-}
-
-#[test]
-fn the_event_can_be_a_file() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/event.json");
-    assert_eq!(key(file, "").stdout, LINE);
+fn a_file_that_cannot_be_read_is_named() {
     key("no/such/file.json", "").fails(1, "`no/such/file.json` cannot be read");
-}
-
-#[test]
-fn an_event_without_a_key_has_its_own_exit_code() {
-    let ran = key("", r#"{"body": {}}"#).fails(5, "the event has no key");
-    assert_eq!(ran.stdout, "");
-    let found = key("--json", r#"{"body": {}}"#).json(5);
-    assert_eq!(found, json!({ "no_key": true }));
 }
 
 #[test]
@@ -204,19 +176,6 @@ fn the_key_of_a_request_needs_only_the_parts_of_the_event_that_the_layer_reads()
 }
 
 #[test]
-fn a_key_with_a_missing_part_is_an_error_unless_the_function_takes_it() {
-    let event = r#"{"body": {"user_id": "u-1"}}"#;
-    let ran = key("", event).fails(5, "the event has no `order_id`: the function refuses it");
-    assert_eq!(ran.stdout, "");
-    assert_eq!(key("--json", event).json(5)["missing"], json!(["order_id"]));
-    for required in ["true", "false"] {
-        let mut taken = command("key --expression 'body.[user_id, order_id]'");
-        taken.env("IDEMPOTENCY_KEY_REQUIRED", required);
-        finish(taken, event).fails(0, "missing     order_id\n");
-    }
-}
-
-#[test]
 fn an_operation_without_a_known_application_is_refused() {
     for line in [
         "key --operation shop::charge",
@@ -227,12 +186,4 @@ fn an_operation_without_a_known_application_is_refused() {
     let mut known = command("key --operation shop::charge");
     known.env("AWS_LAMBDA_FUNCTION_NAME", "app");
     finish(known, EVENT).exits(0).prints("app.shop.charge#");
-}
-
-#[test]
-fn a_value_that_a_type_writes_in_another_way_has_a_hint() {
-    let event = r#"{"body": {"user_id": "67E55044-10B1-426F-9247-BB680E5FE0C8", "order_id": 1}}"#;
-    key("", event).fails(0, "hint        `67E55044-");
-    let hints = key("--json", event).json(0)["hints"].clone();
-    assert_eq!(hints.as_array().unwrap().len(), 1);
 }

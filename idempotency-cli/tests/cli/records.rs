@@ -7,41 +7,6 @@ use serde_json::json;
 use crate::{EARLY, KEY, LATE, NO_RECORD, Ran, Table, command, finish, start, text};
 
 #[tokio::test]
-async fn get_shows_everything_except_the_response() {
-    let table = Table::with("COMPLETED", LATE, EARLY).await;
-    let mut ran = table.run("get $KEY").exits(0);
-    for shown in [
-        "completed: duplicates get its response",
-        "3000-01-01T00:00:00Z, in ",
-        "(32503680000 s)",
-        "2020-09-13T12:26:40Z, ",
-        "(1600000000000 ms)",
-        "0707",
-        "shop::charge",
-        "15 bytes",
-    ] {
-        ran = ran.prints(shown);
-    }
-    ran.hides("4242").hides("validation");
-    let expected = json!({
-        "found": true,
-        "key": KEY,
-        "state": "completed",
-        "status": "COMPLETED",
-        "expiration": LATE,
-        "expiration_time": "3000-01-01T00:00:00Z",
-        "in_progress_expiration": EARLY * 1_000,
-        "in_progress_expiration_time": "2020-09-13T12:26:40Z",
-        "owner": "0707",
-        "operation": "shop::charge",
-        "data_bytes": 15,
-    });
-    assert_eq!(table.run("get $KEY --json").json(0), expected);
-    let shown = table.run("get $KEY --json --show-data").json(0);
-    assert_eq!(shown["data"], "{\"card\":\"4242\"}");
-}
-
-#[tokio::test]
 async fn the_command_has_the_credentials_of_a_profile_and_names_one_that_has_none() {
     let table = Table::held().await;
     let config = std::env::temp_dir().join(format!("profiles-{}", std::process::id()));

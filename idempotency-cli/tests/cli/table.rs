@@ -19,32 +19,6 @@ fn finds(ran: &Ran, check: &str, result: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn a_table_that_was_created_passes_the_check_and_is_not_created_twice() {
-    let table = Table::new(None).await;
-    let created = table.run("table create").exits(0);
-    created.prints("partition key `id`, on demand, TTL on `expiration`");
-    let ran = table.run("table check --json");
-    assert_eq!(ran.json(0)["ok"], true);
-    for check in [
-        "table",
-        "keys",
-        "billing",
-        "protection",
-        "encryption",
-        "ttl",
-        "dynamodb:GetItem",
-        "dynamodb:PutItem",
-        "dynamodb:UpdateItem",
-        "dynamodb:DeleteItem",
-    ] {
-        finds(&ran, check, "ok", "");
-    }
-    assert_eq!(table.record_count().await, 0, "the check wrote something");
-    let again = table.run("table create --json").exits(1);
-    again.prints("the table `idempotency` exists already");
-}
-
-#[tokio::test]
 async fn a_table_with_a_sort_key_and_other_names_is_created_and_checked() {
     let table = Table::new(None).await;
     let on_shared = |action: &str| {
