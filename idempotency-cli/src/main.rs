@@ -57,13 +57,15 @@ fn main() -> ExitCode {
     .write_global();
     match arguments::parse(std::env::args_os()) {
         Ok(arguments) => perform(&arguments, std::env::vars_os().collect()).into(),
-        // It quotes an argument, such as a key of another program.
-        Err(error) if error.use_stderr() => {
-            let text = error.to_string();
-            terminal::error(text.strip_prefix("error: ").unwrap_or(&text));
-            Exit::Usage.into()
-        }
-        Err(error) => error.exit(),
+        Err(error) => match error.to_string().strip_prefix("error: ") {
+            // It quotes an argument, such as a key of another program.
+            Some(text) => {
+                terminal::error(text);
+                Exit::Usage.into()
+            }
+            // Help, also where a command is missing: then its exit code is that of wrong usage.
+            None => error.exit(),
+        },
     }
 }
 
