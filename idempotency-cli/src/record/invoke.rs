@@ -10,7 +10,7 @@ use idempotency_core::record::{Record, RecordId, Status, StoredEvent};
 use super::shown::{RecordView, State};
 use super::{StoredRecord, confirm_unchanged, read};
 use crate::arguments::ReplayArguments;
-use crate::connection::{Connection, Service, chain};
+use crate::connection::{Connection, Service, chain, without_password};
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, text};
 use crate::lambda::{self, InvokeReply, member};
@@ -70,7 +70,7 @@ pub(super) async fn invoke(
     })
 }
 
-/// Returns the endpoint of Lambda.
+/// Returns the endpoint of Lambda, as it is shown.
 ///
 /// # Errors
 ///
@@ -80,11 +80,11 @@ async fn endpoint(config: &SdkConfig, connection: &Connection) -> Result<String,
     let failed = |error: BoxError| Failure::new(Exit::Usage, chain(&*error));
     let of_lambda = Service::Lambda.endpoint(config).await.map_err(failed)?;
     if let Some(endpoint) = Service::Lambda.set_endpoint(config).map_err(failed)? {
-        return Ok(endpoint);
+        return Ok(without_password(&endpoint));
     }
     let place = if connection.table().is_some() {
         let table = Service::DynamoDb.set_endpoint(config).map_err(failed)?;
-        table.map(|table| format!("the table is at {table}"))
+        table.map(|table| format!("the table is at {}", without_password(&table)))
     } else {
         Some(format!("the records are in {}", connection.name()))
     };

@@ -172,8 +172,8 @@ async fn a_question_shows_table_region_account_and_endpoint() {
         "list --held",
     ] {
         let mut command = table.command(line);
-        command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
-        let mut ran = finish(command, "").exits(4);
+        command.env("AWS_ENDPOINT_URL_LAMBDA", "http://ana:s3cr3t@127.0.0.1:1");
+        let mut ran = finish(command, "").exits(4).hides("s3cr3t");
         for shown in [
             "table        `idempotency` (IDEMPOTENCY_TABLE)\n",
             "region       eu-central-1 (AWS_REGION)\n",
