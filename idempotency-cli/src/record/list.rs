@@ -98,7 +98,12 @@ async fn read_pages(
     connection: &Connection,
 ) -> Result<Exit, Failure> {
     let (begin, mut progress) = (Instant::now(), Progress::new());
-    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    let mut interrupt = pin!(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // This system has no such signal.
+            std::future::pending::<()>().await;
+        }
+    });
     loop {
         let elapsed = Duration::from_secs(begin.elapsed().as_secs());
         let (read, found) = (listed.read(), listed.found);
@@ -106,7 +111,7 @@ async fn read_pages(
         progress.show(&format!("{found} found, {elapsed}, read {read}"));
         let page = tokio::select! {
             biased;
-            Ok(()) = &mut interrupt => None,
+            () = &mut interrupt => None,
             page = page(listed.after.as_deref(), connection) => Some(page),
         };
         progress.show("");
