@@ -98,7 +98,11 @@ fn shells_and_man_know_every_command() {
     run(&format!("man {folder}")).exits(0);
     for name in commands.into_iter().chain(["table-check"]) {
         let page = std::fs::read_to_string(format!("{folder}/idempotency-{name}.1")).unwrap();
-        assert!(page.contains("Examples:"), "{name}");
+        let version = concat!("\"idempotency ", env!("CARGO_PKG_VERSION"), "\"");
+        assert!(
+            page.contains("Examples:") && page.contains(version),
+            "{page}"
+        );
     }
     run(&format!("man {folder}/idempotency.1/x")).fails(1, "cannot be written");
 }
