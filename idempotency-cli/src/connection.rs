@@ -271,7 +271,8 @@ impl Table {
         let table = &self.config.table;
         let why = match (error.code(), error.message()) {
             (Some(code), message) => format!("{code}: {}", message.unwrap_or("no message")),
-            (None, _) => chain(error),
+            // The SDK lists where it looked for credentials in lines.
+            (None, _) => chain(error).replace("\n ", ";"),
         };
         let why = visible(&why);
         let message = format!("dynamodb:{action} on the table `{table}` failed: {why}");
