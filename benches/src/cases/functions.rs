@@ -4,6 +4,7 @@ use std::cell::{LazyCell, RefCell};
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use idempotency_core::example::ready;
@@ -194,7 +195,9 @@ fn store() -> &'static NoStore {
 fn event<T: DeserializeOwned>(text: &str) -> LambdaEvent<T> {
     let mut context = Context::default();
     context.request_id = "8476a536-e9f4-11e8-9739-2dfe598c3fcd".to_owned();
-    context.deadline = 4_000_000_000_000;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let deadline = now.expect("the clock is right") + Duration::from_secs(15);
+    context.deadline = u64::try_from(deadline.as_millis()).expect("it is before the end of time");
     LambdaEvent::new(read(text), context)
 }
 
