@@ -113,7 +113,8 @@ fn json_within<T: Serialize + ?Sized>(value: &T, bytes: usize) -> Option<Value> 
         bytes,
     };
     serde_json::to_writer(&mut text, value).ok()?;
-    serde_json::from_slice(&text.text).ok()
+    // A read of bytes would be a second instance of serde_json's parser in each function.
+    serde_json::from_str(std::str::from_utf8(&text.text).ok()?).ok()
 }
 
 /// A text that refuses to become longer.
