@@ -49,13 +49,7 @@ impl Deadline {
     ///
     /// The deadline of an invocation is not known either if it is more than an hour away: an invocation takes 15 minutes at most.
     pub fn end(&self) -> Option<EpochMillis> {
-        let scope = Scope::current();
-        let deadline = match self {
-            Self::Inherited => scope.invocation.deadline,
-            Self::At(end) => return Some(*end),
-            Self::Invocation { deadline, .. } => *deadline,
-        };
-        deadline.filter(|end| can_be(*end, scope.now()))
+        self.end_and_now().map(|(end, _)| end)
     }
 
     /// Returns how much time is left, or `None` if the deadline is not known. It is zero if the deadline has expired.
@@ -73,8 +67,21 @@ impl Deadline {
     /// assert_eq!(Deadline::from(&Context::default()).time_left(), None);
     /// ```
     pub fn time_left(&self) -> Option<Duration> {
-        let end = self.end()?;
-        Some(Scope::current().now().until(end))
+        let (end, now) = self.end_and_now()?;
+        Some(now.until(end))
+    }
+
+    /// Returns when the call ends, and the time of one reading of the clock.
+    fn end_and_now(&self) -> Option<(EpochMillis, EpochMillis)> {
+        let scope = Scope::current();
+        let now = scope.now();
+        let deadline = match self {
+            Self::Inherited => scope.invocation.deadline,
+            Self::At(end) => return Some((*end, now)),
+            Self::Invocation { deadline, .. } => *deadline,
+        };
+        let end = deadline.filter(|end| can_be(*end, now))?;
+        Some((end, now))
     }
 
     /// Returns the invocation of a call of this operation with this deadline. A deadline that no invocation can have becomes unknown,
