@@ -74,21 +74,26 @@ fn of_a_function(variables: Vec<(OsString, OsString)>) -> Variables {
     Variables::from_iter(variables).on(HostVariables::LAMBDA)
 }
 
-/// Runs the command on the standard streams. `variables` are the environment variables.
+/// Runs the command on the standard streams, and prints its error. `variables` are the environment variables.
 fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit {
-    let global = &arguments.global;
+    let Arguments { command, global } = arguments;
+    let result = match without_effect(command, global) {
+        Some(message) => Err(Failure::new(Exit::Usage, message)),
+        None => run(command, global, variables),
+    };
+    result.unwrap_or_else(|failure| {
+        report(&failure, global.json);
+        failure.exit
+    })
+}
+
+fn run(
+    command: &Command,
+    global: &GlobalArguments,
+    variables: Vec<(OsString, OsString)>,
+) -> Result<Exit, Failure> {
     let json = global.json;
-    let result = match &arguments.command {
-        Command::Key(_)
-        | Command::Cost(_)
-        | Command::Plan(_)
-        | Command::Completions { .. }
-        | Command::Man { .. }
-            if global.table.is_some() =>
-        {
-            let message = "this command reads no table: leave out `--table`";
-            Err(Failure::new(Exit::Usage, message))
-        }
+    match command {
         Command::Completions { shell } => shell::print_completions(*shell),
         Command::Man { folder } => shell::write_man_pages(folder),
         Command::Key(it) => key::print_key(it, json, &of_a_function(variables)),
@@ -106,11 +111,30 @@ fn perform(arguments: &Arguments, variables: Vec<(OsString, OsString)>) -> Exit 
         Command::Table(TableCommand::Template(it)) => about_dynamodb(variables, |variables| {
             template::print_template(it, global.table.clone(), variables)
         }),
-    };
-    result.unwrap_or_else(|failure| {
-        report(&failure, json);
-        failure.exit
-    })
+    }
+}
+
+/// Returns what is said of a global option that has no effect on this command.
+fn without_effect(command: &Command, global: &GlobalArguments) -> Option<&'static str> {
+    match command {
+        Command::Key(_)
+        | Command::Cost(_)
+        | Command::Plan(_)
+        | Command::Completions { .. }
+        | Command::Man { .. }
+            if global.table.is_some() =>
+        {
+            Some("this command reads no table: leave out `--table`")
+        }
+        Command::Table(TableCommand::Template(_))
+        | Command::Completions { .. }
+        | Command::Man { .. }
+            if global.json =>
+        {
+            Some("this command has an output of its own: leave out `--json`")
+        }
+        _ => None,
+    }
 }
 
 /// Runs a command that is about DynamoDB alone. Warns if the variables name another kind of store.

@@ -31,6 +31,13 @@ async fn global_options_stand_before_or_after_the_command() {
         of_the_function.contains("reads no table"),
         "{of_the_function}"
     );
+    for line in [
+        "table template --format sam --json",
+        "completions bash --json",
+        "man x --json",
+    ] {
+        run(line).exits(2).prints("leave out `--json`");
+    }
     run("get $KEY --region eu-west-1").fails(2, "tip: set AWS_REGION instead");
 }
 
