@@ -204,14 +204,16 @@ impl Listing {
         if let Some(units) = page.billed {
             *self.read_units.get_or_insert(0.0) += units;
         }
-        self.after = page.next;
         if connection.json {
             self.claims.extend(claims);
-            return Ok(());
+        } else {
+            let lines = claims.iter().map(|claim| claim.line(now));
+            let lines = lines.fold(Lines::default(), Lines::with);
+            lines.print().map_err(Failure::output)?;
         }
-        let lines = claims.iter().map(|claim| claim.line(now));
-        let lines = lines.fold(Lines::default(), Lines::with);
-        lines.print().map_err(Failure::output)
+        // Only here: a page that was not printed is read again.
+        self.after = page.next;
+        Ok(())
     }
 
     /// Returns how much was read.

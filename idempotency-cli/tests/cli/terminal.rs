@@ -150,6 +150,22 @@ async fn a_listing_prints_what_it_finds_and_where_to_go_on_when_it_is_interrupte
     }
 }
 
+/// A file that takes no byte.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_page_that_cannot_be_printed_is_listed_again() {
+    let table = with_held(50, false).await;
+    let mut command = table.command("list --held --yes");
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    command
+        .stdout(full.unwrap())
+        .stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.fails(1, "the output cannot be written")
+        .complains("nothing was read");
+}
+
 #[tokio::test]
 async fn a_reader_that_ends_early_stops_a_listing_without_an_error() {
     let table = with_held(50, false).await;
