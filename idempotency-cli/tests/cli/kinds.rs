@@ -83,7 +83,8 @@ async fn the_command_finds_what_a_function_has_stored_in_a_store_of_another_kind
         );
         assert_eq!(get["event"], r#"{"order_id":7}"#);
         on_key("evict KEY --yes").exits(0);
-        on_key("get KEY").fails(3, &format!("in shelf `{}`", file.display()));
+        let place = format!("\nstore        shelf `{}`\n", file.display());
+        on_key("get KEY").fails(3, &place);
         std::fs::remove_file(file).unwrap();
     }
 }
