@@ -13,6 +13,7 @@ mod properties;
 mod single_flight;
 mod store_error;
 mod types;
+mod windows;
 
 use idempotency_core::config::Variables;
 use idempotency_core::record::{Record, RecordId};

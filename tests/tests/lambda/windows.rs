@@ -1,0 +1,66 @@
+//! `Call::expires_after`: a handler chooses how long its response is kept, within the window of its operation.
+
+use std::time::Duration;
+
+use idempotency_lambda::{
+    BoxError, Call, Deadline, LambdaEvent, Lookup, OnTimeout, Operation, OperationBuilder,
+    idempotent, with_backend,
+};
+use idempotency_tests::End::{Ran, Replayed};
+use idempotency_tests::{End, Harness, end, keyed};
+use serde_json::Value;
+
+use crate::{event, order};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Calls with a handler that asks for a minute, and returns this number.
+async fn call(harness: &Harness, charge: &Operation, number: usize) -> End<usize> {
+    let call = charge.run(&order(), Deadline::Inherited, async |call: Call| {
+        call.expires_after(MINUTE)?;
+        Ok::<_, BoxError>(number)
+    });
+    end(with_backend(harness.backend.clone(), call).await)
+}
+
+#[tokio::test]
+async fn a_response_is_replayed_for_the_window_that_its_handler_chose() {
+    type Set = fn(OperationBuilder) -> OperationBuilder;
+    for set in [
+        (|of| of) as Set,
+        |of| of.local_cache(8),
+        |of| of.lookup(Lookup::ReadFirst),
+        |of| of.on_timeout(OnTimeout::Hold),
+    ] {
+        let (harness, charge) = (Harness::default(), keyed(set));
+        assert_eq!(call(&harness, &charge, 1).await, Ran(1));
+        // The window begins with the second of the completion, and ends with a second.
+        harness.pass(60_000);
+        assert_eq!(call(&harness, &charge, 2).await, Replayed(1));
+        harness.pass(1_000);
+        assert_eq!(call(&harness, &charge, 2).await, Ran(2));
+    }
+}
+
+#[idempotent(key = "order_id", key_prefix = "windows.pay", expires_after = "7d")]
+async fn pay(event: LambdaEvent<Value>, call: Call) -> Result<bool, BoxError> {
+    let authorises_only = event.payload["authorises_only"] == true;
+    if !authorises_only {
+        call.expires_after(MINUTE)?;
+    }
+    Ok(authorises_only)
+}
+
+#[tokio::test]
+async fn each_response_of_a_function_has_a_window_of_its_own() {
+    let week = 7 * 24 * 60 * 60;
+    for (authorises_only, seconds) in [(true, week), (false, 60)] {
+        let harness = Harness::default();
+        let order = serde_json::json!({ "order_id": 1, "authorises_only": authorises_only });
+        let paid = harness.within(pay(event(order)));
+        assert_eq!(paid.await.unwrap(), authorises_only);
+        let (_, record) = crate::only_record(&harness);
+        let now = harness.now().floor_to_seconds().get();
+        assert_eq!(record.expiration.value().unwrap().get() - now, seconds);
+    }
+}
