@@ -139,6 +139,9 @@ impl StoreWhen<'_> {
             return Some(true);
         };
         let mut budget = Budget::new(self.memory_limit);
+        if expression.is_literal() {
+            return expression.holds_within(&Json::Null, &mut budget).ok();
+        }
         let response = Json::parse_within(response.as_bytes(), &mut budget).ok()?;
         expression.holds_within(&response, &mut budget).ok()
     }

@@ -120,6 +120,25 @@ fn a_response_is_stored_if_store_when_fails_on_it() {
     assert_eq!(shop.text("second").response(), "first");
 }
 
+#[test]
+fn a_literal_of_store_when_decides_about_a_response_of_any_length() {
+    let host = HostVariables {
+        name: "NAME",
+        memory: "MIB",
+    };
+    let few = Variables::from_iter([("MIB".to_owned(), "1".to_owned())]).on(host);
+    let long = "a".repeat(Settings::memory_limit(&few));
+    for (store_when, stored) in [("`false`", false), ("`true`", true), ("@ == 'paid'", true)] {
+        let mut shop = Shop::new(|_| ());
+        let settings = settings(|it| it.store_when = Some(store_when.into()));
+        shop.operation = CompiledOperation::new("shop::place", &settings, &few).unwrap();
+        shop.text(&long);
+        let next = shop.text("next");
+        // Beyond the limit only a literal is evaluated.
+        assert_eq!(next.is_replayed(), stored, "{store_when}");
+    }
+}
+
 /// Asserts that the caller gets the response, and that its key is completed without it.
 fn assert_not_stored<R: Serialize + DeserializeOwned + Debug>(response: R) {
     let shop = Shop::new(|_| ());

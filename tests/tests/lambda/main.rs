@@ -7,6 +7,7 @@ mod compatibility;
 mod deploys;
 mod error_reporting;
 mod hazards;
+mod lock_only;
 mod outcome_events;
 mod partial_keys;
 mod properties;

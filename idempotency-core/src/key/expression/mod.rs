@@ -74,6 +74,11 @@ impl Expression {
         }
     }
 
+    /// Returns true if the expression is one literal, so that its value is the same on each payload.
+    pub(crate) fn is_literal(&self) -> bool {
+        matches!(self.node, Node::Literal(_))
+    }
+
     /// Sets whether `to_string` writes numbers as Python does.
     pub(super) fn set_python_numbers(&mut self, python: bool) {
         self.layout = if python { PYTHON_COMPACT } else { COMPACT };
