@@ -78,6 +78,13 @@ impl LocalCache {
         }
     }
 
+    /// Removes the record of a key.
+    pub fn remove(&self, operation: &str, id: &RecordId) {
+        if let Some(kept) = self.operations().get_mut(operation) {
+            kept.remove(id);
+        }
+    }
+
     /// Removes all records. Call it after a snapshot was restored, because the entries may be stale.
     pub fn clear(&self) {
         self.operations().clear();
@@ -99,10 +106,14 @@ impl OperationCache {
         }
     }
 
-    fn insert(&mut self, limits: CacheLimits, id: RecordId, record: Record) {
-        if let Some((id, replaced)) = self.records.pop_entry(&id) {
-            self.bytes -= weight(&id, &replaced);
+    fn remove(&mut self, id: &RecordId) {
+        if let Some((id, removed)) = self.records.pop_entry(id) {
+            self.bytes -= weight(&id, &removed);
         }
+    }
+
+    fn insert(&mut self, limits: CacheLimits, id: RecordId, record: Record) {
+        self.remove(&id);
         let added = weight(&id, &record);
         if added > limits.bytes {
             return;
@@ -191,6 +202,16 @@ mod tests {
             cache.insert(OPERATION, limits(9, bytes), id(number), response(length));
         }
         cache
+    }
+
+    #[test]
+    fn a_removed_record_frees_its_bytes_and_leaves_the_others() {
+        let cache = cache_of_two();
+        cache.remove(OPERATION, &id(1));
+        assert_eq!(kept(&cache), [2]);
+        cache.remove(OPERATION, &id(1));
+        cache.remove("refund", &id(2));
+        assert_eq!(kept(&cache), [2]);
     }
 
     #[test]

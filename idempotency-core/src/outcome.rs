@@ -1,4 +1,4 @@
-//! The outcome of a call: executed, replayed or bypassed.
+//! The outcome of a call: executed, replayed or bypassed. What a call of a key would meet.
 
 use std::any::Any;
 
@@ -6,7 +6,7 @@ pub use crate::protocol::Source;
 
 use crate::error::Error;
 use crate::record::RecordId;
-use crate::time::EpochSeconds;
+use crate::time::{EpochMillis, EpochSeconds};
 
 /// A response, and where it comes from.
 ///
@@ -32,6 +32,33 @@ pub struct Outcome<R> {
     response: R,
     kind: OutcomeKind,
     dropped_writes: bool,
+}
+
+/// What a call of a key would meet now, by the record in the store.
+///
+/// `Debug` shows no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyState<R> {
+    /// The handler runs. There is no record, its window or lease has ended, or it is that of a run which failed.
+    Free,
+    /// The call is refused, or waits: another call runs, or was killed and its lease has not ended.
+    InProgress {
+        /// When the lease of the other call ends. `None` if it has none that is known.
+        until: Option<EpochMillis>,
+    },
+    /// The call is refused: under `hold`, a run ended without a result, and no operator has decided.
+    Held,
+    /// The call gets this response. Its [`Replay`] says when its window ends.
+    Completed(Outcome<R>),
+    /// The call ends in [`ResponseUnavailable`](crate::error::ErrorKind::ResponseUnavailable).
+    CompletedWithoutResponse,
+    /// The call is refused: the key was used with another payload.
+    PayloadMismatch,
+    /// The call is refused: the record cannot be understood. Says why.
+    Corrupt(String),
+    /// The handler runs unprotected.
+    Bypassed(Bypass),
 }
 
 /// Where a response comes from.

@@ -139,7 +139,7 @@ impl<R> Driver<'_, R> {
         }
     }
 
-    fn now(&self) -> EpochMillis {
+    pub(super) fn now(&self) -> EpochMillis {
         self.backend.clock().now()
     }
 

@@ -87,6 +87,27 @@ impl<R> Driver<'_, R> {
         ran: bool,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Error> {
+        let outcome = self.stored_response(record, source, ran)?;
+        if let (Some(own), Some(other)) = (&self.call.operation, record.operation.value())
+            && recorded_path(own) != recorded_path(other)
+            && !self.shares_prefix
+        {
+            let (own, other) = (recorded_path(own), recorded_path(other));
+            report.note(format!(
+                "the response was stored by the operation `{other}`, and this is `{own}`: give each operation a `key_prefix` \
+                 of its own, unless this one was renamed"
+            ));
+        }
+        Ok(outcome)
+    }
+
+    /// Returns the response that this record holds. `ran` says whether the handler was started.
+    pub(super) fn stored_response(
+        &self,
+        record: &Record,
+        source: Source,
+        ran: bool,
+    ) -> Result<Outcome<R>, Error> {
         let data = record.data.value().map_or("", |data| data.as_str());
         let response = self.codec.read(data).map_err(|error| {
             // Type and place only: serde's own message may quote the response.
@@ -100,20 +121,11 @@ impl<R> Driver<'_, R> {
             source,
             record.expiration.value().copied(),
         );
-        let Some(recorded) = record.operation.value() else {
-            return Ok(Outcome::replayed(response, replay));
+        let replay = match record.operation.value() {
+            Some(recorded) => replay.claimed_by(recorded),
+            None => replay,
         };
-        let other = recorded_path(recorded);
-        if let Some(own) = self.call.operation.as_deref().map(recorded_path)
-            && own != other
-            && !self.shares_prefix
-        {
-            report.note(format!(
-                "the response was stored by the operation `{other}`, and this is `{own}`: give each operation a `key_prefix` \
-                 of its own, unless this one was renamed"
-            ));
-        }
-        Ok(Outcome::replayed(response, replay.claimed_by(recorded)))
+        Ok(Outcome::replayed(response, replay))
     }
 
     /// Returns the error of a refusal. `refused_write` is why a write was refused when the handler staged it.
@@ -164,7 +176,7 @@ impl<R> Driver<'_, R> {
     }
 
     /// Returns an error of this call, with its key.
-    fn error(&self, kind: ErrorKind) -> Error {
+    pub(super) fn error(&self, kind: ErrorKind) -> Error {
         Error::new(kind, self.key_prefix)
             .with_key(self.call.id.clone(), self.backend.store().name())
     }

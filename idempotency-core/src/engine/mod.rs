@@ -9,6 +9,7 @@
 //! | `handler` | runs the handler and catches its panic |
 //! | `finish` | turns the end of a call into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |
+//! | `lookup` | looks at the record of a key, or deletes it, without a run |
 //! | `unprotected` | runs a handler without protection, and applies what it staged |
 //! | `single_flight` | duplicates in one process share the work of one call |
 //! | `backend` | store, clock, randomness and cache of a process |
@@ -21,6 +22,7 @@ mod codec;
 mod driver;
 mod finish;
 mod handler;
+mod lookup;
 mod proof;
 mod request;
 mod run;

@@ -59,6 +59,13 @@ pub(super) async fn send(
     }
 }
 
+impl RequestEnd {
+    /// Returns the reply of the store.
+    pub(super) fn reply(self) -> StoreReply {
+        self.reply
+    }
+}
+
 impl Reasons {
     /// Returns what the protocol needs of a read, and keeps the rest.
     pub(super) fn read(&mut self, backend: &Backend, end: RequestEnd) -> Input {
@@ -149,7 +156,7 @@ pub(super) async fn resend<W: Resend>(
     }
 }
 
-fn wrong_reply(backend: &Backend) -> StoreError {
+pub(super) fn wrong_reply(backend: &Backend) -> StoreError {
     let text = format!(
         "{} replied to another request than it was sent: correct its `send`",
         backend.store().name()

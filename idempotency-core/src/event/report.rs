@@ -41,6 +41,13 @@ pub(crate) trait Meter {
     fn request_ended(&mut self);
 }
 
+/// Counts nothing: for a request that belongs to no call.
+impl Meter for () {
+    fn request_started(&mut self) {}
+
+    fn request_ended(&mut self) {}
+}
+
 impl Meter for Report<'_> {
     fn request_started(&mut self) {
         self.summary.store_requests += 1;

@@ -33,9 +33,10 @@ use crate::engine::{Backend, Codec, Driver, Errors, StoreWhen, Unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::key::{Expression, Selector};
-use crate::outcome::{NoResponse, Outcome};
+use crate::outcome::{Bypass, KeyState, NoResponse, Outcome};
 use crate::protocol::policy::{OnInProgress, Policy};
 use crate::protocol::{CallTerms, Lease};
+use crate::record::RecordId;
 use crate::time::EpochMillis;
 
 /// All settings of a protected function, compiled once. Two operations share nothing.
@@ -235,35 +236,8 @@ impl CompiledOperation {
                     return run.run(&mut report, handler).await;
                 }
             };
-            let unusable = |detail| {
-                NoResponse::Refused(self.error(ErrorKind::Environment).with_detail(detail))
-            };
-            if backend.clock().now().get() < 0 {
-                return Err(unusable(
-                    "the clock is before 1970: set it right".to_owned(),
-                ));
-            }
-            let owner = backend.owner_token();
-            let owner = owner.map_err(|error| unusable(error.to_string()))?;
-            let driver = Driver {
-                backend,
-                key_prefix: &self.key_prefix,
-                shares_prefix: self.shares_prefix,
-                cache: self.local_cache,
-                store_when: self.store_when(),
-                codec,
-                call: Arc::new(CallTerms {
-                    id: id.clone(),
-                    owner,
-                    validation: validation.map(str::to_owned),
-                    deadline,
-                    lease: self.lease(deadline),
-                    operation: Some(self.path.clone()),
-                    event: identity.event().cloned(),
-                    policy: self.policy_of(identity),
-                    limits: backend.limits(),
-                }),
-            };
+            let driver = self.driver(backend, identity, (id, validation), deadline, codec);
+            let driver = driver.map_err(NoResponse::Refused)?;
             driver.drive(errors, &mut report, handler).await
         };
         // The span is entered at each poll. The outcome event comes after it: it has all fields itself.
@@ -273,6 +247,94 @@ impl CompiledOperation {
             NoResponse::Refused(error) => errors.convert(error),
             NoResponse::Failed(error) => error,
             NoResponse::Panicked(panic) => resume_unwind(panic),
+        })
+    }
+
+    /// Returns what a call of this identity would meet now. Reads the record in the store; asks neither the local cache nor the calls in
+    /// progress of the process.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read, or if the stored response does not fit `R`.
+    pub async fn lookup<R>(
+        &self,
+        backend: &Backend,
+        identity: &Identity,
+        deadline: Option<EpochMillis>,
+        codec: Codec<R>,
+    ) -> Result<KeyState<R>, Error> {
+        match identity.protected() {
+            Ok(protected) => {
+                let driver = self.driver(backend, identity, protected, deadline, codec)?;
+                driver.lookup().await
+            }
+            Err(why) => Ok(KeyState::Bypassed(why)),
+        }
+    }
+
+    /// Deletes the record of this identity, as an operator does. Returns false if there is none, or if protection is switched off. The
+    /// local cache of the backend forgets the key too.
+    ///
+    /// # Errors
+    ///
+    /// If the run of its claim may go on, if it belongs to another payload, if it changed in the meantime, if the store fails, or if the
+    /// payload has no key.
+    pub async fn evict(
+        &self,
+        backend: &Backend,
+        identity: &Identity,
+        deadline: Option<EpochMillis>,
+    ) -> Result<bool, Error> {
+        match identity.protected() {
+            Ok(protected) => {
+                let codec = Codec::<()>::json();
+                let driver = self.driver(backend, identity, protected, deadline, codec)?;
+                driver.evict().await
+            }
+            Err(Bypass::Disabled) => Ok(false),
+            Err(_) => Err(self.error(ErrorKind::KeyMissing)),
+        }
+    }
+
+    /// Returns what drives a protected call, or looks at its record.
+    ///
+    /// # Errors
+    ///
+    /// If the clock or the random source cannot be trusted.
+    fn driver<'a, R>(
+        &'a self,
+        backend: &'a Backend,
+        identity: &Identity,
+        (id, validation): (&RecordId, Option<&str>),
+        deadline: Option<EpochMillis>,
+        codec: Codec<R>,
+    ) -> Result<Driver<'a, R>, Error> {
+        let unusable = |detail| self.error(ErrorKind::Environment).with_detail(detail);
+        if backend.clock().now().get() < 0 {
+            return Err(unusable(
+                "the clock is before 1970: set it right".to_owned(),
+            ));
+        }
+        let owner = backend.owner_token();
+        let owner = owner.map_err(|error| unusable(error.to_string()))?;
+        Ok(Driver {
+            backend,
+            key_prefix: &self.key_prefix,
+            shares_prefix: self.shares_prefix,
+            cache: self.local_cache,
+            store_when: self.store_when(),
+            codec,
+            call: Arc::new(CallTerms {
+                id: id.clone(),
+                owner,
+                validation: validation.map(str::to_owned),
+                deadline,
+                lease: self.lease(deadline),
+                operation: Some(self.path.clone()),
+                event: identity.event().cloned(),
+                policy: self.policy_of(identity),
+                limits: backend.limits(),
+            }),
         })
     }
 

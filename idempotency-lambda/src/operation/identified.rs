@@ -47,9 +47,9 @@ use crate::process::warn;
 /// For a tower service there is [`IdempotencyLayer`](crate::IdempotencyLayer).
 #[must_use = "a call does nothing unless it is run"]
 pub struct IdentifiedCall {
-    operation: Operation,
-    identity: Identity,
-    invocation: Invocation,
+    pub(super) operation: Operation,
+    pub(super) identity: Identity,
+    pub(super) invocation: Invocation,
 }
 
 impl IdentifiedCall {

@@ -5,6 +5,7 @@
 //! | `builder` | the settings of an operation that is built in code |
 //! | `http_rules` | the HTTP rules of an annotated function |
 //! | `identified` | a call whose identity is known; every form of a call but HTTP runs there |
+//! | `lookup` | looks at the record of a payload, or deletes it |
 //! | `whole_event` | warns of a key that is a whole event in which nothing changes |
 //! | `registry` | every operation of the program, and which key prefix it has |
 //!
@@ -36,6 +37,7 @@ mod builder;
 #[cfg(feature = "http")]
 pub(crate) mod http_rules;
 mod identified;
+mod lookup;
 pub(crate) mod registry;
 pub(crate) mod whole_event;
 

@@ -8,6 +8,7 @@ mod deploys;
 mod error_reporting;
 mod hazards;
 mod lock_only;
+mod lookup;
 mod outcome_events;
 mod partial_keys;
 mod properties;

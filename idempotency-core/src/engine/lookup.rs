@@ -1,0 +1,113 @@
+//! Looks at the record of a key, or deletes it, without a run.
+
+use super::driver::Driver;
+use super::request::{send, wrong_reply};
+use crate::error::{Error, ErrorKind};
+use crate::outcome::{KeyState, Source};
+use crate::protocol::decision::evictable;
+use crate::protocol::{RecordState, classify};
+use crate::record::Record;
+use crate::store::{Consistency, NotEvicted, StoreError, StoreReply, StoreRequest, Write};
+
+impl<R> Driver<'_, R> {
+    /// Returns what the call would meet now, by the record in the store.
+    pub(crate) async fn lookup(&self) -> Result<KeyState<R>, Error> {
+        let (record, unreadable) = self.read().await?;
+        let Some(record) = record else {
+            return Ok(KeyState::Free);
+        };
+        let lease_end = record.in_progress_expiration.value().copied();
+        Ok(match classify(&record, self.now(), &self.call) {
+            RecordState::Claimable | RecordState::Resumable => KeyState::Free,
+            RecordState::PayloadMismatch => KeyState::PayloadMismatch,
+            RecordState::Replay => {
+                KeyState::Completed(self.stored_response(&record, Source::Store, false)?)
+            }
+            RecordState::ResponseUnavailable => KeyState::CompletedWithoutResponse,
+            RecordState::Unresolved => KeyState::Held,
+            RecordState::InProgress | RecordState::OwnClaim | RecordState::OwnClaimExpired => {
+                KeyState::InProgress { until: lease_end }
+            }
+            RecordState::Corrupt(defect) => {
+                KeyState::Corrupt(unreadable.unwrap_or_else(|| defect.to_owned()))
+            }
+        })
+    }
+
+    /// Deletes the record, unless its run may go on or it belongs to another payload. Returns false if there is none.
+    ///
+    /// The cache of this process forgets the key too.
+    pub(crate) async fn evict(&self) -> Result<bool, Error> {
+        let evicted = match self.read().await?.0 {
+            Some(record) => self.delete(&record).await?,
+            None => false,
+        };
+        let cache = self.backend.cache();
+        cache.remove(self.key_prefix, &self.call.id);
+        Ok(evicted)
+    }
+
+    async fn delete(&self, read: &Record) -> Result<bool, Error> {
+        let now = self.now();
+        if classify(read, now, &self.call) == RecordState::PayloadMismatch {
+            let error = self.error(ErrorKind::PayloadMismatch);
+            return Err(error.with_detail("its record was not evicted"));
+        }
+        let Ok(unchanged) = evictable(read, now, false) else {
+            let error = self.error(ErrorKind::AlreadyInProgress);
+            return Err(match read.in_progress_expiration.value() {
+                Some(end) => error
+                    .with_detail(format!("its record was not evicted: retry when its lease has ended at {end}"))
+                    .with_lease_end(*end),
+                None => error.with_detail(
+                    "its record was not evicted, because it has no lease that can be read: find out that its call does not run, then \
+                     use `idempotency evict --force`",
+                ),
+            });
+        };
+        let request = StoreRequest::write(&self.call.id, &Write::Delete, &unchanged);
+        match NotEvicted::check(self.send(request).await) {
+            Ok(()) => Ok(true),
+            Err(NotEvicted::Missing) => Ok(false),
+            Err(NotEvicted::Changed) => {
+                let error = self.error(ErrorKind::Contended);
+                Err(error.with_detail("the record changed after it was read, and was not evicted"))
+            }
+            Err(NotEvicted::Failed {
+                error,
+                maybe_applied: true,
+            }) => {
+                let doubt = format!("the record may have been evicted: {error}");
+                Err(self.failed(error).with_detail(doubt))
+            }
+            Err(NotEvicted::Failed { error, .. }) => Err(self.failed(error)),
+        }
+    }
+
+    /// Returns the record, and why its response cannot be read.
+    async fn read(&self) -> Result<(Option<Record>, Option<String>), Error> {
+        let request = StoreRequest::Read(&self.call.id, Consistency::Strong);
+        match self.send(request).await {
+            StoreReply::Found { record, unreadable } => Ok((record, unreadable)),
+            StoreReply::Failed { error, .. } => Err(self.failed(error)),
+            _ => Err(self.failed(wrong_reply(self.backend))),
+        }
+    }
+
+    /// Sends one request, which may take as long as the requests before a handler.
+    async fn send(&self, request: StoreRequest<'_>) -> StoreReply {
+        let (now, longest) = (self.now(), self.call.policy.store_timeout);
+        let left = self.call.deadline.map(|end| now.until(end));
+        let limit = left.map_or(longest, |left| left.min(longest));
+        let end = send(self.backend, request, limit, &mut ()).await;
+        end.reply()
+    }
+
+    fn failed(&self, cause: StoreError) -> Error {
+        let error = self.error(ErrorKind::StoreFailed);
+        error.with_detail(cause.to_string()).with_source(cause)
+    }
+}
+
+#[cfg(test)]
+mod tests;
