@@ -113,7 +113,7 @@ def changed(number, text, block):
 
 
 def play(page, scratch):
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve()
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "IDEMPOTENCY_"))}
     # The project shares what it compiles with the workspace, as in tests/scripts/templates.sh.
     variables.pop("RUST_BACKTRACE", None)
