@@ -13,7 +13,7 @@ use terminal_size::terminal_size_of;
 pub(crate) use idempotency_expression::{is_hidden, visible};
 
 /// Returns lines of this program in which texts of others stand: only their line breaks stay.
-pub(crate) fn lines(text: &str) -> String {
+fn lines(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(visible).collect();
     lines.join("\n")
 }

@@ -34,7 +34,7 @@ pub(crate) async fn evict(
     let read = (id, &found);
     confirm_unchanged(
         arguments.yes,
-        &shown,
+        shown.styled(),
         question,
         "not evicted",
         read,

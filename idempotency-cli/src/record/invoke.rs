@@ -31,13 +31,14 @@ pub(super) async fn invoke(
     }
     let config = connection.sdk_config().await;
     let endpoint = endpoint(&config, connection).await?;
-    let asked = format!("{shown}{:<12} `{function}` at {endpoint}\n", "function");
+    let invoked = format_args!("{:<12} `{function}` at {endpoint}\n", "function");
+    let asked = shown.styled().with(invoked);
     let question = format!("Invoke `{function}` with the event of this record?");
     // The event was read after the record: if the record is unchanged, it is the record's event.
     let shown_record = (id, found);
     confirm_unchanged(
         arguments.yes,
-        &asked,
+        asked,
         &question,
         "not replayed",
         shown_record,

@@ -11,8 +11,6 @@ pub(crate) use evict::evict;
 pub(crate) use list::list;
 pub(crate) use resolve::resolve;
 
-use std::fmt;
-
 use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{Consistency, SendLog, StoreReply, StoreRequest};
 use idempotency_core::time::EpochMillis;
@@ -137,7 +135,7 @@ async fn stored_event(
 /// If the reply is not yes, or if the input is no terminal. `refused` is the text of a reply that is not yes.
 async fn confirm(
     yes: bool,
-    shown: &impl fmt::Display,
+    shown: impl Into<Lines>,
     question: &str,
     refused: &str,
     connection: &Connection,
@@ -151,7 +149,7 @@ async fn confirm(
         None => String::new(),
     };
     // Not on standard output, which a program may read.
-    Lines::from(format_args!("{shown}{place}{account}")).print_error();
+    shown.into().with(place).with(account).print_error();
     let question = format!("\n{} [y/N] ", visible(question));
     let reply = connection.operator.ask(&question);
     let reply = reply.map_err(Failure::output)?.ok_or_else(|| {
@@ -172,7 +170,7 @@ async fn confirm(
 /// Those of [`confirm`]. Also if the record is no longer the one that was shown.
 async fn confirm_unchanged(
     yes: bool,
-    shown: &impl fmt::Display,
+    shown: impl Into<Lines>,
     question: &str,
     refused: &str,
     (id, found): (&RecordId, &StoredRecord),

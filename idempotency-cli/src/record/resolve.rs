@@ -57,10 +57,10 @@ pub(crate) async fn resolve(
         Some(response) if !arguments.yes => compared(id, response.as_str(), connection).await,
         _ => String::new(),
     };
-    let asked = format!("{shown}{form}");
+    let asked = shown.styled().with(form);
     let read = (id, &found);
     let refused = "not resolved";
-    let now = confirm_unchanged(arguments.yes, &asked, question, refused, read, connection).await?;
+    let now = confirm_unchanged(arguments.yes, asked, question, refused, read, connection).await?;
     // A window or a lease can have ended while the question was open.
     let (decision, decided) = decide(now)?;
     write(id, &decided, connection).await?;
