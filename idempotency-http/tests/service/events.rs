@@ -1,6 +1,7 @@
 //! What a request does beside its response:
 //! - its outcome event, and what is never written to a log
 //! - the writes that its handler stages: which responses apply them
+//! - the window that its handler chooses
 
 use std::future::ready;
 use std::pin::Pin;
@@ -457,4 +458,20 @@ async fn an_unprotected_layer_inside_leaves_the_handler_the_call_of_the_layer_ou
     let service = operation().layer(backend()).layer(inner);
     let response = service.oneshot(request()).await.unwrap();
     assert_eq!(response.status(), 201);
+}
+
+#[tokio::test]
+async fn the_handler_of_a_request_chooses_the_window_of_its_response() {
+    let clock = Arc::new(TestClock::default());
+    let layer = operation().layer(backend_with(Arc::new(MemoryStore::new()), &clock));
+    let (service, runs) = serve_with(layer, |request, run| {
+        let call = request.extensions().get::<Call>().unwrap();
+        call.expires_after(Duration::from_secs(60)).unwrap();
+        ready(text(200, run.to_string()))
+    });
+    for (after, run) in [(0, 1), (60_999, 1), (61_000, 2)] {
+        clock.set(after);
+        let _response = send(&service, request()).await;
+        assert_eq!(runs.count(), run, "{after}");
+    }
 }

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use aws_lambda_events::sqs::SqsEvent;
+use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
     BoxError, Call, Deadline, LambdaEvent, Lookup, OnTimeout, Operation, OperationBuilder,
     idempotent, with_backend,
 };
+use idempotency_testkit::events::{self, AwsRecord};
 use idempotency_tests::End::{Ran, Replayed};
 use idempotency_tests::{End, Harness, end, keyed};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{event, order};
 
@@ -56,11 +59,37 @@ async fn each_response_of_a_function_has_a_window_of_its_own() {
     let week = 7 * 24 * 60 * 60;
     for (authorises_only, seconds) in [(true, week), (false, 60)] {
         let harness = Harness::default();
-        let order = serde_json::json!({ "order_id": 1, "authorises_only": authorises_only });
+        let order = json!({ "order_id": 1, "authorises_only": authorises_only });
         let paid = harness.within(pay(event(order)));
         assert_eq!(paid.await.unwrap(), authorises_only);
         let (_, record) = crate::only_record(&harness);
         let now = harness.now().floor_to_seconds().get();
         assert_eq!(record.expiration.value().unwrap().get() - now, seconds);
+    }
+}
+
+#[tokio::test]
+async fn each_response_of_a_batch_has_a_window_of_its_own() {
+    let (harness, charge) = (Harness::default(), keyed(|of| of));
+    let order = |id: u32| json!({ "order_id": id });
+    let messages = [1, 2].map(|id| AwsRecord::json(&order(id)));
+    let messages = events::sqs("orders").records(messages);
+    let event = LambdaEvent::new(
+        messages.parse::<SqsEvent>().unwrap(),
+        event(json!({})).context,
+    );
+    let handler = async |order: Value, call: Call| {
+        if order["order_id"] == 1 {
+            call.expires_after(MINUTE)?;
+        }
+        Ok::<_, BoxError>(())
+    };
+    let batch = Batch::new(&charge);
+    let response = harness.within(batch.run(event, handler)).await;
+    assert!(response.unwrap().batch_item_failures.is_empty());
+    let now = harness.now().floor_to_seconds().get();
+    for (id, seconds) in [(1, 60), (2, 3_600)] {
+        let end = harness.record(&charge, &json!(id)).expiration;
+        assert_eq!(end.value().unwrap().get() - now, seconds);
     }
 }
