@@ -55,7 +55,7 @@ fn stable(output: &str) -> String {
         unit != word && unit.chars().all(char::is_alphabetic) && !unit.is_empty()
     };
     let is_now = |word: &str| match word.len() {
-        13 => word.starts_with("17") || word.starts_with("18"),
+        13 => word.starts_with('1') && word != "1600000000000",
         20 | 24 => word.ends_with('Z') && !["2020", "3000"].contains(&&word[..4]),
         _ => false,
     };
