@@ -30,6 +30,28 @@ macro_rules! setter {
     ($type:ident, validate, $($doc:tt)*) => {};
     // A request has credentials in its headers, so nothing of it is stored.
     ($type:ident, store_event, $($doc:tt)*) => {};
+    // What these three mean for HTTP beside that.
+    ($type:ident, key_prefix, $($doc:tt)*) => {
+        idempotency_expression::setter! {
+            rules.settings; $type, key_prefix,
+            /// Sets the whole key prefix, instead of the application's name and the path of the operation.
+        }
+    };
+    ($type:ident, lease, $($doc:tt)*) => {
+        idempotency_expression::setter! {
+            rules.settings; $type, lease, $($doc)*
+            ///
+            /// Set it a little longer than the longest request. If a client disconnects, the server drops the request, and its key is
+            /// refused with 409 until the lease ends.
+        }
+    };
+    ($type:ident, store_when, $($doc:tt)*) => {
+        idempotency_expression::setter! {
+            rules.settings; $type, store_when, $($doc)*
+            ///
+            /// It is evaluated on the stored response, in addition to the statuses that are stored.
+        }
+    };
     ($($method:tt)*) => {
         idempotency_expression::setter! { rules.settings; $($method)* }
     };
