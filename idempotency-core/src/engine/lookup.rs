@@ -5,7 +5,7 @@ use super::request::{send, wrong_reply};
 use crate::error::{Error, ErrorKind};
 use crate::outcome::{KeyState, Source};
 use crate::protocol::decision::evictable;
-use crate::protocol::{RecordState, classify};
+use crate::protocol::{RecordState, UNREADABLE_DATA, classify};
 use crate::record::Record;
 use crate::store::{Consistency, NotEvicted, StoreError, StoreReply, StoreRequest, Write};
 
@@ -29,7 +29,9 @@ impl<R> Driver<'_, R> {
                 KeyState::InProgress { until: lease_end }
             }
             RecordState::Corrupt(defect) => {
-                KeyState::Corrupt(unreadable.unwrap_or_else(|| defect.to_owned()))
+                // The store knows more about this defect than the protocol.
+                let reason = unreadable.filter(|_| defect == UNREADABLE_DATA);
+                KeyState::Corrupt(reason.unwrap_or_else(|| defect.to_owned()))
             }
         })
     }

@@ -170,7 +170,8 @@ impl Call {
     ///
     /// The operation's own window, `expires_after`, is the longest: clients and deploys count on it. Set it to the longest one that a
     /// response needs, and choose a shorter one here. The last choice of a run counts, for its response alone: a run that fails or is
-    /// killed leaves what it would leave without a choice. Choose outside of steps, because a later run skips a recorded step.
+    /// killed leaves what it would leave without a choice. Choose outside of steps, because a later run skips a recorded step. Of a run
+    /// without a key nothing is stored, so any window is accepted.
     ///
     /// # Errors
     ///
