@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use idempotency_lambda::ErrorKind::{AlreadyInProgress, Unresolved};
-use idempotency_lambda::{BoxError, Call};
 use idempotency_lambda::{
-    Deadline, OnInProgress, OnTimeout, Operation, OperationBuilder, Run, with_backend,
+    BoxError, Call, OnInProgress, OnTimeout, Operation, OperationBuilder, idempotent,
 };
 use idempotency_tests::End::{NotStored, Refused};
-use idempotency_tests::{End, Harness, claim_of_another, end, keyed};
+use idempotency_tests::{End, Harness, claim_of_another, keyed};
 use serde_json::json;
 
 use crate::{let_others_run, order, order_of};
@@ -134,14 +133,16 @@ async fn a_late_owner_cannot_free_the_claim_of_the_next_and_does_not_learn_of_it
     );
 }
 
+#[idempotent(payload = customer, key_prefix = "locked", store_when = "`false`")]
+async fn settle(customer: u64, call: Call) -> Result<String, BoxError> {
+    Ok(format!("{customer}: {:?}", call.which_run()))
+}
+
 #[tokio::test]
 async fn a_run_after_another_is_not_the_first() {
-    let (harness, lock) = (Harness::default(), lock());
-    for expected in [Run::First, Run::Unknown, Run::Unknown] {
-        let call = lock.run(&order(), Deadline::Inherited, async |call: Call| {
-            Ok::<_, BoxError>(call.which_run() == expected)
-        });
-        let outcome = end(with_backend(harness.backend.clone(), call).await);
-        assert_eq!(outcome, NotStored(true), "{expected:?}");
+    let harness = Harness::default();
+    for expected in ["7: First", "7: Unknown", "7: Unknown"] {
+        let settled = harness.within(settle(7)).await;
+        assert_eq!(settled.unwrap(), expected);
     }
 }
