@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use clap::builder::UnknownArgumentValueParser;
+use clap::builder::{TypedValueParser, UnknownArgumentValueParser};
 use clap::{
     Arg, ArgGroup, Args, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
     ValueHint, value_parser,
@@ -49,11 +50,23 @@ const GLOBAL: &str = "Global options";
 #[derive(Debug, Default, Args)]
 pub(crate) struct GlobalArguments {
     /// The DynamoDB table [default: IDEMPOTENCY_TABLE], also if IDEMPOTENCY_STORE names another kind
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME", value_parser = one_table())]
     pub(crate) table: Option<String>,
     /// Print one JSON object, also for an error
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
+}
+
+/// Returns the parser of `--table`. Clap takes the last one of a line, so this refuses two that differ: the command would act on a
+/// table that the operator may not mean.
+fn one_table() -> impl TypedValueParser<Value = String> {
+    let first = Arc::new(OnceLock::new());
+    move |table: &str| match first.get_or_init(|| table.to_owned()) {
+        first if first == table => Ok(table.to_owned()),
+        first => Err(format!(
+            "the line names the table `{first}` too: leave out one of them"
+        )),
+    }
 }
 
 /// Returns the option that [`chosen_color`] reads.

@@ -13,6 +13,7 @@ async fn global_options_stand_before_or_after_the_command() {
     for line in [
         "--json --table idempotency get $KEY",
         "--table idempotency get --json $KEY",
+        "--table idempotency get --json $KEY --table idempotency",
         "get $KEY --table idempotency --json",
     ] {
         let mut command = command(line);
