@@ -83,7 +83,7 @@ pub(crate) async fn list(
     };
     let rest = match &listed.after {
         None if is_end => format!("the end of the {what}"),
-        None => "nothing was read".to_owned(),
+        None => format!("not the whole {what}: list it again"),
         Some(after) => format!("not the whole {what}: go on with `--after {}`", word(after)),
     };
     let read = listed.read();
