@@ -220,7 +220,7 @@ pub(crate) struct KeyArguments {
     /// Also print the canonical text that is hashed; it is part of the event
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Read one JSON object per line, and print one line for each
+    /// Read one JSON object per line, and print one JSON object per line
     #[arg(long, conflicts_with_all = ["explain", "file"])]
     pub(crate) jsonl: bool,
     /// The file with the event; `-` or none is standard input

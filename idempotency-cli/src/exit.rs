@@ -43,7 +43,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// Empty if the output was closed.
+    /// Empty if the output was closed, or has the error already.
     pub(crate) message: String,
     /// Where the command was at work, in lines for people. Empty if it was nowhere.
     pub(crate) place: String,

@@ -74,7 +74,8 @@ pub(crate) async fn list(
         return ended;
     }
     if connection.json {
-        json::print(true, || listed.to_json(), "")?;
+        let error = ended.as_ref().err().map(|failure| text(&failure.message));
+        json::print(true, || listed.to_json().with("error", error), "")?;
     }
     let is_end = matches!(ended, Ok(Exit::Done));
     let interrupted = match ended {
@@ -88,7 +89,10 @@ pub(crate) async fn list(
     };
     let read = listed.read();
     Lines::from(format_args!("read {read}: {interrupted}{rest}\n")).print_error();
-    ended
+    ended.map_err(|failure| match connection.json {
+        true => Failure::new(failure.exit, ""),
+        false => failure,
+    })
 }
 
 /// Reads pages until the end, until `most` read units are used, or until Ctrl-C, and prints what each has.

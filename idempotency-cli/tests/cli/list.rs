@@ -1,6 +1,6 @@
 //! `idempotency list --held`.
 
-use idempotency_testkit::dynamodb::TableSpec;
+use idempotency_testkit::dynamodb::{Fault, TableSpec};
 use serde_json::{Value, json};
 
 use crate::{EARLY, LATE, Ran, Table, finish, number, text};
@@ -103,6 +103,23 @@ async fn a_listing_stops_at_its_read_units_and_goes_on_after_the_last_item() {
         found.sort();
         assert_eq!(found, (0..50).map(id).collect::<Vec<_>>());
         assert!(runs > 1, "one run reads a part of the table");
+    }
+}
+
+#[tokio::test]
+async fn a_listing_that_fails_prints_what_it_found_with_its_error_in_one_object() {
+    let table = with_held(50, false).await;
+    for (failing, keys_are_found) in [(1, false), (2, true)] {
+        let fault = Fault::on("Scan").nth(failing).always();
+        table.inject(fault.respond_with(400, "AccessDeniedException"));
+        let ran = list(&table, false, "--json").hides("error:");
+        let found = ran.json(1);
+        let error = found["error"].as_str().unwrap();
+        assert!(error.contains("is denied"), "{error}");
+        assert_ne!(keys(&found).is_empty(), keys_are_found, "{found}");
+        assert_eq!(found["after"].is_string(), keys_are_found, "{found}");
+        ran.complains(": not the whole table: ");
+        table.clear_faults();
     }
 }
 
