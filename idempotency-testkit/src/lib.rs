@@ -10,17 +10,19 @@
 //! | [`lambda`] | a local Lambda: starts the real process of a function, sends it events, kills it |
 //! | [`retry_safety`] | a proof that a function of yours is safe to retry, or the point where it is not |
 //!
-//! `dynamodb`, `events` and `lambda` need the cargo feature of their name, `retry_safety` needs `retry-safety`. All are on by default.
+//! `conformance`, `dynamodb`, `events` and `lambda` need the cargo feature of their name, `retry_safety` needs `retry-safety`. All are on by default.
 //! `dynamodb` links SQLite: a program that links another version of SQLite leaves it out.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod clock;
+#[cfg(feature = "conformance")]
 pub mod conformance;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
 #[cfg(feature = "events")]
 pub mod events;
+#[cfg(feature = "conformance")]
 #[doc(hidden)]
 pub mod history;
 #[cfg(feature = "lambda")]
@@ -37,7 +39,12 @@ mod wire;
 pub use clock::{ManualClock, SeededRandom};
 
 /// The guide's examples, compiled with the tests.
-#[cfg(all(doctest, feature = "dynamodb", feature = "retry-safety"))]
+#[cfg(all(
+    doctest,
+    feature = "conformance",
+    feature = "dynamodb",
+    feature = "retry-safety"
+))]
 #[doc = include_str!("../../docs/guide/retry-safety.md")]
 #[doc = include_str!("../../docs/guide/stores.md")]
 #[doc = include_str!("../../docs/guide/testing.md")]

@@ -3,6 +3,7 @@
 //! A server in a test must not run on the runtime of the test: a paused clock would stop it or advance its timers, a blocking
 //! test would starve it, and a server shared by several tests would end with the first one.
 
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
@@ -20,9 +21,16 @@ pub(crate) type Request = hyper::Request<Incoming>;
 pub(crate) type Response = hyper::Response<Full<Bytes>>;
 
 /// Returned instead of a response: closes the connection.
-#[derive(Debug, thiserror::Error)]
-#[error("closed on purpose")]
+#[derive(Debug)]
 pub(crate) struct HangUp;
+
+impl fmt::Display for HangUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("closed on purpose")
+    }
+}
+
+impl std::error::Error for HangUp {}
 
 /// Binds an unused port of the loopback interface. Call it in the context of the runtime that will serve the port.
 pub(crate) fn bind() -> io::Result<(TcpListener, SocketAddr)> {

@@ -22,6 +22,7 @@ idempotency-lambda    profiles
 idempotency-lambda    rustls-aws-lc
 idempotency-lambda    rustls-ring
 idempotency-lambda    zstd
+idempotency-testkit   conformance    conformance/index.html
 idempotency-testkit   dynamodb       dynamodb/index.html
 idempotency-testkit   events         events/index.html
 idempotency-testkit   lambda         lambda/index.html
