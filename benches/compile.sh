@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Measures first builds: the CPU time (user and system) of cargo and all that it starts, from an empty target folder.
+#   benches/compile.sh   prints the times; fails if a limit is exceeded, or if docs/guide/start.md says another time
+#
+#   a function with the attribute    at most 0.90 times the same function by hand, on the AWS SDK
+#   the tests of a template          at most 1.05 times the template: they compile nothing that they do not use
+#
+# The builds are debug builds, with the versions of the Cargo.lock beside them. On a machine that does other work each takes more CPU
+# time, by about the same factor: so only ratios are limited.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+root=$(realpath ..) scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+# As a user builds it.
+unset CARGO_INCREMENTAL CARGO_PROFILE_DEV_DEBUG CARGO_BUILD_TARGET_DIR RUSTFLAGS RUSTC_WRAPPER
+export CARGO_TARGET_DIR=$scratch/target
+TIMEFORMAT='%U %S'
+
+# seconds <name> <argument of cargo ...>: builds from nothing, and puts the seconds of CPU time into the variable.
+seconds() {
+    local -n result=$1
+    shift
+    rm -rf "$CARGO_TARGET_DIR"
+    { time cargo "$@" --quiet --offline 2>"$scratch/log"; } 2>"$scratch/time" || { cat "$scratch/log" >&2; exit 1; }
+    result=$(awk '{ printf "%.1f", $1 + $2 }' "$scratch/time")
+    printf '%7.1f s   cargo %s\n' "$result" "$*"
+}
+
+# at_most <limit> <seconds> <seconds> <what>: the first may be so many times the second.
+failed=''
+at_most() {
+    awk -v limit="$1" -v first="$2" -v second="$3" -v what="$4" 'BEGIN {
+        printf "%7.2f     %s, of %.2f allowed\n", first / second, what, limit
+        exit first > limit * second
+    }' || failed=yes
+}
+
+# The project that `cargo lambda init` makes, in a folder outside of the checkout.
+cp -r "$root/templates/event/template" "$scratch/charge"
+cp "$root/Cargo.lock" "$scratch/charge"
+sed -i "/^{%/d; s|{{ checkout }}|$root|; s|{{ project_name }}|charge|" "$scratch"/charge/{Cargo.toml,src/main.rs}
+cargo fetch --quiet --locked
+(cd "$scratch/charge" && cargo fetch --quiet)
+
+by_hand='' ours='' template='' tests=''
+seconds by_hand build --package by-hand --bin typed
+seconds ours build --package functions --bin typed
+cd "$scratch/charge"
+seconds template build
+seconds tests test --no-run
+
+at_most 0.90 "$ours" "$by_hand" "a function with the attribute, by the same function by hand"
+at_most 1.05 "$tests" "$template" "the tests of the template, by the template"
+
+# Two cores need about half of the CPU time.
+minutes=$(sed -nE 's/.*first build.* ([a-z]+) minutes on two idle cores.*/\1/p' "$root/docs/guide/start.md")
+case $minutes in
+    two) said=120 ;;
+    three) said=180 ;;
+    *) echo "FAILS: docs/guide/start.md does not say in two or three minutes how long the first build takes"; exit 1 ;;
+esac
+awk -v said="$said" -v tests="$tests" 'BEGIN {
+    printf "%7.0f s   on two cores; docs/guide/start.md says %d s\n", tests / 2, said
+    exit tests / 2 > 2 * said || tests / 2 < said / 2
+}' || failed=yes
+
+if [[ -n $failed ]]; then echo "FAILS: see above"; exit 1; fi
