@@ -26,8 +26,9 @@ trap 'rm -rf "$counts"' EXIT
 cargo build --quiet --profile counted --locked --package idempotency-benches --package idempotency-bench-client --target-dir "$target"
 program=$(realpath "$target/counted/instructions")
 compiler=$(rustc --version)
-# One dump for each run: counting is on inside `counted_case` alone, and leaving it ends a dump.
-(cd "$counts" && valgrind --tool=callgrind --collect-atstart=no --toggle-collect=instructions::counted_case \
+# One dump for each run: counting is on inside `counted_case` alone, and leaving it ends a dump. With `rep movsb` each copied byte would be
+# an instruction, and whether a text that grows is copied depends on the memory that earlier cases have left.
+(cd "$counts" && GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1073741824 valgrind --tool=callgrind --collect-atstart=no --toggle-collect=instructions::counted_case \
     --dump-after=instructions::counted_case --callgrind-out-file=out "$program" run "${selection[@]}" >log 2>&1) ||
     { cat "$counts/log" >&2; exit 1; }
 
