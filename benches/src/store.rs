@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::Record;
-use idempotency_core::store::{MemoryStore, RecordWrite, SendLog, Store, StoreLimits, StoreReply, StoreRequest};
+use idempotency_core::store::{
+    MemoryStore, RecordWrite, SendLog, Store, StoreLimits, StoreReply, StoreRequest,
+};
 
 /// What the store replies.
 enum Mode {
