@@ -4,7 +4,8 @@
 
 #![allow(clippy::disallowed_methods)]
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::future::BoxFuture;
 use crate::random::{Random, RandomError};
@@ -28,6 +29,11 @@ impl Clock for SystemClock {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn monotonic(&self) -> Option<Duration> {
+        static BEGINNING: OnceLock<Instant> = OnceLock::new();
+        Some(BEGINNING.get_or_init(Instant::now).elapsed())
     }
 }
 
@@ -56,6 +62,12 @@ mod tests {
         let before = since_the_epoch();
         let now = SystemClock.now();
         assert!(before <= now && now <= since_the_epoch(), "{now}");
+    }
+
+    #[test]
+    fn the_monotonic_clock_of_the_system_is_never_set_back() {
+        let before = SystemClock.monotonic();
+        assert!(before.is_some() && before <= SystemClock.monotonic());
     }
 
     #[test]

@@ -138,6 +138,14 @@ pub trait Clock: Send + Sync {
 
     /// Returns a future that completes once `duration` has passed on this clock.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+
+    /// Returns the time since a fixed point, by a clock that is never set. `None` if there is no such clock, which is the default.
+    ///
+    /// A lease that is renewed counts as expired as soon as one of the two clocks says so: this one if [`now`](Self::now) was set back,
+    /// and `now` if this one stood still while the machine slept.
+    fn monotonic(&self) -> Option<Duration> {
+        None
+    }
 }
 
 #[cfg(test)]

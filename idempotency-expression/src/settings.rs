@@ -136,9 +136,22 @@ macro_rules! settings {
                 variable: Some("IDEMPOTENCY_EXPIRES_AFTER"), default: "`1h`",
             }
             lease: Duration {
-                text: "how long a claim lasts if no deadline is known. At least 1 ms.",
+                text: "how long a claim lasts if no deadline is known. At least 1 ms; with `renew` at least 3 s.",
                 example: "\"15m\"", check: Time(Duration::from_millis(1)),
-                variable: Some("IDEMPOTENCY_LEASE"), default: "`15m`",
+                variable: Some("IDEMPOTENCY_LEASE"), default: "`15m`; with `renew` `30s`",
+            }
+            renew: bool {
+                text: "whether a run renews the lease of its claim while its handler runs, if no deadline is known. The default is false."
+                    "The lease can then be short: after a kill the next call runs when it has expired. A handler that blocks its thread \
+                     for a part of the lease renews nothing.",
+                example: "true", check: Truth,
+                variable: Some("IDEMPOTENCY_RENEW"), default: "`false`",
+            }
+            renew_at_most: Duration {
+                text: "how long a run renews the lease of its claim, counted from the claim. At least the length of the lease."
+                    "After that the key of a run that hangs is free.",
+                example: "\"1h\"", check: Time(Duration::from_secs(1)),
+                variable: Some("IDEMPOTENCY_RENEW_AT_MOST"), default: "`1h`",
             }
             store_timeout: Duration {
                 text: "how long the requests to the store before the handler may take together. At least 1 ms; the default is 3 s."

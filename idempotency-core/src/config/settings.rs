@@ -234,14 +234,51 @@ impl Settings {
         Ok(policy)
     }
 
-    /// Returns how long a claim lasts if no deadline is known.
+    /// Returns how long a claim lasts if no deadline is known, and whether its run renews it.
     ///
     /// # Errors
     ///
-    /// Returns an error if the setting or the variable is not a duration, or too short.
-    pub(crate) fn lease(&self, variables: &Variables) -> Result<Duration, ConfigurationError> {
-        let row = const { SettingRow::in_code("lease") };
-        duration(self.lease, variables, row, Lease::DEFAULT_LENGTH)
+    /// Returns an error if a setting or a variable is no duration or truth value, or too short. Also if the lease is renewed on a host
+    /// that freezes processes.
+    pub(crate) fn lease(&self, variables: &Variables) -> Result<Lease, ConfigurationError> {
+        let row = const { SettingRow::in_code("renew") };
+        let renews = truth_or(self.renew, variables, row, false)?;
+        let default = if renews {
+            Lease::DEFAULT_RENEWED_LENGTH
+        } else {
+            Lease::DEFAULT_LENGTH
+        };
+        let of_lease = const { SettingRow::in_code("lease") };
+        let length = duration(self.lease, variables, of_lease, default)?;
+        let of_ceiling = const { SettingRow::in_code("renew_at_most") };
+        let ceiling = self.renew_at_most;
+        let at_most = duration(ceiling, variables, of_ceiling, Lease::DEFAULT_AT_MOST)?;
+        if !renews {
+            return Ok(Lease::For(length));
+        }
+        if let Some((variable, _)) = variables.host_name() {
+            let name = written_in(self.renew.is_some(), row);
+            let remedy = format!(
+                "a function is frozen between its events and cannot renew a lease, which ends with its deadline ({variable} is set): leave \
+                 it out"
+            );
+            return Err(ConfigurationError::value(name, "true", remedy));
+        }
+        let refused = |is_setting, row, value: Duration, remedy| {
+            let value = humantime::format_duration(value).to_string();
+            let name = written_in(is_setting, row);
+            Err(ConfigurationError::value(name, &value, remedy))
+        };
+        if length < Lease::SHORTEST_RENEWED {
+            let remedy =
+                "with `renew` write at least `3s`, so that there is time for several tries";
+            return refused(self.lease.is_some(), of_lease, length, remedy);
+        }
+        if at_most < length {
+            let remedy = "write at least the length of the `lease`";
+            return refused(ceiling.is_some(), of_ceiling, at_most, remedy);
+        }
+        Ok(Lease::Renewed { length, at_most })
     }
 
     /// Returns the settings that override a variable that is also set, each with the variable's name.
@@ -272,6 +309,11 @@ impl Settings {
         let powertools = truth(variables, "POWERTOOLS_IDEMPOTENCY_DISABLED")?;
         Ok(ours.or(powertools).unwrap_or(false))
     }
+}
+
+/// Returns the name of the setting, or that of its variable if the setting is not written in code.
+fn written_in(is_setting: bool, row: &'static SettingRow) -> &'static str {
+    if is_setting { row.name } else { row.variable() }
 }
 
 /// Refuses a text that is no key prefix.
@@ -382,6 +424,60 @@ mod tests {
         assert!(text.contains("write `on_store_error = \"fail\"`"), "{text}");
         holds.on_store_error = Some(OnStoreError::Fail);
         assert!(holds.policy(&unprotected).is_ok());
+    }
+
+    #[test]
+    fn a_renewed_lease_is_short_and_each_time_of_it_is_checked() {
+        let seconds = Duration::from_secs;
+        let renews = |set: fn(&mut Settings)| {
+            let renews = settings(|it| it.renew = Some(true));
+            let mut settings = renews;
+            set(&mut settings);
+            settings.lease(&nothing())
+        };
+        let lease = |length, at_most| {
+            let (length, at_most) = (seconds(length), seconds(at_most));
+            Ok(Lease::Renewed { length, at_most })
+        };
+        assert_eq!(renews(|_| {}), lease(30, 3_600));
+        assert_eq!(
+            renews(|it| it.lease = Some(Duration::from_secs(3))),
+            lease(3, 3_600)
+        );
+        let both = renews(|it| {
+            it.lease = Some(Duration::from_secs(60));
+            it.renew_at_most = Some(Duration::from_secs(60));
+        });
+        assert_eq!(both, lease(60, 60));
+        let off = Settings::default().lease(&nothing());
+        assert_eq!(off, Ok(Lease::For(seconds(15 * 60))));
+        let short = renews(|it| it.lease = Some(Duration::from_millis(2_999)));
+        assert_eq!(
+            short.unwrap_err().to_string(),
+            "lease is `2s 999ms`: with `renew` write at least `3s`, so that there is time for several tries"
+        );
+        let below = renews(|it| it.renew_at_most = Some(Duration::from_secs(29)));
+        assert_eq!(
+            below.unwrap_err().to_string(),
+            "renew_at_most is `29s`: write at least the length of the `lease`"
+        );
+    }
+
+    #[test]
+    fn no_lease_is_renewed_on_a_host_that_freezes_processes() {
+        let on_host = |renew: &str| {
+            let both = [("HOST_NAME", "shop"), ("IDEMPOTENCY_RENEW", renew)];
+            let both = both.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            Variables::from_iter(both).on(HOST)
+        };
+        let error = Settings::default().lease(&on_host("true")).unwrap_err();
+        assert!(error.is_about_variable());
+        let text = "IDEMPOTENCY_RENEW is `true`: a function is frozen between its events and cannot renew a lease, which ends with its \
+                    deadline (HOST_NAME is set): leave it out";
+        assert_eq!(error.to_string(), text);
+        let off = settings(|it| it.renew = Some(false));
+        assert!(off.lease(&on_host("true")).is_ok());
+        assert!(Settings::default().lease(&on_host("false")).is_ok());
     }
 
     #[test]
@@ -514,6 +610,8 @@ mod tests {
             hash: Some(HashAlgorithm::Md5),
             expires_after: Some(Duration::from_secs(1)),
             lease: Some(Duration::from_secs(1)),
+            renew: Some(false),
+            renew_at_most: Some(Duration::from_secs(1)),
             store_timeout: Some(Duration::from_secs(1)),
             local_cache: Some(1),
             local_cache_bytes: Some(1),

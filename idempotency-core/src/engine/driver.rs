@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::call::Call;
 use super::handler::{self, StoreWhen};
+use super::renewing::Renewing;
 use super::request::{Reasons, send};
 use super::run::Ran;
 use super::single_flight::FlightGuard;
@@ -23,7 +24,7 @@ use crate::store::{Consistency, RecordWrite, StoreRequest, TransactionRequest};
 use crate::time::EpochMillis;
 
 /// The note of a run that took longer than the lease of its claim.
-const OUTLIVED: &str = "the handler ran longer than its `lease`, and duplicates did not know that it still ran: set a longer `lease`";
+const OUTLIVED: &str = "the handler ran longer than its `lease`, and duplicates did not know that it still ran: set `renew`, or a longer `lease`";
 
 /// One call, ready to be driven.
 pub(crate) struct Driver<'a, R> {
@@ -109,7 +110,15 @@ impl<R> Driver<'_, R> {
                 Effect::Run | Effect::RunUnprotected { .. } => {
                     let handler = self.only_run(&mut handler).map_err(NoResponse::Refused)?;
                     let (call, handler) = self.start(&attempt, handler, &mut reasons, report);
-                    let output = handler::output_of(&call, handler, report).await;
+                    // Boxed, so that the future of every other call stays small.
+                    let renewal = attempt.renewal().map(Box::new);
+                    let output = match renewal {
+                        None => handler::output_of(&call, handler, report).await,
+                        Some(renewal) => {
+                            let renewing = Renewing::new(&call, &mut attempt, &mut guard);
+                            Box::pin(renewing.output_of(*renewal, handler, report)).await
+                        }
+                    };
                     let unclaimed = Effect::RunUnprotected {
                         maybe_claimed: false,
                     };

@@ -7,6 +7,7 @@
 //! | `call` | the call of a handler |
 //! | `run` | one run of the handler: its start, and what it leaves |
 //! | `handler` | runs the handler and catches its panic |
+//! | `renewing` | renews the lease of a run while its handler runs |
 //! | `finish` | turns the end of a call into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |
 //! | `lookup` | looks at the record of a key, or deletes it, without a run |
@@ -24,6 +25,7 @@ mod finish;
 mod handler;
 mod lookup;
 mod proof;
+mod renewing;
 mod request;
 mod run;
 mod single_flight;

@@ -134,10 +134,16 @@ impl<'a> Report<'a> {
         self.summary.circuit = Some(change);
     }
 
-    /// Adds requests that the handler's steps sent. Their time is a part of the handler's time too.
+    /// Adds requests that the handler's steps, or the renewals of its lease, sent. Their time is a part of the handler's time too.
     pub(crate) fn add_store_requests(&mut self, requests: u32, time: Duration) {
         self.summary.store_requests += requests;
         self.summary.store_time += time;
+    }
+
+    /// Records the renewals of the lease that were confirmed, and whether the claim may have been gone while the handler ran.
+    pub(crate) fn renewed(&mut self, renewals: u32, is_lost: bool) {
+        self.summary.renewals = renewals;
+        self.summary.claim_lost = is_lost;
     }
 
     /// Records that the handler starts, and starts to measure its time.

@@ -41,6 +41,10 @@ pub struct CallSummary<'a> {
     pub(super) claim: Option<ClaimEnd>,
     /// True if this call's claim replaced the claim of a run that ended without a result.
     pub(super) taken_over: bool,
+    /// How often the lease was renewed.
+    pub(super) renewals: u32,
+    /// True if the claim may have been gone while the handler ran, although its lease is renewed.
+    pub(super) claim_lost: bool,
     /// Why the handler ran unprotected, if it did.
     pub(super) bypass: Option<Bypass>,
     /// What became of the writes that the handler staged, if it staged any.
@@ -138,6 +142,8 @@ impl<'a> CallSummary<'a> {
             handler: None,
             claim: None,
             taken_over: false,
+            renewals: 0,
+            claim_lost: false,
             bypass: None,
             staged: None,
             circuit: None,
@@ -216,6 +222,17 @@ impl<'a> CallSummary<'a> {
     /// It is false if the store does not report what a claim replaced, or if the reply to the claim was lost.
     pub fn taken_over(&self) -> bool {
         self.taken_over
+    }
+
+    /// Returns how often the lease of the call's claim was renewed. It is zero without `renew`.
+    pub fn renewals(&self) -> u32 {
+        self.renewals
+    }
+
+    /// Returns true if the claim of the call may have been gone while its handler ran, although the operation renews its lease: no renewal
+    /// was confirmed in time, or one found that the claim was gone.
+    pub fn claim_lost(&self) -> bool {
+        self.claim_lost
     }
 
     /// Returns what the call learnt of the circuit breaker, or did to it. `None` if it is closed and stays so, and for an operation

@@ -23,7 +23,6 @@ pub use texts::quoted;
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tracing::Instrument;
 
@@ -61,7 +60,7 @@ pub struct CompiledOperation {
     key_required: KeyRequired,
     policy: Policy,
     /// How long a claim lasts if no deadline is known.
-    lease: Duration,
+    lease: Lease,
     /// True if a setting or a variable says what a duplicate does while the first call runs.
     has_on_in_progress: bool,
     local_cache: Option<CacheLimits>,
@@ -135,7 +134,7 @@ impl CompiledOperation {
 
     /// Returns how long a claim of a call lasts whose invocation ends at `deadline`, if that is known.
     pub fn lease(&self, deadline: Option<EpochMillis>) -> Lease {
-        deadline.map_or(Lease::For(self.lease), Lease::Until)
+        deadline.map_or(self.lease, Lease::Until)
     }
 
     /// Returns the text of the `key` expression, or `None` if the whole payload is the key.

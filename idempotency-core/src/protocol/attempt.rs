@@ -17,6 +17,7 @@ use super::end::Source;
 use super::in_flight::{InFlight, Stage};
 use super::lease::Lease;
 use super::limits::time_limit;
+use super::renewal::Renewal;
 use super::run::Run;
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
@@ -117,6 +118,28 @@ impl Attempt {
     /// of the lease that the call would have.
     pub fn lease_end(&self) -> Option<EpochMillis> {
         self.state.lease_end()
+    }
+
+    /// Returns the renewals of the lease, while the handler runs. `None` if the lease is not renewed: the deadline of the call is known, the
+    /// setting is off, or the claim is not confirmed.
+    pub fn renewal(&self) -> Option<Renewal> {
+        match (&self.state, self.call.lease) {
+            (State::Running(Running { held, .. }), Lease::Renewed { length, at_most })
+                if held.is_confirmed() =>
+            {
+                let (claimed_at, lease_end) = (held.claimed_at, held.lease_end);
+                let lease = (length, at_most);
+                Some(Renewal::begin(&self.call, lease, claimed_at, lease_end))
+            }
+            _ => None,
+        }
+    }
+
+    /// Notes that the lease of the claim lasts until then, because a renewal was confirmed.
+    pub fn renewed(&mut self, lease_end: EpochMillis) {
+        if let State::Running(Running { held, .. }) = &mut self.state {
+            held.lease_end = held.lease_end.max(lease_end);
+        }
     }
 
     /// Returns which run of its key the handler's run is, while the handler runs.

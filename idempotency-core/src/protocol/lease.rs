@@ -22,17 +22,30 @@ pub enum Lease {
     Until(EpochMillis),
     /// For this long.
     For(Duration),
+    /// For this long, and longer if the run renews it.
+    Renewed {
+        /// How long it lasts without a renewal.
+        length: Duration,
+        /// How long it lasts with all renewals, counted from the claim.
+        at_most: Duration,
+    },
 }
 
 impl Lease {
     /// The length of a lease, unless a setting says it.
     pub(crate) const DEFAULT_LENGTH: Duration = Duration::from_secs(15 * 60);
+    /// The same of a lease that is renewed.
+    pub(crate) const DEFAULT_RENEWED_LENGTH: Duration = Duration::from_secs(30);
+    /// The shortest lease that is renewed.
+    pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_secs(3);
+    /// How long a lease lasts with all renewals, unless a setting says it.
+    pub(crate) const DEFAULT_AT_MOST: Duration = Duration::from_secs(60 * 60);
 
     /// Returns the end of the lease of a claim that is made at this time.
     pub fn end(self, claimed_at: EpochMillis) -> EpochMillis {
         match self {
             Self::Until(end) => end,
-            Self::For(length) => claimed_at.plus(length),
+            Self::For(length) | Self::Renewed { length, .. } => claimed_at.plus(length),
         }
     }
 }

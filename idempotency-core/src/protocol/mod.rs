@@ -8,7 +8,7 @@
 //! - [`Run`]: which run of its key a handler's run is.
 //! - [`PlainTransaction`]: the staged writes of a handler that ran unprotected.
 //! - [`StepLedger`] and [`StepWrite`]: the steps of one run, and how the result of one is recorded.
-//! - [`Lease`]: how long a claim lasts.
+//! - [`Lease`]: how long a claim lasts. [`Renewal`]: how a run makes it last longer.
 //! - [`InFlight`]: what calls of one process know of each other.
 //! - [`decision`]: what an operator decides about a key whose run did not report its end.
 //! - [`Breaker`]: when a process stops asking a store that fails.
@@ -29,6 +29,7 @@ mod lease;
 mod limits;
 mod plain;
 pub mod policy;
+mod renewal;
 mod requests;
 mod run;
 mod steps;
@@ -50,6 +51,7 @@ pub use end::{
 pub use in_flight::{InFlight, InFlightKey, Stage};
 pub use lease::Lease;
 pub use plain::PlainTransaction;
+pub use renewal::{Renewal, RenewalEnd, RenewalPause};
 pub(crate) use requests::{recorded_path, transaction_token};
 pub use run::Run;
 pub use steps::{StepLedger, StepRefusal, StepRetry, StepStart, StepWrite};

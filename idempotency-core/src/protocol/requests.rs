@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::CallTerms;
-use super::condition::{Condition, claimable, held_by, replaceable, takeover};
+use super::condition::{Condition, Operand, claimable, held_by, replaceable, takeover};
 use super::effect::{Change, Effect, Write};
 use super::policy::OnTimeout;
 use crate::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
@@ -25,12 +25,12 @@ fn operation(call: &CallTerms) -> Field<String> {
     path.map(|path| recorded_path(path).to_owned()).into()
 }
 
-/// Returns the `expiration` of a claim that is made now: the end of its window or of its lease, whichever is later. Under `hold` it is
-/// at least ten years after the end of the lease.
+/// Returns the `expiration` of a claim that is made or renewed now: the end of its window or of its lease, whichever is later. Under
+/// `hold` it is at least ten years after the end of the lease.
 ///
 /// With steps the window begins at the end of the lease: that is when a later run can need the steps for the first time.
-fn claim_expiration(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
-    let lease_end = call.lease.end(now).ceil_to_seconds();
+fn claim_expiration(call: &CallTerms, now: EpochMillis, lease_end: EpochMillis) -> EpochSeconds {
+    let lease_end = lease_end.ceil_to_seconds();
     let kept_until = match call.policy.on_timeout {
         OnTimeout::Rerun => lease_end,
         OnTimeout::Hold => lease_end.plus(HELD_FOR),
@@ -61,7 +61,7 @@ pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
     };
     Effect::Write(
         Write::Put(Record {
-            expiration: Field::Value(claim_expiration(call, now)),
+            expiration: Field::Value(claim_expiration(call, now, lease_end)),
             in_progress_expiration: Field::Value(lease_end),
             status: Field::Value(Status::InProgress),
             validation: call.validation.clone().into(),
@@ -90,9 +90,10 @@ pub(super) fn take_over(
 ) -> Option<Effect> {
     let validation = call.validation.as_deref();
     let condition = takeover(existing, validation, call.policy.on_timeout)?;
+    let lease_end = call.lease.end(now);
     let mut set = Record {
-        expiration: Field::Value(claim_expiration(call, now)),
-        in_progress_expiration: Field::Value(call.lease.end(now)),
+        expiration: Field::Value(claim_expiration(call, now, lease_end)),
+        in_progress_expiration: Field::Value(lease_end),
         owner: Field::Value(call.owner.clone()),
         ..Record::default()
     };
@@ -213,6 +214,35 @@ pub(super) fn end_lease(call: &CallTerms, claimed_at: EpochMillis) -> Effect {
         }),
         held_by(&call.owner),
     )
+}
+
+/// Returns the renewal of a claim that was made at `claimed_at`: an update that lets its lease last until `lease_end`, only while the
+/// record is still this call's claim, its lease was not ended ([`end_lease`]), and it ends earlier.
+///
+/// The end of the record moves too, so that no TTL deletes a live claim.
+pub(super) fn renew(
+    call: &CallTerms,
+    now: EpochMillis,
+    lease_end: EpochMillis,
+    claimed_at: EpochMillis,
+) -> (Write, Condition) {
+    let lease = |of: fn(Attribute, Operand) -> Condition, end| {
+        of(Attribute::InProgressExpiration, Operand::Millis(end))
+    };
+    let change = Change {
+        set: Record {
+            expiration: Field::Value(claim_expiration(call, now, lease_end)),
+            in_progress_expiration: Field::Value(lease_end),
+            ..Record::default()
+        },
+        remove: Vec::new(),
+    };
+    let condition = Condition::All(vec![
+        held_by(&call.owner),
+        lease(Condition::Below, lease_end),
+        lease(Condition::Differs, ended_lease(claimed_at)),
+    ]);
+    (Write::Update(change), condition)
 }
 
 /// Returns the end of a lease that has ended, of a claim that was made at this time. Comparisons are strict: a call in the millisecond of

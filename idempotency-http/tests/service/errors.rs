@@ -77,6 +77,50 @@ impl Store for FailsAfter {
     }
 }
 
+/// Tokio's clock, which a test pauses.
+struct Paused(tokio::time::Instant);
+
+impl Clock for Paused {
+    fn now(&self) -> EpochMillis {
+        NOW.plus(self.0.elapsed())
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_renews_its_lease_and_after_a_kill_the_next_one_runs_soon() {
+    let (store, begun) = (Arc::new(MemoryStore::new()), tokio::time::Instant::now());
+    let process = || {
+        let (clock, random) = (Arc::new(Paused(begun)), Arc::new(SystemRandom));
+        let backend = Backend::new(store.clone(), clock, random);
+        with(|builder| builder.renew(true)).layer(backend)
+    };
+    let killed = tokio::spawn(hang(process()).0.oneshot(request()));
+    let (next, runs) = count(process());
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let refused = pay(&next).await;
+        let wait = refused.headers()["retry-after"].to_str().unwrap();
+        assert_eq!(refused.status(), 409);
+        assert!((1..=10).contains(&wait.parse().unwrap()), "{wait} s");
+    }
+    killed.abort();
+    let killed_at = tokio::time::Instant::now();
+    let response = loop {
+        let response = pay(&next).await;
+        let Some(wait) = response.headers().get("retry-after") else {
+            break response;
+        };
+        let seconds = wait.to_str().unwrap().parse().unwrap();
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    };
+    assert_eq!((seen(&response).as_str(), runs.count()), ("200 1", 1));
+    assert!(killed_at.elapsed() < Duration::from_secs(45));
+}
+
 #[tokio::test]
 async fn a_request_in_progress_is_409_with_a_time_to_wait() {
     let (store, clock) = (Arc::new(MemoryStore::new()), Arc::default());

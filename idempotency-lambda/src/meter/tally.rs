@@ -33,11 +33,13 @@ impl Tally {
             call.error_kind().and_then(error),
             is_unstorable(call).then_some("Unstorable"),
             call.taken_over().then_some("TakenOver"),
+            call.claim_lost().then_some("ClaimLost"),
             call.circuit().and_then(circuit),
         ];
         for name in details.into_iter().flatten() {
             self.count(name, 1);
         }
+        self.count("Renewed", call.renewals().into());
         if call.store_requests() > 0 {
             self.store.push(milliseconds(call.store_time()));
         }

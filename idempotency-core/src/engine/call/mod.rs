@@ -14,6 +14,7 @@ pub use token::Token;
 
 use std::cell::RefCell;
 use std::fmt;
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
 use crate::record::{RecordId, RecordedSteps};
 use crate::store::StagedWrites;
-use crate::time::EpochMillis;
+use crate::time::{Clock, EpochMillis};
 
 /// The call that a handler runs in: its key, which run of the key it is, the time that is left, and tokens for effects outside.
 ///
@@ -157,13 +158,56 @@ impl Call {
     }
 
     /// Returns how long the claim of this run still lasts, by the clock of the backend: until the deadline of the invocation, or
-    /// where no deadline is known, until the end of the lease. Zero if it has expired.
+    /// where no deadline is known, until the end of the lease. Zero if it has expired. Under `renew` it is the end that was confirmed last.
     ///
     /// After that another call may run the handler too. If the store failed, an unprotected run has the lease that its claim would have.
     /// A run without a key, or if disabled, has the time until the invocation's deadline. `None` if unknown, or outside of an operation.
     pub fn time_left(&self) -> Option<Duration> {
-        let now = self.0.backend.clock().now();
-        self.0.ends.get().map(|end| now.until(end))
+        let end = self.0.ends.get()?;
+        Some(self.now().until(end))
+    }
+
+    /// Waits until the claim of this run may be gone: until [`time_left`](Self::time_left) is zero. It is known one second later at most.
+    ///
+    /// Under `renew` that is when no renewal was confirmed in time, or one found the claim gone. Without it that is the end of the lease,
+    /// or the deadline. The handler should stop before its next effect: another call may run. It never ends if no end is known.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{error::Error, operation::Call};
+    /// async fn import(call: Call) -> Result<u32, Error> {
+    ///     for page in 0..100 {
+    ///         tokio::select! {
+    ///             () = call.claim_lost() => return Ok(page), // the call ends in `LostOwnership` if another call has the claim
+    ///             () = copy(page) => {}
+    ///         }
+    ///     }
+    ///     Ok(100)
+    /// }
+    /// # async fn copy(_: u32) {}
+    /// # let call = Call::unprotected(&idempotency_core::example::backend()).unwrap();
+    /// # assert_eq!(idempotency_core::example::ready(import(call)).unwrap(), 100);
+    /// ```
+    pub async fn claim_lost(&self) {
+        let clock = self.0.backend.clock();
+        loop {
+            let Some(end) = self.0.ends.get() else {
+                return pending().await;
+            };
+            let now = self.now();
+            if now > end {
+                return;
+            }
+            // A timer may stand still while the machine sleeps, so the clock is read again and again.
+            let left = now.until(end).saturating_add(A_MILLISECOND);
+            clock.sleep(left.min(LOOKS_EVERY)).await;
+        }
+    }
+
+    /// Returns the time of the run.
+    fn now(&self) -> EpochMillis {
+        self.0.ends.now(self.0.backend.clock())
     }
 
     /// Keeps the response of this run for this time, and not for the whole window of the operation. Fractions of a second do not count.
@@ -405,26 +449,58 @@ impl AskedWindow {
     }
 }
 
+/// How long a call that waits for the end of its claim sleeps before it looks again.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
+
+/// A lease has expired one millisecond after its end.
+const A_MILLISECOND: Duration = Duration::from_millis(1);
+
 /// Until when a run has time: one value for its call and its steps. The driver moves it as the protocol says.
-struct RunEnd(AtomicI64);
+struct RunEnd {
+    at: AtomicI64,
+    /// The same by the monotonic clock, in milliseconds, of a lease that is renewed.
+    monotonic: AtomicI64,
+}
 
 impl RunEnd {
     /// Stands for a time that is not known. Each time of a deadline or a lease is later.
     const UNKNOWN: i64 = i64::MIN;
 
     fn unknown() -> Self {
-        Self(AtomicI64::new(Self::UNKNOWN))
+        Self {
+            at: AtomicI64::new(Self::UNKNOWN),
+            monotonic: AtomicI64::new(Self::UNKNOWN),
+        }
     }
 
     fn get(&self) -> Option<EpochMillis> {
-        let end = self.0.load(Ordering::Relaxed);
+        let end = self.at.load(Ordering::Relaxed);
         (end != Self::UNKNOWN).then(|| EpochMillis::new(end))
     }
 
     fn set(&self, end: Option<EpochMillis>) {
         let end = end.map_or(Self::UNKNOWN, EpochMillis::get);
-        self.0.store(end, Ordering::Relaxed);
+        self.at.store(end, Ordering::Relaxed);
     }
+
+    /// Returns the time. Of a lease that is renewed it is the later one of both clocks: one of them may have been set back, or have stood
+    /// still while the machine slept.
+    fn now(&self, clock: &dyn Clock) -> EpochMillis {
+        let now = clock.now();
+        let monotonic = self.monotonic.load(Ordering::Relaxed);
+        if monotonic == Self::UNKNOWN {
+            return now;
+        }
+        let (Some(end), Some(passed)) = (self.get(), clock.monotonic()) else {
+            return now;
+        };
+        let after_the_end = milliseconds(passed).saturating_sub(monotonic);
+        now.max(EpochMillis::new(end.get().saturating_add(after_the_end)))
+    }
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Ends the call of a run when it is dropped.
@@ -438,6 +514,30 @@ impl OpenCall {
     /// Says until when the run has time: the end of its lease, or of its invocation. A later value replaces an earlier one.
     pub(super) fn lasts_until(&self, end: Option<EpochMillis>) {
         self.0.0.ends.set(end);
+    }
+
+    /// Says until when the lease of the run lasts, which is renewed. `monotonic` is the same by the monotonic clock, if there is one.
+    pub(super) fn is_held_until(&self, end: EpochMillis, monotonic: Option<Duration>) {
+        let ends = &self.0.0.ends;
+        if let Some(end) = monotonic {
+            ends.monotonic.store(milliseconds(end), Ordering::Relaxed);
+        }
+        ends.set(Some(end));
+    }
+
+    /// Returns true if the claim may be gone.
+    pub(super) fn has_expired(&self) -> bool {
+        self.0.0.ends.get().is_some_and(|end| self.0.now() > end)
+    }
+
+    /// Returns the backend of the call.
+    pub(super) fn backend(&self) -> &Backend {
+        &self.0.0.backend
+    }
+
+    /// Returns the time of the run.
+    pub(super) fn now(&self) -> EpochMillis {
+        self.0.now()
     }
 
     /// Returns the call, for the handler.

@@ -16,6 +16,7 @@ use super::super::end::{
     CallEnd, ClaimEnd, HandlerEnd, HandlerResult, Refusal, RefusalDetail, Source, StagedEnd,
     StepEnd,
 };
+use super::super::lease::Lease;
 use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff};
 use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
@@ -177,7 +178,9 @@ pub(super) fn handler_ended(
 /// Ends a call whose claim stays under `hold`. The run has ended, so its lease ends first: a duplicate must not wait for it, nor be told
 /// that it goes on. If the write fails, the lease ends by itself.
 fn keep(call: &CallTerms, now: EpochMillis, held: HeldClaim, end: CallEnd) -> Next {
-    if is_expired(held.lease_end, now) {
+    // A renewal whose reply was lost may have moved the end.
+    let is_renewed = matches!(call.lease, Lease::Renewed { .. });
+    if is_expired(held.lease_end, now) && !is_renewed {
         return finish(end);
     }
     let lease_end = held.lease_end;

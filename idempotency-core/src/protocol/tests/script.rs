@@ -88,10 +88,7 @@ where
             return machine.time_limit(now).as_millis().to_string();
         }
         assert!(!has_ended, "`{text}` follows the end");
-        let Input::Written(result) = input(text, false) else {
-            panic!("`{text}` is no reply");
-        };
-        match machine.step(now, result) {
+        match machine.step(now, reply(text)) {
             ControlFlow::Break(end) => {
                 has_ended = true;
                 format!("{end:?}")
@@ -146,7 +143,7 @@ pub(crate) fn data(text: &str) -> Data {
 fn terms(words: &str) -> CallTerms {
     let mut call = call();
     let policy = &mut call.policy;
-    let mut length = Lease::DEFAULT_LENGTH;
+    let (mut length, mut renewed) = (Lease::DEFAULT_LENGTH, None);
     for word in words.split_whitespace() {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         let millis = || Duration::from_millis(value.parse().expect("a duration"));
@@ -161,6 +158,7 @@ fn terms(words: &str) -> CallTerms {
             "forget" => policy.steps = Steps::Forget,
             "window" => policy.expires_after = millis(),
             "lease" => length = millis(),
+            "renew" => renewed = Some(millis()),
             "store-timeout" => policy.store_timeout = millis(),
             "deadline" => call.deadline = (value != "-").then(|| time(value)),
             "validation" => call.validation = Some(value.to_owned()),
@@ -169,8 +167,20 @@ fn terms(words: &str) -> CallTerms {
             _ => panic!("`{word}` is no term"),
         }
     }
-    call.lease = call.deadline.map_or(Lease::For(length), Lease::Until);
+    let without_deadline = renewed.map_or(Lease::For(length), |length| Lease::Renewed {
+        length,
+        at_most: Lease::DEFAULT_AT_MOST,
+    });
+    call.lease = call.deadline.map_or(without_deadline, Lease::Until);
     call
+}
+
+/// Returns the reply to a write that is no claim.
+pub(crate) fn reply(text: &str) -> WriteResult {
+    match input(text, false) {
+        Input::Written(result) => result,
+        _ => panic!("`{text}` is no reply"),
+    }
 }
 
 /// Returns the input with this text. `claims` is true if the input is the reply to a claim.
@@ -371,6 +381,7 @@ fn ask(attempt: &Attempt, now: EpochMillis, question: &str, about: &str) -> Stri
         "run" => attempt.run().map_or("none".to_owned(), show_run),
         "steps" => attempt.steps().map_or("none".to_owned(), steps),
         "store" => format!("{:?}", attempt.store_health(&input(about, false))),
+        "renews" => attempt.renewal().is_some().to_string(),
         "outlives" => attempt
             .outlives_lease(now, &input(about, false))
             .to_string(),
@@ -430,7 +441,7 @@ fn show(effect: &Effect, now: EpochMillis) -> String {
     }
 }
 
-fn show_write(write: &Write, condition: &Condition, now: EpochMillis) -> String {
+pub(crate) fn show_write(write: &Write, condition: &Condition, now: EpochMillis) -> String {
     let condition = show_condition(condition, now);
     match write {
         Write::Put(record) => format!("put {} if {condition}", show_record(record)),

@@ -41,8 +41,8 @@ macro_rules! setter {
         idempotency_expression::setter! {
             rules.settings; $type, lease, $($doc)*
             ///
-            /// Set it a little longer than the longest request. If a client disconnects, the server drops the request, and its key is
-            /// refused with 409 until the lease ends.
+            /// Without `renew` set it a little longer than the longest request. If a client disconnects, the server drops the request, and
+            /// its key is refused with 409 until the lease ends.
         }
     };
     ($type:ident, store_when, $($doc:tt)*) => {

@@ -92,6 +92,8 @@ async fn mutable(mut event: LambdaEvent<Order>) -> Reply<Order> {
     expires_after = "1h 30m",
     store_timeout = "500ms",
     lease = "30s",
+    renew = false,
+    renew_at_most = "1h",
     local_cache = 1_000,
     local_cache_bytes = 1_048_576,
     lookup = "read-first",

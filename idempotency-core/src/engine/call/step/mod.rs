@@ -418,10 +418,6 @@ impl Call {
         self.error_of(kind)
             .with_detail(format!("step `{name}`: {detail}"))
     }
-
-    fn now(&self) -> EpochMillis {
-        self.0.backend.clock().now()
-    }
 }
 
 /// Returns the result as it reads back from its JSON, and the JSON.

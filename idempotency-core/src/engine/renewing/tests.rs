@@ -1,0 +1,579 @@
+//! Runs whose leases are renewed, on clocks that the test moves, and stores that fail.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+
+use super::*;
+use crate::config::Settings;
+use crate::engine::{Backend, Call};
+use crate::error::{Error, ErrorKind};
+use crate::event::{CallOutcome, observe};
+use crate::example::Fixed;
+use crate::example::shared::{self, Fault, FaultyStore, THROTTLED};
+use crate::future::BoxFuture;
+use crate::operation::CompiledOperation;
+use crate::outcome::{Outcome, OutcomeKind};
+use crate::protocol::Source;
+use crate::protocol::condition::Condition;
+use crate::protocol::policy::{OnInProgress, OnTimeout, Steps};
+use crate::random::{Random, RandomError};
+use crate::record::{Record, RecordId, Status};
+use crate::store::{SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, Write};
+
+/// A wall clock and a monotonic clock. Timers follow the second.
+#[derive(Default)]
+struct Hands {
+    wall: AtomicI64,
+    monotonic: Arc<AtomicI64>,
+}
+
+impl Hands {
+    fn pass(&self, milliseconds: i64) {
+        self.jump(milliseconds);
+        self.monotonic.fetch_add(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Sets the wall clock: the machine slept, or the clock was wrong.
+    fn jump(&self, milliseconds: i64) {
+        self.wall.fetch_add(milliseconds, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Hands {
+    fn now(&self) -> EpochMillis {
+        EpochMillis::new(self.wall.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let passed = Arc::clone(&self.monotonic);
+        let now = move || passed.load(Ordering::Relaxed);
+        let until = now() + i64::try_from(duration.as_millis()).unwrap() + 1;
+        Box::pin(poll_fn(move |_| match now() < until {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }))
+    }
+
+    fn monotonic(&self) -> Option<Duration> {
+        let passed = self.monotonic.load(Ordering::Relaxed);
+        Some(Duration::from_millis(passed.unsigned_abs()))
+    }
+}
+
+/// The random source of a second process.
+struct Eights;
+
+impl Random for Eights {
+    fn bytes(&self) -> Result<[u8; 16], RandomError> {
+        Ok([8; 16])
+    }
+}
+
+/// What happens to the renewals that a store gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Applied,
+    /// No reply comes.
+    Hangs,
+    Panics,
+}
+
+/// A store in memory that does this to renewals, and keeps the last one.
+struct RenewalStore {
+    inner: Arc<FaultyStore>,
+    fate: Fate,
+    last: Mutex<Option<(Write, Condition)>>,
+}
+
+impl RenewalStore {
+    fn new(fate: Fate) -> Arc<Self> {
+        Arc::new(Self {
+            inner: FaultyStore::new([]),
+            fate,
+            last: Mutex::default(),
+        })
+    }
+}
+
+impl Store for RenewalStore {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
+        let write = request.record();
+        let renewal = write.filter(|it| {
+            matches!(it.write, Write::Update(change) if !change.set.status.exists() && !change.set.failure.exists())
+        });
+        let Some(renewal) = renewal.filter(|_| self.fate != Fate::Applied) else {
+            return self.inner.send(request, log);
+        };
+        let sent = (renewal.write.clone(), renewal.condition.clone());
+        *self.last.lock().unwrap() = Some(sent);
+        assert_eq!(self.fate, Fate::Hangs, "this store panics");
+        Box::pin(std::future::pending())
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.inner.limits()
+    }
+
+    fn name(&self) -> String {
+        "renewals".to_owned()
+    }
+}
+
+fn operation(prefix: &'static str, set: impl FnOnce(&mut Settings)) -> CompiledOperation {
+    let settings = shared::settings(|it| {
+        it.renew = Some(true);
+        it.key_prefix = Some(prefix.into());
+        set(it);
+    });
+    CompiledOperation::new("shop::import", &settings, &Default::default()).unwrap()
+}
+
+fn id_of(prefix: &'static str) -> RecordId {
+    let identity = operation(prefix, |_| ()).identify("1", None).unwrap();
+    identity.key().unwrap().clone()
+}
+
+fn id() -> RecordId {
+    id_of("shop")
+}
+
+type CallResult = Result<Outcome<String>, Error>;
+
+/// A call whose handler runs until the test ends it.
+struct Running<'a> {
+    future: Pin<Box<dyn Future<Output = CallResult> + 'a>>,
+    call: Arc<Mutex<Option<Call>>>,
+    ends: Arc<AtomicBool>,
+}
+
+/// Begins a call whose handler returns `response` when the test ends it.
+fn begin<'a>(
+    backend: &'a Backend,
+    operation: &'a CompiledOperation,
+    response: &'a str,
+) -> Running<'a> {
+    let (call, ends): (Arc<Mutex<Option<Call>>>, Arc<AtomicBool>) = Default::default();
+    let (seen, told) = (Arc::clone(&call), Arc::clone(&ends));
+    let handler = move |call: Call| {
+        *seen.lock().unwrap() = Some(call);
+        async move {
+            poll_fn(|_| match told.load(Ordering::Relaxed) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            })
+            .await;
+            Ok(response.to_owned())
+        }
+    };
+    let future = Box::pin(shared::run(backend, operation, "1", handler));
+    let mut running = Running { future, call, ends };
+    running.go_on();
+    running
+}
+
+impl Running<'_> {
+    /// Polls the call, whose handler goes on.
+    #[track_caller]
+    fn go_on(&mut self) {
+        assert!(poll(&mut self.future).is_pending(), "the call has ended");
+    }
+
+    /// Ends the handler, and returns the end of the call.
+    #[track_caller]
+    fn end(mut self) -> CallResult {
+        self.ends.store(true, Ordering::Relaxed);
+        match poll(&mut self.future) {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("the call goes on"),
+        }
+    }
+
+    fn call(&self) -> Call {
+        self.call.lock().unwrap().clone().unwrap()
+    }
+
+    fn seconds_left(&self) -> u64 {
+        self.call().time_left().unwrap().as_secs()
+    }
+}
+
+fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Returns the end of the lease in the record, in milliseconds.
+fn lease(store: &FaultyStore) -> i64 {
+    let record = store.records.record(&id()).unwrap();
+    record.in_progress_expiration.value().unwrap().get()
+}
+
+fn text(result: CallResult) -> Result<String, ErrorKind> {
+    result
+        .map(Outcome::into_response)
+        .map_err(|error| error.kind())
+}
+
+/// A clock, and a backend over a store.
+fn process(store: Arc<dyn Store>, random: impl Random + 'static) -> (Arc<Hands>, Backend) {
+    let clock = Arc::new(Hands::default());
+    let backend = Backend::new(store, clock.clone(), Arc::new(random));
+    (clock, backend)
+}
+
+#[test]
+fn a_run_renews_its_lease_until_its_handler_ends() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "done");
+    assert_eq!(lease(&store), 30_000);
+    for renewals in 1..=6 {
+        clock.pass(10_000);
+        running.go_on();
+        assert_eq!(lease(&store), renewals * 10_000 + 30_000);
+        assert_eq!(running.seconds_left(), 30);
+    }
+    let call = running.call();
+    assert!(poll(&mut Box::pin(call.claim_lost())).is_pending());
+    assert_eq!(text(running.end()).as_deref(), Ok("done"));
+    assert_eq!(store.writes(), 1 + 6 + 1);
+}
+
+#[test]
+fn a_handler_that_ends_soon_renews_nothing() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "done");
+    clock.pass(7_000);
+    running.go_on();
+    assert_eq!(text(running.end()).as_deref(), Ok("done"));
+    assert_eq!(store.writes(), 2);
+}
+
+#[test]
+fn a_run_whose_renewals_fail_knows_at_the_end_of_its_lease_that_its_claim_may_be_gone() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "late");
+    clock.pass(10_000);
+    running.go_on();
+    store.set_outage(Some(THROTTLED));
+    let call = running.call();
+    let mut lost = Box::pin(call.claim_lost());
+    for _ in 0..30 {
+        assert!(poll(&mut lost).is_pending(), "{:?}", call.time_left());
+        clock.pass(1_000);
+        running.go_on();
+    }
+    assert_eq!(call.time_left(), Some(Duration::ZERO));
+    clock.pass(1_001);
+    assert!(poll(&mut lost).is_ready());
+    running.go_on();
+    assert!(store.writes() > 20, "it tries again and again");
+    store.set_outage(None);
+    // Another process runs.
+    let (other_clock, other) = process(store.clone(), Eights);
+    other_clock.pass(41_001);
+    let winner = begin(&other, &operation, "winner");
+    assert_eq!(text(winner.end()).as_deref(), Ok("winner"));
+    assert_eq!(text(running.end()).as_deref(), Ok("winner"));
+}
+
+#[test]
+fn a_lost_reply_and_an_outage_shorter_than_the_lease_lose_nothing() {
+    let faults = [Fault::ReplyLost, THROTTLED, THROTTLED];
+    let store = FaultyStore::after_the_claim(&faults);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "done");
+    for _ in 0..5 {
+        clock.pass(5_000);
+        running.go_on();
+        assert!(!running.call().time_left().unwrap().is_zero());
+    }
+    assert_eq!(running.seconds_left(), 30);
+    assert_eq!(text(running.end()).as_deref(), Ok("done"));
+}
+
+#[test]
+fn an_expired_lease_is_renewed_if_no_other_call_has_claimed_the_key() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "done");
+    clock.pass(60_000);
+    assert_eq!(running.seconds_left(), 0);
+    running.go_on();
+    assert_eq!((lease(&store), running.seconds_left()), (90_000, 30));
+    assert_eq!(text(running.end()).as_deref(), Ok("done"));
+}
+
+#[test]
+fn a_renewal_that_hangs_is_given_up_before_the_lease_ends() {
+    let store = RenewalStore::new(Fate::Hangs);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "done");
+    let mut sent = 0;
+    for _ in 0..29 {
+        clock.pass(1_000);
+        running.go_on();
+        sent += usize::from(store.last.lock().unwrap().take().is_some());
+    }
+    assert!(sent >= 4, "{sent} sends in a lease");
+    assert_eq!(running.seconds_left(), 1);
+    clock.pass(1_001);
+    assert_eq!(running.call().time_left(), Some(Duration::ZERO));
+}
+
+#[test]
+fn a_renewal_on_its_way_when_the_handler_ends_is_neither_awaited_nor_a_loss() {
+    static LOST: Mutex<Vec<(u32, bool)>> = Mutex::new(Vec::new());
+    observe(|call| {
+        if call.operation() == "on-its-way" {
+            let seen = (call.renewals(), call.claim_lost());
+            LOST.lock().unwrap().push(seen);
+        }
+    });
+    for holds in [OnTimeout::Rerun, OnTimeout::Hold] {
+        let store = RenewalStore::new(Fate::Hangs);
+        let (clock, backend) = process(store.clone(), Fixed);
+        let operation = operation("on-its-way", |it| it.on_timeout = Some(holds));
+        let mut running = begin(&backend, &operation, "done");
+        clock.pass(10_000);
+        running.go_on();
+        assert!(store.last.lock().unwrap().is_some());
+        assert_eq!(text(running.end()).as_deref(), Ok("done"));
+        let id = id_of("on-its-way");
+        let record = || store.inner.records.record(&id).unwrap();
+        let completed = record();
+        let (write, condition) = store.last.lock().unwrap().take().unwrap();
+        let (request, log) = (StoreRequest::write(&id, &write, &condition), SendLog::new());
+        let late = store.inner.records.send(request, &log);
+        let late = crate::example::ready(late);
+        assert!(matches!(late, StoreReply::ConditionFailed { .. }));
+        assert_eq!(record(), completed);
+        assert_eq!(record().status.value(), Some(&Status::Completed));
+    }
+    assert_eq!(*LOST.lock().unwrap(), [(0, false), (0, false)]);
+}
+
+#[test]
+fn a_store_that_panics_in_a_renewal_ends_the_renewals_and_not_the_handler() {
+    let store = RenewalStore::new(Fate::Panics);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "done");
+    for _ in 0..2 {
+        clock.pass(10_000);
+        running.go_on();
+    }
+    assert_eq!(running.seconds_left(), 10);
+    assert_eq!(text(running.end()).as_deref(), Ok("done"));
+}
+
+#[test]
+fn a_pause_longer_than_the_lease_ends_in_the_winners_response_or_in_lost_ownership() {
+    for other_ends in [true, false] {
+        let store = FaultyStore::new([]);
+        let (clock, backend) = process(store.clone(), Fixed);
+        let operation = operation("shop", |_| ());
+        let mut running = begin(&backend, &operation, "late");
+        clock.pass(60_000);
+        let (other_clock, other) = process(store.clone(), Eights);
+        other_clock.pass(60_000);
+        let winner = begin(&other, &operation, "winner");
+        if other_ends {
+            assert_eq!(text(winner.end()).as_deref(), Ok("winner"));
+        }
+        // The process goes on: its renewal finds the loss.
+        running.go_on();
+        let call = running.call();
+        assert_eq!(call.time_left(), Some(Duration::ZERO));
+        assert!(poll(&mut Box::pin(call.claim_lost())).is_ready());
+        let expected = match other_ends {
+            true => Ok("winner".to_owned()),
+            false => Err(ErrorKind::LostOwnership),
+        };
+        assert_eq!(text(running.end()), expected);
+    }
+}
+
+#[test]
+fn the_end_of_a_lease_is_known_by_the_clock_that_says_it_first() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let running = begin(&backend, &operation, "done");
+    let call = running.call();
+    let mut lost = Box::pin(call.claim_lost());
+    assert!(poll(&mut lost).is_pending());
+    // The machine slept: no timer has moved.
+    clock.jump(60_000);
+    assert_eq!(call.time_left(), Some(Duration::ZERO));
+    clock.pass(1_001);
+    assert!(poll(&mut lost).is_ready(), "within a second");
+    drop(running);
+    // The clock is set back, and no renewal is confirmed.
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    clock.pass(3_600_000);
+    let mut running = begin(&backend, &operation, "done");
+    store.set_outage(Some(THROTTLED));
+    clock.jump(-3_000_000);
+    clock.pass(29_000);
+    running.go_on();
+    assert_eq!(running.seconds_left(), 1);
+    clock.pass(1_001);
+    assert_eq!(running.call().time_left(), Some(Duration::ZERO));
+}
+
+#[test]
+fn a_claim_is_held_for_a_lease_after_each_confirmation_also_if_the_clock_was_set_back() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    clock.pass(3_600_000);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "done");
+    clock.jump(-3_000_000);
+    for _ in 0..6 {
+        // By this clock the lease in the record lasts for an hour, so each renewal finds it long enough.
+        clock.pass(10_000);
+        running.go_on();
+        assert_eq!((lease(&store), running.seconds_left()), (3_630_000, 30));
+    }
+    clock.pass(5_000);
+    assert_eq!(running.seconds_left(), 25);
+    assert_eq!(text(running.end()).as_deref(), Ok("done"));
+}
+
+#[test]
+fn a_follower_waits_for_a_leader_whose_lease_moves() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let waits = operation("shop", |it| it.on_in_progress = Some(OnInProgress::Wait));
+    let mut leader = begin(&backend, &waits, "done");
+    let mut pass = |milliseconds| {
+        clock.pass(milliseconds);
+        leader.go_on();
+    };
+    pass(10_000);
+    pass(10_000);
+    let handler = async |_| -> Result<String, Error> { panic!("a follower does not run") };
+    let mut follower = Box::pin(shared::run(&backend, &waits, "1", handler));
+    for milliseconds in [10_000, 10_000, 5_000] {
+        assert!(poll(&mut follower).is_pending());
+        pass(milliseconds);
+    }
+    assert!(poll(&mut follower).is_pending());
+    assert_eq!(store.writes(), 1 + 4, "the follower sends nothing");
+    assert_eq!(text(leader.end()).as_deref(), Ok("done"));
+    let Poll::Ready(Ok(outcome)) = poll(&mut follower) else {
+        panic!("the follower gets the response");
+    };
+    let source = match outcome.kind() {
+        OutcomeKind::Replayed(replay) => Some(replay.source()),
+        _ => None,
+    };
+    assert_eq!(source, Some(Source::ConcurrentCall));
+}
+
+#[test]
+fn a_step_starts_under_a_renewed_lease_and_not_under_a_lost_one() {
+    for is_lost in [false, true] {
+        let store = FaultyStore::new([]);
+        let (clock, backend) = process(store.clone(), Fixed);
+        let operation = operation("shop", |it| it.steps = Some(Steps::Keep));
+        let mut running = begin(&backend, &operation, "done");
+        for _ in 0..4 {
+            clock.pass(10_000);
+            running.go_on();
+        }
+        if is_lost {
+            store.records.evict(&id());
+            store.records.insert(id(), Record::default());
+            clock.pass(10_000);
+            running.go_on();
+        }
+        let call = running.call();
+        let step = Box::pin(call.step("a", || async { Ok::<_, Error>(1) }));
+        let expected = match is_lost {
+            true => Err(ErrorKind::StepNoTimeLeft),
+            false => Ok(1),
+        };
+        let result = crate::example::ready(step).map_err(|error| error.kind());
+        assert_eq!(result, expected);
+    }
+}
+
+#[test]
+fn a_run_that_hangs_keeps_its_key_no_longer_than_the_setting_says() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |it| {
+        it.renew_at_most = Some(Duration::from_secs(45))
+    });
+    let mut running = begin(&backend, &operation, "late");
+    for _ in 0..10 {
+        clock.pass(10_000);
+        running.go_on();
+    }
+    assert_eq!((lease(&store), running.seconds_left()), (45_000, 0));
+}
+
+#[test]
+fn the_summary_counts_renewals_and_says_that_the_claim_was_lost() {
+    static SEEN: Mutex<Vec<(CallOutcome, u32, bool, u32)>> = Mutex::new(Vec::new());
+    observe(|call| {
+        if call.operation() == "counted" {
+            let requests = call.store_requests();
+            let seen = (call.outcome(), call.renewals(), call.claim_lost(), requests);
+            SEEN.lock().unwrap().push(seen);
+        }
+    });
+    let operation = operation("counted", |_| ());
+    for pauses in [[10_000, 10_000], [10_000, 40_000]] {
+        let (clock, backend) = process(FaultyStore::new([]), Fixed);
+        let mut running = begin(&backend, &operation, "done");
+        for pause in pauses {
+            clock.pass(pause);
+            running.go_on();
+        }
+        assert!(running.end().is_ok());
+    }
+    let executed = |lost| (CallOutcome::Executed, 2, lost, 4);
+    assert_eq!(*SEEN.lock().unwrap(), [executed(false), executed(true)]);
+}
+
+#[test]
+fn the_report_of_a_lost_claim_says_why_and_what_to_set() {
+    let failed = || StoreError::new(StoreErrorKind::Throttled, "too many requests");
+    let note = |is_lost, end, error| {
+        let shown = Shown {
+            is_lost,
+            end,
+            cause: error,
+            ..Shown::default()
+        };
+        let mut report = Report::new("shop", None, &Fixed);
+        shown.report(&mut report);
+        report.notes().unwrap_or_default().to_owned()
+    };
+    assert_eq!(note(false, None, Some(failed())), "");
+    let gone = note(true, Some(RenewalEnd::ClaimGone), None);
+    assert!(gone.contains("found that the claim was gone"), "{gone}");
+    let too_long = note(true, Some(RenewalEnd::AtMost), None);
+    assert!(too_long.contains("`renew_at_most`"), "{too_long}");
+    let refused = note(true, None, Some(failed()));
+    assert!(refused.ends_with("its renewals failed: too many requests"));
+    let stood_still = note(true, None, None);
+    assert!(stood_still.contains("the process stood still"));
+}
