@@ -23,6 +23,8 @@ pub(crate) struct Delivery {
     pub(crate) deadline: bool,
     /// The window that its handler asks for, in seconds.
     pub(crate) asked_s: Option<u64>,
+    /// How long the run renews its lease, in ticks, if it does.
+    pub(crate) renews_at_most: Option<u8>,
     /// True if it runs in the process that has a local cache.
     pub(crate) cached: bool,
     /// True if it runs in the process that takes several events at a time, with single flight.
@@ -118,6 +120,7 @@ impl Delivery {
             lease: 1,
             deadline: true,
             asked_s: None,
+            renews_at_most: None,
             cached: false,
             in_one_process: false,
         };
@@ -129,6 +132,10 @@ impl Delivery {
                 "lease" => it.lease = number(value),
                 "no-deadline" => it.deadline = false,
                 "asks" => it.asked_s = Some(number(value)),
+                "renews" => (it.deadline, it.renews_at_most) = (false, Some(u8::MAX)),
+                "renews-at-most" => {
+                    (it.deadline, it.renews_at_most) = (false, Some(number(value)));
+                }
                 "cached" => it.cached = true,
                 "near" => it.in_one_process = true,
                 "reads-first" => policy.lookup = Lookup::ReadFirst,

@@ -30,12 +30,16 @@ impl Scenario {
     ) -> (Attempt, Effect) {
         let length = self.bounds.duration(delivery.lease);
         let deadline = delivery.deadline.then(|| now.plus(length));
+        let without_deadline = delivery.renews_at_most.map_or(Lease::For(length), |ticks| {
+            let at_most = self.bounds.duration(ticks);
+            Lease::Renewed { length, at_most }
+        });
         Attempt::begin(CallTerms {
             id: key(),
             owner: OwnerToken::from_bytes([number; 16]),
             validation: delivery.payload.map(str::to_owned),
             deadline,
-            lease: deadline.map_or(Lease::For(length), Lease::Until),
+            lease: deadline.map_or(without_deadline, Lease::Until),
             operation: None,
             event: None,
             policy: delivery.policy(&self.bounds),
@@ -93,6 +97,9 @@ impl Scenario {
         let now = self.time(state, active.skew);
         let Reply { mut input, ghost } = reply;
         let ended = matches!(input, Input::HandlerEnded(_));
+        if ended {
+            active.renewal = None;
+        }
         let begun = active.attempt.clone();
         let call = begun.call();
         let mut attempt = (*begun).clone();
@@ -112,6 +119,7 @@ impl Scenario {
                 ran: state.ran_in(number).is_some(),
                 claims: active.claims,
                 releases: releases(&active.asked.effect),
+                renews: false,
             };
             let failed_to_read = input == Input::ReadFailed;
             self.note(state, number, &input);
@@ -161,6 +169,7 @@ impl Scenario {
                 Effect::AwaitLeader(at_most) => self.follow(state, number, now, &active, at_most),
                 Effect::Run => {
                     self.run(state, number, now, &ghost, attempt.run());
+                    self.begin_renewals(state, number, now, &mut active, &attempt);
                     if self.bounds.deliveries[usize::from(number)].has_steps() {
                         let seen = active.seen.as_deref();
                         active.steps = self.steps_of_run(&attempt, seen);

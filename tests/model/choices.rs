@@ -69,6 +69,7 @@ impl Scenario {
         if state.left.kills > 0 {
             actions.push(Action::Kill(number));
         }
+        self.renewal_choices(state, active, number, actions);
         if active.reply.is_some() {
             actions.push(Action::Receive(number));
             return;

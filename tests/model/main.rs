@@ -11,6 +11,7 @@ mod choices;
 mod long;
 mod operator;
 mod promises;
+mod renewal;
 mod rules;
 mod scenario;
 mod scenarios;
@@ -55,7 +56,9 @@ mod every_promise_holds {
         a_step_without_deadline a_step_under_hold a_forgotten_step a_step_of_two_payloads a_step_and_windows_end
         a_step_beside_none a_step_and_unprotected staged_writes staged_with_tokens staged_and_evicted staged_endings
         staged_and_held staged_and_windows_end staged_in_one_process staged_and_unprotected conflicts late_staged_write
-        late_and_evicted
+        late_and_evicted renewing renewing_and_clocks_off renewing_under_hold renewing_with_a_step renewing_staged
+        renewing_and_windows_end renewing_in_one_process renewing_and_decided renewing_and_unprotected renewing_at_most
+        renewing_beside_python
     }
 }
 
@@ -168,6 +171,13 @@ mod each_fault_is_found {
             PRODUCTION in late_and_evicted_without_tokens breaks StagedTwice in 10;
         an_unfenced_release_after_a_rejection:
             UNFENCED_RELEASE in one_staged_write breaks LateOwner in 7;
+        an_unfenced_renewal: UNFENCED_RENEWAL in quiet_renewing breaks LateOwner in 8;
+        a_refused_renewal_that_counts: REFUSED_RENEWAL_COUNTS in quiet_renewing breaks HeldThoughGone in 7;
+        a_failed_renewal_that_counts: FAILED_RENEWAL_COUNTS in failing_renewal breaks HeldThoughGone in 4;
+        a_renewal_that_shortens_the_lease: RENEWAL_SHORTENS_THE_LEASE in renewing breaks HeldThoughGone in 7;
+        a_renewal_that_revives_a_kept_claim: RENEWAL_REVIVES in renewing_under_hold breaks KeptInProgress in 7;
+        a_renewal_that_leaves_the_end_of_the_record: RENEWAL_LEAVES_THE_EXPIRATION in quiet_renewing_ttl breaks LateOwner in 6;
+        a_renewal_of_a_completed_key: RENEWAL_IGNORES_THE_STATUS in renewing breaks LateOwner in 7;
         a_window_that_frees_a_live_claim: WINDOW_FREES_A_LIVE_CLAIM in quiet_short_window breaks LateOwner in 6;
     }
 }

@@ -155,6 +155,12 @@ goals! {
     RanAfterRejection => "a call runs after the staged writes of another were rejected",
         |_, state| state.refused(ErrorKind::TransactionRejected)
             && state.ended_as(&End::Executed);
+    Renewed => "a run completes under a lease that it has renewed",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.renewed);
+    Revived => "a run completes under a lease that it has renewed after its end",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.revived);
+    LostInARenewal => "a renewal finds that the claim is gone, and its call gets the winner's response",
+        |_, state| state.ended(|end, trace| *end == End::WinnersResponse && trace.lost_in_a_renewal);
     FirstAgain => "a run after one that reported its failure gets First",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.first)
             && state.ended(|end, trace| *end == End::Released && trace.first);

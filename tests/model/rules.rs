@@ -24,6 +24,8 @@ pub(crate) struct CallView<'a> {
     pub(crate) claims: u8,
     /// True if its last request releases its claim.
     pub(crate) releases: bool,
+    /// True if its last request renews its lease.
+    pub(crate) renews: bool,
 }
 
 /// A layer between the protocol and its scenario.
@@ -615,6 +617,69 @@ pub(crate) const FAILED_RELEASE_COUNTS_AS_RELEASED: Rules = receiving(|view, inp
         && *kind == WriteErrorKind::Transient
         && view.releases
     {
+        *input = Input::Written(WriteResult::APPLIED);
+    }
+});
+
+// Deliberate faults of renewals.
+
+/// Removes the parts of the condition of a renewal for which `is_left_out` returns true.
+fn leave_out(view: CallView<'_>, effect: &mut Effect, is_left_out: fn(&Condition) -> bool) {
+    if let Effect::Write(_, Condition::All(all)) = effect
+        && view.renews
+    {
+        all.retain(|part| !is_left_out(part));
+        for part in all {
+            if let Condition::All(all) = part {
+                all.retain(|part| !is_left_out(part));
+            }
+        }
+    }
+}
+
+/// A renewal does not ask for the owner.
+pub(crate) const UNFENCED_RENEWAL: Rules = requesting(|view, effect| {
+    leave_out(view, effect, |part| {
+        matches!(part, Condition::Equals(Attribute::Owner, _))
+    });
+});
+
+/// A renewal does not ask whether the key is completed.
+pub(crate) const RENEWAL_IGNORES_THE_STATUS: Rules = requesting(|view, effect| {
+    leave_out(view, effect, |part| {
+        matches!(part, Condition::Equals(Attribute::Status, _))
+    });
+});
+
+/// A renewal does not ask whether the lease lasts longer already.
+pub(crate) const RENEWAL_SHORTENS_THE_LEASE: Rules = requesting(|view, effect| {
+    leave_out(view, effect, |part| matches!(part, Condition::Below(..)));
+});
+
+/// A renewal does not ask whether the lease was ended.
+pub(crate) const RENEWAL_REVIVES: Rules = requesting(|view, effect| {
+    leave_out(view, effect, |part| matches!(part, Condition::Differs(..)));
+});
+
+/// A renewal does not move the end of the record.
+pub(crate) const RENEWAL_LEAVES_THE_EXPIRATION: Rules = requesting(|view, effect| {
+    if let Effect::Write(Write::Update(change), _) = effect
+        && view.renews
+    {
+        change.set.expiration = Field::Value(view.now.floor_to_seconds());
+    }
+});
+
+/// A renewal that was refused counts as applied: it arrived late, or the claim is gone.
+pub(crate) const REFUSED_RENEWAL_COUNTS: Rules = receiving(|view, input| {
+    if view.renews && matches!(input, Input::Written(WriteResult::ConditionFailed { .. })) {
+        *input = Input::Written(WriteResult::APPLIED);
+    }
+});
+
+/// A renewal that failed counts as applied: its run forgets that the claim may be gone.
+pub(crate) const FAILED_RENEWAL_COUNTS: Rules = receiving(|view, input| {
+    if view.renews && is_failure(input) {
         *input = Input::Written(WriteResult::APPLIED);
     }
 });

@@ -100,6 +100,7 @@ impl Scenario {
             claims: 0,
             seen: None,
             steps: None,
+            renewal: None,
         };
         if delivery.in_one_process {
             state.calls[usize::from(number)].phase = Phase::Active(active);
@@ -255,11 +256,7 @@ impl Model for Scenario {
                 let active = active_mut(state, number)?;
                 active.maybe_applied = true;
                 let sent = active.asked.clone();
-                let key = |sent: &TimedRequest| (sent.by, sent.effect.digest());
-                let at = state
-                    .in_flight
-                    .partition_point(|other| key(other) < key(&sent));
-                state.in_flight.insert(at, sent);
+                state.send(sent);
             }
             Action::Fail(number, kind) => {
                 let active = active(last, number)?;
@@ -289,6 +286,7 @@ impl Model for Scenario {
             Action::End(number, ending) => {
                 self.end(state, number, active(last, number)?.clone(), ending);
             }
+            Action::Renew(number, fate) => self.renew(state, number, fate)?,
             Action::Kill(number) => {
                 state.left.kills -= 1;
                 state.calls[usize::from(number)].phase = Phase::Killed;
@@ -332,7 +330,7 @@ pub(crate) fn active(state: &State, number: u8) -> Option<&Active> {
     }
 }
 
-fn active_mut(state: &mut State, number: u8) -> Option<&mut Active> {
+pub(crate) fn active_mut(state: &mut State, number: u8) -> Option<&mut Active> {
     match &mut state.calls[usize::from(number)].phase {
         Phase::Active(active) => Some(active),
         _ => None,

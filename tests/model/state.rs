@@ -7,7 +7,7 @@ use std::sync::Arc;
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::decision::Verdict;
 use idempotency_core::protocol::{
-    Attempt, ClaimEnd, Effect, InFlight, Input, Refusal, StagedEnd, WriteErrorKind,
+    Attempt, ClaimEnd, Effect, InFlight, Input, Refusal, Renewal, StagedEnd, WriteErrorKind,
 };
 use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
@@ -82,6 +82,8 @@ pub(crate) struct Active {
     pub(crate) seen: Option<Shared<RecordedSteps>>,
     /// The steps of its run.
     pub(crate) steps: Option<Shared<StepRun>>,
+    /// The renewals of its run, if it sends more of them.
+    pub(crate) renewal: Option<Shared<Renewal>>,
 }
 
 /// A request, and its time by the clock of its caller.
@@ -156,6 +158,12 @@ pub(crate) struct Trace {
     pub(crate) lost_in_a_step: bool,
     /// The store rejected its staged writes.
     pub(crate) rejected: bool,
+    /// Its run renewed its lease.
+    pub(crate) renewed: bool,
+    /// Its run renewed a lease that had expired.
+    pub(crate) revived: bool,
+    /// A renewal found that its claim was gone.
+    pub(crate) lost_in_a_renewal: bool,
 }
 
 /// How a call ended.
@@ -194,6 +202,17 @@ pub(crate) enum Python {
     Ended,
 }
 
+/// What becomes of a renewal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fate {
+    /// It is served at once.
+    Served,
+    /// Its send is lost, and its run gives it up.
+    Lost,
+    /// It fails, and was certainly not applied.
+    Failed,
+}
+
 /// One step of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
@@ -225,6 +244,8 @@ pub(crate) enum Action {
     Arrive(u8),
     /// The handler of a call asks for its next step.
     Step(u8),
+    /// The run of a call sends a renewal of its lease.
+    Renew(u8, Fate),
     /// The handler of a call ends.
     End(u8, Ending),
     Kill(u8),
@@ -244,6 +265,14 @@ pub(crate) enum Action {
 }
 
 impl State {
+    /// Puts a send on its way, whose caller no longer waits for it.
+    pub(crate) fn send(&mut self, sent: TimedRequest) {
+        let key = |sent: &TimedRequest| (sent.by, sent.effect.digest());
+        let sends = &mut self.in_flight;
+        let at = sends.partition_point(|other| key(other) < key(&sent));
+        sends.insert(at, sent);
+    }
+
     /// Adds to the history.
     pub(crate) fn see(&mut self, by: u8, at: EpochMillis, what: What) {
         let mut history = (*self.history).clone();

@@ -43,6 +43,14 @@ impl StepRun {
         self.write.is_some()
     }
 
+    /// Returns the same steps under a lease that was renewed.
+    pub(crate) fn until(&self, lease_end: EpochMillis) -> Self {
+        Self {
+            lease_end,
+            ..self.clone()
+        }
+    }
+
     /// Returns the worst end of the steps. `None` if none was started.
     pub(crate) fn end(&self) -> Option<StepEnd> {
         self.ledger.end()
@@ -152,6 +160,7 @@ impl Scenario {
                     ran: true,
                     claims: active.claims,
                     releases: false,
+                    renews: false,
                 };
                 let mut asked = Effect::Write(sent, condition);
                 (self.rules.requests)(view, &mut asked);

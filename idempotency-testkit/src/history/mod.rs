@@ -47,6 +47,13 @@ pub enum What {
         until: Option<EpochMillis>,
         expires: Option<EpochSeconds>,
     },
+    /// The lease of its claim was renewed: it ends at `until`, the record at `expires`.
+    Renewed {
+        until: Option<EpochMillis>,
+        expires: Option<EpochSeconds>,
+    },
+    /// Its run knows that its lease, which is renewed, lasts until then.
+    Holds { until: EpochMillis },
     /// The lease of its claim was ended. The claim is kept for an operator.
     LeaseEnded,
     /// Its claim was released: the record was deleted, or holds a failure and expires then.
@@ -227,6 +234,8 @@ impl What {
             }
         } else if set.failure.exists() {
             Self::Released { expires }
+        } else if expires.is_some() {
+            Self::Renewed { until, expires }
         } else {
             Self::LeaseEnded
         }

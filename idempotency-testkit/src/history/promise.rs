@@ -38,6 +38,7 @@ promises! {
     EvictedComesBack 2 "no call writes a response anew that was stored and evicted";
     RunWithoutClaim 3 "no run without a claim";
     RunOnExpiredLease 3 "no run starts on an expired lease";
+    HeldThoughGone 3 "no run counts on a lease that its claim does not have";
     OneRunPerCall 3 "a call runs its handler at most once";
     AnotherPayload 4 "no caller gets the response of another payload";
     StepOfAnotherPayload 4 "no run uses the step of another payload";

@@ -56,6 +56,8 @@ struct Call {
     given_in: Option<u16>,
     /// Its caller learned that its staged writes were not applied.
     not_applied: bool,
+    /// Until when its run counts on its lease, if the lease is renewed.
+    holds_until: Option<EpochMillis>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -148,6 +150,12 @@ impl History {
                 until,
                 expires,
             } => self.claimed(by, at, replaces, until, expires),
+            What::Renewed { until, expires } => self.renewed(by, at, until, expires),
+            What::Holds { until } => {
+                let is_held = self.lease_of(by).is_some_and(|end| end >= until);
+                self.breaks_if(Promise::HeldThoughGone, !is_held);
+                self.call(by).holds_until = Some(until);
+            }
             What::LeaseEnded => {
                 self.check_holder(by);
                 self.record.iter_mut().for_each(|claim| claim.until = None);
@@ -189,6 +197,10 @@ impl History {
             }
             What::Deleted { evicted } => {
                 let ended = |record: Stored| record.completed && has_ended(record.expires, at);
+                let live = self.record.is_some_and(|record| self.is_live(record, at));
+                // A record whose end has come is deleted by TTL.
+                let by_ttl = self.record.is_some_and(|it| has_ended(it.expires, at));
+                self.breaks_if(Promise::LateOwner, by_ttl && live && !evicted);
                 self.window += u16::from(evicted || self.record.is_some_and(ended));
                 self.record = None;
                 self.forget();
@@ -255,9 +267,7 @@ impl History {
         if terms.unfenced {
             self.forget();
         } else {
-            let latest = terms.lease.map(|lease| at.plus(lease));
-            let too_long = until.is_none_or(|until| latest.is_some_and(|latest| until > latest));
-            self.breaks_if(Promise::Stuck, too_long);
+            self.check_lease(by, at, until);
         }
         if terms.steps == Steps::Off {
             self.steps.clear();
@@ -277,6 +287,32 @@ impl History {
         });
     }
 
+    /// Checks a renewal: it must neither take from the run what it counts on, nor let an ended lease run again.
+    fn renewed(
+        &mut self,
+        by: CallNumber,
+        at: EpochMillis,
+        until: Option<EpochMillis>,
+        expires: Option<EpochSeconds>,
+    ) {
+        self.check_holder(by);
+        self.check_lease(by, at, until);
+        let shorter = until < self.of(by).holds_until;
+        self.breaks_if(Promise::HeldThoughGone, shorter);
+        let ended = self.record.is_some_and(|claim| claim.until.is_none());
+        self.breaks_if(Promise::KeptInProgress, ended && self.terms(by).holds);
+        if let Some(claim) = &mut self.record {
+            (claim.until, claim.expires) = (until, expires);
+        }
+    }
+
+    /// Checks the end of a lease that is claimed or renewed.
+    fn check_lease(&mut self, by: CallNumber, at: EpochMillis, until: Option<EpochMillis>) {
+        let latest = self.terms(by).lease.map(|lease| at.plus(lease));
+        let too_long = until.is_none_or(|until| latest.is_some_and(|latest| until > latest));
+        self.breaks_if(Promise::Stuck, too_long);
+    }
+
     fn released(&mut self, by: CallNumber, expires: Option<EpochSeconds>) {
         self.check_holder(by);
         if self.terms(by).steps != Steps::Keep {
@@ -284,6 +320,7 @@ impl History {
         }
         let call = self.call(by);
         call.staged_released |= call.report == Some(Reported::Staged);
+        call.holds_until = None;
         self.record = expires.and(Some(Stored::freed(expires)));
     }
 
@@ -428,6 +465,12 @@ impl History {
     fn check_holder(&mut self, by: CallNumber) {
         let may_write = self.holds(by) || self.terms(by).unfenced;
         self.breaks_if(Promise::LateOwner, !may_write);
+    }
+
+    /// Returns true if the record is a claim of this framework whose lease runs.
+    fn is_live(&self, record: Stored, at: EpochMillis) -> bool {
+        let ours = record.by.is_some_and(|by| !self.terms(by).unfenced);
+        ours && !record.completed && record.until.is_some_and(|end| end >= at)
     }
 
     fn holds(&self, call: CallNumber) -> bool {
