@@ -144,6 +144,16 @@ fn under_hold_every_step_runs_once() {
 }
 
 #[test]
+fn under_renewed_leases_callers_agree_and_no_run_counts_on_a_lease_that_it_has_lost() {
+    play("calm renew", "renewed replayed in_progress shared");
+    play("network renew", "renewed unknown replayed");
+    play("network outage renew", "renewed lost");
+    play("crashes steps renew", "renewed crashed resumed");
+    play("everything renew", "renewed crashed panicked");
+    play("everything renew hold", "renewed unresolved panicked");
+}
+
+#[test]
 fn a_seed_always_gives_the_same_history() {
     let faults = Faults::of("everything");
     for seed in 0..20 {

@@ -115,6 +115,9 @@ impl Network {
         if matches!(reply, StoreReply::Applied { .. }) {
             let (by, at) = sent.by;
             let what = What::of_write(&sent.write, sent.staged.is_some(), &STEPS);
+            if matches!(what, What::Renewed { .. }) {
+                self.recorder.count("renewed");
+            }
             self.recorder.see(by, at, what);
         }
         let mut states = self.states.lock().unwrap();

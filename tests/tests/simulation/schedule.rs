@@ -94,6 +94,8 @@ fn charge(dice: &Dice, faults: &Faults) -> Operation {
         ))
         .circuit_breaker(faults.breaker)
         .steps(steps(faults))
+        .lease(TIMEOUT)
+        .renew(faults.renew)
         .expires_after(WINDOW)
         .build()
         .unwrap()
@@ -133,6 +135,7 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
             unfenced: false,
         }));
         let payload = json!({ "order_id": 1, "amount": call.amount });
+        let known = either(faults.renew, Deadline::Inherited, Deadline::At(deadline));
         let handler = |handle: idempotency_lambda::Call| async move {
             call.began(handle.which_run(), deadline, &faults);
             yield_now().await;
@@ -162,7 +165,11 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
                 }
             }
             // A slow owner sometimes outlives its lease, because the process is not killed at its deadline.
-            process.sleep_sometimes(30, 4_500).await;
+            let slowest = if faults.renew { 15_000 } else { 4_500 };
+            process.sleep_sometimes(30, slowest).await;
+            if faults.renew {
+                call.counts_on_its_lease(&handle, &faults);
+            }
             process.panic_sometimes(faults.handler_panics);
             if process.dice.percent(faults.handler_fails) {
                 call.see(What::RunReported(Reported::Failed));
@@ -171,7 +178,7 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
                 Ok(call.number)
             }
         };
-        let outcome = operation.run(&payload, Deadline::At(deadline), handler);
+        let outcome = operation.run(&payload, known, handler);
         let outcome = with_backend(process.backend.clone(), outcome);
         let Some(outcome) = unless_on_purpose(outcome).await else {
             return call.count("panicked");
@@ -190,6 +197,19 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
 }
 
 impl Call {
+    /// Notes until when the run counts on its lease. Other clocks may say that it has expired, unless all of them are right.
+    fn counts_on_its_lease(&self, handle: &idempotency_lambda::Call, faults: &Faults) {
+        let now = self.process.clock.now();
+        match handle.time_left() {
+            Some(Duration::ZERO) | None => self.count("lost"),
+            Some(left) if faults.skew == 0 => {
+                let until = now.plus(left);
+                self.see(What::Holds { until });
+            }
+            Some(_) => {}
+        }
+    }
+
     fn began(&self, run: Run, deadline: EpochMillis, faults: &Faults) {
         let basis = match run {
             Run::Unprotected if faults.unprotected => Basis::Policy(Some(deadline)),

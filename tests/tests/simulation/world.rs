@@ -34,6 +34,8 @@ pub(crate) struct Faults {
     pub(crate) unprotected: bool,
     /// True if calls ask the circuit breaker.
     pub(crate) breaker: bool,
+    /// True if no deadline is known, and runs renew their leases.
+    pub(crate) renew: bool,
     /// True if the handler has steps.
     pub(crate) steps: bool,
     /// True if the store does not check the conditions of completions, releases and steps.
@@ -66,6 +68,7 @@ impl Faults {
                 "read_first" => faults.read_first = true,
                 "unprotected" => faults.unprotected = true,
                 "breaker" => faults.breaker = true,
+                "renew" => faults.renew = true,
                 "steps" => faults.steps = true,
                 "drops_claims" => faults.drops_claims = true,
                 "drops_steps" => faults.drops_steps = true,
