@@ -44,7 +44,8 @@ pub(crate) struct Table {
 struct Sources {
     table: &'static str,
     region: &'static str,
-    /// The profile, with the credentials that are used instead of its own.
+    /// The profile that a variable names, with the credentials of variables, which are used instead of its own. Those of a container
+    /// or a machine are not known here.
     profile: String,
     /// The variables that can set the endpoint, with their values.
     endpoints: Vec<(&'static str, String)>,
@@ -59,16 +60,18 @@ impl Sources {
         let first = |names: &[&'static str]| names.iter().find_map(|name| Some(set(name)?.0));
         let profile = match variables.value("AWS_PROFILE") {
             Some(profile) => format!("`{profile}` (AWS_PROFILE)"),
-            None => "`default`".to_owned(),
+            None => "`default` or none (no AWS_PROFILE)".to_owned(),
         };
         Self {
             table: match global.table {
                 Some(_) => "--table",
                 None => "IDEMPOTENCY_TABLE",
             },
-            region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).unwrap_or(PROFILE),
-            profile: match first(&["AWS_ACCESS_KEY_ID"]) {
-                Some(key) => format!("{profile}, but credentials from {key}"),
+            region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"])
+                .unwrap_or("the profile or the machine"),
+            // A key without its secret is passed over.
+            profile: match set("AWS_ACCESS_KEY_ID").and(set("AWS_SECRET_ACCESS_KEY")) {
+                Some(_) => format!("{profile}, but credentials from AWS_ACCESS_KEY_ID"),
                 None => profile,
             },
             endpoints: [Service::DynamoDb.variable(), "AWS_ENDPOINT_URL"]
@@ -78,9 +81,6 @@ impl Sources {
         }
     }
 }
-
-/// The source of a setting that no variable sets.
-const PROFILE: &str = "the profile";
 
 /// The name of the kind of store that has a table.
 pub(crate) const DYNAMODB: &str = "dynamodb";
@@ -233,7 +233,7 @@ impl Table {
         let endpoint = match Service::DynamoDb.set_endpoint(&config) {
             Ok(Some(endpoint)) => {
                 let of = sources.endpoints.iter().find(|(_, set)| *set == endpoint);
-                let of = of.map_or(PROFILE, |(name, _)| name);
+                let of = of.map_or("the profile", |(name, _)| name);
                 format!("{} ({of})", without_password(&endpoint))
             }
             _ => {

@@ -64,6 +64,23 @@ async fn an_error_names_the_sources_of_its_settings_but_no_secret() {
 }
 
 #[tokio::test]
+async fn an_error_claims_no_source_that_it_does_not_know() {
+    let table = Table::held().await;
+    let config = concat!(env!("CARGO_TARGET_TMPDIR"), "/sources.config");
+    let profile =
+        "[default]\nregion = eu-west-1\naws_access_key_id = A\naws_secret_access_key = B\n";
+    std::fs::write(config, profile).unwrap();
+    let mut command = table.command(&format!("get {NO_RECORD}"));
+    command
+        .env("AWS_CONFIG_FILE", config)
+        .env_remove("AWS_REGION")
+        .env_remove("AWS_SECRET_ACCESS_KEY");
+    let ran = finish(command, "").exits(3);
+    ran.complains("\nregion       eu-west-1 (the profile or the machine)\n")
+        .complains("\nprofile      `default` or none (no AWS_PROFILE)\n");
+}
+
+#[tokio::test]
 async fn colours_are_for_a_terminal_unless_an_option_or_a_variable_says_otherwise() {
     let table = Table::with("COMPLETED", LATE, EARLY).await;
     let colored = |line: &str, variables: &[&str]| {
