@@ -146,6 +146,11 @@ fn amount(money: f64) -> String {
     format!("{money:.digits$}")
 }
 
+/// Returns a number with 12 digits: those after them are an error of the calculation.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.11e}").parse().unwrap_or(number)
+}
+
 /// Returns the figures for responses of these sizes, in bytes. `duplicates` are shares in percent.
 fn figures(
     responses: &[usize],
@@ -167,7 +172,7 @@ fn figures(
             .iter()
             .flat_map(|percent| LOOKUPS.map(|lookup| of_share(*percent, lookup, size, prices)));
         let pays_above = match prices.read_first_pays_above(size) {
-            Some(share) => Json::Float((share * 100.0).into()),
+            Some(share) => json::float(rounded(share * 100.0)),
             None => Json::Null,
         };
         let response = response.array("duplicates", shares);
@@ -186,7 +191,7 @@ fn figures(
 
 fn of_path(path: Path, lookup: Lookup, size: RecordSize, prices: Option<Prices>) -> Json {
     let capacity = path.capacity(lookup, size);
-    let money = prices.map(|prices| Json::Float((CALLS * prices.of(capacity)).into()));
+    let money = prices.map(|prices| json::float(rounded(CALLS * prices.of(capacity))));
     let path = object()
         .text("path", names(path).1)
         .array("requests", path.requests(lookup).map(request))
@@ -204,13 +209,11 @@ fn request(request: &str) -> Json {
 }
 
 fn of_share(percent: f64, lookup: Lookup, size: RecordSize, prices: Prices) -> Json {
+    let money = CALLS * prices.average(lookup, size, percent / 100.0);
     let share = object()
         .float("percent", percent)
         .text("lookup", lookup_name(lookup))
-        .float(
-            "money",
-            CALLS * prices.average(lookup, size, percent / 100.0),
-        );
+        .float("money", rounded(money));
     share.into()
 }
 
