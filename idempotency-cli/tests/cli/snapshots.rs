@@ -9,6 +9,9 @@ use idempotency_testkit::dynamodb::TableSpec;
 
 use crate::{EARLY, KEY, LATE, Table, command, finish, number, text};
 
+/// A part of a stored response. A line without `--show-data` must not print it, also when the files are written anew.
+const PAYLOAD: &str = "4242";
+
 /// Runs the lines of a file that begin with `$ `, and checks that the file has what they print. What goes to standard error stands
 /// after `! `, and an exit code other than 0 in brackets.
 #[track_caller]
@@ -33,6 +36,8 @@ fn check(name: &str, command: impl Fn(&str) -> Command, hidden: &[(&str, &str)])
         for (value, name) in hidden {
             printed = printed.replace(value, name);
         }
+        let is_hidden = line.contains("--show-data") || !printed.contains(PAYLOAD);
+        assert!(is_hidden, "{line}: the payload is shown\n{printed}");
         let code = ran.code.filter(|code| *code != 0);
         let code = code.map(|code| format!("[{code}]\n")).unwrap_or_default();
         found += &format!("{line}\n{printed}{code}\n");
@@ -104,7 +109,7 @@ async fn put(
 /// Returns a table with a record in each state that an operator meets: their keys have a digit of their own.
 async fn shop() -> Table {
     let table = Table::new(TableSpec::new("idempotency")).await;
-    let data = text("{\"card\":\"4242\"}");
+    let data = text(&format!("{{\"card\":\"{PAYLOAD}\"}}"));
     put(&table, KEY, "COMPLETED", Some(EARLY), &[("data", data)]).await;
     let steps = [("charge", text("\"pay-17\"")), ("reserve", text("7"))];
     let steps = steps.map(|(name, result)| (name.to_owned(), result));
