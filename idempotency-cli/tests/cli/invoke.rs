@@ -6,7 +6,7 @@ use std::process::Command;
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 use idempotency_testkit::dynamodb::{Fault, TableSpec};
 use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{EARLY, LATE, Ran, Table, finish, number, text};
 
@@ -170,8 +170,17 @@ async fn a_held_key_stays_held_until_it_is_resolved_and_then_its_event_runs() {
     let key = shop.table.item().await["id"].as_s().unwrap().clone();
     let decision = format!("resolve {key} --rerun --by ana --reason 'no charge' --yes");
     shop.table.run(&decision).exits(0);
-    let ran = shop.replay("charge --yes --show-data").await;
-    ran.exits(0).prints("charged 7");
+    let ran = shop.replay("charge --yes --show-data --json").await;
+    let expected = json!({
+        "invoked": "charge",
+        "key": key,
+        "status": 200,
+        "version": "$LATEST",
+        "response_bytes": 11,
+        "response": "\"charged 7\"",
+        "state": "completed",
+    });
+    assert_eq!(ran.json(0), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
