@@ -201,16 +201,22 @@ def ratios(results):
     """Writes the line of the README: times the better hand-written function, in three measures."""
     names = (("`#[idempotent]`", "typed"), ("Powertools for Python", "powertools-python"), ("Powertools for TypeScript", "powertools-typescript"))
     measures = (("a fresh call", "warm", "fresh_wall"), ("a duplicate", "warm", "duplicate_wall"), ("the first response after a start", "cold", "first_response"))
-    written = []
+    written, titles = [], []
     for label, name in names:
-        found = []
+        found = {}
         for title, part, measure in measures:
             setting = {"part": part, "server": SERVER[part], "event_bytes": SIZE}
             line, by_hand = results.find(name, measure, **setting), results.find(BY_HAND, measure, **setting)
             if line and by_hand:
-                found.append(f"{ratio(results.times(line, by_hand))} for {title}" if not written else ratio(results.times(line, by_hand)))
-        if found:
-            written.append(f"{label} {', '.join(found)}")
+                found[title] = ratio(results.times(line, by_hand))
+        if not found:
+            continue
+        # Only the first one names its measures.
+        titles = titles or list(found)
+        if list(found) != titles:
+            sys.exit(f"the line of the README needs the same measures of each: {label} has {', '.join(found)}, the first one {', '.join(titles)}")
+        shown = found.values() if written else (f"{times} for {title}" for title, times in found.items())
+        written.append(f"{label} {', '.join(shown)}")
     return f"Times the better of two functions that are written by hand on the AWS SDK: {'; '.join(written)}."
 
 
