@@ -6,9 +6,12 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::pin::pin;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use terminal_size::terminal_size_of;
+use tokio::time::interval;
 
 pub(crate) use idempotency_expression::{is_hidden, visible};
 
@@ -105,8 +108,27 @@ impl Progress {
         }
     }
 
+    /// Waits for `work`. Shows `text` once a second meanwhile, and then removes the line.
+    pub(crate) async fn during<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        text: impl Fn() -> String,
+    ) -> T {
+        let (mut work, mut seconds) = (pin!(work), interval(Duration::from_secs(1)));
+        let result = loop {
+            tokio::select! {
+                biased;
+                result = &mut work => break result,
+                // The first one is at once.
+                _ = seconds.tick() => self.show(&text()),
+            }
+        };
+        self.show("");
+        result
+    }
+
     /// Shows this text instead of the last one; an empty one removes the line.
-    pub(crate) fn show(&mut self, text: &str) {
+    fn show(&mut self, text: &str) {
         let mut stderr = io::stderr().lock();
         let written = stderr.write_all(self.next(text).as_bytes());
         let _ = written.and_then(|()| stderr.flush());
@@ -124,6 +146,11 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use tokio::sync::oneshot;
+    use tokio::time::Instant;
+
     use super::*;
 
     #[test]
@@ -145,6 +172,24 @@ mod tests {
         assert_eq!(texts, ["reading ", "\rread    ", "\r    \r"]);
         let mut nowhere = Progress { width: 0, shown: 0 };
         assert_eq!(nowhere.next("reading") + &nowhere.next(""), "");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_goes_on_while_a_request_is_slow() {
+        let begin = Instant::now();
+        let (end, work) = oneshot::channel();
+        let (end, shown) = (Cell::new(Some(end)), RefCell::new(Vec::new()));
+        let text = || {
+            let seconds = begin.elapsed().as_secs();
+            shown.borrow_mut().push(seconds);
+            if seconds == 2 {
+                end.take().unwrap().send(()).unwrap();
+            }
+            String::new()
+        };
+        let mut nowhere = Progress { width: 0, shown: 0 };
+        nowhere.during(work, text).await.unwrap();
+        assert_eq!(shown.into_inner(), [0, 1, 2]);
     }
 
     #[test]

@@ -109,17 +109,19 @@ async fn read_pages(
         }
     });
     loop {
-        let elapsed = Duration::from_secs(begin.elapsed().as_secs());
-        let (read, found) = (listed.read(), listed.found);
-        let elapsed = humantime::format_duration(elapsed);
-        progress.show(&format!("{found} found, {elapsed}, read {read}"));
-        let page = tokio::select! {
-            biased;
-            () = &mut interrupt => None,
-            page = page(listed.after.as_deref(), connection) => Some(page),
+        let so_far = || {
+            let elapsed = Duration::from_secs(begin.elapsed().as_secs());
+            let (found, elapsed) = (listed.found, humantime::format_duration(elapsed));
+            format!("{found} found, {elapsed}, read {}", listed.read())
         };
-        progress.show("");
-        let Some(page) = page else {
+        let page = async {
+            tokio::select! {
+                biased;
+                () = &mut interrupt => None,
+                page = page(listed.after.as_deref(), connection) => Some(page),
+            }
+        };
+        let Some(page) = progress.during(page, so_far).await else {
             return Ok(Exit::Interrupted);
         };
         listed.add(page?, connection)?;
