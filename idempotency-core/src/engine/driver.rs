@@ -200,16 +200,18 @@ impl<R> Driver<'_, R> {
 mod tests {
     use std::pin::pin;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
     use std::task::{Context, Poll, Waker};
 
     use super::*;
     use crate::error::ErrorKind;
     use crate::example::shared::kind_and_run;
     use crate::example::{self, Fixed};
+    use crate::future::BoxFuture;
     use crate::protocol::{CallEnd, ClaimEnd, Refusal, RefusalDetail};
     use crate::record::{RecordId, Status};
     use crate::store::{MemoryStore, StoreError, StoreErrorKind};
-    use crate::time::EpochMillis;
+    use crate::time::{Clock, EpochMillis};
 
     fn driver<R>(backend: &Backend, codec: Codec<R>) -> Driver<'_, R> {
         Driver {
@@ -276,6 +278,36 @@ mod tests {
         let record = store.record(&RecordId::new("a#1")).unwrap_or_default();
         assert_eq!(record.status.value(), Some(&Status::Completed));
         assert!(!record.data.exists());
+    }
+
+    /// A clock that the handler moves, in milliseconds.
+    #[derive(Default)]
+    struct Moved(AtomicI64);
+
+    impl Clock for Moved {
+        fn now(&self) -> EpochMillis {
+            EpochMillis::new(self.0.load(Ordering::Relaxed))
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn a_run_that_outlives_its_lease_is_noted_with_what_to_set() {
+        for (takes, noted) in [(900_000, None), (900_001, Some(OUTLIVED))] {
+            let (clock, store) = (Arc::new(Moved::default()), Arc::new(MemoryStore::new()));
+            let backend = Backend::new(store, clock.clone(), Arc::new(Fixed));
+            let mut report = Report::new("charge", None, &Fixed);
+            let call = driver(&backend, Codec::<u32>::json());
+            let call = call.drive(Errors::new(|error| error), &mut report, |_| async {
+                clock.0.store(takes, Ordering::Relaxed);
+                Ok::<_, Error>(42)
+            });
+            assert!(example::ready(call).is_ok());
+            assert_eq!(report.notes(), noted);
+        }
     }
 
     #[test]
