@@ -251,7 +251,7 @@ pub(crate) struct CostArguments {
 
 /// Parses a price.
 fn price(text: &str) -> Result<f64, String> {
-    number(text, f64::MAX).ok_or_else(|| "write a price, such as 0.625".to_owned())
+    number(text, 1e12).ok_or_else(|| "write a price, such as 0.625".to_owned())
 }
 
 /// Parses a share in percent.
