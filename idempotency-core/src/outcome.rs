@@ -47,7 +47,7 @@ pub enum KeyState<R> {
         /// When the lease of the other call ends. `None` if it has none that is known.
         until: Option<EpochMillis>,
     },
-    /// The call is refused: under `hold`, a run ended without a result, and no operator has decided.
+    /// A run under `hold` ended without a result, and no operator has decided. A call under `hold` is refused, one under `rerun` runs.
     Held,
     /// The call gets this response. Its [`Replay`] says when its window ends.
     Completed(Outcome<R>),

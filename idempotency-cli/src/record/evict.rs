@@ -1,8 +1,8 @@
 //! `idempotency evict`: shows a record, and deletes it if it has not changed.
 
-use idempotency_core::protocol::decision::evictable;
+use idempotency_core::protocol::decision::{NotEvicted, evictable, evicted};
 use idempotency_core::record::RecordId;
-use idempotency_core::store::{Condition, NotEvicted, SendLog, StoreReply, StoreRequest, Write};
+use idempotency_core::store::{Condition, SendLog, StoreReply, StoreRequest, Write};
 
 use super::shown::RecordView;
 use super::{changed, confirm_unchanged, existing, failed, missing};
@@ -18,7 +18,7 @@ pub(crate) async fn evict(
     let id = &arguments.key;
     let found = existing(id, connection).await?;
     let shown = RecordView::of(id, &found, connection.operator.now());
-    let unchanged = evictable(&found.record, shown.now, arguments.force).map_err(|_| {
+    let unchanged = evictable(&found.record, shown.now, arguments.force).ok_or_else(|| {
         let why = match found.record.in_progress_expiration.value() {
             Some(_) => "is a live claim: wait until its lease ends",
             None => "is a claim without a lease: find out that its call does not run",
@@ -58,20 +58,20 @@ async fn delete(
     connection: &Connection,
 ) -> Result<(), Failure> {
     let request = StoreRequest::write(id, &Write::Delete, unchanged);
-    let reply = connection.records()?.send(request, &SendLog::new()).await;
-    NotEvicted::check(reply).map_err(|why| match why {
-        NotEvicted::Missing => missing(id, connection),
-        NotEvicted::Changed => changed(id, " and was not evicted"),
-        NotEvicted::Failed {
-            error,
+    match connection.records()?.send(request, &SendLog::new()).await {
+        StoreReply::Applied { .. } => Ok(()),
+        StoreReply::ConditionFailed {
+            existing,
             maybe_applied,
-        } => {
-            let reply = StoreReply::Failed {
-                error,
-                maybe_applied,
-            };
+            ..
+        } => evicted(existing.as_ref(), maybe_applied).map_err(|why| match why {
+            NotEvicted::Missing => missing(id, connection),
+            NotEvicted::Changed => changed(id, " and was not evicted"),
+            NotEvicted::MaybeEvicted => changed(id, "; it may have been evicted before it changed"),
+        }),
+        other => {
             let doubt = "; the record may have been evicted: check with `idempotency get`";
-            failed(reply, doubt)
+            Err(failed(other, doubt))
         }
-    })
+    }
 }

@@ -145,6 +145,7 @@ impl<R> Driver<'_, R> {
                 .with_detail(format!("retry later; its lease ends at {end}"))
                 .with_lease_end(end),
             (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
+            (ErrorKind::Contended, ..) => error.with_detail("retry"),
             (_, Some(RefusalDetail::LostInAStep), _) => error
                 .with_detail("a step found this, so the handler's result is not used")
                 .with_loss_in_a_step(),

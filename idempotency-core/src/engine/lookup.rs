@@ -4,10 +4,10 @@ use super::driver::Driver;
 use super::request::{send, wrong_reply};
 use crate::error::{Error, ErrorKind};
 use crate::outcome::{KeyState, Source};
-use crate::protocol::decision::evictable;
-use crate::protocol::{RecordState, UNREADABLE_DATA, classify};
+use crate::protocol::decision::{NotEvicted, evictable_by_code, evicted, looked_at};
+use crate::protocol::{RecordState, UNREADABLE_DATA};
 use crate::record::Record;
-use crate::store::{Consistency, NotEvicted, StoreError, StoreReply, StoreRequest, Write};
+use crate::store::{Consistency, StoreError, StoreReply, StoreRequest, Write};
 
 impl<R> Driver<'_, R> {
     /// Returns what the call would meet now, by the record in the store.
@@ -17,7 +17,7 @@ impl<R> Driver<'_, R> {
             return Ok(KeyState::Free);
         };
         let lease_end = record.in_progress_expiration.value().copied();
-        Ok(match classify(&record, self.now(), &self.call) {
+        Ok(match looked_at(&record, self.now(), &self.call) {
             RecordState::Claimable | RecordState::Resumable => KeyState::Free,
             RecordState::PayloadMismatch => KeyState::PayloadMismatch,
             RecordState::Replay => {
@@ -36,7 +36,7 @@ impl<R> Driver<'_, R> {
         })
     }
 
-    /// Deletes the record, unless its run may go on or it belongs to another payload. Returns false if there is none.
+    /// Deletes the record, unless its run may go on, it is held, or it belongs to another payload. Returns false if there is none.
     ///
     /// The cache of this process forgets the key too.
     pub(crate) async fn evict(&self) -> Result<bool, Error> {
@@ -50,39 +50,57 @@ impl<R> Driver<'_, R> {
     }
 
     async fn delete(&self, read: &Record) -> Result<bool, Error> {
-        let now = self.now();
-        if classify(read, now, &self.call) == RecordState::PayloadMismatch {
-            let error = self.error(ErrorKind::PayloadMismatch);
-            return Err(error.with_detail("its record was not evicted"));
-        }
-        let Ok(unchanged) = evictable(read, now, false) else {
-            let error = self.error(ErrorKind::AlreadyInProgress);
-            return Err(match read.in_progress_expiration.value() {
-                Some(end) => error
-                    .with_detail(format!("its record was not evicted: retry when its lease has ended at {end}"))
-                    .with_lease_end(*end),
-                None => error.with_detail(
-                    "its record was not evicted, because it has no lease that can be read: find out that its call does not run, then \
-                     use `idempotency evict --force`",
-                ),
-            });
-        };
+        let unchanged = evictable_by_code(read, self.now(), &self.call)
+            .map_err(|kind| self.not_evicted(kind, read))?;
         let request = StoreRequest::write(&self.call.id, &Write::Delete, &unchanged);
-        match NotEvicted::check(self.send(request).await) {
-            Ok(()) => Ok(true),
-            Err(NotEvicted::Missing) => Ok(false),
-            Err(NotEvicted::Changed) => {
-                let error = self.error(ErrorKind::Contended);
-                Err(error.with_detail("the record changed after it was read, and was not evicted"))
+        let (existing, maybe_applied) = match self.send(request).await {
+            StoreReply::Applied { .. } => return Ok(true),
+            StoreReply::ConditionFailed {
+                existing: Some(existing),
+                maybe_applied,
+                ..
+            } => (Some(existing), maybe_applied),
+            // Not every store brings the record back.
+            StoreReply::ConditionFailed { maybe_applied, .. } => {
+                (self.read().await?.0, maybe_applied)
             }
-            Err(NotEvicted::Failed {
+            StoreReply::Failed {
                 error,
                 maybe_applied: true,
-            }) => {
+            } => {
                 let doubt = format!("the record may have been evicted: {error}");
-                Err(self.failed(error).with_detail(doubt))
+                return Err(self.failed(error).with_detail(doubt));
             }
-            Err(NotEvicted::Failed { error, .. }) => Err(self.failed(error)),
+            StoreReply::Failed { error, .. } => return Err(self.failed(error)),
+            _ => return Err(self.failed(wrong_reply(self.backend))),
+        };
+        let changed = |what| {
+            let detail =
+                format!("the record changed after it was read, and {what}: look at it again");
+            Err(self.error(ErrorKind::Contended).with_detail(detail))
+        };
+        match evicted(existing.as_ref(), maybe_applied) {
+            Ok(()) => Ok(true),
+            Err(NotEvicted::Missing) => Ok(false),
+            Err(NotEvicted::Changed) => changed("was not evicted"),
+            Err(NotEvicted::MaybeEvicted) => changed("may have been evicted before that"),
+        }
+    }
+
+    /// Returns the error of a record that may not be evicted.
+    fn not_evicted(&self, kind: ErrorKind, read: &Record) -> Error {
+        let error = self.error(kind);
+        if kind != ErrorKind::AlreadyInProgress {
+            return error.with_detail("its record was not evicted");
+        }
+        match read.in_progress_expiration.value() {
+            Some(end) => error
+                .with_detail(format!("its record was not evicted: retry when its lease has ended at {end}"))
+                .with_lease_end(*end),
+            None => error.with_detail(
+                "its record was not evicted, because it has no lease that can be read: find out that its call does not run, then use \
+                 `idempotency evict --force`",
+            ),
         }
     }
 

@@ -63,8 +63,8 @@ kinds! {
         "the call is complete, but its stored response does not fit the response type: restore the type, wait for the end of the \
          window, or correct a response that an operator gave with `idempotency resolve` (deleting the record lets the handler run \
          again)";
-    /// Other calls won every claim attempt.
-    Contended = "other calls with this key won every claim attempt: retry";
+    /// Other calls won every claim attempt, or the record changed before its eviction.
+    Contended = "other calls or an operator changed the record of this key first";
     /// The deadline expired before the handler could start.
     NoTimeLeft =
         "the time of the call ended before the handler could start: retry, or raise the timeout of the function or server";

@@ -9,11 +9,14 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::CallTerms;
+use super::classify::{RecordState, classify, same_payload};
 use super::condition::{Condition, claimable, unchanged};
 use super::effect::{Change, Write};
 use super::policy::OnTimeout;
 use super::requests::HELD_FOR;
 use super::store_limits::StoreLimits;
+use crate::error::ErrorKind;
 use crate::key::HashAlgorithm;
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
@@ -199,17 +202,66 @@ pub fn is_live(record: &Record, now: EpochMillis) -> bool {
         && !claimable(now, OnTimeout::Rerun).holds(Some(record))
 }
 
-/// Returns the condition under which an operator deletes `read`, the record that the operator saw: it is still that record.
+/// Returns the condition under which an operator deletes `read`, the record that the operator saw: it is still that record. `None` if its
+/// run may still be going.
 ///
 /// `live` allows a claim whose lease still runs by the operator's clock: a second run can then overlap with the first.
+pub fn evictable(read: &Record, now: EpochMillis, live: bool) -> Option<Condition> {
+    (live || !is_live(read, now)).then(|| unchanged(read))
+}
+
+/// Returns the condition under which the code of a user deletes `read`, the record of `call`. No question is asked, so a held claim stays.
 ///
 /// # Errors
 ///
-/// [`DecisionError::Live`]. Nothing is deleted.
-pub fn evictable(read: &Record, now: EpochMillis, live: bool) -> Result<Condition, DecisionError> {
-    match is_live(read, now) && !live {
-        true => Err(DecisionError::Live),
-        false => Ok(unchanged(read)),
+/// The kind of the error. Nothing is deleted.
+pub(crate) fn evictable_by_code(
+    read: &Record,
+    now: EpochMillis,
+    call: &CallTerms,
+) -> Result<Condition, ErrorKind> {
+    match looked_at(read, now, call) {
+        RecordState::PayloadMismatch => Err(ErrorKind::PayloadMismatch),
+        RecordState::Unresolved => Err(ErrorKind::Unresolved),
+        _ => evictable(read, now, false).ok_or(ErrorKind::AlreadyInProgress),
+    }
+}
+
+/// Returns what the record means to code that looks at the key of `call`: as [`classify`] does, but a held claim is held under `rerun` too.
+///
+/// The operation that looks may have another `on_timeout` than the function that claims.
+pub(crate) fn looked_at(record: &Record, now: EpochMillis, call: &CallTerms) -> RecordState {
+    match is_held(record, now) {
+        true if same_payload(record, call) => RecordState::Unresolved,
+        true => RecordState::PayloadMismatch,
+        false => classify(record, now, call),
+    }
+}
+
+/// Why a record was not deleted whose delete was refused by its condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NotEvicted {
+    /// There is no record.
+    Missing,
+    /// It is no longer the record that was read.
+    Changed,
+    /// It is another record. An earlier send of the delete may have deleted the one that was read.
+    MaybeEvicted,
+}
+
+/// Returns what a refused delete shows. `existing` is the record that is there now, and `maybe_applied` is true if an earlier send of the
+/// delete may have been applied.
+///
+/// # Errors
+///
+/// If the record that was read is not known to be deleted.
+pub fn evicted(existing: Option<&Record>, maybe_applied: bool) -> Result<(), NotEvicted> {
+    match (existing, maybe_applied) {
+        // The earlier send most likely deleted it.
+        (None, true) => Ok(()),
+        (None, false) => Err(NotEvicted::Missing),
+        (Some(_), true) => Err(NotEvicted::MaybeEvicted),
+        (Some(_), false) => Err(NotEvicted::Changed),
     }
 }
 
@@ -671,11 +723,25 @@ mod tests {
             };
             let (read, found) = row.split_once(" then ").unwrap_or((row, row));
             match evictable(&record(read).unwrap(), NOW, live) {
-                Ok(condition) if condition.holds(record(found).as_ref()) => "deleted".to_owned(),
-                Ok(_) => "changed".to_owned(),
-                Err(why) => format!("{why:?}"),
+                Some(condition) if condition.holds(record(found).as_ref()) => "deleted",
+                Some(_) => "changed",
+                None => "live",
             }
+            .to_owned()
         });
+    }
+
+    #[test]
+    fn a_refused_delete_shows_whether_the_record_is_gone() {
+        let record = held();
+        for (existing, maybe_applied, shown) in [
+            (None, true, Ok(())),
+            (None, false, Err(NotEvicted::Missing)),
+            (Some(&record), true, Err(NotEvicted::MaybeEvicted)),
+            (Some(&record), false, Err(NotEvicted::Changed)),
+        ] {
+            assert_eq!(evicted(existing, maybe_applied), shown);
+        }
     }
 
     #[test]

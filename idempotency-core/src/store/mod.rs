@@ -4,7 +4,6 @@
 //! for the current record, atomically, and replies. [`MemoryStore`] is the specification in code.
 
 mod error;
-mod eviction;
 mod kind;
 mod log;
 mod memory;
@@ -17,8 +16,6 @@ pub use crate::future::BoxFuture;
 pub use crate::protocol::condition::{Condition, Operand};
 pub use crate::protocol::{Change, Consistency, Replaced, StoreLimits, Write};
 pub use error::{StoreError, StoreErrorKind};
-#[doc(hidden)]
-pub use eviction::NotEvicted;
 #[doc(hidden)]
 pub use kind::{StoreKind, StoreUse};
 pub use log::SendLog;

@@ -61,12 +61,11 @@ impl Operation {
         async move { call?.lookup().await }
     }
 
-    /// Deletes the record of this payload, as an operator does with `idempotency evict`: the next call runs the handler. Returns false if
-    /// there is no record.
+    /// Deletes the record of this payload: the next call runs the handler. Returns false if there is no record.
     ///
-    /// The key is that of [`run`](Self::run). The local cache of this process forgets it too. Other processes can replay the response
-    /// from their caches until its window ends, and so can this one if it was replaying it at that moment. Pieces of a large response stay
-    /// until they expire.
+    /// The key is that of [`run`](Self::run). Recorded steps are deleted too, so the next run repeats each of them. The local cache of
+    /// this process forgets the key. Other processes can replay the response from their caches until its window ends, and so can this
+    /// one if it was replaying it at that moment. Pieces of a large response stay until they expire.
     ///
     /// # Errors
     ///
@@ -74,8 +73,9 @@ impl Operation {
     ///
     /// - [`AlreadyInProgress`](crate::ErrorKind::AlreadyInProgress): a run may go on, because the lease of its claim has not ended. A
     ///   second run would overlap with it.
+    /// - [`Unresolved`](crate::ErrorKind::Unresolved): the key is held. Its run may have had its effect: use `idempotency resolve`.
     /// - [`PayloadMismatch`](crate::ErrorKind::PayloadMismatch): the record is that of another payload.
-    /// - [`Contended`](crate::ErrorKind::Contended): another call or an operator changed the record in this moment.
+    /// - [`Contended`](crate::ErrorKind::Contended): another call or an operator changed the record in this moment: look at it again.
     /// - [`KeyMissing`](crate::ErrorKind::KeyMissing): the payload has no key.
     ///
     /// After [`StoreFailed`](crate::ErrorKind::StoreFailed) the record may have been deleted, if the text says so.

@@ -1,12 +1,12 @@
 //! `Operation::lookup` and `Operation::evict`: the key of a run, the checks of the command.
 
-use idempotency_lambda::ErrorKind::{AlreadyInProgress, PayloadMismatch};
+use idempotency_lambda::ErrorKind::{AlreadyInProgress, PayloadMismatch, Unresolved};
 use idempotency_lambda::{
     Context, Deadline, Error, KeyState, OnTimeout, Operation, with_backend, with_invocation,
 };
 use idempotency_testkit::store::StoreFault::Hang;
 use idempotency_testkit::store::StoreOperation::Read;
-use idempotency_tests::End::{Ran, Replayed};
+use idempotency_tests::End::{Ran, Refused, Replayed};
 use idempotency_tests::{Harness, claim_of_another, keyed};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ async fn a_key_is_looked_up_and_evicted_as_it_is_run() {
 }
 
 #[tokio::test]
-async fn a_live_claim_stays_and_one_that_is_held_can_be_evicted() {
+async fn a_claim_that_runs_stays_and_one_that_is_held_is_for_an_operator() {
     let (harness, charge) = (
         Harness::default(),
         keyed(|of| of.on_timeout(OnTimeout::Hold)),
@@ -87,12 +87,15 @@ async fn a_live_claim_stays_and_one_that_is_held_can_be_evicted() {
         (AlreadyInProgress, until)
     );
     harness.pass(1_001);
-    assert_eq!(
-        lookup(&harness, &charge, order()).await.unwrap(),
-        KeyState::Held
-    );
-    assert!(evict(&harness, &charge, order()).await.unwrap());
-    assert_eq!(harness.end(&charge, order()).await, Ran(1));
+    // The operation of a tool that leaves out `on_timeout`.
+    let tool = keyed(|of| of);
+    for operation in [&charge, &tool] {
+        let state = lookup(&harness, operation, order()).await.unwrap();
+        assert_eq!(state, KeyState::Held);
+        let refused = evict(&harness, operation, order()).await.unwrap_err();
+        assert_eq!(refused.kind(), Unresolved);
+    }
+    assert_eq!(harness.end(&charge, order()).await, Refused(Unresolved));
 }
 
 #[tokio::test]

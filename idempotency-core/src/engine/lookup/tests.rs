@@ -14,7 +14,8 @@ use crate::outcome::{Bypass, KeyState};
 use crate::protocol::policy::OnTimeout;
 use crate::protocol::tests::NOW;
 use crate::protocol::tests::script::record;
-use crate::store::{MemoryStore, Store};
+use crate::record::Record;
+use crate::store::{BoxFuture, MemoryStore, SendLog, Store, StoreLimits, StoreReply, StoreRequest};
 use crate::time::EpochMillis;
 
 fn operation(on_timeout: Option<OnTimeout>) -> CompiledOperation {
@@ -63,20 +64,22 @@ fn shown(until: Option<EpochMillis>) -> String {
 #[test]
 fn each_record_has_a_state_and_only_one_without_a_live_run_is_evicted() {
     check_each(include_str!("states.txt"), |row| {
-        let (hold, text) = match row.strip_prefix("hold, ") {
-            Some(record) => (Some(OnTimeout::Hold), record),
-            None => (None, row),
-        };
-        let (operation, store) = (operation(hold), Arc::new(MemoryStore::new()));
-        let (backend, id) = (
-            backend(store.clone()),
-            identity(ORDER).key().unwrap().clone(),
-        );
+        let (set, text) = row.split_once(", ").unwrap_or(("", row));
+        let operation = example::shared::operation(|it| {
+            it.key = Some("id".into());
+            it.on_timeout = (set == "hold").then_some(OnTimeout::Hold);
+            it.validate = (set == "validated").then(|| "amount".into());
+        });
+        let store = Arc::new(MemoryStore::new());
+        let backend = backend(store.clone());
+        let identity = operation.identify(ORDER, None).unwrap();
+        let id = identity.key().unwrap().clone();
         let before = record(text);
         if let Some(record) = &before {
             store.insert(id.clone(), record.clone());
         }
-        let state = match lookup(&backend, &operation, ORDER) {
+        let found = operation.lookup(&backend, &identity, None, Codec::<u32>::json());
+        let state = match ready(found) {
             Ok(KeyState::InProgress { until }) => shown(until),
             Ok(KeyState::Completed(outcome)) => {
                 assert_eq!(*outcome.response(), 7);
@@ -86,7 +89,7 @@ fn each_record_has_a_state_and_only_one_without_a_live_run_is_evicted() {
             Ok(other) => format!("{other:?}"),
             Err(error) => format!("{:?}", error.kind()),
         };
-        let evicted = match evict(&backend, &operation, ORDER) {
+        let evicted = match ready(operation.evict(&backend, &identity, None)) {
             Ok(true) => "evicted".to_owned(),
             Ok(false) => "none".to_owned(),
             Err(error) => {
@@ -98,7 +101,8 @@ fn each_record_has_a_state_and_only_one_without_a_live_run_is_evicted() {
                 }
             }
         };
-        assert!(evicted.starts_with("Already") || store.record(&id).is_none());
+        let is_gone = ["evicted", "none"].contains(&evicted.as_str());
+        assert_eq!(store.record(&id).is_none(), is_gone);
         format!("{state}; {evicted}")
     });
 }
@@ -176,6 +180,86 @@ fn a_store_that_fails_says_whether_the_record_may_have_been_evicted() {
     store.set_outage(Some(DENIED));
     let error = lookup(&backend, &operation, ORDER).unwrap_err();
     assert_eq!(kind_and_run(&error), failed);
+}
+
+/// A store in which the record is this one, or gone, when a delete arrives. `brings` is false if it does not bring that record back.
+struct ChangedBefore {
+    records: MemoryStore,
+    found: Option<Record>,
+    brings: bool,
+    maybe_applied: bool,
+}
+
+impl Store for ChangedBefore {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
+        Box::pin(async move {
+            let Some(write) = request.record() else {
+                return self.records.send(request, log).await;
+            };
+            match &self.found {
+                Some(found) => self.records.insert(write.id.clone(), found.clone()),
+                None => drop(self.records.evict(write.id)),
+            }
+            let mut reply = self.records.send(request, log).await;
+            if let StoreReply::ConditionFailed { existing, .. } = &mut reply
+                && !self.brings
+            {
+                *existing = None;
+            }
+            if self.maybe_applied {
+                reply = reply.admit_earlier();
+            }
+            reply
+        })
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.records.limits()
+    }
+
+    fn name(&self) -> String {
+        "changed".to_owned()
+    }
+}
+
+#[test]
+fn a_record_that_changed_before_its_eviction_stays_and_is_looked_at_again() {
+    let not = "changed after it was read, and was not evicted: look at it again (the handler did not run;";
+    let maybe =
+        "changed after it was read, and may have been evicted before that: look at it again";
+    for (found, maybe_applied, expected) in [
+        ("mine", false, Err(not)),
+        ("mine", true, Err(maybe)),
+        ("none", false, Ok(false)),
+        ("none", true, Ok(true)),
+        ("done", false, Ok(true)),
+    ] {
+        for brings in [true, false] {
+            let store = Arc::new(ChangedBefore {
+                records: MemoryStore::new(),
+                found: record(found),
+                brings,
+                maybe_applied,
+            });
+            let id = identity(ORDER).key().unwrap().clone();
+            store.records.insert(id.clone(), record("done").unwrap());
+            let evicted = evict(&backend(store.clone()), &operation(None), ORDER);
+            match (evicted, expected) {
+                (Ok(evicted), Ok(expected)) => assert_eq!(evicted, expected, "{found}"),
+                (Err(error), Err(expected)) => {
+                    assert_eq!(error.kind(), ErrorKind::Contended);
+                    let text = error.to_string();
+                    assert!(text.contains(expected) && !text.contains("retry"), "{text}");
+                    assert_eq!(store.records.record(&id), record(found));
+                }
+                (evicted, _) => panic!("{found}: {evicted:?}"),
+            }
+        }
+    }
 }
 
 #[test]
