@@ -271,13 +271,12 @@ impl CompiledOperation {
         }
     }
 
-    /// Deletes the record of this identity, as an operator does. Returns false if there is none, or if protection is switched off. The
-    /// local cache of the backend forgets the key too.
+    /// Deletes the record of this identity. Returns false if there is none. The local cache of the backend forgets the key too.
     ///
     /// # Errors
     ///
-    /// If the run of its claim may go on, if it belongs to another payload, if it changed in the meantime, if the store fails, or if the
-    /// payload has no key.
+    /// If the run of its claim may go on, if it is held, if it belongs to another payload, if it changed in the meantime, if the store
+    /// fails, if the payload has no key, or if protection is switched off.
     pub async fn evict(
         &self,
         backend: &Backend,
@@ -290,7 +289,14 @@ impl CompiledOperation {
                 let driver = self.driver(backend, identity, protected, deadline, codec)?;
                 driver.evict().await
             }
-            Err(Bypass::Disabled) => Ok(false),
+            Err(Bypass::Disabled) => {
+                // The record would be replayed when protection is on again.
+                let error = self.error(ErrorKind::Configuration);
+                Err(error.with_detail(
+                    "no record was evicted, because protection is switched off: unset `IDEMPOTENCY_DISABLED` or \
+                     `POWERTOOLS_IDEMPOTENCY_DISABLED`",
+                ))
+            }
             Err(_) => Err(self.error(ErrorKind::KeyMissing)),
         }
     }

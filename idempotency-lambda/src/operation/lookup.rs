@@ -77,6 +77,7 @@ impl Operation {
     /// - [`PayloadMismatch`](crate::ErrorKind::PayloadMismatch): the record is that of another payload.
     /// - [`Contended`](crate::ErrorKind::Contended): another call or an operator changed the record in this moment: look at it again.
     /// - [`KeyMissing`](crate::ErrorKind::KeyMissing): the payload has no key.
+    /// - [`Configuration`](crate::ErrorKind::Configuration): protection is switched off.
     ///
     /// After [`StoreFailed`](crate::ErrorKind::StoreFailed) the record may have been deleted, if the text says so.
     pub fn evict<'a, P, D>(

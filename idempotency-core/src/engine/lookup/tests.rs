@@ -160,7 +160,8 @@ fn a_payload_without_a_key_has_no_record() {
     let identity = off.identify(ORDER, None).unwrap();
     let found = ready(off.lookup(&backend, &identity, None, Codec::<u32>::json()));
     assert_eq!(found.unwrap(), KeyState::Bypassed(Bypass::Disabled));
-    assert!(!ready(off.evict(&backend, &identity, None)).unwrap());
+    let error = ready(off.evict(&backend, &identity, None)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
 }
 
 #[test]
