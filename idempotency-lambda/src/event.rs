@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::event::refused;
 use idempotency_core::operation::{CompiledOperation, Identity};
 use idempotency_core::typed::{self, ReadError};
 use lambda_runtime::{Context, LambdaEvent};
@@ -76,7 +75,7 @@ impl<T: Serialize + ?Sized> Payload for T {
             plain_event::check(self).map_err(|error| {
                 let error = RawError(error).to_string();
                 let invalid = Error::new(ErrorKind::InvalidPayload, operation.key_prefix());
-                refused(invalid.with_detail(error))
+                invalid.with_detail(error)
             })?;
         }
         operation.identify_value(self, tenant)

@@ -4,9 +4,7 @@
 //! attribute, `Operation`, layers) use it:
 //!
 //! - [`CompiledOperation::run`](crate::operation::CompiledOperation::run) emits the event of each call that it gets.
-//! - [`CompiledOperation::identify`](crate::operation::CompiledOperation::identify) emits the event if it refuses the call, because no run
-//!   follows.
-//! - [`refused`] is for an entry point whose call ends before either of them.
+//! - [`refused`] is for an entry point whose call ends before it, such as one that has no identity.
 //!
 //! An [`Error`] records that its event was emitted. A second [`refused`] with the same error emits nothing.
 //!

@@ -8,7 +8,6 @@ use super::CompiledOperation;
 use super::stored_event::{EventCopy, whole};
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
-use crate::event;
 use crate::key::{Budget, EvaluationError, Json, JsonErrorKind, LOST, Unfit};
 use crate::outcome::Bypass;
 use crate::record::{RecordId, StoredEvent};
@@ -134,14 +133,13 @@ impl CompiledOperation {
     ///
     /// If the text is not JSON, if an expression fails on it, if it has no key and one is required, or if it lacks a part of
     /// its key and all parts are required. Also if its values, together with the results of the expressions, take more memory
-    /// than [`Settings::memory_limit`](crate::config::Settings::memory_limit) allows. The handler has not run. The outcome
-    /// event is emitted, because the call ends here.
+    /// than [`Settings::memory_limit`](crate::config::Settings::memory_limit) allows. The handler has not run. The
+    /// entry point emits the outcome event ([`refused`](crate::event::refused)): code that only looks at a key makes no call.
     pub fn identify(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
         if self.is_disabled() {
             return Ok(Identity::of(Protection::Bypassed(Bypass::Disabled)));
         }
         self.identify_within(payload, tenant, Budget::new(self.memory_limit))
-            .map_err(event::refused)
     }
 
     /// Computes the identity from the text: only what the expressions look at becomes a value.
@@ -263,8 +261,7 @@ impl CompiledOperation {
         let mut budget = Budget::new(self.memory_limit);
         let taken = self.selector.needs().take(payload, &mut budget);
         if taken == Err(Unfit::Number) {
-            let error = self.error(ErrorKind::InvalidPayload).with_detail(LOST);
-            return Err(event::refused(error));
+            return Err(self.error(ErrorKind::InvalidPayload).with_detail(LOST));
         }
         if let Ok(parts) = taken
             && let Ok(identity) = self.identity_from(&parts, tenant, &mut budget)
@@ -277,20 +274,18 @@ impl CompiledOperation {
         }
         // The message of serde may quote the payload.
         let text = serde_json::to_string(payload).map_err(|_| {
-            event::refused(self.error(ErrorKind::InvalidPayload).with_detail(format!(
+            self.error(ErrorKind::InvalidPayload).with_detail(format!(
                 "a `{}` cannot be written as JSON: map keys must be strings or numbers",
                 std::any::type_name::<T>()
-            )))
+            ))
         })?;
         // The text is made here, so its memory counts.
         let mut budget = Budget::new(self.memory_limit);
         if budget.allocate(text.capacity()).is_err() {
             let detail = self.too_large("the payload's text takes", &budget);
-            let error = self.error(ErrorKind::InvalidPayload).with_detail(detail);
-            return Err(event::refused(error));
+            return Err(self.error(ErrorKind::InvalidPayload).with_detail(detail));
         }
         self.identify_within(&text, tenant, budget)
-            .map_err(event::refused)
     }
 }
 

@@ -57,8 +57,17 @@ impl IdentifiedCall {
     ///
     /// # Errors
     ///
-    /// If the invocation is not known, or no identity can be computed. The handler has not run.
+    /// If the invocation is not known, or no identity can be computed. The handler has not run. The outcome event is emitted.
     pub(crate) fn new<P: Payload + ?Sized>(
+        operation: &Operation,
+        payload: &P,
+        deadline: Deadline,
+    ) -> Result<Self, Error> {
+        Self::looking_at(operation, payload, deadline).map_err(refused)
+    }
+
+    /// Identifies the key of this payload, as [`new`](Self::new) does. No call is made, so an error has no outcome event.
+    pub(super) fn looking_at<P: Payload + ?Sized>(
         operation: &Operation,
         payload: &P,
         deadline: Deadline,

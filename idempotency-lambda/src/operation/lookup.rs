@@ -57,7 +57,7 @@ impl Operation {
         D: Into<Deadline>,
     {
         // As in a run: the payload may have changed when the future is first polled.
-        let call = IdentifiedCall::new(self, payload, deadline.into());
+        let call = IdentifiedCall::looking_at(self, payload, deadline.into());
         async move { call?.lookup().await }
     }
 
@@ -89,7 +89,7 @@ impl Operation {
         P: Payload + ?Sized,
         D: Into<Deadline>,
     {
-        let call = IdentifiedCall::new(self, payload, deadline.into());
+        let call = IdentifiedCall::looking_at(self, payload, deadline.into());
         async move { call?.evict().await }
     }
 }

@@ -20,7 +20,6 @@ use std::sync::atomic::AtomicBool;
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
-use idempotency_core::event::refused;
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::outcome::Outcome;
 use idempotency_core::store::Store;
@@ -138,7 +137,7 @@ impl Operation {
         P: Payload + ?Sized,
         D: Into<Deadline>,
     {
-        IdentifiedCall::new(self, payload, deadline.into()).map_err(refused)
+        IdentifiedCall::new(self, payload, deadline.into())
     }
 
     /// Runs `handler`, or returns the response of an earlier call with the same key.
@@ -199,7 +198,7 @@ impl Operation {
     {
         // The payload may have changed when the future is first polled.
         let call = IdentifiedCall::new(self, payload, deadline.into());
-        async move { call.map_err(refused)?.run(handler).await }
+        async move { call?.run(handler).await }
     }
 
     /// Compiles the settings of an operation, annotated or built in code.

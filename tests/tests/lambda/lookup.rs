@@ -1,6 +1,6 @@
 //! `Operation::lookup` and `Operation::evict`: the key of a run, the checks of the command.
 
-use idempotency_lambda::ErrorKind::{AlreadyInProgress, PayloadMismatch, Unresolved};
+use idempotency_lambda::ErrorKind::{AlreadyInProgress, KeyMissing, PayloadMismatch, Unresolved};
 use idempotency_lambda::{
     Context, Deadline, Error, KeyState, OnTimeout, Operation, with_backend, with_invocation,
 };
@@ -11,6 +11,7 @@ use idempotency_tests::{Harness, claim_of_another, keyed};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::outcome_events::recorded;
 use crate::{order, order_of};
 
 async fn lookup(
@@ -96,6 +97,25 @@ async fn a_claim_that_runs_stays_and_one_that_is_held_is_for_an_operator() {
         assert_eq!(refused.kind(), Unresolved);
     }
     assert_eq!(harness.end(&charge, order()).await, Refused(Unresolved));
+}
+
+#[tokio::test]
+async fn a_look_without_a_key_is_no_call_and_has_no_outcome_event() {
+    let (harness, charge) = (Harness::default(), keyed(|of| of));
+    for payload in [json!({}), Value::String("not an order".to_owned())] {
+        let events = recorded(async {
+            let found = lookup(&harness, &charge, payload.clone()).await;
+            assert_eq!(found.unwrap_err().kind(), KeyMissing);
+            let evicted = evict(&harness, &charge, payload.clone()).await;
+            assert_eq!(evicted.unwrap_err().kind(), KeyMissing);
+        });
+        assert_eq!(events.await, [""; 0]);
+        let events = recorded(async {
+            let end = harness.end(&charge, payload.clone()).await;
+            assert_eq!(end, Refused(KeyMissing));
+        });
+        assert_eq!(events.await.len(), 1);
+    }
 }
 
 #[tokio::test]
