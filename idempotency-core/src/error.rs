@@ -38,7 +38,7 @@ struct Inner {
     lease_end: Option<EpochMillis>,
     circuit_open_until: Option<EpochMillis>,
     /// True if a step found that the claim was gone.
-    lost_in_a_step: bool,
+    unfinished_steps: bool,
     /// True if the outcome event of its call was emitted.
     event_emitted: bool,
     /// True if the handler staged writes of which it is not known that they were applied.
@@ -57,7 +57,7 @@ impl Error {
             handler_ran: false,
             lease_end: None,
             circuit_open_until: None,
-            lost_in_a_step: false,
+            unfinished_steps: false,
             event_emitted: false,
             writes_unconfirmed: false,
             cause: Cause { kind, source: None },
@@ -196,19 +196,19 @@ impl Error {
         self
     }
 
-    /// Returns the same error, after a step of the handler found that the claim was gone.
+    /// Returns the same error, after a step of the handler found that the claim was gone, or of a call whose steps are not undone.
     #[must_use]
-    pub fn with_loss_in_a_step(mut self) -> Self {
-        self.0.lost_in_a_step = true;
+    pub fn with_unfinished_steps(mut self) -> Self {
+        self.0.unfinished_steps = true;
         self
     }
 
-    /// Returns true if the error is [`LostOwnership`](ErrorKind::LostOwnership), and a step of the handler found that the claim was
-    /// gone.
+    /// Returns true if a step of the handler found that the claim was gone, or if the handler decided that its steps are undone, and it is
+    /// not known that they all are.
     ///
-    /// The handler then got an error from that step, so its work is not done, also if it returned `Ok`.
-    pub fn was_lost_in_a_step(&self) -> bool {
-        self.0.lost_in_a_step
+    /// Its work is then not done, also if it returned `Ok`.
+    pub fn has_unfinished_steps(&self) -> bool {
+        self.0.unfinished_steps
     }
 }
 

@@ -268,7 +268,8 @@ impl Reason {
             ErrorKind::LostOwnership
             | ErrorKind::CompletionUnknown
             | ErrorKind::StepNoTimeLeft
-            | ErrorKind::StepNotRecorded => Self::NotConfirmed,
+            | ErrorKind::StepNotRecorded
+            | ErrorKind::StepNotUndone => Self::NotConfirmed,
             ErrorKind::ResponseTypeChanged
             | ErrorKind::ResponseUnavailable
             | ErrorKind::ResponseNotSerializable => Self::ResponseUnavailable,
@@ -318,6 +319,7 @@ mod tests {
             (StepRefused, None, "500 outcome-unknown"),
             (StepNoTimeLeft, Some(1), "500 not-confirmed"),
             (StepNotRecorded, Some(1), "500 not-confirmed"),
+            (StepNotUndone, Some(1), "500 not-confirmed"),
             (StepTypeChanged, None, "500 outcome-unknown"),
             (Configuration, None, "500 misconfigured"),
             (Environment, None, "500 misconfigured"),

@@ -108,7 +108,7 @@ pub use idempotency_core::event::{
     CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd, observe,
 };
 pub use idempotency_core::key::HashAlgorithm;
-pub use idempotency_core::operation::{Call, Run, Step, StepRetry, Token};
+pub use idempotency_core::operation::{Call, Run, Step, StepRetry, Token, UndoableStep};
 pub use idempotency_core::outcome::{Bypass, KeyState, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,

@@ -25,6 +25,8 @@ pub(crate) struct Delivery {
     pub(crate) asked_s: Option<u64>,
     /// How long the run renews its lease, in ticks, if it does.
     pub(crate) renews_at_most: Option<u8>,
+    /// True if the undo of a step can fail or panic.
+    pub(crate) undo_fails: bool,
     /// True if it runs in the process that has a local cache.
     pub(crate) cached: bool,
     /// True if it runs in the process that takes several events at a time, with single flight.
@@ -53,6 +55,8 @@ pub(crate) enum Ending {
     FailsUnreported,
     /// With a panic, which reports no result.
     Panics,
+    /// With a final response, after its steps are undone.
+    Undoes,
 }
 
 /// A function in Python that uses the same key.
@@ -121,6 +125,7 @@ impl Delivery {
             deadline: true,
             asked_s: None,
             renews_at_most: None,
+            undo_fails: false,
             cached: false,
             in_one_process: false,
         };
@@ -136,6 +141,7 @@ impl Delivery {
                 "renews-at-most" => {
                     (it.deadline, it.renews_at_most) = (false, Some(number(value)));
                 }
+                "undo-fails" => it.undo_fails = true,
                 "cached" => it.cached = true,
                 "near" => it.in_one_process = true,
                 "reads-first" => policy.lookup = Lookup::ReadFirst,
@@ -189,13 +195,17 @@ impl Ending {
             "fails" => Self::Fails,
             "unreported" => Self::FailsUnreported,
             "panics" => Self::Panics,
+            "undoes" => Self::Undoes,
             _ => panic!("`{word}` is no word of a call"),
         }
     }
 
     /// Returns true if a handler can end so before it has passed all its steps.
     pub(crate) fn is_early(self) -> bool {
-        matches!(self, Self::Fails | Self::FailsUnreported | Self::Panics)
+        matches!(
+            self,
+            Self::Fails | Self::FailsUnreported | Self::Panics | Self::Undoes
+        )
     }
 
     /// Returns what the run reports, apart from a response, if each step that ran is recorded or not.
@@ -204,6 +214,7 @@ impl Ending {
             Self::Fails if recorded => Some(Reported::Failed),
             Self::RespondsUnstored => Some(Reported::NotStored),
             Self::Stages | Self::StagesTooLarge => Some(Reported::Staged),
+            Self::Undoes => Some(Reported::Undoes),
             _ => None,
         }
     }

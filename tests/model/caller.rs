@@ -61,7 +61,9 @@ impl Scenario {
         let delivery = &self.bounds.deliveries[usize::from(number)];
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let result = match ending {
-            Ending::Responds | Ending::Stages => HandlerResult::Returned(response_of(number)),
+            Ending::Responds | Ending::Stages | Ending::Undoes => {
+                HandlerResult::Returned(response_of(number))
+            }
             Ending::RespondsTooLarge | Ending::StagesTooLarge => {
                 HandlerResult::Returned(too_large_response_of(number))
             }
@@ -74,7 +76,9 @@ impl Scenario {
         };
         let steps = active.steps.as_ref().and_then(|run| run.end());
         let recorded = matches!(steps, None | Some(StepEnd::Recorded));
-        if let Some(report) = ending.report(recorded) {
+        // The end of a run that only undoes does not count.
+        let counts = !active.attempt.undoes();
+        if let Some(report) = ending.report(recorded).filter(|_| counts) {
             let now = self.time(state, active.skew);
             state.see(number, now, What::RunReported(report));
         }
@@ -84,6 +88,7 @@ impl Scenario {
             staged: ending.stages(),
             refused: false,
             window: delivery.asked_s.map(Duration::from_secs),
+            undo: active.steps.as_ref().and_then(|run| run.undo(ending)),
         });
         self.receive(state, number, active, Reply::of(ended));
     }
@@ -330,7 +335,10 @@ impl Scenario {
                     _ => Bond::Stored,
                 },
                 expires: match &ended.resolution {
-                    Resolution::Replay { record, .. } => record.expiration.value().copied(),
+                    // A call that has just stored it itself gets it as one that ran.
+                    Resolution::Replay { record, .. } if ended.claim.is_none() => {
+                        record.expiration.value().copied()
+                    }
                     _ => None,
                 },
             })),

@@ -5,7 +5,7 @@ use idempotency_testkit::history::What;
 
 use super::scenario::Scenario;
 use super::single_flight::leader_progress;
-use super::state::{Action, Call, Phase, Python, Shared, State};
+use super::state::{Action, Call, Phase, Python, Shared, State, UndoKind};
 use super::table::{does, is_too_large};
 
 impl Scenario {
@@ -100,6 +100,15 @@ impl Scenario {
             }
             _ => {}
         }
+        if matches!(*active.asked.effect, Effect::Undo(_)) {
+            let kinds = if delivery.undo_fails {
+                &[UndoKind::Undone, UndoKind::Fails, UndoKind::Panics][..]
+            } else {
+                &[UndoKind::Undone]
+            };
+            actions.extend(kinds.iter().map(|kind| Action::Undo(number, *kind)));
+            return;
+        }
         if runs(&active.asked.effect) {
             let mut endings = delivery.endings.clone();
             if active
@@ -136,7 +145,12 @@ impl Scenario {
         }
         let keeps = matches!(
             does(&active.asked.effect),
-            Some(What::Completed { .. } | What::StepRecorded { .. })
+            Some(
+                What::Completed { .. }
+                    | What::StepRecorded { .. }
+                    | What::UndoDecided
+                    | What::UndoRecorded { .. }
+            )
         );
         if state.left.failures > 0 && keeps && !too_large {
             actions.push(Action::Fail(number, WriteErrorKind::Permanent));

@@ -54,7 +54,8 @@ mod every_promise_holds {
         holding_and_reading_first reading_first_in_one_process unprotected some_unprotected unprotected_in_one_process
         unprotected_under_hold breaker breaker_and_unprotected with_a_step with_two_steps a_step_and_clocks_off
         a_step_without_deadline a_step_under_hold a_forgotten_step a_step_of_two_payloads a_step_and_windows_end
-        a_step_beside_none a_step_and_unprotected staged_writes staged_with_tokens staged_and_evicted staged_endings
+        a_step_beside_none a_step_and_unprotected undone_steps undone_and_failing undone_under_hold undone_and_decided
+        undone_and_evicted undone_and_clocks_off undone_in_one_process staged_writes staged_with_tokens staged_and_evicted staged_endings
         staged_and_held staged_and_windows_end staged_in_one_process staged_and_unprotected conflicts late_staged_write
         late_and_evicted renewing renewing_and_clocks_off renewing_under_hold renewing_with_a_step renewing_staged
         renewing_and_windows_end renewing_in_one_process renewing_and_decided renewing_and_unprotected renewing_at_most
@@ -155,6 +156,16 @@ mod each_fault_is_found {
         a_rejection_that_leaves_no_mark: RELEASE_DELETES_ALL in quiet_rejected breaks FirstThoughUnreported in 8;
         an_unstored_response_that_leaves_no_mark: RELEASE_DELETES_ALL in quiet_unstored breaks FirstThoughUnreported in 6;
         a_decision_that_counts_as_a_report: DECISION_REPORTS in quiet_decided breaks FirstThoughUnreported in 8;
+        a_step_after_the_decision: UNDOING_GOES_FORWARD in quiet_undone breaks StepAfterUndo in 14;
+        an_undo_before_the_decision: UNDOES_BEFORE_THE_DECISION in quiet_undone_beside_failures breaks UndoneEarly in 7;
+        an_undo_that_is_left_out: SKIPS_AN_UNDO in quiet_undone breaks NotUndone in 19;
+        undos_in_the_order_of_the_steps: UNDOES_FORWARD in quiet_undone breaks UndoneEarly in 18;
+        a_final_response_before_its_steps_are_undone: COMPLETES_BEFORE_UNDOING in quiet_undone breaks NotUndone in 6;
+        a_decision_beside_a_step_without_a_record:
+            DECIDES_BESIDE_A_LOST_STEP in quiet_undone_beside_failures breaks NotUndone in 7;
+        an_undo_that_is_repeated: FORGETS_WHAT_IS_UNDONE in quiet_undone breaks UndoneAgain in 20;
+        an_unfenced_undo: UNFENCED_UNDO in quiet_undone breaks LateOwner in 15;
+        a_takeover_that_forgets_the_decision: TAKEOVER_FORGETS_THE_DECISION in quiet_undone breaks StepAfterUndo in 14;
         unconfirmed_writes_that_count_as_the_callers_own:
             UNCONFIRMED_WRITES_COUNT_AS_OWN in staged_and_unprotected breaks StagedAlone in 6;
         an_unfenced_transaction: REPEATS_WITHOUT_FENCE in quiet_staged breaks LateOwner in 8;

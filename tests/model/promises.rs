@@ -144,6 +144,14 @@ goals! {
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.resumed && trace.after_failure);
     LostInAStep => "a late owner finds in a step that its claim is gone, and gets the winner's response",
         |_, state| state.ended(|end, trace| *end == End::WinnersResponse && trace.lost_in_a_step);
+    Undone => "a call undoes its steps, and its final response is stored",
+        |_, state| state.ended(|end, trace| {
+            *end == End::Executed && trace.ending == Some(Ending::Undoes) && trace.undid
+        });
+    UndoneLater => "a later run undoes the steps that are left, and gives the final response",
+        |_, state| state.ended(|end, trace| *end == End::WinnersResponse && trace.undid);
+    NotUndone => "a call does not undo all of its steps",
+        |_, state| state.refused(ErrorKind::StepNotUndone);
     Staged => "staged writes are applied with their response",
         |_, state| state.ended(|end, trace| {
             *end == End::Executed && trace.ending.is_some_and(Ending::stages)

@@ -5,7 +5,8 @@ use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::decision::DecisionWrite;
 use idempotency_core::protocol::{
     CallEnd, CallTerms, ClaimEnd, Consistency, Effect, HandlerResult, InFlightKey, Input, Refusal,
-    RefusalDetail, Resolution, Stage, StagedEnd, Write, WriteErrorKind, WriteResult,
+    RefusalDetail, Resolution, Stage, StagedEnd, StepEnd, Undoing, Write, WriteErrorKind,
+    WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::time::EpochMillis;
@@ -43,6 +44,8 @@ pub(crate) struct Rules {
     pub(crate) shares: fn(&CallEnd, &Effect) -> Option<Record>,
     /// Changes an operator's decision.
     pub(crate) decides: fn(&mut DecisionWrite),
+    /// True if a run that must only undo starts steps that are not recorded.
+    pub(crate) goes_forward: bool,
 }
 
 /// Production's rules.
@@ -54,6 +57,7 @@ pub(crate) const PRODUCTION: Rules = Rules {
     flight_key: InFlightKey::of,
     shares: |end, _| end.confirmed_record().cloned(),
     decides: |_| {},
+    goes_forward: false,
 };
 
 /// Returns rules whose only fault is in what a call receives.
@@ -566,6 +570,85 @@ fn remove_comparison(effect: &mut Effect, attribute: Attribute) {
         });
     }
 }
+
+// Deliberate faults of undoing.
+
+/// A run after the decision starts steps that are not recorded.
+pub(crate) const UNDOING_GOES_FORWARD: Rules = Rules {
+    goes_forward: true,
+    ..PRODUCTION
+};
+
+/// The decision counts as recorded although its write failed.
+pub(crate) const UNDOES_BEFORE_THE_DECISION: Rules = RESPONDS_BEFORE_CONFIRMED;
+
+/// Changes what a decision records of the steps that are left.
+fn change_plan(effect: &mut Effect, change: fn(&mut Vec<String>)) {
+    if let Effect::Write(Write::Update(update), _) = effect
+        && update.set.status.value() == Some(&Status::Undoing)
+        && let Some(mut undoing) = Undoing::of(&update.set)
+    {
+        change(&mut undoing.left);
+        update.set.undo = Field::Value(undoing.to_json());
+    }
+}
+
+/// The decision leaves a step out.
+pub(crate) const SKIPS_AN_UNDO: Rules = requesting(|_, effect| {
+    change_plan(effect, |left| left.truncate(1));
+});
+
+/// The decision names the steps in the order in which they ran.
+pub(crate) const UNDOES_FORWARD: Rules = requesting(|_, effect| {
+    change_plan(effect, |left| left.reverse());
+});
+
+/// The final response is stored with the decision.
+pub(crate) const COMPLETES_BEFORE_UNDOING: Rules = requesting(|_, effect| {
+    if let Effect::Write(Write::Update(update), _) = effect
+        && update.set.status.value() == Some(&Status::Undoing)
+    {
+        update.set.status = Field::Value(Status::Completed);
+    }
+});
+
+/// A step whose result may not be recorded counts as recorded when the handler decides.
+pub(crate) const DECIDES_BESIDE_A_LOST_STEP: Rules = receiving(|_, input| {
+    if let Input::HandlerEnded(end) = input
+        && end.undo.is_some()
+    {
+        end.steps = Some(StepEnd::Recorded);
+    }
+});
+
+/// A run undoes what is undone already.
+pub(crate) const FORGETS_WHAT_IS_UNDONE: Rules = receiving(|_, input| {
+    if let Input::Read(Some(record)) = input
+        && let Some(mut undoing) = Undoing::of(record)
+    {
+        undoing.left.splice(0..0, undoing.undone.drain(..));
+        record.undo = Field::Value(undoing.to_json());
+    }
+});
+
+/// How far the steps are undone is recorded without a fence.
+pub(crate) const UNFENCED_UNDO: Rules = requesting(|_, effect| {
+    if let Effect::Write(Write::Update(update), condition) = effect
+        && update.set.undo.exists()
+        && !update.set.status.exists()
+    {
+        *condition = always();
+    }
+});
+
+/// A takeover makes a record whose steps are being undone a claim again.
+pub(crate) const TAKEOVER_FORGETS_THE_DECISION: Rules = requesting(|_, effect| {
+    if let Effect::Write(Write::Update(update), _) = effect
+        && update.set.owner.exists()
+    {
+        update.set.status = Field::Value(Status::InProgress);
+    }
+});
 
 // Deliberate faults of a completion with staged writes.
 

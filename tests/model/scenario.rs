@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use idempotency_core::protocol::{Effect, Input, WriteErrorKind, WriteResult};
+use idempotency_core::protocol::{Effect, Input, UndoEnd, WriteErrorKind, WriteResult};
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 use idempotency_testkit::history::{History, Promises, What};
@@ -12,7 +12,7 @@ use super::bounds::Bounds;
 use super::promises::{self, Goal};
 use super::rules::Rules;
 use super::state::{
-    Action, Active, Call, End, Phase, Python, Reply, Shared, State, TimedRequest, Trace,
+    Action, Active, Call, End, Phase, Python, Reply, Shared, State, TimedRequest, Trace, UndoKind,
 };
 
 /// The business data at the beginning: enough for one transaction.
@@ -287,6 +287,14 @@ impl Model for Scenario {
                 self.end(state, number, active(last, number)?.clone(), ending);
             }
             Action::Renew(number, fate) => self.renew(state, number, fate)?,
+            Action::Undo(number, kind) => {
+                let end = match kind {
+                    UndoKind::Undone => UndoEnd::Undone,
+                    UndoKind::Fails => UndoEnd::Failed("E".to_owned()),
+                    UndoKind::Panics => UndoEnd::Panicked,
+                };
+                self.undo(state, number, active(last, number)?.clone(), end);
+            }
             Action::Kill(number) => {
                 state.left.kills -= 1;
                 state.calls[usize::from(number)].phase = Phase::Killed;

@@ -156,6 +156,8 @@ pub(crate) struct Trace {
     pub(crate) resumed: bool,
     /// A step found that its claim was gone.
     pub(crate) lost_in_a_step: bool,
+    /// It undid a step.
+    pub(crate) undid: bool,
     /// The store rejected its staged writes.
     pub(crate) rejected: bool,
     /// Its run renewed its lease.
@@ -248,6 +250,8 @@ pub(crate) enum Action {
     Renew(u8, Fate),
     /// The handler of a call ends.
     End(u8, Ending),
+    /// The undo of a step ends: it is undone, or it failed, or panicked.
+    Undo(u8, UndoKind),
     Kill(u8),
     /// The table's TTL deletes the expired record.
     Ttl,
@@ -262,6 +266,14 @@ pub(crate) enum Action {
     PythonClaims,
     PythonCompletes,
     PythonFails,
+}
+
+/// How the undo of a step ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UndoKind {
+    Undone,
+    Fails,
+    Panics,
 }
 
 impl State {

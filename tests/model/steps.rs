@@ -5,7 +5,8 @@
 use std::ops::ControlFlow;
 
 use idempotency_core::protocol::{
-    Attempt, CallTerms, Effect, Input, Resend, StepEnd, StepLedger, StepStart, StepWrite,
+    Attempt, CallTerms, Effect, HandlerUndo, Input, Resend, StepEnd, StepLedger, StepStart,
+    StepWrite, UndoEnd,
 };
 use idempotency_core::record::RecordedSteps;
 use idempotency_core::time::EpochMillis;
@@ -51,6 +52,12 @@ impl StepRun {
         }
     }
 
+    /// Returns what the end of the handler says of undoing.
+    pub(crate) fn undo(&self, ending: Ending) -> Option<Box<HandlerUndo>> {
+        let undo = self.ledger.undo(ending == Ending::Undoes);
+        undo.map(Box::new)
+    }
+
     /// Returns the worst end of the steps. `None` if none was started.
     pub(crate) fn end(&self) -> Option<StepEnd> {
         self.ledger.end()
@@ -65,8 +72,10 @@ impl Scenario {
         seen: Option<&RecordedSteps>,
     ) -> Option<Shared<StepRun>> {
         let read = attempt.steps()?.clone();
+        let ledger = StepLedger::new(seen.cloned().unwrap_or(read), attempt.call().limits);
+        let undoes = attempt.undoes() && !self.rules.goes_forward;
         Some(Shared::new(StepRun {
-            ledger: StepLedger::new(seen.cloned().unwrap_or(read), attempt.call().limits),
+            ledger: if undoes { ledger.undoing() } else { ledger },
             lease_end: attempt.lease_end()?,
             passed: 0,
             write: None,
@@ -89,6 +98,7 @@ impl Scenario {
                 let of = number_of(&result).into();
                 state.see(number, now, What::StepUsed { step, of });
                 state.calls[usize::from(number)].trace.resumed = true;
+                run.ledger.can_undo(NAMES[place]);
                 run.passed += 1;
                 active.steps = Some(Shared::new(run));
                 state.calls[usize::from(number)].phase = Phase::Active(active);
@@ -113,6 +123,22 @@ impl Scenario {
             }
         }
         Some(())
+    }
+
+    /// Ends the undo of a step.
+    pub(crate) fn undo(&self, state: &mut State, number: u8, active: Active, end: UndoEnd) {
+        let now = self.time(state, active.skew);
+        let Effect::Undo(name) = &*active.asked.effect else {
+            panic!("{:?} is no undo", active.asked.effect);
+        };
+        let step = NAMES.iter().position(|known| known == name);
+        let step = step.map_or(u8::MAX, |step| step as u8);
+        // An undo that panicked may have had its effect.
+        if !matches!(end, UndoEnd::Failed(_)) {
+            state.see(number, now, What::UndoRan { step });
+        }
+        state.calls[usize::from(number)].trace.undid |= end == UndoEnd::Undone;
+        self.receive(state, number, active, Reply::of(Input::Undone(end)));
     }
 
     /// Gives the write of a step its reply.
@@ -172,10 +198,19 @@ impl Scenario {
                 state.calls[usize::from(number)].trace.lost_in_a_step |= end == StepEnd::ClaimLost;
                 if end != StepEnd::Recorded {
                     active.steps = Some(Shared::new(run));
-                    self.end(state, number, active, Ending::Fails);
+                    // A handler that can decide to undo does so here too, although it must not.
+                    let endings = &self.bounds.deliveries[usize::from(number)].endings;
+                    let decides = endings.contains(&Ending::Undoes);
+                    let ending = if decides {
+                        Ending::Undoes
+                    } else {
+                        Ending::Fails
+                    };
+                    self.end(state, number, active, ending);
                     return;
                 }
                 let (step, of) = (run.passed - 1, number.into());
+                run.ledger.can_undo(NAMES[usize::from(step)]);
                 state.see(number, now, What::StepUsed { step, of });
                 Effect::Run
             }

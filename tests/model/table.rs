@@ -7,7 +7,7 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{Policy, Steps};
 use idempotency_core::protocol::{
-    Attempt, CallTerms, Effect, Input, Lease, WriteErrorKind, WriteResult,
+    Attempt, CallTerms, Effect, Input, Lease, Undoing, WriteErrorKind, WriteResult,
 };
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
@@ -78,13 +78,22 @@ pub(crate) fn ends_lease(effect: &Effect) -> bool {
     does(effect) == Some(What::LeaseEnded)
 }
 
-/// Returns true if this is a release: it deletes the record, or leaves a failure in it.
+/// Returns true if this is a release: it deletes the record, leaves a failure in it, or stops undoing.
 pub(crate) fn releases(effect: &Effect) -> bool {
-    matches!(does(effect), Some(What::Released { .. }))
+    matches!(
+        does(effect),
+        Some(What::Released { .. } | What::UndoStopped { .. })
+    )
 }
 
 pub(crate) fn in_progress(record: &Record) -> bool {
     record.status.value() == Some(&Status::InProgress)
+}
+
+/// Returns true if the steps of the record are being undone, and no operator must decide.
+fn is_undoing(record: &Record) -> bool {
+    let undoing = Undoing::of(record).filter(|_| record.status.value() == Some(&Status::Undoing));
+    undoing.is_some_and(|undoing| !undoing.held)
 }
 
 /// Applies a write to a table that holds `record`. Returns the result and what the table then holds.
@@ -217,7 +226,8 @@ impl Scenario {
     /// Checks a claim: a fresh call under `rerun` runs as soon as its lease has expired.
     pub(crate) fn try_fresh_call(&self, state: &mut State) {
         let record = state.record.as_deref();
-        if record.is_none_or(|record| !in_progress(record) || self.comes_free(record)) {
+        let is_claim = |record: &Record| in_progress(record) || is_undoing(record);
+        if record.is_none_or(|record| !is_claim(record) || self.comes_free(record)) {
             return;
         }
         let (fresh, now) = (self.operator() + 1, self.time(state, 0));
@@ -243,7 +253,8 @@ impl Scenario {
             policy: Policy::default(),
             limits: StoreLimits::NONE,
         };
-        let plain = self.runs(claim, now, fresh.clone());
+        let undoing = claim.status.value() == Some(&Status::Undoing);
+        let plain = undoing || self.runs(claim, now, fresh.clone());
         let mut with_steps = fresh;
         with_steps.policy.steps = Steps::Keep;
         plain && (claim.steps.value().is_none() || self.runs(claim, now, with_steps))

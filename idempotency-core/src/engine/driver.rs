@@ -49,6 +49,8 @@ impl<R> Driver<'_, R> {
     ) -> Result<Outcome<R>, NoResponse<E>> {
         let mut handler = Some(handler);
         let mut ran: Option<Ran<R, E>> = None;
+        // The call of a run whose steps are undone.
+        let mut undoes = None;
         let mut reasons = Reasons::default();
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
@@ -112,20 +114,36 @@ impl<R> Driver<'_, R> {
                     let (call, handler) = self.start(&attempt, handler, &mut reasons, report);
                     // Boxed, so that the future of every other call stays small.
                     let renewal = attempt.renewal().map(Box::new);
-                    let output = match renewal {
+                    let mut output = match renewal {
                         None => handler::output_of(&call, handler, report).await,
                         Some(renewal) => {
                             let renewing = Renewing::new(&call, &mut attempt, &mut guard);
                             Box::pin(renewing.output_of(*renewal, handler, report)).await
                         }
                     };
+                    if call.undoes_unrecorded(&output)
+                        // Boxed, so that the future of every other call stays small.
+                        && let Err(error) = Box::pin(call.undo_all(self.key_prefix)).await
+                    {
+                        output = Ok(Err(errors.convert(error)));
+                    }
                     let unclaimed = Effect::RunUnprotected {
                         maybe_claimed: false,
                     };
                     let is_stored = effect != unclaimed;
                     let (end, left) = self.end_run(&call, output, is_stored, errors, report);
                     ran = Some(left);
+                    if end.undo.is_some() {
+                        undoes = Some(call);
+                    }
                     Input::HandlerEnded(end)
+                }
+                Effect::Undo(ref step) => {
+                    let Some(call) = &undoes else {
+                        return Err(NoResponse::Refused(self.contradiction(true)));
+                    };
+                    // Boxed, as above.
+                    Input::Undone(Box::pin(call.undo(step)).await)
                 }
                 Effect::Finish(end) => {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.
@@ -325,7 +343,7 @@ mod tests {
             "too many requests",
         );
         for (kind, detail, store_error, text) in [
-            (AlreadyInProgress, Some(end), None, Some(lease)),
+            (AlreadyInProgress, Some(end.clone()), None, Some(lease)),
             (AlreadyInProgress, None, cause(), Some(later)),
             (CorruptRecord, Some(defect), cause(), Some(missing)),
             (StoreFailed, None, cause(), Some(busy)),
@@ -337,9 +355,9 @@ mod tests {
                 error: store_error,
                 ..Reasons::default()
             };
+            let lease_end = (detail == Some(end.clone())).then_some(EpochMillis::new(30_000));
             let error = refused(CallEnd::refused(Refusal { kind, detail }), reasons);
             assert_eq!((error.kind(), error.detail()), (kind, text));
-            let lease_end = (detail == Some(end)).then_some(EpochMillis::new(30_000));
             assert_eq!(error.lease_end(), lease_end);
             assert_eq!(error.key(), Some(&RecordId::new("a#1")));
         }

@@ -140,26 +140,29 @@ impl<R> Driver<'_, R> {
         if let (ErrorKind::TransactionRejected, Some(why)) = (refusal.kind, refused_write) {
             return error.with_detail(why);
         }
-        match (refusal.kind, refusal.detail, reasons.error) {
+        match (refusal.kind, &refusal.detail, reasons.error) {
             (ErrorKind::AlreadyInProgress, Some(RefusalDetail::LeaseEnd(end)), _) => error
                 .with_detail(format!("retry later; its lease ends at {end}"))
-                .with_lease_end(end),
+                .with_lease_end(*end),
             (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
             (ErrorKind::Contended, ..) => error.with_detail("retry"),
             (_, Some(RefusalDetail::LostInAStep), _) => error
                 .with_detail("a step found this, so the handler's result is not used")
-                .with_loss_in_a_step(),
+                .with_unfinished_steps(),
+            (_, Some(RefusalDetail::NotUndone(why)), _) => {
+                error.with_detail(why.clone()).with_unfinished_steps()
+            }
             // The store knows more about this defect than the protocol.
             (_, Some(RefusalDetail::Defect(defect)), _) => match reasons.unreadable {
-                Some(reason) if defect == UNREADABLE_DATA => error.with_detail(reason),
-                _ => error.with_detail(defect),
+                Some(reason) if *defect == UNREADABLE_DATA => error.with_detail(reason),
+                _ => error.with_detail(*defect),
             },
             (_, Some(RefusalDetail::CircuitOpen(until)), _) => error
                 .with_detail(format!(
                     "nothing was sent, because requests failed repeatedly and the circuit breaker is open until {until}: \
                      retry after that"
                 ))
-                .with_circuit_open_until(until),
+                .with_circuit_open_until(*until),
             (
                 ErrorKind::StoreFailed
                 | ErrorKind::CompletionUnknown

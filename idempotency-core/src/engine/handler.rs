@@ -147,7 +147,7 @@ impl StoreWhen<'_> {
     }
 }
 
-async fn caught<F: Future>(call: &OpenCall, future: F) -> Result<F::Output, Panic> {
+pub(super) async fn caught<F: Future>(call: &OpenCall, future: F) -> Result<F::Output, Panic> {
     let mut future = pin!(future);
     poll_fn(|context| {
         let polled = AssertUnwindSafe(|| call.enter(|| future.as_mut().poll(context)));

@@ -3,10 +3,10 @@
 use super::Errors;
 use super::call::{Call, OpenCall};
 use super::driver::Driver;
-use super::handler::{self, HandlerOutput};
+use super::handler::{self, HandlerOutput, StoreWhen};
 use super::request::Reasons;
 use crate::event::Report;
-use crate::protocol::{Attempt, HandlerEnd, HandlerResult, Run, StagedEnd};
+use crate::protocol::{Attempt, HandlerEnd, HandlerResult, HandlerUndo, Run, StagedEnd};
 use crate::store::Staged;
 
 /// What a run of the handler has left.
@@ -29,7 +29,13 @@ impl<R> Driver<'_, R> {
         // The errors before the run do not explain its end.
         let error = reasons.error.take();
         let run = attempt.run().unwrap_or(Run::Unknown);
-        let call = Call::of_key(self.backend, &self.call, run, attempt.steps());
+        let call = Call::of_key(
+            self.backend,
+            &self.call,
+            run,
+            attempt.steps(),
+            attempt.undoes(),
+        );
         let call = OpenCall::new(call);
         call.lasts_until(attempt.lease_end());
         let handler = call.enter(|| handler(call.handle()));
@@ -52,7 +58,17 @@ impl<R> Driver<'_, R> {
     ) -> (HandlerEnd, Ran<R, E>) {
         let closed = call.end();
         let result = if is_stored {
-            handler::result_of(&output, self.codec, errors, &self.store_when, report)
+            // A final response is the response of its key. The policy is about others.
+            let any = StoreWhen {
+                expression: None,
+                memory_limit: 0,
+            };
+            let store_when = if call.decided_undo() {
+                &any
+            } else {
+                &self.store_when
+            };
+            handler::result_of(&output, self.codec, errors, store_when, report)
         } else {
             HandlerResult::NotStored
         };
@@ -65,9 +81,12 @@ impl<R> Driver<'_, R> {
             None
         });
         let steps = call.steps();
+        let (steps, undo) = steps.map_or((None, None), |steps| steps.report(returned, report));
+        let undo = undo.or_else(|| call.decided_undo().then(HandlerUndo::nothing));
         let end = HandlerEnd {
             result,
-            steps: steps.and_then(|steps| steps.report(returned, report)),
+            steps,
+            undo: undo.map(Box::new),
             staged: closed.staged.is_some(),
             refused: closed.refused.is_some(),
             window,

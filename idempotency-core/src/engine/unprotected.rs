@@ -37,9 +37,16 @@ impl<R> Unprotected<'_, R> {
         call.lasts_until(self.deadline);
         let handler = call.enter(|| handler(call.handle()));
         let output = handler::output_of(&call, handler, report).await;
+        let undoes = call.undoes_unrecorded(&output);
+        if undoes {
+            // Boxed, so that the future of every other call stays small.
+            let undone = Box::pin(call.undo_all(self.key_prefix)).await;
+            undone.map_err(NoResponse::Refused)?;
+        }
         let StagedByHandler { staged, refused } = call.end();
         let stages = staged.is_some() || refused.is_some();
         let keeps = match &output {
+            Ok(Ok(_)) if stages && undoes => Some(false),
             // No reference to the response lives while the writes are applied: it need not be `Sync`.
             Ok(Ok(response)) if stages => {
                 Some(keeps_writes(response, self.codec, &self.store_when, report))

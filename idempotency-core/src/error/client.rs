@@ -53,7 +53,7 @@ impl ErrorKind {
                 "the service could not apply the request, and nothing was changed: ask its operator to correct the service, \
                  and only then send the request again, unchanged and under the same key"
             }
-            Self::StepNoTimeLeft | Self::StepNotRecorded => {
+            Self::StepNoTimeLeft | Self::StepNotRecorded | Self::StepNotUndone => {
                 "the request was processed in part: send it again later, unchanged and under the same key"
             }
             Self::Unresolved

@@ -92,6 +92,8 @@ kinds! {
     StepNoTimeLeft = "the time of the claim ended before a step could start: retry, or raise the timeout of the function (on a server the `lease`)";
     /// A step ran, but recording its result was not confirmed.
     StepNotRecorded = "a step ran, and its result may not be recorded: a retry may run the step again";
+    /// The handler decided that its steps are undone, and they are not, or not all.
+    StepNotUndone = "the steps of this key are not undone, or not all: a retry goes on, unless an operator must decide";
     /// The recorded result of a step does not fit its type.
     StepTypeChanged =
         "the recorded result of a step does not fit its type: restore the type, or wait for the end of the window \
@@ -139,6 +141,7 @@ impl ErrorKind {
                 | Self::StoreFailed
                 | Self::StepNoTimeLeft
                 | Self::StepNotRecorded
+                | Self::StepNotUndone
         )
     }
 }

@@ -58,6 +58,7 @@ fn the_client_message_says_what_to_do_and_agrees_with_the_kind() {
                 | Kind::StepTypeChanged
                 | Kind::StepNoTimeLeft
                 | Kind::StepNotRecorded
+                | Kind::StepNotUndone
                 | Kind::CorruptRecord
                 | Kind::ResponseTypeChanged
                 | Kind::ResponseUnavailable

@@ -104,6 +104,7 @@ fn level_of(error: &Error) -> Level {
         | ErrorKind::NoTimeLeft
         | ErrorKind::StepNoTimeLeft
         | ErrorKind::StepNotRecorded
+        | ErrorKind::StepNotUndone
         // The call whose response was too large has logged a warning; nothing can be done for this key.
         | ErrorKind::ResponseUnavailable => Level::WARN,
         // A throttled or unreachable store recovers by itself. A missing table or permission does not.

@@ -4,6 +4,7 @@ mod claim;
 mod completion;
 mod follow;
 mod state;
+mod undo;
 mod unprotected;
 
 use std::sync::Arc;
@@ -99,7 +100,9 @@ impl Attempt {
                 };
                 (stage, claiming.wait_until)
             }
-            State::Running(_) | State::RunningUnclaimed(_) => (Stage::Running, self.lease_end()?),
+            State::Running(_) | State::RunningUnclaimed(_) | State::Undoing(_) => {
+                (Stage::Running, self.lease_end()?)
+            }
             _ => (Stage::Storing, self.lease_end()?),
         };
         Some(InFlight { stage, until })
@@ -114,6 +117,11 @@ impl Attempt {
         }
     }
 
+    /// Returns true while the handler runs for a key whose steps are being undone: no step of it runs, and its result does not count.
+    pub fn undoes(&self) -> bool {
+        matches!(&self.state, State::Running(running) if running.undo.is_some())
+    }
+
     /// Returns until when the claim lasts, from the beginning of the run to the end of the claim. Without a confirmed claim it is the end
     /// of the lease that the call would have.
     pub fn lease_end(&self) -> Option<EpochMillis> {
@@ -121,11 +129,11 @@ impl Attempt {
     }
 
     /// Returns the renewals of the lease, while the handler runs. `None` if the lease is not renewed: the deadline of the call is known, the
-    /// setting is off, or the claim is not confirmed.
+    /// setting is off, the claim is not confirmed, or the run only undoes steps.
     pub fn renewal(&self) -> Option<Renewal> {
         match (&self.state, self.call.lease) {
             (State::Running(Running { held, .. }), Lease::Renewed { length, at_most })
-                if held.is_confirmed() =>
+                if held.is_confirmed() && !held.undoing =>
             {
                 let (claimed_at, lease_end) = (held.claimed_at, held.lease_end);
                 let lease = (length, at_most);
@@ -177,6 +185,7 @@ impl Attempt {
             | State::ReadingAfterCompletion(_)
             | State::ReadingAfterSteps { .. }
             | State::Restoring(_)
+            | State::Undoing(_)
             | State::Freeing { .. } => by_lease(),
             // These states ask for no request.
             State::Checking(_)
@@ -293,9 +302,15 @@ impl Attempt {
             (State::RunningUnclaimed(_), Input::HandlerEnded(end)) => {
                 unprotected::unclaimed_ended(&end)
             }
-            (State::Running(running), Input::HandlerEnded(end)) => {
-                completion::handler_ended(&call, now, running.held, end)
+            (State::Running(running), Input::HandlerEnded(end)) => match running.undo {
+                None => completion::handler_ended(&call, now, running.held, end),
+                Some(decided) => undo::run_ended(&call, now, running.held, *decided, end),
+            },
+            (State::Undoing(undo), Input::Undone(end)) => undo::undone(&call, now, *undo, end),
+            (State::Undoing(undo), Input::Written(result)) => {
+                undo::written(&call, now, *undo, result)
             }
+            (State::Undoing(undo), Input::Paused) => undo::send(&call, *undo),
             (State::Completing(completing), Input::Written(result)) => {
                 completion::completion_written(&call, now, completing, result)
             }
@@ -317,8 +332,8 @@ impl Attempt {
             (State::Restoring(completing), Input::Written(result)) => {
                 completion::restored(&call, now, completing, result)
             }
-            (State::Freeing { completing, kind }, Input::Written(result)) => {
-                completion::freed(&call, now, completing, kind, result)
+            (State::Freeing { completing, why }, Input::Written(result)) => {
+                completion::freed(&call, now, completing, why, result)
             }
             (State::Keeping { end, .. }, Input::Written(_)) => finish(end),
             (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.kind),

@@ -3,6 +3,7 @@
 use super::CallTerms;
 use super::condition::{claimable, replaceable, takeover};
 use super::policy::OnTimeout;
+use super::undo::Undoing;
 use crate::record::{Field, OwnerToken, Record, Status};
 use crate::time::EpochMillis;
 
@@ -70,10 +71,9 @@ pub fn classify(existing: &Record, now: EpochMillis, call: &CallTerms) -> Record
             // Under `rerun` it would be claimable, so this is `hold`.
             LeaseState::Expired => RecordState::Unresolved,
             LeaseState::Running => RecordState::InProgress,
-            LeaseState::Unknown => {
-                RecordState::Corrupt("it is in progress, but its lease cannot be read")
-            }
+            LeaseState::Unknown => RecordState::Corrupt(UNREADABLE_LEASE),
         },
+        Some(Status::Undoing) => undoing_state(existing, now, call),
         Some(Status::Other(_)) => RecordState::Corrupt("its status is unknown"),
         None => RecordState::Corrupt("it has no status"),
     }
@@ -88,13 +88,36 @@ fn claimable_state(existing: &Record, now: EpochMillis, call: &CallTerms) -> Rec
     if !same_payload(existing, call) {
         return RecordState::PayloadMismatch;
     }
+    resumable_state(existing, call)
+}
+
+/// Returns what a record means that a call takes over, if it can be read.
+fn resumable_state(existing: &Record, call: &CallTerms) -> RecordState {
     if existing.steps == Field::Unreadable {
         return RecordState::Corrupt(UNREADABLE_STEPS);
     }
-    match takeover(existing, None, on_timeout) {
+    match takeover(existing, None, call.policy.on_timeout) {
         Some(_) => RecordState::Resumable,
         None => RecordState::Corrupt("it has steps, but its owner or its lease cannot be read"),
     }
+}
+
+/// Returns what a record means whose steps are being undone. No run may go forward over it, however long ago its last run ended.
+fn undoing_state(existing: &Record, now: EpochMillis, call: &CallTerms) -> RecordState {
+    let Some(undoing) = Undoing::of(existing) else {
+        return RecordState::Corrupt("which of its steps are undone cannot be read");
+    };
+    match lease(existing, now) {
+        LeaseState::Running => return RecordState::InProgress,
+        LeaseState::Unknown => return RecordState::Corrupt(UNREADABLE_LEASE),
+        LeaseState::Expired => {}
+    }
+    // Under `hold` an undo of a killed run may have had its effect.
+    let killed = call.policy.on_timeout == OnTimeout::Hold && !existing.failure.exists();
+    if undoing.held || killed || !call.policy.steps.are_on() {
+        return RecordState::Unresolved;
+    }
+    resumable_state(existing, call)
 }
 
 /// Returns true if the record is a claim made with this call's token.
@@ -104,7 +127,12 @@ pub(super) fn is_claim_of(existing: &Record, call: &CallTerms) -> bool {
 
 /// Returns true if the record is a claim made with this token.
 pub(super) fn is_claim_by(existing: &Record, owner: &OwnerToken) -> bool {
-    existing.owner.value() == Some(owner) && existing.status.value() == Some(&Status::InProgress)
+    let claimed = [Status::InProgress, Status::Undoing];
+    let is_claim = existing
+        .status
+        .value()
+        .is_some_and(|it| claimed.contains(it));
+    is_claim && existing.owner.value() == Some(owner)
 }
 
 /// Returns true if the record belongs to this call's payload, or if the operation does not validate payloads.
@@ -116,6 +144,9 @@ pub(super) fn same_payload(existing: &Record, call: &CallTerms) -> bool {
 
 /// The defect of a record whose data the store cannot read. The store can say more.
 pub(crate) const UNREADABLE_DATA: &str = "its data is of an unknown type";
+
+/// The defect of a claim whose lease cannot be read.
+const UNREADABLE_LEASE: &str = "it is in progress, but its lease cannot be read";
 
 /// The defect of a record whose steps cannot be read.
 const UNREADABLE_STEPS: &str = "the results of its steps cannot be read";

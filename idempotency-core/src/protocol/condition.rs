@@ -138,6 +138,10 @@ fn in_progress() -> Condition {
     Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress))
 }
 
+fn undoing_status() -> Condition {
+    Condition::Equals(Attribute::Status, Operand::status(&Status::Undoing))
+}
+
 fn window_expired(now: EpochMillis) -> Condition {
     Condition::Below(
         Attribute::Expiration,
@@ -154,18 +158,27 @@ pub fn takeover(
     validation: Option<&str>,
     on_timeout: OnTimeout,
 ) -> Option<Condition> {
-    use Attribute::{Failure, InProgressExpiration, Owner, Validation};
+    use Attribute::{Failure, InProgressExpiration, Owner, Undo, Validation};
     if [Owner, InProgressExpiration]
         .map(|it| existing.field(it))
         .contains(&Field::Unreadable)
     {
         return None;
     }
+    let undoing = existing.status.value() == Some(&Status::Undoing);
+    let status = if undoing {
+        undoing_status()
+    } else {
+        in_progress()
+    };
     let mut all = vec![
         same(Owner, existing),
-        in_progress(),
+        status,
         same(InProgressExpiration, existing),
     ];
+    if undoing {
+        all.push(same(Undo, existing));
+    }
     all.extend(validation.map(|mine| Condition::Equals(Validation, text(mine))));
     if on_timeout == OnTimeout::Hold {
         all.push(Condition::Exists(Failure));
@@ -179,6 +192,17 @@ pub fn held_by(owner: &OwnerToken) -> Condition {
         Condition::Equals(Attribute::Owner, text(owner.as_str())),
         in_progress(),
     ])
+}
+
+/// Returns the condition that `owner` still undoes the steps of the record. With `undo` it also says how far the undoing is: it is the
+/// fence of each write that goes on with it, so that a late send of an earlier one cannot set it back.
+pub fn undone_by(owner: &OwnerToken, undo: Option<&str>) -> Condition {
+    let mut all = vec![
+        Condition::Equals(Attribute::Owner, text(owner.as_str())),
+        undoing_status(),
+    ];
+    all.extend(undo.map(|undo| Condition::Equals(Attribute::Undo, text(undo))));
+    Condition::All(all)
 }
 
 /// Returns the condition that the record is still the one that was read. It is the fence of an operator's writes.
@@ -196,7 +220,9 @@ pub fn unchanged(read: &Record) -> Condition {
         Failure,
         Decision,
     ];
-    Condition::All(compared.map(|attribute| same(attribute, read)).into())
+    let undo = read.undo.exists().then_some(Attribute::Undo);
+    let compared = compared.into_iter().chain(undo);
+    Condition::All(compared.map(|attribute| same(attribute, read)).collect())
 }
 
 /// Returns the condition that the attribute is still as it was read.

@@ -16,6 +16,7 @@ use super::effect::{Change, Write};
 use super::policy::OnTimeout;
 use super::requests::HELD_FOR;
 use super::store_limits::StoreLimits;
+use super::undo::Undoing;
 use crate::error::ErrorKind;
 use crate::key::HashAlgorithm;
 use crate::record::{Attribute, Data, Field, Record, Status};
@@ -87,8 +88,10 @@ impl Decision {
     ) -> Result<DecisionWrite, DecisionError> {
         let replaces = is_decided(read);
         let free = |on_timeout| claimable(now, on_timeout).holds(Some(read));
+        let undoing = Undoing::of(read);
         let may_run = match read.status.value() {
-            Some(Status::InProgress) => is_live(read, now),
+            Some(Status::Undoing) if undoing.is_none() => return Err(DecisionError::Unreadable),
+            Some(Status::InProgress | Status::Undoing) => is_live(read, now),
             // A decision that `live` allowed left the lease as it was.
             Some(Status::Completed) if replaces => {
                 self.ending == Ending::Rerun && expired_lease(read, now).exists()
@@ -148,6 +151,22 @@ impl Decision {
             Ending::Rerun if free(OnTimeout::Rerun) && free(OnTimeout::Hold) => {
                 return Err(DecisionError::Free);
             }
+            Ending::Rerun if undoing.as_ref().is_some_and(|it| goes_on(read, it)) => {
+                return Err(DecisionError::Free);
+            }
+            // Steps that are undone must not count as done: the next run goes on undoing. A response that an operator gave stays the
+            // final one.
+            Ending::Rerun if undoing.is_some() => Change {
+                set: Record {
+                    status: replaces.then_some(Status::Undoing).into(),
+                    in_progress_expiration: expired_lease(read, now),
+                    failure: Field::Value(FREED.to_owned()),
+                    decision,
+                    undo: undoing.map(|it| it.released().to_json()).into(),
+                    ..Record::default()
+                },
+                remove: vec![Attribute::Owner],
+            },
             Ending::Rerun => Change {
                 set: Record {
                     // The response that is replaced goes, and the key is a claim again.
@@ -188,6 +207,12 @@ pub fn is_decided(record: &Record) -> bool {
     record.status.value() == Some(&Status::Completed) && digest.is_some() && digest == given
 }
 
+/// Returns true if the next call goes on with this undoing, under every policy.
+fn goes_on(read: &Record, undoing: &Undoing) -> bool {
+    let undoes = read.status.value() == Some(&Status::Undoing);
+    undoes && !undoing.held && read.failure.exists()
+}
+
 fn trace_of(record: &Record) -> Option<Trace> {
     Trace::from_json(record.decision.value()?)
 }
@@ -198,8 +223,11 @@ fn digest(response: &Data) -> String {
 
 /// Returns true if the record is a claim whose run may still be going: its lease runs, or cannot be read.
 pub fn is_live(record: &Record, now: EpochMillis) -> bool {
-    record.status.value() == Some(&Status::InProgress)
-        && !claimable(now, OnTimeout::Rerun).holds(Some(record))
+    match record.status.value() {
+        Some(Status::InProgress) => !claimable(now, OnTimeout::Rerun).holds(Some(record)),
+        Some(Status::Undoing) => expired_lease(record, now).exists(),
+        _ => false,
+    }
 }
 
 /// Returns the condition under which an operator deletes `read`, the record that the operator saw: it is still that record. `None` if its
@@ -223,6 +251,7 @@ pub(crate) fn evictable_by_code(
     match looked_at(read, now, call) {
         RecordState::PayloadMismatch => Err(ErrorKind::PayloadMismatch),
         RecordState::Unresolved => Err(ErrorKind::Unresolved),
+        RecordState::InProgress => Err(ErrorKind::AlreadyInProgress),
         _ => evictable(read, now, false).ok_or(ErrorKind::AlreadyInProgress),
     }
 }
@@ -234,7 +263,13 @@ pub(crate) fn looked_at(record: &Record, now: EpochMillis, call: &CallTerms) -> 
     match is_held(record, now) {
         true if same_payload(record, call) => RecordState::Unresolved,
         true => RecordState::PayloadMismatch,
-        false => classify(record, now, call),
+        false => match classify(record, now, call) {
+            // The next run only undoes, so the key is not free.
+            RecordState::Resumable if record.status.value() == Some(&Status::Undoing) => {
+                RecordState::InProgress
+            }
+            state => state,
+        },
     }
 }
 
@@ -266,10 +301,15 @@ pub fn evicted(existing: Option<&Record>, maybe_applied: bool) -> Result<(), Not
 }
 
 /// Returns true if the record is a claim that was made under `hold` and waits for an operator: its lease has expired, and its run
-/// reported no failure.
+/// reported no failure. So does a key whose steps could not be undone, or whose run was killed while it undid them.
 ///
 /// Returns false for a claim made under `rerun` whose operation is under `hold` by now: the record does not show that it is held.
 pub fn is_held(record: &Record, now: EpochMillis) -> bool {
+    if record.status.value() == Some(&Status::Undoing) {
+        let held = Undoing::of(record).is_none_or(|undoing| undoing.held);
+        let killed = !record.failure.exists();
+        return (held || killed) && !expired_lease(record, now).exists();
+    }
     let free = |on_timeout| claimable(now, on_timeout).holds(Some(record));
     let ends = record.in_progress_expiration.value();
     let ends = ends.zip(record.expiration.value());
@@ -463,7 +503,8 @@ impl std::error::Error for DecisionError {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::condition::held_by;
+    use super::super::condition::{held_by, undone_by};
+    use super::super::policy::Steps;
     use super::super::tests::script::{data, number, record, show_changes};
     use super::super::tests::{LIMITS, NOW, call, me, now_plus_seconds};
     use super::super::{RecordState, classify};
@@ -530,8 +571,13 @@ mod tests {
             assert!(decided.is_in(&found) && !decided.is_in(&read));
             assert!(!decided.condition.holds(None));
             // A late owner can write nothing.
-            assert_eq!(held_by(&me()).holds(Some(&read)), read.owner.exists());
-            assert!(!held_by(&me()).holds(Some(&found)) && !found.owner.exists());
+            let undoing = read.status.value() == Some(&Status::Undoing);
+            let fence = match undoing {
+                true => undone_by(&me(), None),
+                false => held_by(&me()),
+            };
+            assert_eq!(fence.holds(Some(&read)), read.owner.exists());
+            assert!(!fence.holds(Some(&found)) && !found.owner.exists());
             let verdict = match ending {
                 Ending::Completed { .. } => {
                     assert_eq!(classify(&found, NOW, &call()), RecordState::Replay);
@@ -539,7 +585,11 @@ mod tests {
                 }
                 Ending::Rerun => {
                     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
-                        assert!(claimable(NOW, on_timeout).holds(Some(&found)));
+                        let mut call = call();
+                        (call.policy.on_timeout, call.policy.steps) = (on_timeout, Steps::Keep);
+                        let next = classify(&found, NOW, &call);
+                        assert!(next == RecordState::Resumable || !undoing, "{next:?}");
+                        assert_eq!(claimable(NOW, on_timeout).holds(Some(&found)), !undoing);
                     }
                     Verdict::Rerun
                 }

@@ -7,6 +7,7 @@ use super::breaker::Admission;
 use super::condition::Condition;
 use super::end::{CallEnd, HandlerEnd};
 use super::in_flight::InFlight;
+use super::undo::UndoEnd;
 use crate::record::{Attribute, Data, Record};
 use crate::time::EpochMillis;
 
@@ -44,6 +45,8 @@ pub enum Effect {
         /// pass [`HandlerResult::NotStored`](super::HandlerResult::NotStored) for a response.
         maybe_claimed: bool,
     },
+    /// Undo this step, in the way that the run which has ended has left for it. Then pass [`Input::Undone`].
+    Undo(String),
     /// End the call.
     Finish(CallEnd),
 }
@@ -163,6 +166,8 @@ pub enum Input {
     Paused,
     /// The handler has ended.
     HandlerEnded(HandlerEnd),
+    /// The undo of a step has ended.
+    Undone(UndoEnd),
 }
 
 /// The result of a write, reduced to what the protocol needs.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::undo::HandlerUndo;
 use crate::error::ErrorKind;
 use crate::record::{Data, Record};
 use crate::time::EpochMillis;
@@ -59,7 +60,7 @@ pub struct Refusal {
 }
 
 /// More about the cause of a [`Refusal`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusalDetail {
     /// When the lease of the call in progress ends.
@@ -70,6 +71,8 @@ pub enum RefusalDetail {
     Defect(&'static str),
     /// A step of the handler found that the claim was gone. What the handler returned does not count, also if it was a response.
     LostInAStep,
+    /// Why a step is not undone. It names steps and the types of errors.
+    NotUndone(String),
 }
 
 /// How a call's own claim ended.
@@ -116,6 +119,8 @@ pub struct HandlerEnd {
     pub refused: bool,
     /// The window that it asked for. `None`: that of the operation.
     pub window: Option<Duration>,
+    /// What it says of undoing. `None` if it decided nothing, and no earlier run did.
+    pub undo: Option<Box<HandlerUndo>>,
 }
 
 /// What a handler returned, or why it returned nothing.
@@ -242,6 +247,7 @@ impl From<HandlerResult> for HandlerEnd {
             staged: false,
             refused: false,
             window: None,
+            undo: None,
         }
     }
 }

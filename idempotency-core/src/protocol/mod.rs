@@ -8,6 +8,7 @@
 //! - [`Run`]: which run of its key a handler's run is.
 //! - [`PlainTransaction`]: the staged writes of a handler that ran unprotected.
 //! - [`StepLedger`] and [`StepWrite`]: the steps of one run, and how the result of one is recorded.
+//! - [`Undoing`]: which recorded steps are undone, after the handler has decided that its key cannot go on.
 //! - [`Lease`]: how long a claim lasts. [`Renewal`]: how a run makes it last longer.
 //! - [`InFlight`]: what calls of one process know of each other.
 //! - [`decision`]: what an operator decides about a key whose run did not report its end.
@@ -36,6 +37,7 @@ mod steps;
 mod store_limits;
 #[cfg(test)]
 pub(crate) mod tests;
+mod undo;
 
 pub use attempt::Attempt;
 pub use breaker::{Admission, Breaker, Circuit, StoreHealth};
@@ -56,6 +58,8 @@ pub(crate) use requests::{recorded_path, transaction_token};
 pub use run::Run;
 pub use steps::{StepLedger, StepRefusal, StepRetry, StepStart, StepWrite};
 pub use store_limits::StoreLimits;
+pub(crate) use undo::effect_name;
+pub use undo::{HandlerUndo, UndoEnd, Undoing};
 
 use crate::record::{OwnerToken, RecordId, StoredEvent};
 use crate::time::EpochMillis;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::CallTerms;
-use super::condition::{Condition, Operand, claimable, held_by, replaceable, takeover};
+use super::condition::{Condition, Operand, claimable, held_by, replaceable, takeover, undone_by};
 use super::effect::{Change, Effect, Write};
 use super::policy::OnTimeout;
+use super::undo::Undoing;
 use crate::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
@@ -91,8 +92,11 @@ pub(super) fn take_over(
     let validation = call.validation.as_deref();
     let condition = takeover(existing, validation, call.policy.on_timeout)?;
     let lease_end = call.lease.end(now);
+    // The record of an undoing is kept for long already.
+    let undoing = existing.status.value() == Some(&Status::Undoing);
+    let expiration = (!undoing).then(|| claim_expiration(call, now, lease_end));
     let mut set = Record {
-        expiration: Field::Value(claim_expiration(call, now, lease_end)),
+        expiration: expiration.into(),
         in_progress_expiration: Field::Value(lease_end),
         owner: Field::Value(call.owner.clone()),
         ..Record::default()
@@ -147,8 +151,14 @@ fn removed_for_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
 }
 
 /// Returns the completion: an update, only while the record is still this call's claim. The claim names the operation
-/// already. The steps are deleted: the response replaces them. If the handler staged writes, it is one transaction with them.
-pub(super) fn complete(call: &CallTerms, record: &Record, staged: bool) -> Effect {
+/// already. The steps are deleted: the response replaces them. If the handler staged writes, it is one transaction with them. `undo` is how
+/// far the record says that its steps are undone, if they are.
+pub(super) fn complete(
+    call: &CallTerms,
+    record: &Record,
+    staged: bool,
+    undo: Option<&str>,
+) -> Effect {
     let mut remove = removed_for_room(call, record);
     if call.policy.steps.are_on() {
         remove.push(Attribute::Steps);
@@ -162,7 +172,60 @@ pub(super) fn complete(call: &CallTerms, record: &Record, staged: bool) -> Effec
     } else {
         Effect::Write
     };
-    effect(Write::Update(Change { set, remove }), held_by(&call.owner))
+    let condition = match undo {
+        Some(undo) => undone_by(&call.owner, Some(undo)),
+        None => held_by(&call.owner),
+    };
+    effect(Write::Update(Change { set, remove }), condition)
+}
+
+/// Returns the decision that the steps of the key are undone, with the final response: an update, only while the record is still this
+/// call's claim. The record is kept for ten years after the lease, because a key whose steps are half undone must not be forgotten.
+pub(super) fn decide_undo(
+    call: &CallTerms,
+    lease_end: EpochMillis,
+    undoing: &Undoing,
+    response: Option<&Data>,
+) -> Effect {
+    let set = Record {
+        expiration: Field::Value(lease_end.ceil_to_seconds().plus(HELD_FOR)),
+        status: Field::Value(Status::Undoing),
+        data: response.cloned().into(),
+        undo: Field::Value(undoing.to_json()),
+        ..Record::default()
+    };
+    let remove = removed_for_room(call, &set);
+    Effect::Write(Write::Update(Change { set, remove }), held_by(&call.owner))
+}
+
+/// Returns the write that records how far the steps are undone: an update, only while this call undoes them and the record says `before`.
+pub(super) fn record_undo(call: &CallTerms, before: &Undoing, after: &Undoing) -> Effect {
+    let set = Record {
+        undo: Field::Value(after.to_json()),
+        ..Record::default()
+    };
+    let condition = undone_by(&call.owner, Some(&before.to_json()));
+    let remove = Vec::new();
+    Effect::Write(Write::Update(Change { set, remove }), condition)
+}
+
+/// Returns the write that stops an undoing, so that the next call goes on with it, or an operator decides: an update, only while this call
+/// undoes the steps. `failure` says why. `undoing` is what the record must say; `None` leaves it as it is.
+pub(super) fn stop_undo(
+    call: &CallTerms,
+    claimed_at: EpochMillis,
+    failure: &str,
+    undoing: Option<&Undoing>,
+) -> Effect {
+    let set = Record {
+        in_progress_expiration: Field::Value(ended_lease(claimed_at)),
+        failure: Field::Value(failure.to_owned()),
+        undo: undoing.map(Undoing::to_json).into(),
+        ..Record::default()
+    };
+    let remove = vec![Attribute::Owner];
+    let condition = undone_by(&call.owner, None);
+    Effect::Write(Write::Update(Change { set, remove }), condition)
 }
 
 /// Returns the completion of a claim that was evicted while the handler ran: a put, only while there is no record.
@@ -203,7 +266,12 @@ pub(super) fn release(call: &CallTerms) -> Effect {
 
 /// Returns the write that ends the lease of a claim whose run has ended, and keeps the claim: an update, only while the record is still
 /// this call's claim. Under `hold` no call may claim the key, and each duplicate then knows that no run goes on.
-pub(super) fn end_lease(call: &CallTerms, claimed_at: EpochMillis) -> Effect {
+pub(super) fn end_lease(call: &CallTerms, claimed_at: EpochMillis, undoing: bool) -> Effect {
+    let condition = if undoing {
+        undone_by(&call.owner, None)
+    } else {
+        held_by(&call.owner)
+    };
     Effect::Write(
         Write::Update(Change {
             set: Record {
@@ -212,7 +280,7 @@ pub(super) fn end_lease(call: &CallTerms, claimed_at: EpochMillis) -> Effect {
             },
             remove: Vec::new(),
         }),
-        held_by(&call.owner),
+        condition,
     )
 }
 

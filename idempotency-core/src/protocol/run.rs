@@ -61,7 +61,8 @@ impl Run {
         let Some(record) = replaced else {
             return Self::First;
         };
-        if record.status.value() != Some(&Status::InProgress) {
+        let claimed = [Status::InProgress, Status::Undoing];
+        if !record.status.value().is_some_and(|it| claimed.contains(it)) {
             return Self::First;
         }
         // An earlier send of the same claim, whose reply was lost. What that one replaced is not known.
@@ -72,7 +73,11 @@ impl Run {
             Field::Absent => Self::Rerun {
                 lease_ended: record.in_progress_expiration.value().copied(),
             },
-            Field::Value(failure) if is_reported(failure) => Self::First,
+            Field::Value(failure)
+                if is_reported(failure) && record.status.value() != Some(&Status::Undoing) =>
+            {
+                Self::First
+            }
             // An operator can be wrong, and a run that was freed while its lease ran may still have its effect.
             Field::Value(_) | Field::Unreadable => Self::Unknown,
         }

@@ -14,6 +14,7 @@ use super::effect::{Resend, Write, WriteErrorKind, WriteResult};
 use super::end::StepEnd;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
 use super::store_limits::StoreLimits;
+use super::undo::HandlerUndo;
 use crate::record::{Data, OwnerToken, RecordedSteps};
 use crate::time::EpochMillis;
 
@@ -41,6 +42,10 @@ pub struct StepLedger {
     refused: bool,
     /// True if the handler has ended.
     closed: bool,
+    /// The steps of the run that can be undone, the last one first.
+    undoable: Vec<String>,
+    /// True if an earlier run decided that the steps of the key are undone.
+    undoing: bool,
 }
 
 /// What the caller of a step must do.
@@ -69,6 +74,8 @@ pub enum StepRefusal {
     WriteRefused,
     /// The handler has ended. The key may be free, so another call may run the step.
     HandlerEnded,
+    /// The recorded steps of the key are being undone, so no other step runs.
+    Undoing,
 }
 
 impl StepLedger {
@@ -83,6 +90,17 @@ impl StepLedger {
             end: None,
             refused: false,
             closed: false,
+            undoable: Vec::new(),
+            undoing: false,
+        }
+    }
+
+    /// Returns the steps of a run that only collects how its recorded steps are undone: no other step runs.
+    #[must_use]
+    pub fn undoing(self) -> Self {
+        Self {
+            undoing: true,
+            ..self
         }
     }
 
@@ -120,6 +138,8 @@ impl StepLedger {
             Some(StepRefusal::HandlerEnded)
         } else if self.end == Some(StepEnd::ClaimLost) {
             Some(StepRefusal::ClaimLost)
+        } else if self.undoing {
+            Some(StepRefusal::Undoing)
         } else if self.refused {
             Some(StepRefusal::WriteRefused)
         } else if lease_end.is_some_and(|end| is_expired(end, now)) {
@@ -170,6 +190,23 @@ impl StepLedger {
     pub fn recorded(&mut self, end: StepEnd) {
         self.open = self.open.saturating_sub(1);
         self.end = self.end.max(Some(end));
+    }
+
+    /// Notes that the result of this step, which the run has got, can be undone.
+    pub fn can_undo(&mut self, name: &str) {
+        if !self.closed {
+            self.undoable.insert(0, name.to_owned());
+        }
+    }
+
+    /// Returns what the end of the run says of undoing. `decided` is true if its handler decided that its steps are undone. `None` if it
+    /// did not, and no earlier run did.
+    pub fn undo(&self, decided: bool) -> Option<HandlerUndo> {
+        (decided || self.undoing).then(|| HandlerUndo {
+            decided,
+            undoable: self.undoable.clone(),
+            unreached: self.unused().map(str::to_owned).collect(),
+        })
     }
 
     /// Returns the worst end of the steps of the run. `None` if it started none.
@@ -368,6 +405,9 @@ mod tests {
                     "unused?" => return format!("{:?}", ledger.unused().collect::<Vec<_>>()),
                     "open?" => return ledger.has_open().to_string(),
                     "records?" => return ledger.records().to_string(),
+                    "undo?" => return format!("{:?}", ledger.undo(about == "decided")),
+                    "undoable" => ledger.can_undo(about),
+                    "undoing" => ledger = ledger.clone().undoing(),
                     "refuse" => ledger.refuse(),
                     "failed" => ledger.failed(),
                     "recorded" => ledger.recorded(step_end(about)),

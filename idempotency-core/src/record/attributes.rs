@@ -14,7 +14,7 @@ macro_rules! record_attributes {
             Expiration expiration: EpochSeconds,
             /// When the claim's lease ends, in milliseconds.
             InProgressExpiration in_progress_expiration: EpochMillis,
-            /// The status: `INPROGRESS` or `COMPLETED`.
+            /// The status: `INPROGRESS`, `COMPLETED` or `UNDOING`.
             Status status: Status,
             /// The response, as JSON text.
             Data data: Data,
@@ -34,6 +34,8 @@ macro_rules! record_attributes {
             Event event: StoredEvent,
             /// The recorded results of steps. A claim of an operation with steps has them, also if no step is recorded yet.
             Steps steps: RecordedSteps,
+            /// Which steps are undone, and which are left, as JSON text.
+            Undo undo: String,
         }
     };
 }

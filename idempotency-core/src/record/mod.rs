@@ -1,7 +1,7 @@
 //! The record: the one item of a key in the store.
 //!
 //! Names and meaning follow Powertools for AWS Lambda (Python), so that both can use one table. `owner`, `failure`,
-//! `operation`, `steps`, `decision` and `event` exist only here. Any attribute may be missing or have a wrong type, because other
+//! `operation`, `steps`, `undo`, `decision` and `event` exist only here. Any attribute may be missing or have a wrong type, because other
 //! programs write to the table too.
 
 mod attributes;
@@ -185,6 +185,8 @@ pub enum Status {
     InProgress,
     /// The handler's response is stored, or cannot be stored.
     Completed,
+    /// The handler has decided its final response, and its steps are being undone.
+    Undoing,
     /// A status that this version does not know.
     Other(String),
 }
@@ -195,6 +197,7 @@ impl Status {
         match self {
             Self::InProgress => "INPROGRESS",
             Self::Completed => "COMPLETED",
+            Self::Undoing => "UNDOING",
             Self::Other(text) => text,
         }
     }
@@ -204,6 +207,7 @@ impl Status {
         match text.as_str() {
             "INPROGRESS" => Self::InProgress,
             "COMPLETED" => Self::Completed,
+            "UNDOING" => Self::Undoing,
             _ => Self::Other(text),
         }
     }

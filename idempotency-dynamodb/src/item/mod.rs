@@ -181,6 +181,7 @@ mod tests {
             decision: Field::Value("{}".to_owned()),
             event: StoredEvent::selected("{\"order_id\": 7}").into(),
             steps: Field::Value(steps.into_iter().collect()),
+            undo: Field::Value(r#"{"left":[],"undone":[]}"#.to_owned()),
         }
     }
 
@@ -201,7 +202,8 @@ mod tests {
                 "operation": { "S": "shop::charge" },
                 "decision": { "S": "{}" },
                 "event": { "S": "{\"selected\":{\"order_id\": 7}}" },
-                "steps": { "M": { "reserve": { "S": "[7]" } } }
+                "steps": { "M": { "reserve": { "S": "[7]" } } },
+                "undo": { "S": "{\"left\":[],\"undone\":[]}" }
             })
         );
     }
@@ -266,7 +268,7 @@ mod tests {
             *value = AttributeValue::Bs(Vec::new());
         }
         let read = format!("{:?}", record(item, &AttributeNames::default()));
-        assert_eq!(read.matches("Unreadable").count(), 10, "{read}");
+        assert_eq!(read.matches("Unreadable").count(), 11, "{read}");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Verdict {
         // If staged writes were not applied, or may not have been, the work is not done.
         let lacks_writes =
             error.has_unconfirmed_writes() || error.kind() == ErrorKind::TransactionRejected;
-        let is_done = succeeded && !error.was_lost_in_a_step() && !lacks_writes;
+        let is_done = succeeded && !error.has_unfinished_steps() && !lacks_writes;
         // An earlier call with the key is complete. A batch needs no response, so it does not matter that the stored one cannot be had.
         let is_complete = matches!(
             error.kind(),
@@ -172,7 +172,7 @@ mod tests {
     use crate::diagnostic::named;
 
     /// Every kind of error; true if its record is acknowledged without an `Ok` of the handler; true if it is acknowledged after an `Ok`.
-    const KINDS: [(ErrorKind, bool, bool); 24] = [
+    const KINDS: [(ErrorKind, bool, bool); 25] = [
         (ErrorKind::AlreadyInProgress, false, true),
         (ErrorKind::PayloadMismatch, false, true),
         (ErrorKind::KeyMissing, false, true),
@@ -192,6 +192,7 @@ mod tests {
         (ErrorKind::StepRefused, false, true),
         (ErrorKind::StepNoTimeLeft, false, true),
         (ErrorKind::StepNotRecorded, false, true),
+        (ErrorKind::StepNotUndone, false, true),
         (ErrorKind::StepTypeChanged, false, true),
         (ErrorKind::Configuration, false, true),
         (ErrorKind::Environment, false, true),
@@ -218,10 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn an_ok_after_a_step_that_lost_its_claim_does_not_acknowledge() {
-        let kind = ErrorKind::LostOwnership;
-        let returned = Verdict::Returned(Why::Refused(kind));
-        assert_eq!(verdict(kind, true, Error::with_loss_in_a_step), returned);
+    fn an_ok_whose_steps_are_not_finished_does_not_acknowledge() {
+        for kind in [
+            ErrorKind::LostOwnership,
+            ErrorKind::StepNotUndone,
+            ErrorKind::CompletionUnknown,
+            ErrorKind::Unresolved,
+        ] {
+            let returned = Verdict::Returned(Why::Refused(kind));
+            assert_eq!(verdict(kind, true, Error::with_unfinished_steps), returned);
+        }
     }
 
     /// An error of the user's with a cause. Its text panics if it is `panics`.

@@ -440,6 +440,7 @@ pub(super) fn full_record(now: EpochMillis) -> Record {
                 .into_iter()
                 .collect(),
         ),
+        undo: Field::Value(r#"{"left":[],"undone":[]}"#.to_owned()),
         ..claim(&owner(9), now)
     }
 }

@@ -13,8 +13,8 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::protocol::Write;
 use idempotency_core::protocol::policy::Steps;
+use idempotency_core::protocol::{Undoing, Write};
 use idempotency_core::record::Status;
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
@@ -75,6 +75,14 @@ pub enum What {
     StepRecorded { step: u8 },
     /// Its handler got the result of a step, which the run of call `of` made: its own, or that of an earlier run.
     StepUsed { step: u8, of: CallNumber },
+    /// The decision was recorded that the steps of the key are undone. The call gave the final response.
+    UndoDecided,
+    /// The effect of the undo of a step happened.
+    UndoRan { step: u8 },
+    /// It was recorded that a step is undone.
+    UndoRecorded { step: u8 },
+    /// It stopped undoing. Its claim was released, or is held for an operator.
+    UndoStopped { held: bool },
     /// The record was deleted, by an operator or by TTL.
     Deleted { evicted: bool },
     /// An operator decided about the record: completed with the response of this number, or rerun.
@@ -138,6 +146,8 @@ pub enum Reported {
     NotStored,
     /// With staged writes.
     Staged,
+    /// With a final response, after its steps are undone.
+    Undoes,
 }
 
 /// A response that a caller got.
@@ -216,6 +226,9 @@ impl What {
             Write::Put(record) => record,
             Write::Update(change) => &change.set,
         };
+        if set.status.value() == Some(&Status::Undoing) {
+            return Self::UndoDecided;
+        }
         let until = set.in_progress_expiration.value().copied();
         let expires = set.expiration.value().copied();
         if set.status.value() == Some(&Status::Completed) {
@@ -232,6 +245,17 @@ impl What {
                 until,
                 expires,
             }
+        } else if set.failure.exists() && expires.is_none() {
+            // The record of an undoing keeps its end.
+            let undoing = Undoing::of(set);
+            let held = undoing.is_some_and(|undoing| undoing.held);
+            Self::UndoStopped { held }
+        } else if let Some(undoing) = Undoing::of(set) {
+            let step = undoing.undone.last().map(String::as_str);
+            let place = steps.iter().position(|known| Some(*known) == step);
+            let place = place.and_then(|step| u8::try_from(step).ok());
+            let step = place.unwrap_or(u8::MAX);
+            Self::UndoRecorded { step }
         } else if set.failure.exists() {
             Self::Released { expires }
         } else if expires.is_some() {

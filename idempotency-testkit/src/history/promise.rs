@@ -56,6 +56,10 @@ promises! {
     RejectedThoughApplied 8 "no caller gets \"rejected\" if its staged writes were applied, or are later";
     StepAgain 9 "no run whose claim came after a step was recorded runs that step";
     StepTwiceUnderHold 9 "under hold, a step that may have happened never runs again";
+    StepAfterUndo 10 "no run whose claim came after a decision to undo runs a step";
+    UndoneEarly 10 "no step is undone before that is decided, and none before a later one";
+    UndoneAgain 10 "no run whose claim came after an undo was recorded repeats it";
+    NotUndone 10 "the final response of a decision to undo is stored when every recorded step is undone, and no step of its run is without a record";
 }
 
 /// A set of promises.

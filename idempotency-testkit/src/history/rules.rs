@@ -22,6 +22,8 @@ pub struct History {
     calls: Vec<Call>,
     /// The steps of the window.
     steps: Vec<Step>,
+    /// The call whose run decided that the steps of the window are undone.
+    undo_by: Option<CallNumber>,
     calm: bool,
 }
 
@@ -48,7 +50,11 @@ struct Call {
     report: Option<Reported>,
     /// Its run under a claim has not reported its end in this window.
     unreported: bool,
-    /// Its claim was released after its run staged writes.
+    /// The steps whose undo was recorded when it claimed. One bit for each.
+    known_undone: u32,
+    /// It decided that the steps are undone, or claimed after that: the window, and the call whose run decided.
+    undoes: Option<(u16, CallNumber)>,
+    /// Its claim was released after its run staged writes, or after it stopped undoing.
     staged_released: bool,
     stored_in: Option<u16>,
     staged_in: Option<u16>,
@@ -63,7 +69,11 @@ struct Call {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Step {
     happened: bool,
+    /// The last call that ran it.
+    ran_by: Option<CallNumber>,
     recorded: Option<CallNumber>,
+    undone: bool,
+    undo_recorded: bool,
 }
 
 /// A promise that a history breaks.
@@ -110,6 +120,7 @@ impl History {
             record: None,
             calls: Vec::new(),
             steps: Vec::new(),
+            undo_by: None,
             calm: false,
         }
     }
@@ -195,6 +206,27 @@ impl History {
                     self.step(step).recorded.get_or_insert(of);
                 }
             }
+            What::UndoDecided => {
+                self.check_holder(by);
+                let open = |step: &Step| step.ran_by == Some(by) && step.recorded.is_none();
+                self.breaks_if(Promise::NotUndone, self.steps.iter().any(open));
+                self.undo_by = Some(by);
+                self.call(by).undoes = Some((self.window, by));
+            }
+            What::UndoRan { step } => self.undo_ran(by, step),
+            What::UndoRecorded { step } => {
+                self.check_holder(by);
+                self.step(step).undo_recorded = true;
+            }
+            What::UndoStopped { held } => {
+                self.check_holder(by);
+                self.call(by).staged_released = true;
+                // A held one stays a claim of its call, which no call may take over.
+                if let Some(claim) = &mut self.record {
+                    claim.until = None;
+                    claim.by = claim.by.filter(|_| held);
+                }
+            }
             What::Deleted { evicted } => {
                 let ended = |record: Stored| record.completed && has_ended(record.expires, at);
                 let live = self.record.is_some_and(|record| self.is_live(record, at));
@@ -262,6 +294,7 @@ impl History {
             }
             if expired && replaces {
                 self.steps.clear();
+                self.undo_by = None;
             }
         }
         if terms.unfenced {
@@ -277,8 +310,13 @@ impl History {
             .zip(&self.steps)
             .filter(|(_, it)| it.recorded.is_some());
         let known = recorded.fold(0, |known, (step, _)| known | bit(step));
+        let undone = (0..).zip(&self.steps).filter(|(_, it)| it.undo_recorded);
+        let undone = undone.fold(0, |undone, (step, _)| undone | bit(step));
+        let undoes = self.undo_by.map(|of| (self.window, of));
         let call = self.call(by);
         (call.known, call.after_unreported) = (known, after_unreported);
+        call.known_undone = undone;
+        call.undoes = undoes;
         self.record = Some(Stored {
             completed: false,
             by: Some(by),
@@ -344,7 +382,16 @@ impl History {
             self.breaks_if(Promise::RejectedThoughApplied, call.not_applied);
             self.call(by).staged_in = Some(window);
         }
-        self.call(by).stored_in = Some(window);
+        if self.undo_by.is_some() || call.report == Some(Reported::Undoes) {
+            let left = self
+                .steps
+                .iter()
+                .any(|step| step.recorded.is_some() && !step.undone);
+            self.breaks_if(Promise::NotUndone, left);
+        }
+        // A later run stores the response of the one that decided.
+        let of = call.undoes.map_or(by, |(_, of)| of);
+        self.call(of).stored_in = Some(window);
         self.record = Some(Stored::response(by, expires.max(window_end)));
     }
 
@@ -361,8 +408,11 @@ impl History {
             self.call(by).stored_in = Some(self.window);
             Stored::response(by, expires)
         } else {
-            // The operator says that the runs until now had no effect.
+            // The operator says that the runs until now had no effect; of an undoing, that it goes on.
             self.window += 1;
+            for step in &mut self.steps {
+                step.happened = step.recorded.is_some();
+            }
             Stored::freed(expires)
         };
         self.record = Some(stored);
@@ -370,8 +420,26 @@ impl History {
 
     fn step_ran(&mut self, by: CallNumber, step: u8) {
         self.breaks_if(Promise::StepAgain, self.knows(by, step));
+        // A slow owner may still run.
+        let decided = self.of(by).undoes.is_some();
+        self.breaks_if(Promise::StepAfterUndo, decided);
+        self.step(step).ran_by = Some(by);
         let again = std::mem::replace(&mut self.step(step).happened, true);
         self.breaks_if(Promise::StepTwiceUnderHold, again);
+    }
+
+    fn undo_ran(&mut self, by: CallNumber, step: u8) {
+        let undoes = self.of(by).undoes;
+        self.breaks_if(Promise::UndoneEarly, undoes.is_none());
+        if undoes.is_none_or(|(window, _)| window != self.window) {
+            return;
+        }
+        let mut later = self.steps.iter().skip(usize::from(step) + 1);
+        let is_early = later.any(|later| later.recorded.is_some() && !later.undone);
+        self.breaks_if(Promise::UndoneEarly, is_early);
+        let known = self.of(by).known_undone & bit(step) != 0;
+        self.breaks_if(Promise::UndoneAgain, known);
+        self.step(step).undone = true;
     }
 
     fn run_began(&mut self, by: CallNumber, at: EpochMillis, basis: Basis, first: bool) {
@@ -448,6 +516,7 @@ impl History {
             ErrorKind::NoTimeLeft,
             ErrorKind::LostOwnership,
             ErrorKind::StepNotRecorded,
+            ErrorKind::StepNotUndone,
             ErrorKind::StepNoTimeLeft,
         ];
         let is_free = kind.is_some_and(|kind| of_a_free_key.contains(&kind));
@@ -540,6 +609,7 @@ impl History {
     /// Forgets what a later call need not know: the window has ended, or the record was replaced without it.
     fn forget(&mut self) {
         self.steps.clear();
+        self.undo_by = None;
         for call in &mut self.calls {
             call.unreported = false;
         }
@@ -573,7 +643,7 @@ impl Call {
     fn has_freed(&self) -> bool {
         match self.report {
             Some(Reported::Failed | Reported::NotStored) => true,
-            Some(Reported::Staged) => self.staged_released,
+            Some(Reported::Staged | Reported::Undoes) => self.staged_released,
             None => false,
         }
     }

@@ -9,7 +9,7 @@
 mod step;
 mod token;
 
-pub use step::Step;
+pub use step::{Step, UndoableStep};
 pub use token::Token;
 
 use std::cell::RefCell;
@@ -62,6 +62,8 @@ struct Inner {
     /// When the time for the run ends.
     ends: RunEnd,
     has_ended: AtomicBool,
+    /// True if the handler decided that its steps are undone.
+    undoes: AtomicBool,
     /// The window that the handler asked for.
     window: AskedWindow,
     /// What the handler has staged.
@@ -90,17 +92,23 @@ impl Call {
         Ok(call)
     }
 
-    /// Returns the call of a run with a key. `recorded` are the steps of earlier runs. Without a confirmed claim, because the store failed,
-    /// its steps run and are not recorded.
+    /// Returns the call of a run with a key. `recorded` are the steps of earlier runs; if the run only undoes them (`undoes`), no other runs.
+    /// Without a confirmed claim, because the store failed, its steps run and are not recorded.
     pub(super) fn of_key(
         backend: &Backend,
         terms: &Arc<CallTerms>,
         run: Run,
         recorded: Option<&RecordedSteps>,
+        undoes: bool,
     ) -> Self {
         let has_steps = terms.policy.steps.are_on();
         let recorded = || recorded.cloned().unwrap_or_default();
         let steps = has_steps.then(|| Steps::new(recorded(), terms.limits));
+        let steps = if undoes {
+            steps.map(Steps::undoing)
+        } else {
+            steps
+        };
         let call = Self::new(backend, Some(terms), run, steps);
         if run == Run::Unprotected {
             // No completion may ever apply what is staged.
@@ -128,6 +136,7 @@ impl Call {
             steps,
             ends: RunEnd::unknown(),
             has_ended: AtomicBool::new(false),
+            undoes: AtomicBool::new(false),
             window: AskedWindow::default(),
             staging: Staging::default(),
             random: OnceLock::new(),
@@ -548,7 +557,8 @@ impl OpenCall {
     /// Returns what the steps of the run were. `None` if the run records none.
     pub(super) fn steps(&self) -> Option<StepsSummary> {
         self.0.claim()?;
-        self.0.0.steps.as_ref().map(Steps::summary)
+        let steps = self.0.0.steps.as_ref()?;
+        Some(steps.summary(self.decided_undo()))
     }
 
     /// Returns the window that the handler asked for, or `None` if it asked for none.

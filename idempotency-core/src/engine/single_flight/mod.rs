@@ -26,6 +26,8 @@ type LeaderReceiver = watch::Receiver<Progress>;
 
 /// How far a leader is.
 #[derive(Debug)]
+// A record in a box would cost each leader an allocation.
+#[allow(clippy::large_enum_variant)]
 enum Progress {
     InFlight(InFlight),
     /// It has finished with this confirmed record.

@@ -13,16 +13,17 @@ use super::super::limits::{
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::run::{Run, UNREPORTED};
+use super::super::undo::Undoing;
 use super::state::{
-    ClaimApplied, Claiming, GivingUp, HeldClaim, Next, READ, Running, State, Unreported, refuse,
-    replay,
+    ClaimApplied, Claiming, DecidedUndo, GivingUp, HeldClaim, Next, READ, Running, State,
+    Unreported, refuse, replay,
 };
 use crate::error::ErrorKind;
-use crate::record::{Field, Record, RecordedSteps};
+use crate::record::{Field, Record, RecordedSteps, Status};
 use crate::time::EpochMillis;
 
 /// The recorded failure of a call that took over the steps of a run with a reported failure, and then did not run its own handler.
-const NOT_STARTED: &str = "not started";
+pub(super) const NOT_STARTED: &str = "not started";
 
 /// Handles a record from this process's memory. It is classified like any other record.
 pub(super) fn from_memory(
@@ -75,6 +76,7 @@ pub(super) fn start(
         run: Run::Unknown,
         resumes: false,
         is_full: false,
+        undoing: false,
     };
     match call.policy.lookup {
         Lookup::ClaimFirst => send_claim(call, now, claiming, ErrorKind::Contended),
@@ -198,6 +200,7 @@ fn take_over(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: &
         claimed_at: now,
         run,
         resumes: true,
+        undoing: existing.status.value() == Some(&Status::Undoing),
         ..claiming
     };
     (State::Claiming(claiming), effect)
@@ -226,7 +229,13 @@ pub(super) fn claim_written(
         WriteResult::Applied { maybe_again, .. } => {
             claiming.maybe_applied |= maybe_again;
             let lease_end = call.lease.end(claiming.claimed_at);
-            run_claimed(call, now, claiming, lease_end, RecordedSteps::default())
+            run_claimed(
+                call,
+                now,
+                claiming,
+                lease_end,
+                (RecordedSteps::default(), None),
+            )
         }
         WriteResult::ConditionFailed {
             existing,
@@ -304,14 +313,10 @@ fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing
                 .value()
                 .copied()
                 .unwrap_or_else(|| call.lease.end(claiming.claimed_at));
-            let steps = match existing.steps {
-                Field::Absent => RecordedSteps::default(),
-                Field::Value(steps) => steps,
-                Field::Unreadable => {
-                    return release(call, now, claiming, ErrorKind::CorruptRecord);
-                }
-            };
-            run_claimed(call, now, claiming, lease_end, steps)
+            match recorded(existing) {
+                Some(recorded) => run_claimed(call, now, claiming, lease_end, recorded),
+                None => release(call, now, claiming, ErrorKind::CorruptRecord),
+            }
         }
         RecordState::OwnClaimExpired => release(call, now, claiming, ErrorKind::NoTimeLeft),
         RecordState::Claimable => send_claim(call, now, claiming, ErrorKind::Contended),
@@ -326,6 +331,26 @@ fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing
             RefusalDetail::Defect(defect),
         )),
     }
+}
+
+/// Returns the steps of a claim, and what was decided about them. `None` if they cannot be read.
+fn recorded(claim: Record) -> Option<(RecordedSteps, Option<Box<DecidedUndo>>)> {
+    let steps = match claim.steps {
+        Field::Absent => RecordedSteps::default(),
+        Field::Value(ref steps) => steps.clone(),
+        Field::Unreadable => return None,
+    };
+    if claim.status.value() != Some(&Status::Undoing) {
+        return Some((steps, None));
+    }
+    let undoing = Undoing::of(&claim)?;
+    let response = match claim.data {
+        Field::Absent => None,
+        Field::Value(response) => Some(response),
+        Field::Unreadable => return None,
+    };
+    let decided = DecidedUndo { undoing, response };
+    Some((steps, Some(Box::new(decided))))
 }
 
 fn in_progress(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
@@ -363,7 +388,7 @@ fn run_claimed(
     now: EpochMillis,
     claiming: Claiming,
     lease_end: EpochMillis,
-    steps: RecordedSteps,
+    (steps, undo): (RecordedSteps, Option<Box<DecidedUndo>>),
 ) -> Next {
     if is_expired(lease_end, now) {
         return release(call, now, claiming, ErrorKind::NoTimeLeft);
@@ -381,11 +406,13 @@ fn run_claimed(
             Run::First => Unreported::Nothing,
             _ => Unreported::Effect,
         },
+        undoing: undo.is_some(),
     };
     let running = Running {
         held,
         steps,
         run: claiming.run,
+        undo,
     };
     (State::Running(running), Effect::Run)
 }
@@ -411,9 +438,14 @@ fn release(call: &CallTerms, now: EpochMillis, claiming: Claiming, kind: ErrorKi
         claimed_at,
         run,
         resumes,
+        undoing,
         ..
     } = claiming;
-    let effect = release_unrun(call, now, claimed_at, run != Run::First, resumes);
+    let effect = if undoing {
+        requests::stop_undo(call, claimed_at, NOT_STARTED, None)
+    } else {
+        release_unrun(call, now, claimed_at, run != Run::First, resumes)
+    };
     (State::GivingUp(giving_up), effect)
 }
 

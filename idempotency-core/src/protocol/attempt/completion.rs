@@ -21,11 +21,13 @@ use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff};
 use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
 use super::super::run::UNREPORTED;
+use super::super::undo::HandlerUndo;
 use super::claim::release_unrun;
 use super::state::{
     ClaimApplied, Completing, HeldClaim, Next, READ, Releasing, State, Unreported, Unstorable,
     finish,
 };
+use super::undo;
 use crate::error::ErrorKind;
 use crate::record::{Data, Field, Record, Status};
 use crate::time::EpochMillis;
@@ -51,6 +53,10 @@ enum AfterRun {
     Keep,
     /// It reads the record: its claim is gone.
     ReadRecord,
+    /// It records that its steps are undone, with this final response.
+    Undo(Result<Data, Unstorable>, HandlerUndo),
+    /// It frees its key as after a failure, because the decision of its handler to undo the steps cannot be followed.
+    RefuseUndo(&'static str),
 }
 
 /// Returns what follows the end of a handler. The first line that matches decides.
@@ -66,6 +72,16 @@ fn after_run(on_timeout: OnTimeout, unreported: Unreported, end: HandlerEnd) -> 
         HandlerResult::Panicked => release(PANIC, false),
         // A claim that is gone can be neither completed nor released.
         _ if end.steps == Some(StepEnd::ClaimLost) => AfterRun::ReadRecord,
+        // The writes that the handler staged are dropped, also one that was refused.
+        result @ (HandlerResult::Returned(_)
+        | HandlerResult::NotSerializable
+        | HandlerResult::NotDeserializable
+        | HandlerResult::NotStored
+        | HandlerResult::Unstorable)
+            if decides_undo(end.undo.as_deref(), unreported) =>
+        {
+            undo(result, unreported, *end.undo.unwrap_or_default())
+        }
         HandlerResult::Returned(_)
         | HandlerResult::NotSerializable
         | HandlerResult::NotDeserializable
@@ -93,6 +109,35 @@ fn after_run(on_timeout: OnTimeout, unreported: Unreported, end: HandlerEnd) -> 
     }
 }
 
+/// Returns true if the handler decided that its steps are undone, and there is one that may have had an effect. Otherwise its response is
+/// one like any other.
+fn decides_undo(undo: Option<&HandlerUndo>, unreported: Unreported) -> bool {
+    let decided = undo.filter(|undo| undo.decided);
+    decided.is_some_and(|undo| unreported == Unreported::Step || !undo.plan().left.is_empty())
+}
+
+/// Returns what follows the decision of a handler that its steps are undone.
+fn undo(result: HandlerResult, unreported: Unreported, undo: HandlerUndo) -> AfterRun {
+    let response = match result {
+        // The effect of that step may have happened, and nothing could undo it.
+        _ if unreported == Unreported::Step => {
+            return AfterRun::RefuseUndo(
+                "nothing is undone, because a step of this run has no record: do not give a final response after a step \
+                 whose end is not known, and let all steps end before the handler does",
+            );
+        }
+        HandlerResult::Returned(response) => Ok(response),
+        HandlerResult::NotSerializable => Err(Unstorable::NotSerializable),
+        HandlerResult::NotDeserializable => Err(Unstorable::OwnCallerOnly),
+        _ => {
+            return AfterRun::RefuseUndo(
+                "nothing is undone, because the final response is one that is not stored: give one that is",
+            );
+        }
+    };
+    AfterRun::Undo(response, undo)
+}
+
 /// Returns the worst effect of a run that its end does not report.
 fn unreported(end: &HandlerEnd) -> Unreported {
     match (end.steps, &end.result) {
@@ -114,12 +159,16 @@ pub(super) fn handler_ended(
     call: &CallTerms,
     now: EpochMillis,
     held: HeldClaim,
-    end: HandlerEnd,
+    mut end: HandlerEnd,
 ) -> Next {
     let mut held = held.for_requests_after(call, now);
     held.has_steps |= end.steps.is_some();
     held.unreported = held.unreported.max(unreported(&end));
     let (staged, window) = (end.staged || end.refused, end.window);
+    // A decision to undo drops the writes that the handler staged, also one that was refused.
+    let decided = end.undo.as_ref().is_some_and(|undo| undo.decided);
+    end.staged &= !decided;
+    end.refused &= !decided;
     let lease_end = held.lease_end;
     let releasing = |returned, shorter| Releasing {
         returned,
@@ -129,18 +178,25 @@ pub(super) fn handler_ended(
     };
     let completing = |response: Result<Data, Unstorable>| Completing {
         held,
-        staged,
+        staged: staged && !decided,
         tries: 0,
         conflicts: 0,
         maybe_applied: false,
         unstorable: response.as_ref().err().copied(),
+        undone: None,
+        dropped: staged && decided,
         record: requests::completed(call, now, response.ok(), window),
     };
     match after_run(call.policy.on_timeout, held.unreported, end) {
         AfterRun::Complete(response) => send_completion(call, completing(response)),
         AfterRun::Reject => {
             let completing = completing(Err(Unstorable::OwnCallerOnly));
-            free_rejected(call, now, completing, ErrorKind::TransactionRejected)
+            free_rejected(call, now, completing, ErrorKind::TransactionRejected.into())
+        }
+        AfterRun::Undo(response, undo) => undo::decide(call, held, staged, response, undo),
+        AfterRun::RefuseUndo(why) => {
+            let completing = completing(Err(Unstorable::OwnCallerOnly));
+            free_rejected(call, now, completing, undo::refusal(why.to_owned()))
         }
         AfterRun::Release { failure, returned } => {
             let (failure, shorter) = if held.has_unreported() {
@@ -177,14 +233,14 @@ pub(super) fn handler_ended(
 
 /// Ends a call whose claim stays under `hold`. The run has ended, so its lease ends first: a duplicate must not wait for it, nor be told
 /// that it goes on. If the write fails, the lease ends by itself.
-fn keep(call: &CallTerms, now: EpochMillis, held: HeldClaim, end: CallEnd) -> Next {
+pub(super) fn keep(call: &CallTerms, now: EpochMillis, held: HeldClaim, end: CallEnd) -> Next {
     // A renewal whose reply was lost may have moved the end.
     let is_renewed = matches!(call.lease, Lease::Renewed { .. });
     if is_expired(held.lease_end, now) && !is_renewed {
         return finish(end);
     }
     let lease_end = held.lease_end;
-    let effect = requests::end_lease(call, held.claimed_at);
+    let effect = requests::end_lease(call, held.claimed_at, held.undoing);
     (State::Keeping { lease_end, end }, effect)
 }
 
@@ -217,7 +273,8 @@ fn free_key(
 /// Sends the completion.
 pub(super) fn send_completion(call: &CallTerms, mut completing: Completing) -> Next {
     completing.tries += 1;
-    let effect = requests::complete(call, &completing.record, completing.staged);
+    let undo = completing.undone.as_ref().map(|undone| &*undone.before);
+    let effect = requests::complete(call, &completing.record, completing.staged, undo);
     (State::Completing(completing), effect)
 }
 
@@ -242,7 +299,7 @@ pub(super) fn completion_written(
         }
         WriteResult::Rejected { maybe_applied } => {
             completing.maybe_applied |= maybe_applied;
-            free_rejected(call, now, completing, ErrorKind::TransactionRejected)
+            free_rejected(call, now, completing, ErrorKind::TransactionRejected.into())
         }
         WriteResult::Failed {
             maybe_applied,
@@ -269,7 +326,7 @@ pub(super) fn completion_written(
                 }
                 // The store does not accept the transaction.
                 WriteErrorKind::TooLarge | WriteErrorKind::Permanent if completing.staged => {
-                    free_rejected(call, now, completing, ErrorKind::TransactionRejected)
+                    free_rejected(call, now, completing, ErrorKind::TransactionRejected.into())
                 }
                 WriteErrorKind::Transient => give_up(call, now, completing),
                 _ => not_confirmed(call, now, &completing),
@@ -307,25 +364,25 @@ fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
     if completing.maybe_applied || !completing.staged {
         return not_confirmed(call, now, &completing);
     }
-    free_rejected(call, now, completing, ErrorKind::CompletionUnknown)
+    free_rejected(call, now, completing, ErrorKind::CompletionUnknown.into())
 }
 
-/// Frees the key after a transaction that was rejected, that the store does not accept, or that was given up. `kind` is the error of
-/// this end.
+/// Frees the key after a transaction that was rejected, that the store does not accept, or that was given up, and after a decision to undo
+/// that cannot be followed. `why` is the error of this end.
 ///
 /// The handler returned a response, so it may have had effects beside its staged writes. Nothing reports them, so a mark stays.
-fn free_rejected(
+pub(super) fn free_rejected(
     call: &CallTerms,
     now: EpochMillis,
     mut completing: Completing,
-    kind: ErrorKind,
+    why: Refusal,
 ) -> Next {
     if completing.held.unreported == Unreported::Step && call.policy.on_timeout == OnTimeout::Hold {
         // An operator must decide, so the claim stays.
         let end = if completing.maybe_applied {
             unknown_end(&completing, ErrorKind::CompletionUnknown)
         } else {
-            not_applied_end(&completing, kind, Some(ClaimEnd::Kept))
+            not_applied_end(&completing, why, Some(ClaimEnd::Kept))
         };
         return keep(call, now, completing.held, end);
     }
@@ -334,18 +391,18 @@ fn free_rejected(
     let failure = if keeps_steps(call, completing.held) {
         UNREPORTED.to_owned()
     } else {
-        format!("{UNREPORTED}: {}", kind.name())
+        format!("{UNREPORTED}: {}", why.kind.name())
     };
     let effect = free_key(call, now, &failure, completing.held, false);
-    (State::Freeing { completing, kind }, effect)
+    (State::Freeing { completing, why }, effect)
 }
 
-/// Handles the result of the release after a transaction that was rejected or given up. `kind` is the error of this end.
+/// Handles the result of the release after a transaction that was rejected or given up. `why` is the error of this end.
 pub(super) fn freed(
     call: &CallTerms,
     now: EpochMillis,
     completing: Completing,
-    kind: ErrorKind,
+    why: Refusal,
     result: WriteResult,
 ) -> Next {
     let maybe_applied = completing.maybe_applied;
@@ -358,7 +415,7 @@ pub(super) fn freed(
             unknown(&completing, ErrorKind::CompletionUnknown)
         }
         // No send can be applied any more.
-        WriteResult::Applied { .. } => not_applied(&completing, kind, Some(ClaimEnd::Released)),
+        WriteResult::Applied { .. } => not_applied(&completing, why, Some(ClaimEnd::Released)),
         // The condition holds for this record, and yet it failed: what is stored is unknown.
         WriteResult::ConditionFailed {
             existing: Some(existing),
@@ -374,30 +431,30 @@ pub(super) fn freed(
         WriteResult::ConditionFailed { existing: None, .. } if maybe_applied => {
             unknown(&completing, ErrorKind::LostOwnership)
         }
-        WriteResult::ConditionFailed { existing: None, .. } => not_applied(&completing, kind, None),
+        WriteResult::ConditionFailed { existing: None, .. } => not_applied(&completing, why, None),
         WriteResult::Rejected { .. } | WriteResult::Failed { .. } if maybe_applied => {
             unknown(&completing, ErrorKind::CompletionUnknown)
         }
         WriteResult::Rejected { .. } | WriteResult::Failed { .. } => {
-            not_applied(&completing, kind, Some(ClaimEnd::NotReleased))
+            not_applied(&completing, why, Some(ClaimEnd::NotReleased))
         }
     }
 }
 
 /// Ends a call whose staged writes were certainly not applied, and never will be.
-fn not_applied(completing: &Completing, kind: ErrorKind, claim: Option<ClaimEnd>) -> Next {
-    finish(not_applied_end(completing, kind, claim))
+fn not_applied(completing: &Completing, why: Refusal, claim: Option<ClaimEnd>) -> Next {
+    finish(not_applied_end(completing, why, claim))
 }
 
-fn not_applied_end(completing: &Completing, kind: ErrorKind, claim: Option<ClaimEnd>) -> CallEnd {
-    let staged = if kind == ErrorKind::TransactionRejected {
+fn not_applied_end(completing: &Completing, why: Refusal, claim: Option<ClaimEnd>) -> CallEnd {
+    let staged = if why.kind == ErrorKind::TransactionRejected {
         StagedEnd::Rejected
     } else {
         StagedEnd::Dropped
     };
     CallEnd {
         claim,
-        ..CallEnd::refused(kind).with_staged(completing.staged.then_some(staged))
+        ..CallEnd::refused(why).with_staged(completing.staged.then_some(staged))
     }
 }
 
@@ -407,8 +464,13 @@ fn unknown(completing: &Completing, kind: ErrorKind) -> Next {
 }
 
 fn unknown_end(completing: &Completing, kind: ErrorKind) -> CallEnd {
-    let staged = completing.staged.then_some(StagedEnd::Unknown);
-    CallEnd::refused(kind).with_staged(staged)
+    if completing.undone.is_some() {
+        let why =
+            RefusalDetail::NotUndone("all are undone, and this may not be recorded".to_owned());
+        let end = CallEnd::refused(Refusal::new(kind, why));
+        return end.with_staged(completing.staged_end(StagedEnd::Unknown));
+    }
+    CallEnd::refused(kind).with_staged(completing.staged_end(StagedEnd::Unknown))
 }
 
 /// Ends a call whose completion was sent often enough, and is not confirmed. Under `hold` no run follows it, so its lease ends at once: a
@@ -510,7 +572,7 @@ fn stored(
     ) {
         (RecordState::Replay, _) => {
             // An earlier send can have been applied in a window that has ended since.
-            let staged = completing.staged.then_some(if completing.maybe_applied {
+            let staged = completing.staged_end(if completing.maybe_applied {
                 StagedEnd::Unknown
             } else {
                 StagedEnd::Dropped
@@ -521,7 +583,7 @@ fn stored(
         (RecordState::ResponseUnavailable, Some(why))
             if existing.owner.value() == Some(&call.owner) =>
         {
-            Some(confirmed_without(why, completing.staged))
+            Some(confirmed_without(why, completing))
         }
         _ => None,
     }
@@ -555,23 +617,39 @@ fn replay_stored(call: &CallTerms, record: Record, staged: Option<StagedEnd>) ->
 }
 
 fn confirmed(completing: Completing) -> Next {
-    let staged = completing.staged;
+    let staged = completing.staged_end(StagedEnd::Applied);
     match completing.unstorable {
-        None => {
-            let staged = staged.then_some(StagedEnd::Applied);
-            finish(CallEnd::stored(completing.record).with_staged(staged))
+        None if is_of_earlier_run(&completing) => {
+            let end = CallEnd {
+                claim: Some(ClaimEnd::Completed),
+                ..CallEnd::replayed(completing.record, Source::Completion)
+            };
+            finish(end.with_staged(staged))
         }
-        Some(why) => confirmed_without(why, staged),
+        None => finish(CallEnd::stored(completing.record).with_staged(staged)),
+        Some(why) => confirmed_without(why, &completing),
     }
 }
 
+/// Returns true if an earlier run gave the response, before the steps of its key were undone.
+fn is_of_earlier_run(completing: &Completing) -> bool {
+    completing
+        .undone
+        .as_ref()
+        .is_some_and(|undone| !undone.is_own)
+}
+
 /// Ends a call whose key is completed without a response.
-fn confirmed_without(why: Unstorable, staged: bool) -> Next {
+fn confirmed_without(why: Unstorable, completing: &Completing) -> Next {
     let end = match why {
+        Unstorable::OwnCallerOnly if is_of_earlier_run(completing) => CallEnd {
+            claim: Some(ClaimEnd::CompletedWithoutResponse),
+            ..CallEnd::refused(ErrorKind::ResponseUnavailable)
+        },
         Unstorable::OwnCallerOnly => CallEnd::own(Some(ClaimEnd::CompletedWithoutResponse)),
         Unstorable::NotSerializable => CallEnd::refused(ErrorKind::ResponseNotSerializable),
     };
-    finish(end.with_staged(staged.then_some(StagedEnd::Applied)))
+    finish(end.with_staged(completing.staged_end(StagedEnd::Applied)))
 }
 
 /// Handles the result of a release after the handler ran.

@@ -3,11 +3,12 @@
 use super::super::CallTerms;
 use super::super::effect::Consistency;
 use super::super::effect::Effect;
-use super::super::end::{CallEnd, Refusal, Source};
+use super::super::end::{CallEnd, Refusal, Source, StagedEnd};
 use super::super::in_flight::InFlight;
 use super::super::run::Run;
+use super::super::undo::Undoing;
 use crate::error::ErrorKind;
-use crate::record::{Record, RecordedSteps};
+use crate::record::{Data, Record, RecordedSteps};
 use crate::time::EpochMillis;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +52,7 @@ pub(super) enum State {
     Freeing {
         completing: Completing,
         /// The error that the caller gets.
-        kind: ErrorKind,
+        why: Refusal,
     },
     /// Ends the lease of a claim that is kept, because its run has ended and an operator decides.
     Keeping {
@@ -60,6 +61,8 @@ pub(super) enum State {
         /// How the call ends, also if the write fails.
         end: CallEnd,
     },
+    /// Undoes the steps of the key, after its handler has ended.
+    Undoing(Box<UndoRun>),
     /// Releases a claim before the handler ran.
     GivingUp(GivingUp),
     /// Releases the claim after the handler ran.
@@ -100,6 +103,8 @@ pub(super) struct Claiming {
     pub(super) resumes: bool,
     /// True if the record has no room for the event of a takeover.
     pub(super) is_full: bool,
+    /// True if a takeover of a key whose steps are being undone was sent.
+    pub(super) undoing: bool,
 }
 
 /// The data of a call that ends before its handler ran, and releases its claim in case it has one.
@@ -131,6 +136,16 @@ pub(super) struct Running {
     /// The steps that were recorded when the run began.
     pub(super) steps: RecordedSteps,
     pub(super) run: Run,
+    /// What an earlier run has decided, if it decided that the steps are undone.
+    pub(super) undo: Option<Box<DecidedUndo>>,
+}
+
+/// A decision that the steps of the key are undone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct DecidedUndo {
+    pub(super) undoing: Undoing,
+    /// The final response. `None` if it cannot be stored.
+    pub(super) response: Option<Data>,
 }
 
 /// The claim under which the handler runs.
@@ -142,6 +157,8 @@ pub(super) struct HeldClaim {
     /// True if the record may have recorded steps.
     pub(super) has_steps: bool,
     pub(super) unreported: Unreported,
+    /// True if the record says that the steps are being undone.
+    pub(super) undoing: bool,
 }
 
 /// Whether a claim was applied.
@@ -182,6 +199,53 @@ pub(super) struct Completing {
     pub(super) record: Record,
     /// Why the response itself is not stored, if it is not.
     pub(super) unstorable: Option<Unstorable>,
+    /// Of a call that has undone the steps of its key.
+    pub(super) undone: Option<Box<Undone>>,
+    /// True if the handler staged writes that are dropped, because it decided that its steps are undone.
+    pub(super) dropped: bool,
+}
+
+/// The data of a call that has undone the steps of its key, and completes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Undone {
+    /// What the record says of the undoing.
+    pub(super) before: String,
+    /// True if the handler of this call gave the response. Otherwise an earlier run did.
+    pub(super) is_own: bool,
+}
+
+/// The data of a call that undoes the steps of its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct UndoRun {
+    pub(super) held: HeldClaim,
+    pub(super) phase: UndoPhase,
+    /// The number of sends of the current write.
+    pub(super) tries: u8,
+    /// How far the steps are undone: as the record says, or while a decision or the undo of a step is recorded, as it will say.
+    pub(super) decided: DecidedUndo,
+    /// What the record says before the current write.
+    pub(super) before: Undoing,
+    /// Why the response itself is not stored, if it is not.
+    pub(super) unstorable: Option<Unstorable>,
+    /// As in [`Undone`].
+    pub(super) is_own: bool,
+    /// As in [`Completing`].
+    pub(super) dropped: bool,
+    /// The steps that this run can undo.
+    pub(super) undoable: Vec<String>,
+}
+
+/// What a call that undoes the steps of its key does now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum UndoPhase {
+    /// It records the decision.
+    Deciding,
+    /// It undoes a step.
+    Undoing,
+    /// It records that a step is undone.
+    Recording,
+    /// It records why it stops. Holds how the call ends if this is recorded.
+    Stopping(Box<CallEnd>),
 }
 
 /// The data of a call that releases its claim after the handler ran.
@@ -238,6 +302,14 @@ impl HeldClaim {
     }
 }
 
+impl Completing {
+    /// Returns what the end of the call says of the writes that its handler staged, if `end` became of those of its completion.
+    pub(super) fn staged_end(&self, end: StagedEnd) -> Option<StagedEnd> {
+        let dropped = self.dropped.then_some(StagedEnd::Dropped);
+        if self.staged { Some(end) } else { dropped }
+    }
+}
+
 impl State {
     /// Returns until when the claim lasts. `None` before the run, and after the end of the claim.
     pub(super) fn lease_end(&self) -> Option<EpochMillis> {
@@ -252,6 +324,7 @@ impl State {
             | Self::Releasing(Releasing { lease_end, .. })
             | Self::Keeping { lease_end, .. }
             | Self::ReadingAfterSteps { lease_end, .. } => Some(*lease_end),
+            Self::Undoing(undo) => Some(undo.held.lease_end),
             Self::Checking(_)
             | Self::Following(_)
             | Self::AskingCircuit(_)

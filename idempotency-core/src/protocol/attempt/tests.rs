@@ -60,6 +60,11 @@ fn later_runs_take_over_recorded_steps() {
 }
 
 #[test]
+fn recorded_steps_are_undone_and_no_run_goes_forward() {
+    check(include_str!("tests/undo.txt"));
+}
+
+#[test]
 fn staged_writes_and_the_completion_are_one_transaction() {
     check(include_str!("tests/transaction.txt"));
 }

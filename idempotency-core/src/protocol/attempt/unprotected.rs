@@ -37,7 +37,8 @@ pub(super) fn may_still_run(call: &CallTerms, now: EpochMillis, input: &Input) -
         | Input::Read(None)
         | Input::ReadFailed
         | Input::Paused
-        | Input::HandlerEnded(_) => true,
+        | Input::HandlerEnded(_)
+        | Input::Undone(_) => true,
     }
 }
 
@@ -84,9 +85,11 @@ pub(super) fn run_unclaimed(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
             applied: ClaimApplied::Unknown,
             has_steps: false,
             unreported: Unreported::Effect,
+            undoing: false,
         },
         steps: RecordedSteps::default(),
         run: Run::Unprotected,
+        undo: None,
     };
     let effect = Effect::RunUnprotected {
         maybe_claimed: true,

@@ -9,7 +9,7 @@
 //! - Times are milliseconds after [`NOW`], and seconds after its whole second for the end of a window. `@9000` sets the time of the
 //!   inputs that follow it.
 //! - `300x(a & b)` repeats inputs.
-//! - A record is one of `mine`, `other`, `done`, `held` and `blank` (see [`base`]) with changes: `done[data=42 owner=-]`. `-` is an absent
+//! - A record is one of `mine`, `other`, `done`, `held`, `undoing` and `blank` (see [`base`]) with changes: `done[data=42 owner=-]`. `-` is an absent
 //!   attribute, and `?` one of a wrong type. `262144*` is a response of so many bytes.
 //! - A reply to a write is `applied`, `met` with the record that failed the condition, `rejected`, or `fails` with a kind. `applied` says
 //!   that a claim replaced nothing; `applied-blind` does not say it. `met-late`, `rejected-late` and `lost` are the same after a send that
@@ -17,13 +17,14 @@
 //! - `leave Timeout` is the release that leaves this failure, and a window, in the record of a claim that was made at [`NOW`].
 //! - `ends` gives the end of the handler, `stages` the same with staged writes, and `misses` the same after a write that was refused when
 //!   it was staged. `recorded:`, `step-too-large:`, `not-recorded:` and
-//!   `claim-lost:` before it tell how its steps ended. `window=60000` before it is the window that the handler asked for.
+//!   `claim-lost:` before it tell how its steps ended. `window=60000` before it is the window that the handler asked for. `decides b+a/c` before it says that the handler decided to undo its steps `b` and
+//!   `a`, and did not ask for the recorded step `c`; `collects` says that an earlier run decided.
 
 use std::fmt::{Debug, Write as _};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::super::condition::{Condition, Operand, claimable, held_by, replaceable};
+use super::super::condition::{Condition, Operand, claimable, held_by, replaceable, undone_by};
 use super::super::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps};
 use super::super::*;
 use super::{NOW, another, call, claim_of, completed, me, now_plus, now_plus_seconds};
@@ -227,6 +228,11 @@ fn input(text: &str, claims: bool) -> Input {
         "read-fails" => return Input::ReadFailed,
         "paused" => return Input::Paused,
         "ends" | "stages" | "misses" => return handler(rest, name),
+        "decides" | "collects" => return decided(rest, name == "decides"),
+        "undone" => return Input::Undone(UndoEnd::Undone),
+        "undo-fails" => return Input::Undone(UndoEnd::Failed(rest.to_owned())),
+        "undo-panics" => return Input::Undone(UndoEnd::Panicked),
+        "undo-unreadable" => return Input::Undone(UndoEnd::Unreadable),
         _ => panic!("`{text}` is no input"),
     })
 }
@@ -274,7 +280,31 @@ fn handler(end: &str, how: &str) -> Input {
         staged: how == "stages",
         refused: how == "misses",
         window,
+        undo: None,
     })
+}
+
+/// Returns the end of a handler with the steps that it can undo, those that it did not ask for after a `/`, and how it ended.
+fn decided(text: &str, decided: bool) -> Input {
+    let (steps, end) = text.split_once(' ').expect("steps and an end");
+    let (undoable, unreached) = steps.split_once('/').unwrap_or((steps, ""));
+    let names = |text: &str| {
+        let names = text.split('+').filter(|name| !matches!(*name, "" | "-"));
+        names.map(str::to_owned).collect()
+    };
+    let (end, how) = match end.strip_prefix("stages ") {
+        Some(end) => (end, "stages"),
+        None => (end, ""),
+    };
+    let Input::HandlerEnded(end) = handler(end, how) else {
+        panic!("it is the end of a handler");
+    };
+    let undo = Some(Box::new(HandlerUndo {
+        decided,
+        undoable: names(undoable),
+        unreached: names(unreached),
+    }));
+    Input::HandlerEnded(HandlerEnd { undo, ..end })
 }
 
 pub(crate) fn step_end(text: &str) -> StepEnd {
@@ -315,6 +345,12 @@ fn base(name: &str) -> Record {
             let held = "mine[expiration=300000000 lease=-1 validation=v operation=shop::charge]";
             record(held).expect("it is a record")
         }
+        "undoing" => {
+            let undo = r#"undo={"left":["b","a"],"undone":[]}"#;
+            let text =
+                format!("other[expiration=315360030 status=UNDOING data=9 steps=a+b {undo}]");
+            record(&text).expect("it is a record")
+        }
         "blank" => Record::default(),
         _ => panic!("`{name}` is no record"),
     }
@@ -338,6 +374,7 @@ pub(crate) fn record(text: &str) -> Option<Record> {
                 record.status = field(value, |value| match value {
                     "completed" => Status::Completed,
                     "INPROGRESS" => Status::InProgress,
+                    "UNDOING" => Status::Undoing,
                     other => Status::Other(other.to_owned()),
                 })
             }
@@ -348,6 +385,7 @@ pub(crate) fn record(text: &str) -> Option<Record> {
             }
             "failure" => record.failure = field(value, self::text),
             "operation" => record.operation = field(value, str::to_owned),
+            "undo" => record.undo = field(value, str::to_owned),
             "event" => {
                 record.event = field(value, |value| StoredEvent::all(value).expect("an event"))
             }
@@ -380,6 +418,7 @@ fn ask(attempt: &Attempt, now: EpochMillis, question: &str, about: &str) -> Stri
         "progress" => attempt.in_flight().map_or("none".to_owned(), progress),
         "run" => attempt.run().map_or("none".to_owned(), show_run),
         "steps" => attempt.steps().map_or("none".to_owned(), steps),
+        "undoes" => attempt.undoes().to_string(),
         "store" => format!("{:?}", attempt.store_health(&input(about, false))),
         "renews" => attempt.renewal().is_some().to_string(),
         "outlives" => attempt
@@ -430,6 +469,7 @@ fn show(effect: &Effect, now: EpochMillis) -> String {
         Effect::Read(Consistency::Strong) => "read".to_owned(),
         Effect::Read(Consistency::Eventual) => "read eventual".to_owned(),
         Effect::Pause(time) => format!("pause {}", time.as_millis()),
+        Effect::Undo(step) => format!("undo {step}"),
         Effect::Run => "run".to_owned(),
         Effect::RunUnprotected {
             maybe_claimed: false,
@@ -494,6 +534,7 @@ fn show_end(end: &CallEnd) -> String {
                 )
             }
             Some(RefusalDetail::Defect(defect)) => format!("refuse {kind:?} because {defect}"),
+            Some(RefusalDetail::NotUndone(why)) => format!("refuse {kind:?} because {why}"),
             Some(detail) => format!("refuse {kind:?} {detail:?}"),
         },
     };
@@ -513,6 +554,7 @@ fn show_condition(condition: &Condition, now: EpochMillis) -> String {
         ("replaceable", replaceable(now, OnTimeout::Rerun)),
         ("replaceable-under-hold", replaceable(now, OnTimeout::Hold)),
         ("mine", held_by(&me())),
+        ("undoing-mine", undone_by(&me(), None)),
     ];
     if let Some((name, _)) = known.iter().find(|(_, known)| known == condition) {
         return (*name).to_owned();

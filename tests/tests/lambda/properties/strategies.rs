@@ -208,8 +208,9 @@ prop_compose! {
         decision in field(text()),
         event in field(event()),
         steps in field(steps()),
+        undo in field(text()),
     ) -> Record {
-        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, event, steps }
+        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, event, steps, undo }
     }
 }
 

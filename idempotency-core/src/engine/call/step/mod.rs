@@ -6,24 +6,31 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Call, Token};
+use self::undo::{Undo, UndoableResult};
+use super::{Call, OpenCall, Token};
 use crate::engine::proof;
 use crate::engine::request::{Reasons, resend};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Meter, Report};
 use crate::protocol::{
-    CallTerms, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
+    CallTerms, HandlerUndo, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
 };
 use crate::record::{Data, RecordedSteps};
 use crate::store::{StoreError, StoreLimits, StoreRequest};
 use crate::time::EpochMillis;
 use crate::typed;
 
+pub use self::undo::UndoableStep;
+
+mod undo;
+
 /// The steps of a run.
 pub(super) struct Steps(Mutex<State>);
 
 struct State {
     ledger: StepLedger,
+    /// How the steps of the run are undone, in the order in which their results came.
+    undos: Vec<UndoableResult>,
     /// The number of requests to the store, and the time that they took.
     requests: u32,
     store_time: Duration,
@@ -33,6 +40,7 @@ struct State {
 pub(crate) struct StepsSummary {
     /// Their worst end. `None` if no step was run.
     end: Option<StepEnd>,
+    undo: Option<HandlerUndo>,
     /// The names of recorded steps that the handler did not ask for.
     unused: Vec<String>,
     requests: u32,
@@ -40,9 +48,13 @@ pub(crate) struct StepsSummary {
 }
 
 impl StepsSummary {
-    /// Reports the requests of the steps, and returns their worst end. If the handler returned a response (`returned`), also reports the
-    /// recorded steps that it did not ask for.
-    pub(crate) fn report(self, returned: bool, report: &mut Report<'_>) -> Option<StepEnd> {
+    /// Reports the requests of the steps, and returns their worst end, and what it says of undoing. If the handler returned a response
+    /// (`returned`), also reports the recorded steps that it did not ask for.
+    pub(crate) fn report(
+        self,
+        returned: bool,
+        report: &mut Report<'_>,
+    ) -> (Option<StepEnd>, Option<HandlerUndo>) {
         report.add_store_requests(self.requests, self.store_time);
         if returned && !self.unused.is_empty() {
             let names = self.unused.join("`, `");
@@ -50,7 +62,7 @@ impl StepsSummary {
                 "earlier runs recorded steps that this one did not ask for: `{names}`"
             ));
         }
-        self.end
+        (self.end, self.undo)
     }
 }
 
@@ -78,19 +90,31 @@ impl Steps {
     pub(super) fn new(recorded: RecordedSteps, limits: StoreLimits) -> Self {
         Self(Mutex::new(State {
             ledger: StepLedger::new(recorded, limits),
+            undos: Vec::new(),
             requests: 0,
             store_time: Duration::ZERO,
         }))
     }
 
-    pub(super) fn summary(&self) -> StepsSummary {
+    /// `undoes` is true if the handler decided that the steps are undone.
+    pub(super) fn summary(&self, undoes: bool) -> StepsSummary {
         let state = self.state();
         StepsSummary {
             end: state.ledger.end(),
+            undo: state.ledger.undo(undoes),
             unused: state.ledger.unused().map(str::to_owned).collect(),
             requests: state.requests,
             store_time: state.store_time,
         }
+    }
+
+    /// Lets no step run that is not recorded: the steps of the key are being undone.
+    pub(super) fn undoing(self) -> Self {
+        let state = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Self(Mutex::new(State {
+            ledger: state.ledger.undoing(),
+            ..state
+        }))
     }
 
     /// Returns true if a step is open.
@@ -173,7 +197,21 @@ impl<'a> Step<'a> {
     /// # Errors
     ///
     /// The errors of [`Call::step`]. If every try fails, the error of the step itself is that of the last try.
-    pub async fn run<T, E, F>(self, mut work: impl FnMut() -> F) -> Result<T, E>
+    pub async fn run<T, E, F>(self, work: impl FnMut() -> F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.run_undoable(None, work).await
+    }
+
+    /// Runs the step, and notes how it is undone.
+    async fn run_undoable<T, E, F>(
+        self,
+        undo: Option<Undo>,
+        mut work: impl FnMut() -> F,
+    ) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
         E: From<Error>,
@@ -199,7 +237,7 @@ impl<'a> Step<'a> {
                 tries += 1;
             }
         };
-        call.recorded_or_run(self.name, tried).await
+        call.recorded_or_run(self.name, undo, tried).await
     }
 }
 
@@ -252,7 +290,8 @@ impl Call {
         E: From<Error>,
         F: Future<Output = Result<T, E>>,
     {
-        self.recorded_or_run(name, async { work().await }).await
+        self.recorded_or_run(name, None, async { work().await })
+            .await
     }
 
     /// Returns a step with a retry policy of its own, or with its own token. [`Step::run`] runs it, as [`step`](Self::step) does.
@@ -277,6 +316,7 @@ impl Call {
     async fn recorded_or_run<T, E>(
         &self,
         name: &str,
+        undo: Option<Undo>,
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E>
     where
@@ -295,7 +335,11 @@ impl Call {
             .start(self.now(), self.lease_end(), name);
         match start {
             StepStart::Run => {}
-            StepStart::Recorded(result) => return Ok(self.read_result(name, &result)?),
+            StepStart::Recorded(recorded) => {
+                let result = self.read_result(name, &recorded)?;
+                steps.can_undo(name, undo, || recorded);
+                return Ok(result);
+            }
             StepStart::Refused(refusal) => return Err(self.refused(name, refusal).into()),
         }
         let open = OpenStep(steps);
@@ -316,6 +360,12 @@ impl Call {
         }
         let (Some(terms), Some(lease_end)) = (self.claim(), self.lease_end()) else {
             open.ends(StepLedger::failed);
+            if undo.is_none() {
+                return Ok(result);
+            }
+            let (result, text) = through_json(result)
+                .map_err(|defect| self.step_error(ErrorKind::StepNotRecorded, name, defect))?;
+            steps.can_undo(name, undo, || Data::of_json(text));
             return Ok(result);
         };
         let (result, text) = match through_json(result) {
@@ -325,12 +375,13 @@ impl Call {
         let data = Data::of_json(text);
         let fits = steps.state().ledger.reserve(&data);
         let (end, cause) = if fits {
-            self.record(terms, lease_end, steps, name, data).await
+            self.record(terms, lease_end, steps, name, &data).await
         } else {
             (StepEnd::TooLarge, None)
         };
         open.ends(|ledger| ledger.recorded(end));
         self.check_end(name, end, cause)?;
+        steps.can_undo(name, undo, || data);
         Ok(result)
     }
 
@@ -341,9 +392,9 @@ impl Call {
         lease_end: EpochMillis,
         steps: &Steps,
         name: &str,
-        result: Data,
+        result: &Data,
     ) -> (StepEnd, Option<StoreError>) {
-        let machine = StepWrite::begin(terms, lease_end, name, &result);
+        let machine = StepWrite::begin(terms, lease_end, name, result);
         let (write, condition) = (machine.write().clone(), machine.condition());
         let request = StoreRequest::write(&terms.id, &write, &condition);
         let mut counter = Counter {
@@ -397,6 +448,10 @@ impl Call {
             StepRefusal::HandlerEnded => (
                 ErrorKind::StepRefused,
                 "the handler has ended, so nothing can be recorded",
+            ),
+            StepRefusal::Undoing => (
+                ErrorKind::StepRefused,
+                "the steps of this key are being undone, so no further step runs: return this error",
             ),
         };
         self.step_error(kind, name, detail)

@@ -1,5 +1,7 @@
 //! The steps of a handler: which run, what is recorded, and how the call ends.
 
+mod undo;
+
 use std::cell::{Cell, RefCell};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -304,7 +306,7 @@ fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
         shared::kind_and_run(&ended),
         (ErrorKind::LostOwnership, true)
     );
-    assert!(ended.was_lost_in_a_step());
+    assert!(ended.has_unfinished_steps());
     let text = ended.to_string();
     assert!(text.contains("the handler's result is not used"), "{text}");
 }
@@ -427,16 +429,16 @@ fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() 
     let summary = |end| {
         let recorded = ["b", "c"].map(|name| (name.to_owned(), Data::new("1")));
         let steps = Steps::new(recorded.into_iter().collect(), StoreLimits::NONE);
-        let mut summary = steps.summary();
+        let mut summary = steps.summary(false);
         summary.end = end;
         summary
     };
     let id = id();
     let mut report = Report::new("shop", Some(&id), &Fixed);
-    assert_eq!(summary(None).report(false, &mut report), None);
+    assert_eq!(summary(None).report(false, &mut report).0, None);
     assert_eq!(report.notes(), None);
     let end = Some(StepEnd::Recorded);
-    assert_eq!(summary(end).report(true, &mut report), end);
+    assert_eq!(summary(end).report(true, &mut report).0, end);
     let note = "earlier runs recorded steps that this one did not ask for: `b`, `c`";
     assert_eq!(report.notes(), Some(note));
 }

@@ -1,0 +1,231 @@
+//! How steps are undone: what the handler gives for each step, and how the engine runs it after the handler has ended.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Call, OpenCall, Step, StepRetry, Steps};
+use crate::engine::call::Token;
+use crate::engine::handler::{HandlerOutput, caught};
+use crate::error::{Error, ErrorKind};
+use crate::future::BoxFuture;
+use crate::protocol::{UndoEnd, effect_name};
+use crate::record::Data;
+use crate::typed;
+
+/// The undo of a step, for the JSON of its result. `None` if the result is not of its type. An error is the name of its type.
+type UndoOf =
+    dyn Fn(&str, Token) -> Option<BoxFuture<'static, Result<(), &'static str>>> + Send + Sync;
+
+/// How a step is undone.
+pub(super) struct Undo {
+    of: Arc<UndoOf>,
+    retry: StepRetry,
+}
+
+/// A result of this run that can be undone.
+pub(super) struct UndoableResult {
+    step: String,
+    result: Data,
+    undo: Undo,
+}
+
+/// A step of a call that can be undone. [`Step::undo`] makes it.
+#[must_use = "a step does nothing until it is run"]
+pub struct UndoableStep<'a, T> {
+    step: Step<'a>,
+    undo: Undo,
+    of: PhantomData<fn(T)>,
+}
+
+impl<'a> Step<'a> {
+    /// Sets how the step is undone, if the handler ends in [`Call::undo`]: `undo` gets the recorded result of the step, and the
+    /// token of the undo.
+    ///
+    /// It runs after the handler has ended, or after a later run of it, so it owns what it uses. It can run again after a kill or an
+    /// error, with the same token, and then must change nothing more. The policy of [`retry`](Self::retry) is its policy too. It must
+    /// contain no step, and stages nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{error::Error, operation::Call};
+    /// async fn place(call: Call) -> Result<&'static str, Error> {
+    ///     let reserve = call.named_step("reserve").undo(|reservation: u64, token| async move {
+    ///         println!("release {reservation}, once for {token}");
+    ///         Ok::<_, Error>(())
+    ///     });
+    ///     let reservation = reserve.run(|| async { Ok::<_, Error>(7) }).await?;
+    ///     assert_eq!(reservation, 7);
+    ///     Ok(call.undo("refused"))
+    /// }
+    /// # let call = Call::unprotected(&idempotency_core::example::backend()).unwrap();
+    /// # assert_eq!(idempotency_core::example::ready(place(call)).unwrap(), "refused");
+    /// ```
+    pub fn undo<T, E, F>(
+        self,
+        undo: impl Fn(T, Token) -> F + Send + Sync + 'static,
+    ) -> UndoableStep<'a, T>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let of = move |result: &str, token: Token| {
+            let undone = undo(typed::read_checked(result).ok()?, token);
+            // An error's text may quote the payload.
+            let name = std::any::type_name::<E>();
+            let undone = async move { undone.await.map_err(|_| name) };
+            Some(Box::pin(undone) as BoxFuture<'static, _>)
+        };
+        let undo = Undo {
+            of: Arc::new(of),
+            retry: self.retry,
+        };
+        UndoableStep {
+            step: self,
+            undo,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> UndoableStep<'_, T> {
+    /// Returns the token of the step: [`Step::token`].
+    pub fn token(&self) -> Token {
+        self.step.token()
+    }
+
+    /// Runs the step, or returns the result that an earlier run recorded: [`Step::run`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Step::run`]. If the steps of the key are being undone, a step that is not recorded does not run, and this is
+    /// [`StepRefused`](ErrorKind::StepRefused): the handler must return it.
+    pub async fn run<E, F>(self, work: impl FnMut() -> F) -> Result<T, E>
+    where
+        E: From<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.step.run_undoable(Some(self.undo), work).await
+    }
+}
+
+impl Call {
+    /// Decides that this key cannot go on, and returns `response`: return it from the handler at once. Then the steps of the key that have an
+    /// [`undo`](Step::undo) are undone, the last one first, and `response` is stored and given to every caller of the key.
+    ///
+    /// Decide so only if the effect that failed certainly did not happen. After an error that may pass, or a timeout, return an error: the
+    /// next run goes on.
+    ///
+    /// The decision is recorded before the first undo. After a kill the next run goes on undoing, and no step runs that is not recorded. An
+    /// undo that fails is tried again by the next run; after three runs an operator decides.
+    ///
+    /// If the handler returns an error after this, nothing is undone, and the next run goes on.
+    #[must_use = "return it from the handler, otherwise nothing is undone"]
+    pub fn undo<R>(&self, response: R) -> R {
+        if !self.has_ended() {
+            self.0.undoes.store(true, Ordering::Relaxed);
+        }
+        response
+    }
+}
+
+impl Steps {
+    /// Notes how a step is undone whose result the run has got. `result` is its JSON.
+    pub(super) fn can_undo(&self, step: &str, undo: Option<Undo>, result: impl FnOnce() -> Data) {
+        let Some(undo) = undo else {
+            return;
+        };
+        let mut state = self.state();
+        state.ledger.can_undo(step);
+        let step = step.to_owned();
+        state.undos.push(UndoableResult {
+            step,
+            result: result(),
+            undo,
+        });
+    }
+}
+
+impl OpenCall {
+    /// Returns true if the handler decided that its steps are undone.
+    pub(in crate::engine) fn decided_undo(&self) -> bool {
+        self.0.0.undoes.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the steps of a run without a confirmed claim must be undone, because its handler decided so and returned a response.
+    pub(in crate::engine) fn undoes_unrecorded<R, E>(&self, output: &HandlerOutput<R, E>) -> bool {
+        self.0.claim().is_none() && matches!(output, Ok(Ok(_))) && self.decided_undo()
+    }
+
+    /// Undoes a step of the run.
+    pub(in crate::engine) async fn undo(&self, step: &str) -> UndoEnd {
+        let call = &self.0;
+        let found = call.0.steps.as_ref().and_then(|steps| {
+            let state = steps.state();
+            let found = state.undos.iter().find(|undoable| undoable.step == step);
+            found.map(|it| (it.result.clone(), Arc::clone(&it.undo.of), it.undo.retry))
+        });
+        let Some((result, undo, retry)) = found else {
+            return UndoEnd::Unreadable;
+        };
+        let token = call.token(&effect_name(step));
+        let mut tries = 1;
+        loop {
+            let undone = caught(self, async {
+                match undo(result.as_str(), token.clone()) {
+                    Some(undone) => Some(undone.await),
+                    None => None,
+                }
+            });
+            let error = match undone.await {
+                Ok(Some(Ok(()))) => return UndoEnd::Undone,
+                Ok(Some(Err(error))) => error,
+                Ok(None) => return UndoEnd::Unreadable,
+                Err(_panic) => return UndoEnd::Panicked,
+            };
+            let Some(pause) = retry.pause(tries, call.time_left()) else {
+                return UndoEnd::Failed(error.to_owned());
+            };
+            let backend = &call.0.backend;
+            backend.clock().sleep(backend.jitter(pause)).await;
+            tries += 1;
+        }
+    }
+
+    /// Undoes all steps of a run without a confirmed claim. Nothing of it is recorded.
+    ///
+    /// # Errors
+    ///
+    /// If a step has no record and may have had its effect, or if an undo failed. Those before it are undone.
+    pub(in crate::engine) async fn undo_all(&self, key_prefix: &str) -> Result<(), Error> {
+        let error = |why: String| {
+            let error = Error::new(ErrorKind::StepNotUndone, key_prefix).with_handler_ran(true);
+            Err(error.with_detail(why).with_unfinished_steps())
+        };
+        let Some(steps) = &self.0.0.steps else {
+            return Ok(());
+        };
+        steps.close();
+        let (end, undo) = {
+            let ledger = &steps.state().ledger;
+            (ledger.end(), ledger.undo(true))
+        };
+        if end.is_some() {
+            return error("nothing is undone, because a step may have had its effect".to_owned());
+        }
+        for step in undo.unwrap_or_default().undoable {
+            let why = match self.undo(&step).await {
+                UndoEnd::Undone => continue,
+                UndoEnd::Failed(error) => format!("the undo of `{step}` failed: {error}"),
+                UndoEnd::Panicked => format!("the undo of `{step}` panicked"),
+                UndoEnd::Unreadable => format!("the result of `{step}` cannot be read"),
+            };
+            return error(why);
+        }
+        Ok(())
+    }
+}
