@@ -113,8 +113,12 @@ fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'stati
         _ if record.status.value() == Some(&Status::Completed) => Some(
             "is completed: its call has its response; print its event without `--invoke` if you need it",
         ),
-        State::Held | State::LeaseOver | State::Failed | State::Freed if event.is_whole() => None,
-        State::Held | State::LeaseOver | State::Failed | State::Freed => Some(
+        State::Held | State::LeaseOver | State::Failed | State::Freed | State::Undoing
+            if event.is_whole() =>
+        {
+            None
+        }
+        State::Held | State::LeaseOver | State::Failed | State::Freed | State::Undoing => Some(
             "keeps a part of its event, which its function does not take: print it without `--invoke`, complete it, and invoke the \
              function with it",
         ),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use anstyle::Style;
 use idempotency_core::key::Json;
+use idempotency_core::protocol::Undoing;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::decision::{FREED, Trace, is_held, is_live};
 use idempotency_core::protocol::policy::OnTimeout;
@@ -53,6 +54,7 @@ pub(super) enum State {
     LeaseOver,
     Failed,
     Freed,
+    Undoing,
     Completed,
     Expired,
     Unreadable,
@@ -68,6 +70,10 @@ impl State {
             (Some(Status::InProgress), Some(failure)) if failure == FREED => Self::Freed,
             (Some(Status::InProgress), _) if record.failure.exists() => Self::Failed,
             (Some(Status::InProgress), _) => Self::LeaseOver,
+            (Some(Status::Undoing), _) if Undoing::of(record).is_none() => Self::Unreadable,
+            (Some(Status::Undoing), _) if is_live(record, now) => Self::Live,
+            (Some(Status::Undoing), _) if is_held(record, now) => Self::Held,
+            (Some(Status::Undoing), _) => Self::Undoing,
             _ if claimable(now, OnTimeout::Rerun).holds(Some(record)) => Self::Expired,
             (Some(Status::Completed), _) => Self::Completed,
             _ => Self::Unreadable,
@@ -82,6 +88,7 @@ impl State {
             Self::LeaseOver => "lease_over",
             Self::Failed => "failed",
             Self::Freed => "freed",
+            Self::Undoing => "undoing",
             Self::Completed => "completed",
             Self::Expired => "expired",
             Self::Unreadable => "unreadable",
@@ -93,9 +100,12 @@ impl State {
         match self {
             Self::Completed => GOOD,
             Self::Held | Self::NoLease | Self::Unreadable => DOUBTFUL,
-            Self::Live | Self::LeaseOver | Self::Failed | Self::Freed | Self::Expired => {
-                Style::new()
-            }
+            Self::Live
+            | Self::LeaseOver
+            | Self::Failed
+            | Self::Freed
+            | Self::Undoing
+            | Self::Expired => Style::new(),
         }
     }
 
@@ -108,7 +118,8 @@ impl State {
                  ends, or an operator decides"
             }
             Self::Held => {
-                "held: its run did not report its end; calls are refused until `idempotency resolve` decides"
+                "held: its run did not report its end, or could not undo its steps; calls are refused until `idempotency resolve` \
+                 decides"
             }
             Self::LeaseOver => {
                 "a claim, and its lease has expired: its run was killed; the next call runs the handler, or is refused if \
@@ -117,6 +128,9 @@ impl State {
             Self::Failed => "its run failed: the next call runs the handler",
             Self::Freed => {
                 "an operator decided that its run had no effect: the next call runs the handler"
+            }
+            Self::Undoing => {
+                "its steps are being undone: the next call goes on, and starts no other step"
             }
             Self::Completed => "completed: duplicates get its response",
             Self::Expired => "its window has expired: the next call runs the handler",
@@ -159,6 +173,9 @@ impl RecordView<'_> {
                 FieldValue::Text(it) if attribute == Attribute::Decision => {
                     object.with(name, decision_json(it))
                 }
+                FieldValue::Text(it) if attribute == Attribute::Undo => {
+                    object.with(name, undo_json(it))
+                }
                 FieldValue::Text(it) => object.text(name, it),
                 FieldValue::Data(data) => object
                     .count("data_bytes", data.as_str().len())
@@ -183,6 +200,7 @@ impl RecordView<'_> {
                 FieldValue::Seconds(end) => self.end(end.get(), 1_000, "s"),
                 FieldValue::Millis(end) => self.end(end.get(), 1, "ms"),
                 FieldValue::Text(trace) if attribute == Attribute::Decision => self.decision(trace),
+                FieldValue::Text(text) if attribute == Attribute::Undo => undo_line(text),
                 FieldValue::Text(text) => text.to_owned(),
                 FieldValue::Data(data) if self.with_data => json_line(data.as_str()),
                 FieldValue::Data(data) => {
@@ -290,6 +308,38 @@ fn trace_json(trace: Trace) -> Json {
             (!replaced.is_empty()).then_some(Json::Array(replaced)),
         );
     decision.into()
+}
+
+/// Returns in one line which steps are undone and which are left.
+fn undo_line(text: &str) -> String {
+    let Some(undoing) = Undoing::from_json(text) else {
+        return UNREADABLE.to_owned();
+    };
+    let names = |steps: &[String]| match steps {
+        [] => "none".to_owned(),
+        _ => steps.join(", "),
+    };
+    let (undone, left) = (names(&undoing.undone), names(&undoing.left));
+    let failures = match undoing.failures {
+        0 => String::new(),
+        1 => "; failed in 1 run".to_owned(),
+        failures => format!("; failed in {failures} runs"),
+    };
+    format!("undone: {undone}; left: {left}{failures}")
+}
+
+/// Returns the JSON form: null if it cannot be read.
+fn undo_json(text: &str) -> Json {
+    let Some(undoing) = Undoing::from_json(text) else {
+        return Json::Null;
+    };
+    let names = |steps: Vec<String>| Json::Array(steps.into_iter().map(json::text).collect());
+    let undoing = json::object()
+        .with("undone", names(undoing.undone))
+        .with("left", names(undoing.left))
+        .count("failures", undoing.failures)
+        .bool("held", undoing.held);
+    undoing.into()
 }
 
 /// The text of an attribute that cannot be read.
@@ -460,6 +510,47 @@ mod tests {
         let (line, json) = shown(&two, true);
         assert_eq!(line, "charge = \"s3cr3t\", reserve = 7");
         assert!(json.contains("s3cr3t"), "{json}");
+    }
+
+    #[test]
+    fn an_undoing_shows_what_is_undone_and_left_and_whether_an_operator_decides() {
+        let (id, mut found) = (RecordId::new("a#b"), completed());
+        for (undo, lease, state, line) in [
+            (
+                r#"{"left":["b","a"],"undone":[]}"#,
+                i64::MAX,
+                State::Live,
+                "undone: none; left: b, a",
+            ),
+            (
+                r#"{"failures":1,"left":["a"],"undone":["b"]}"#,
+                1,
+                State::Undoing,
+                "undone: b; left: a; failed in 1 run",
+            ),
+            (
+                r#"{"failures":3,"held":true,"left":["a"],"undone":["b"]}"#,
+                1,
+                State::Held,
+                "undone: b; left: a; failed in 3 runs",
+            ),
+            ("{}", 1, State::Unreadable, UNREADABLE),
+        ] {
+            found.record = Record {
+                undo: Field::Value(undo.to_owned()),
+                failure: Field::Value("the undo of `a` failed: E".to_owned()),
+                ..record(Status::Undoing, i64::MAX, lease)
+            };
+            assert_eq!(State::of(&found.record, NOW), state);
+            let view = RecordView::of(&id, &found, NOW);
+            let shown = view.line(Attribute::Undo).map(|(_, shown)| shown);
+            assert_eq!(shown.as_deref(), Some(line));
+        }
+        let json = |text| canonical(json::object().with("undo", undo_json(text)));
+        let held = json(r#"{"failures":3,"held":true,"left":["a"],"undone":["b"]}"#);
+        let members = r#""undo": {"failures": 3, "held": true, "left": ["a"], "undone": ["b"]}"#;
+        assert_eq!(held, format!("{{{members}}}"));
+        assert_eq!(json("{}"), r#"{"undo": null}"#);
     }
 
     #[test]
