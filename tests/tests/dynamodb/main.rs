@@ -10,6 +10,7 @@ mod large;
 mod resolved;
 mod steps;
 mod transfers;
+mod undo;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
