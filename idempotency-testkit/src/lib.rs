@@ -46,6 +46,7 @@ pub use clock::{ManualClock, SeededRandom};
     feature = "retry-safety"
 ))]
 #[doc = include_str!("../../docs/guide/retry-safety.md")]
+#[doc = include_str!("../../docs/guide/undo.md")]
 #[doc = include_str!("../../docs/guide/stores.md")]
 #[doc = include_str!("../../docs/guide/testing.md")]
 struct Guide;

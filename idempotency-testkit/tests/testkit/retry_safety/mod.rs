@@ -5,6 +5,7 @@ mod http;
 mod known;
 mod misuse;
 mod tools;
+mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
