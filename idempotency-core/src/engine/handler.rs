@@ -79,6 +79,12 @@ fn serialized<R>(
         Ok(Written::Text(text)) if codec.is_json() => HandlerResult::Returned(Data::of_json(text)),
         Ok(Written::Text(text)) => HandlerResult::Returned(Data::new(text)),
         Ok(Written::Release) => HandlerResult::NotStored,
+        Ok(Written::Failed(why)) => {
+            report.note(why);
+            HandlerResult::Unreported(std::any::type_name::<R>().to_owned())
+        }
+        // It would not be stored either if it could be written.
+        _ if store_when.is_never() => HandlerResult::NotStored,
         Ok(Written::ReleaseWithWarning(why)) => {
             report.note(why);
             HandlerResult::Unstorable
@@ -86,10 +92,6 @@ fn serialized<R>(
         Ok(Written::OwnCallerOnly(why)) => {
             report.note(why);
             HandlerResult::NotDeserializable
-        }
-        Ok(Written::Failed(why)) => {
-            report.note(why);
-            HandlerResult::Unreported(std::any::type_name::<R>().to_owned())
         }
         Ok(Written::NotSerializable) | Err(_) => HandlerResult::NotSerializable,
     }
@@ -108,6 +110,7 @@ pub(crate) fn keeps_writes<R>(
             true
         }),
         Ok(Written::Release | Written::Failed(_)) => false,
+        _ if store_when.is_never() => false,
         // Under a claim the key is completed without the response.
         Ok(
             Written::ReleaseWithWarning(_) | Written::OwnCallerOnly(_) | Written::NotSerializable,
@@ -131,6 +134,11 @@ impl StoreWhen<'_> {
             report.note("`store_when` failed on this response, so the response is stored");
             true
         })
+    }
+
+    /// Returns true if no response of the operation is stored.
+    fn is_never(&self) -> bool {
+        self.expression.is_some_and(Expression::is_literal) && self.decide("") == Some(false)
     }
 
     /// Returns true if the response must be stored, or `None` if the expression fails.

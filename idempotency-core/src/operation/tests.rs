@@ -196,6 +196,26 @@ fn a_codec_that_releases_a_response_lets_the_next_call_run() {
 }
 
 #[test]
+fn a_lock_stores_no_form_of_a_response_and_each_call_runs() {
+    let lock = || Shop::new(|it| it.store_when = Some("`false`".into()));
+    let shop = lock();
+    for number in [0, 7, -1, 0] {
+        assert_eq!(*shop.call(numbers(), number).response(), number);
+    }
+    // Neither can be written, nor read back.
+    let (shop, other) = (lock(), lock());
+    let unwritable = || std::collections::HashMap::from([((1, 2), 3)]);
+    let codec = Codec::new(
+        |_: &std::collections::HashMap<(i32, i32), i32>| Written::NotSerializable,
+        |_| Ok(std::collections::HashMap::new()),
+    );
+    for _ in 0..2 {
+        assert_eq!(*shop.call(codec, unwritable()).response(), unwritable());
+        assert!(other.call(Codec::json(), f64::NAN).response().is_nan());
+    }
+}
+
+#[test]
 fn a_codec_that_stores_nothing_completes_the_key_without_a_response() {
     let shop = Shop::new(|_| ());
     assert_eq!(*shop.call(numbers(), 0).response(), 0);

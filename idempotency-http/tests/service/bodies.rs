@@ -243,6 +243,24 @@ async fn a_policy_of_the_user_decides_on_statuses_and_the_body() {
 }
 
 #[tokio::test]
+async fn a_lock_runs_each_request_also_if_a_response_cannot_be_stored() {
+    let own = "200 one two";
+    for (policy, expected) in [
+        (Unstorable::Complete, own),
+        (Unstorable::Release, own),
+        (Unstorable::Refuse, "500 response-unavailable"),
+    ] {
+        for is_stream in [true, false] {
+            let lock = with_settings(|settings| settings.store_when = Some("`false`".into()));
+            let lock = built(lock.on_unstorable(policy).max_response_body(4));
+            let (service, runs) = one_two(&lock, is_stream);
+            assert_eq!(twice(&service).await, [expected; 2], "{policy:?}");
+            assert_eq!(runs.count(), 2, "{policy:?} {is_stream}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_error_is_a_failure_that_is_recorded_if_asked_for() {
     let recorded = Some("unreported: idempotency_http::reply::CallFailed");
     // A layer inside can have made a status that is not stored.
