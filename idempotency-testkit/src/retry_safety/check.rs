@@ -558,7 +558,7 @@ fn without_faults(
         stage.deliver(EVENT, None)?;
         let (verdict, mut findings) = judge(plan, &stage, &expectation)?;
         if !verdict.is_safe() {
-            let longer = "the window has ended before: make `expires_after` longer than the sender's retries";
+            let longer = "the window has ended before: make `expires_after` longer than the sender's retries, as a setting and where the handler calls it";
             findings.push(longer.to_owned());
         }
         let point = "delivered at the end of the retries".to_owned();
