@@ -34,7 +34,6 @@ struct Inner {
     store: Option<String>,
     key: Option<RecordId>,
     detail: Option<String>,
-    handler_ran: bool,
     lease_end: Option<EpochMillis>,
     circuit_open_until: Option<EpochMillis>,
     /// True if a step found that the claim was gone.
@@ -54,13 +53,16 @@ impl Error {
             store: None,
             key: None,
             detail: None,
-            handler_ran: false,
             lease_end: None,
             circuit_open_until: None,
             unfinished_steps: false,
             event_emitted: false,
             writes_unconfirmed: false,
-            cause: Cause { kind, source: None },
+            cause: Cause {
+                kind,
+                handler_ran: false,
+                source: None,
+            },
         }))
     }
 
@@ -101,7 +103,7 @@ impl Error {
 
     /// Returns true if the handler ran during this call.
     pub fn handler_ran(&self) -> bool {
-        self.0.handler_ran
+        self.0.cause.handler_ran
     }
 
     /// Returns true if the handler staged writes, and they were not applied or it is not known that they were.
@@ -178,7 +180,7 @@ impl Error {
     /// Returns the same error, with `ran`: true if the handler ran.
     #[must_use]
     pub fn with_handler_ran(mut self, ran: bool) -> Self {
-        self.0.handler_ran = ran;
+        self.0.cause.handler_ran = ran;
         self
     }
 
@@ -219,10 +221,11 @@ impl fmt::Display for Error {
         if let Some(detail) = &inner.detail {
             write!(f, ": {detail}")?;
         }
-        if inner.cause.kind == ErrorKind::Configuration {
+        // Most of these errors are of no call.
+        if inner.cause.kind == ErrorKind::Configuration && !inner.cause.handler_ran {
             return Ok(());
         }
-        let ran = if inner.handler_ran {
+        let ran = if inner.cause.handler_ran {
             "the handler ran"
         } else {
             "the handler did not run"
@@ -270,6 +273,7 @@ impl StdError for Error {
 #[derive(Debug)]
 pub struct Cause {
     kind: ErrorKind,
+    handler_ran: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 

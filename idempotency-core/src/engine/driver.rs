@@ -329,9 +329,35 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_window_is_noted_unless_a_later_one_is_accepted() {
+        let refused = "the handler asked for a window that the operation does not allow: its response is kept for the window of the \
+                       operation";
+        for (windows, noted) in [
+            (&[0][..], Some(refused)),
+            (&[60, 0], Some(refused)),
+            (&[0, 60], None),
+            (&[60], None),
+        ] {
+            let backend = example::backend_over(Arc::new(MemoryStore::new()));
+            let mut report = Report::new("charge", None, &Fixed);
+            let call = driver(&backend, Codec::<u32>::json());
+            let call = call.drive(Errors::new(|error| error), &mut report, async |call| {
+                for window in windows {
+                    // A handler can ignore the error.
+                    drop(call.expires_after(Duration::from_secs(*window)));
+                }
+                Ok::<_, Error>(42)
+            });
+            assert!(example::ready(call).is_ok());
+            assert_eq!(report.notes(), noted, "{windows:?}");
+        }
+    }
+
+    #[test]
     fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
         use ErrorKind::{
-            AlreadyInProgress, CompletionUnknown, CorruptRecord, PayloadMismatch, StoreFailed,
+            AlreadyInProgress, CompletionUnknown, Contended, CorruptRecord, PayloadMismatch,
+            StoreFailed,
         };
         let end = RefusalDetail::LeaseEnd(EpochMillis::new(30_000));
         let defect = RefusalDetail::Defect("the response is missing");
@@ -349,6 +375,7 @@ mod tests {
             (StoreFailed, None, cause(), Some(busy)),
             (CompletionUnknown, None, cause(), Some(busy)),
             (StoreFailed, None, None, None),
+            (Contended, None, None, Some("retry")),
             (PayloadMismatch, None, cause(), None),
         ] {
             let reasons = Reasons {

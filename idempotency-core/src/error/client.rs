@@ -73,7 +73,8 @@ const CONDITION: &str = "the request was refused, because a condition on the dat
 
 impl Error {
     /// Returns a text for the client of the service, without operation, table, key and store: see
-    /// [`ErrorKind::client_message`]. A transaction that was rejected because conditions do not hold has a text of its own.
+    /// [`ErrorKind::client_message`]. A transaction that was rejected because conditions do not hold has a text of its own. A mistake in the
+    /// configuration that the handler made has the text of an unknown result.
     ///
     /// # Examples
     ///
@@ -104,6 +105,10 @@ impl Cause {
     pub fn client_message(&self) -> &'static str {
         match self.rejection() {
             Some(rejection) if rejection.is_by_conditions() => CONDITION,
+            // A mistake in the handler itself.
+            _ if self.kind == ErrorKind::Configuration && self.handler_ran => {
+                ErrorKind::Internal.client_message()
+            }
             _ => self.kind().client_message(),
         }
     }

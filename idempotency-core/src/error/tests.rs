@@ -21,6 +21,23 @@ fn the_text_says_whether_the_handler_ran_and_for_which_key() {
 }
 
 #[test]
+fn a_configuration_that_the_handler_found_wrong_says_that_it_ran_and_nothing_else_of_a_call() {
+    let error = |ran| {
+        Error::new(Kind::Configuration, "charge")
+            .with_key(RecordId::new("charge#1"), "memory")
+            .with_handler_ran(ran)
+    };
+    let wrong = "charge: the configuration is wrong";
+    assert_eq!(error(false).to_string(), wrong);
+    let ran = format!("{wrong} (the handler ran; key charge#1; memory)");
+    assert_eq!(error(true).to_string(), ran);
+    // The request may have had its effect.
+    let unknown = "do not send it again under a new key";
+    assert!(error(true).client_message().contains(unknown));
+    assert!(!error(false).client_message().contains(unknown));
+}
+
+#[test]
 fn the_client_message_contains_no_operation_key_store_or_detail() {
     for &kind in Kind::ALL {
         let error = Error::new(kind, "secret.operation")

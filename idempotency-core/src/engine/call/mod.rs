@@ -222,15 +222,16 @@ impl Call {
     /// Keeps the response of this run for this time, and not for the whole window of the operation. Fractions of a second do not count.
     ///
     /// The operation's own window, `expires_after`, is the longest: clients and deploys count on it. Set it to the longest one that a
-    /// response needs, and choose a shorter one here. The last choice of a run counts, for its response alone: a run that fails or is
+    /// response needs, and choose a shorter one here: not shorter than senders of the call deliver it again, nor than the provider of an
+    /// effect keeps its token. The last choice of a run counts, for its response alone: a run that fails or is
     /// killed leaves what it would leave without a choice. Choose outside of steps, because a later run skips a recorded step. Of a run
     /// without a key nothing is stored, so any window is accepted.
     ///
     /// # Errors
     ///
-    /// [`Configuration`](ErrorKind::Configuration), if the window is shorter than a second or longer than that of the operation, or if the
-    /// handler has ended. The response is then kept for the window of the operation, and the outcome event says so. So the error can be
-    /// ignored. Do not return it after an effect: an `Err` frees the key.
+    /// [`Configuration`](ErrorKind::Configuration), if the window is shorter than a second or longer than that of the operation: the response
+    /// is then kept for the window of the operation, and the outcome event says so. Also if the handler has ended: an earlier choice stays.
+    /// So the error can be ignored. Do not return it after an effect: an `Err` frees the key.
     ///
     /// # Examples
     ///
@@ -276,9 +277,7 @@ impl Call {
                 policy.expires_after
             )
         };
-        Err(self
-            .error_of(ErrorKind::Configuration)
-            .with_detail(format!("{detail} (the handler ran)")))
+        Err(self.error_of(ErrorKind::Configuration).with_detail(detail))
     }
 
     /// Returns the token of this key for the effect with this name: for the idempotency key of a payment provider, or for any
