@@ -179,16 +179,17 @@ impl Call {
     /// Waits until the claim of this run may be gone: until [`time_left`](Self::time_left) is zero. It is known one second later at most.
     ///
     /// Under `renew` that is when no renewal was confirmed in time, or one found the claim gone. Without it that is the end of the lease,
-    /// or the deadline. The handler should stop before its next effect: another call may run. It never ends if no end is known.
+    /// or the deadline. The handler should stop before its next effect, because another call may run, and return an error: an `Ok`
+    /// is stored if no other call has come. It never ends if no end is known.
     ///
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::{error::Error, operation::Call};
-    /// async fn import(call: Call) -> Result<u32, Error> {
+    /// # use idempotency_core::operation::Call;
+    /// async fn import(call: Call) -> Result<u32, &'static str> {
     ///     for page in 0..100 {
     ///         tokio::select! {
-    ///             () = call.claim_lost() => return Ok(page), // the call ends in `LostOwnership` if another call has the claim
+    ///             () = call.claim_lost() => return Err("stopped before the last page"),
     ///             () = copy(page) => {}
     ///         }
     ///     }
