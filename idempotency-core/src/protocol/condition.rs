@@ -103,7 +103,8 @@ pub fn replaceable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     ])
 }
 
-/// Returns the time of the call in the condition of its claim. `None` if the condition is no claim's: no other write has a time.
+/// Returns the time of the call in the condition of its claim. `None` if the condition is no claim's: no other write has a time
+/// in seconds.
 pub(crate) fn time_of_claim(condition: &Condition) -> Option<EpochSeconds> {
     let mut below = Vec::new();
     times(condition, &mut below);
