@@ -97,6 +97,7 @@ mod each_fault_is_found {
         an_unfenced_release: UNFENCED_RELEASE in quiet_failing breaks LateOwner in 8;
         a_window_that_ends_with_the_run: ENDS_THE_WINDOW_AT_ONCE in quiet breaks ShortWindow in 4;
         a_window_of_its_own_that_ends_with_the_run: ENDS_THE_WINDOW_AT_ONCE in a_window_of_its_own breaks ShortWindow in 4;
+        an_ignored_window_of_its_own: IGNORES_THE_ASKED_WINDOW in a_window_of_its_own breaks WindowExpired in 4;
         own_record_not_recognised: OWN_RECORD_NOT_RECOGNISED in two_calls breaks OwnWriteInProgress in 4;
         a_late_owner_that_ignores_the_payload:
             LATE_OWNER_IGNORES_THE_PAYLOAD in quiet_payloads breaks AnotherPayload in 10;

@@ -135,6 +135,16 @@ pub(crate) const ENDS_THE_WINDOW_AT_ONCE: Rules = requesting(|view, effect| {
     }
 });
 
+/// A response is kept for the window of the operation, although its handler asked for a shorter one.
+pub(crate) const IGNORES_THE_ASKED_WINDOW: Rules = requesting(|view, effect| {
+    if completes(effect)
+        && let Effect::Write(Write::Update(change), _) = effect
+    {
+        let window = view.call.policy.expires_after;
+        change.set.expiration = Field::Value(view.now.floor_to_seconds().plus(window));
+    }
+});
+
 /// The release after a run is written unconditionally.
 pub(crate) const UNFENCED_RELEASE: Rules = requesting(|view, effect| {
     if view.ran

@@ -373,6 +373,9 @@ impl History {
         let window_end = window_end.map(|window| at.floor_to_seconds().plus(window));
         let too_early = expires.is_some_and(|end| Some(end) < window_end);
         self.breaks_if(Promise::ShortWindow, too_early);
+        // It would be replayed after its window.
+        let too_late = window_end.is_some_and(|end| expires > Some(end));
+        self.breaks_if(Promise::WindowExpired, too_late);
         let (call, window) = (self.of(by), self.window);
         let alone = call.report == Some(Reported::Staged) && !staged;
         self.breaks_if(Promise::StagedAlone, alone);
