@@ -138,11 +138,13 @@ pub(crate) fn tree() -> impl Strategy<Value = Tree> {
 fn field<T: Clone + std::fmt::Debug + 'static>(
     value: impl Strategy<Value = T> + 'static,
 ) -> impl Strategy<Value = Field<T>> {
+    // On the heap: a record has many fields, and the thread of a test 2 MiB of stack.
     prop_oneof![
         2 => Just(Field::Absent),
         6 => value.prop_map(Field::Value),
         1 => Just(Field::Unreadable),
     ]
+    .boxed()
 }
 
 fn near(at: i64) -> impl Strategy<Value = i64> {
