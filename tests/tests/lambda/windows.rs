@@ -5,15 +5,15 @@ use std::time::Duration;
 use aws_lambda_events::sqs::SqsEvent;
 use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{
-    BoxError, Call, Deadline, LambdaEvent, Lookup, OnTimeout, Operation, OperationBuilder,
-    idempotent, with_backend,
+    BoxError, Call, Deadline, LambdaEvent, Lookup, OnInProgress, OnTimeout, Operation,
+    OperationBuilder, OutcomeKind, Source, idempotent, with_backend,
 };
 use idempotency_testkit::events::{self, AwsRecord};
 use idempotency_tests::End::{Ran, Replayed};
 use idempotency_tests::{End, Harness, end, keyed};
 use serde_json::{Value, json};
 
-use crate::{event, order};
+use crate::{event, let_others_run, order};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -43,6 +43,30 @@ async fn a_response_is_replayed_for_the_window_that_its_handler_chose() {
         harness.pass(1_000);
         assert_eq!(call(&harness, &charge, 2).await, Ran(2));
     }
+}
+
+#[tokio::test]
+async fn a_follower_in_the_process_gets_the_window_that_the_leader_chose() {
+    let waits = keyed(|of| of.on_in_progress(OnInProgress::Wait));
+    let harness = Harness::default();
+    let run = async |number: usize| {
+        let payload = order();
+        let call = waits.run(&payload, Deadline::Inherited, async |call: Call| {
+            call.expires_after(MINUTE)?;
+            let_others_run(4).await;
+            Ok::<_, BoxError>(number)
+        });
+        with_backend(harness.backend.clone(), call).await
+    };
+    let (leader, follower) = tokio::join!(run(1), run(2));
+    assert_eq!(end(leader), Ran(1));
+    let follower = follower.unwrap();
+    let OutcomeKind::Replayed(replay) = follower.kind() else {
+        panic!("{follower:?}");
+    };
+    assert_eq!(replay.source(), Source::ConcurrentCall);
+    let minute = harness.now().plus(MINUTE).floor_to_seconds();
+    assert_eq!(replay.expires_at(), Some(minute));
 }
 
 #[idempotent(key = "order_id", key_prefix = "windows.pay", expires_after = "7d")]
