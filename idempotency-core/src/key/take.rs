@@ -515,6 +515,8 @@ impl SerializeMap for Members<'_, '_> {
     type Ok = Json;
     type Error = Unfit;
 
+    // A loop over a map calls it for each member.
+    #[inline]
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
         self.next = match self.needs {
             Needs::Kind => None,
