@@ -155,9 +155,10 @@ impl Decision {
                 return Err(DecisionError::Free);
             }
             // Steps that are undone must not count as done: the next run goes on undoing. A response that an operator gave stays the
-            // final one.
+            // final one, but not its window: the key must not be forgotten.
             Ending::Rerun if undoing.is_some() => Change {
                 set: Record {
+                    expiration: replaces.then(|| now.ceil_to_seconds().plus(HELD_FOR)).into(),
                     status: replaces.then_some(Status::Undoing).into(),
                     in_progress_expiration: expired_lease(read, now),
                     failure: Field::Value(FREED.to_owned()),
@@ -506,7 +507,7 @@ mod tests {
     use super::super::condition::{held_by, undone_by};
     use super::super::policy::Steps;
     use super::super::tests::script::{data, number, record, show_changes};
-    use super::super::tests::{LIMITS, NOW, call, me, now_plus_seconds};
+    use super::super::tests::{LIMITS, NOW, call, me, now_plus, now_plus_seconds};
     use super::super::{RecordState, classify};
     use super::*;
     use crate::example::ready;
@@ -562,7 +563,13 @@ mod tests {
     fn a_decision_ends_the_claim_that_was_read_or_is_refused_with_the_reason() {
         check_each(include_str!("tests/decision.txt"), |row| {
             let (text, ending) = row.split_once(", ").expect("a record and an ending");
-            let (read, (ending, is_live)) = (record(text).unwrap(), self::ending(ending));
+            let mut read = record(text).unwrap();
+            let ending = ending.split_once(" then ").map_or(ending, |(first, ending)| {
+                let first = decision(self::ending(first).0).about(&read, NOW, false, LIMITS);
+                read = after(&first.unwrap(), read.clone()).unwrap();
+                ending
+            });
+            let (ending, is_live) = self::ending(ending);
             let decided = match decision(ending.clone()).about(&read, NOW, is_live, LIMITS) {
                 Ok(decided) => decided,
                 Err(why) => return format!("{why:?}"),
@@ -584,12 +591,16 @@ mod tests {
                     Verdict::Completed
                 }
                 Ending::Rerun => {
+                    let undoing = found.status.value() == Some(&Status::Undoing);
                     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
                         let mut call = call();
                         (call.policy.on_timeout, call.policy.steps) = (on_timeout, Steps::Keep);
                         let next = classify(&found, NOW, &call);
                         assert!(next == RecordState::Resumable || !undoing, "{next:?}");
                         assert_eq!(claimable(NOW, on_timeout).holds(Some(&found)), !undoing);
+                        // No window that an operator chose lets a later run go forward.
+                        let later = claimable(now_plus(86_400_000), on_timeout);
+                        assert!(!undoing || !later.holds(Some(&found)));
                     }
                     Verdict::Rerun
                 }
