@@ -130,7 +130,8 @@ impl State {
                 "an operator decided that its run had no effect: the next call runs the handler"
             }
             Self::Undoing => {
-                "its steps are being undone: the next call goes on, and starts no other step"
+                "its steps are being undone: the next call goes on, and starts no other step, or is refused if its run was killed \
+                 and the operation holds claims"
             }
             Self::Completed => "completed: duplicates get its response",
             Self::Expired => "its window has expired: the next call runs the handler",
@@ -522,6 +523,13 @@ mod tests {
                 State::Live,
                 "undone: none; left: b, a",
             ),
+            // Without a failure its run was killed.
+            (
+                r#"{"left":["a"],"undone":["b"]}"#,
+                1,
+                State::Undoing,
+                "undone: b; left: a",
+            ),
             (
                 r#"{"failures":1,"left":["a"],"undone":["b"]}"#,
                 1,
@@ -538,7 +546,10 @@ mod tests {
         ] {
             found.record = Record {
                 undo: Field::Value(undo.to_owned()),
-                failure: Field::Value("the undo of `a` failed: E".to_owned()),
+                failure: undo
+                    .contains("failures")
+                    .then(|| "the undo of `a` failed: E".to_owned())
+                    .into(),
                 ..record(Status::Undoing, i64::MAX, lease)
             };
             assert_eq!(State::of(&found.record, NOW), state);

@@ -158,7 +158,9 @@ impl Decision {
             // final one, but not its window: the key must not be forgotten.
             Ending::Rerun if undoing.is_some() => Change {
                 set: Record {
-                    expiration: replaces.then(|| now.ceil_to_seconds().plus(HELD_FOR)).into(),
+                    expiration: replaces
+                        .then(|| now.ceil_to_seconds().plus(HELD_FOR))
+                        .into(),
                     status: replaces.then_some(Status::Undoing).into(),
                     in_progress_expiration: expired_lease(read, now),
                     failure: Field::Value(FREED.to_owned()),
@@ -302,14 +304,14 @@ pub fn evicted(existing: Option<&Record>, maybe_applied: bool) -> Result<(), Not
 }
 
 /// Returns true if the record is a claim that was made under `hold` and waits for an operator: its lease has expired, and its run
-/// reported no failure. So does a key whose steps could not be undone, or whose run was killed while it undid them.
+/// reported no failure. So does a key whose steps could not be undone.
 ///
-/// Returns false for a claim made under `rerun` whose operation is under `hold` by now: the record does not show that it is held.
+/// Returns false for a claim made under `rerun` whose operation is under `hold` by now, and for a key whose run was killed while it undid
+/// steps: the record does not show that it is held.
 pub fn is_held(record: &Record, now: EpochMillis) -> bool {
     if record.status.value() == Some(&Status::Undoing) {
         let held = Undoing::of(record).is_none_or(|undoing| undoing.held);
-        let killed = !record.failure.exists();
-        return (held || killed) && !expired_lease(record, now).exists();
+        return held && !expired_lease(record, now).exists();
     }
     let free = |on_timeout| claimable(now, on_timeout).holds(Some(record));
     let ends = record.in_progress_expiration.value();
@@ -564,11 +566,13 @@ mod tests {
         check_each(include_str!("tests/decision.txt"), |row| {
             let (text, ending) = row.split_once(", ").expect("a record and an ending");
             let mut read = record(text).unwrap();
-            let ending = ending.split_once(" then ").map_or(ending, |(first, ending)| {
-                let first = decision(self::ending(first).0).about(&read, NOW, false, LIMITS);
-                read = after(&first.unwrap(), read.clone()).unwrap();
-                ending
-            });
+            let ending = ending
+                .split_once(" then ")
+                .map_or(ending, |(first, ending)| {
+                    let first = decision(self::ending(first).0).about(&read, NOW, false, LIMITS);
+                    read = after(&first.unwrap(), read.clone()).unwrap();
+                    ending
+                });
             let (ending, is_live) = self::ending(ending);
             let decided = match decision(ending.clone()).about(&read, NOW, is_live, LIMITS) {
                 Ok(decided) => decided,
