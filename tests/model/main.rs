@@ -54,7 +54,7 @@ mod every_promise_holds {
         holding_and_reading_first reading_first_in_one_process unprotected some_unprotected unprotected_in_one_process
         unprotected_under_hold breaker breaker_and_unprotected with_a_step with_two_steps a_step_and_clocks_off
         a_step_without_deadline a_step_under_hold a_forgotten_step a_step_of_two_payloads a_step_and_windows_end
-        a_step_beside_none a_step_and_unprotected undone_steps undone_and_failing undone_under_hold undone_and_decided
+        a_step_beside_none a_step_and_unprotected undone_steps undone_and_late undone_and_failing undone_under_hold undone_and_decided
         undone_and_evicted undone_and_clocks_off undone_in_one_process staged_writes staged_with_tokens staged_and_evicted staged_endings
         staged_and_held staged_and_windows_end staged_in_one_process staged_and_unprotected conflicts late_staged_write
         late_and_evicted renewing renewing_and_clocks_off renewing_under_hold renewing_with_a_step renewing_staged
@@ -166,6 +166,7 @@ mod each_fault_is_found {
             DECIDES_BESIDE_A_LOST_STEP in quiet_undone_beside_failures breaks NotUndone in 7;
         an_undo_that_is_repeated: FORGETS_WHAT_IS_UNDONE in quiet_undone breaks UndoneAgain in 20;
         an_unfenced_undo: UNFENCED_UNDO in quiet_undone breaks LateOwner in 15;
+        a_late_undo_that_sets_the_progress_back: UNDO_IGNORES_THE_PROGRESS in undone_and_late breaks UndoneAgain in 26;
         a_takeover_that_forgets_the_decision: TAKEOVER_FORGETS_THE_DECISION in quiet_undone breaks StepAfterUndo in 14;
         unconfirmed_writes_that_count_as_the_callers_own:
             UNCONFIRMED_WRITES_COUNT_AS_OWN in staged_and_unprotected breaks StagedAlone in 6;

@@ -651,6 +651,13 @@ pub(crate) const UNFENCED_UNDO: Rules = requesting(|_, effect| {
     }
 });
 
+/// The record of an undo does not compare how far the steps are undone.
+pub(crate) const UNDO_IGNORES_THE_PROGRESS: Rules = requesting(|_, effect| {
+    if let Effect::Write(_, Condition::All(all)) = effect {
+        all.retain(|condition| !matches!(condition, Condition::Equals(Attribute::Undo, _)));
+    }
+});
+
 /// A takeover makes a record whose steps are being undone a claim again.
 pub(crate) const TAKEOVER_FORGETS_THE_DECISION: Rules = requesting(|_, effect| {
     if let Effect::Write(Write::Update(update), _) = effect

@@ -19,7 +19,7 @@ use super::state::{Active, Phase, Reply, Shared, State, TimedRequest};
 use super::table::{number_of, response_of};
 
 /// The names of the steps, in their order.
-pub(crate) const NAMES: [&str; 2] = ["a", "b"];
+pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// The steps of one run.
 #[derive(Clone, Debug, PartialEq, Hash)]
