@@ -139,6 +139,14 @@ impl Rules {
         }
     }
 
+    /// Returns what the status of a final response says: its handler decided that the steps of the key are undone.
+    pub(crate) fn final_verdict(&self, status: StatusCode) -> Verdict {
+        match self.verdict(status) {
+            Verdict::Release if !status.is_informational() => Verdict::Store,
+            verdict => verdict,
+        }
+    }
+
     /// Returns the headers that are stored.
     pub(crate) fn stored_headers(&self, headers: &HeaderMap) -> HeaderMap {
         let connection = headers.get_all(CONNECTION).iter();

@@ -163,7 +163,7 @@ impl HttpOperation {
         }
         let view = view(&response);
         Ok(
-            match self.without_claim(self.reply(response, view), refused)? {
+            match self.without_claim(self.reply(response, view, false), refused)? {
                 ClientReply::Made(mut response) => {
                     self.header_rule(request).apply(response.headers_mut());
                     ClientReply::Made(response)
@@ -225,23 +225,49 @@ impl HttpOperation {
         Keep::Unstorable(self.0.rules.on_unstorable, why)
     }
 
+    /// Returns what a response of the handler itself with this status says. `undoes` is true if it is a final response, after which the steps
+    /// of the key are undone.
+    fn own_verdict(&self, status: StatusCode, undoes: bool) -> Verdict {
+        if undoes {
+            self.0.rules.final_verdict(status)
+        } else {
+            self.0.rules.verdict(status)
+        }
+    }
+
+    /// Returns the verdict on a response that a layer inside can have made. Under `hold` only a status that is stored is a final response.
+    pub(crate) fn verdict(&self, status: StatusCode, undoes: bool) -> Verdict {
+        let holds = self.0.operation.policy().on_timeout != OnTimeout::Rerun;
+        self.own_verdict(status, undoes && !holds)
+    }
+
+    /// Returns the end of a run that failed, as the handler itself reports. As a final response it refuses the undoing.
+    pub(crate) fn failed_run<R, E>(own: R, undoes: bool) -> HandlerEnd<R, E> {
+        if undoes {
+            Ok(Reply::Own(own, Keep::Nothing))
+        } else {
+            Err(Failure::Response(own, None))
+        }
+    }
+
     /// Returns the reply of a response whose body is in memory. The handler itself returned it.
     pub(crate) fn reply<R, E>(
         &self,
         own: R,
         view: Result<http::Response<Bytes>, ViewError>,
+        undoes: bool,
     ) -> HandlerEnd<R, E> {
         let view = match view {
             Ok(view) => view,
             Err(ViewError::NoResponse(why)) => return Ok(Reply::Own(own, Keep::Failed(why))),
             Err(ViewError::Unreadable(why)) => return Ok(Reply::Own(own, self.unstorable(why))),
         };
-        let verdict = self.0.rules.verdict(view.status());
+        let verdict = self.own_verdict(view.status(), undoes);
         if FailureReport::counts_for(&view, verdict) {
-            return Err(Failure::Response(own, None));
+            return Self::failed_run(own, undoes);
         }
         let keep = match verdict {
-            Verdict::Failed => return Err(Failure::Response(own, None)),
+            Verdict::Failed => return Self::failed_run(own, undoes),
             Verdict::Release => Keep::Nothing,
             Verdict::Store if view.body().len() > self.0.rules.max_body => {
                 self.unstorable(TOO_LARGE)
@@ -314,11 +340,11 @@ impl HttpCall<'_> {
             Err(refused) => return Ok(ClientReply::Made(with_headers(*refused))),
         };
         let protected = identity.bypass().is_none();
-        let handler = async |call| {
+        let handler = async |call: Call| {
             let failed = |error| Failure::Service(error, None);
-            let response = handler(call).await.map_err(failed)?;
+            let response = handler(call.clone()).await.map_err(failed)?;
             let view = view(&response);
-            let reply = operation.reply(response, view);
+            let reply = operation.reply(response, view, call.undoes());
             if protected { reply } else { unprotected(reply) }
         };
         Ok(match operation.run(&place, &identity, handler).await? {

@@ -144,7 +144,7 @@ where
         if !protected {
             return unprotected_reply(operation, response, &call).await;
         }
-        reply(operation, response).await
+        reply(operation, response, call.undoes()).await
     };
     operation.run(&place, &identity, handler).await
 }
@@ -171,7 +171,7 @@ where
         let own = response.map(ResponseBody::passed);
         return Ok(Reply::Own(own, Keep::Nothing));
     }
-    unprotected(reply(operation, response).await)
+    unprotected(reply(operation, response, false).await)
 }
 
 /// Returns the body that the handler gets.
@@ -186,19 +186,21 @@ fn rebuilt<B: From<String> + From<Vec<u8>>>(body: Bytes, may_be_text: bool) -> B
     }
 }
 
-/// Returns the reply of the inner service. Its body is read only if it may be stored, and only up to the limit.
+/// Returns the reply of the inner service. Its body is read only if it may be stored, and only up to the limit. `undoes` is true if the
+/// handler decided that the steps of the key are undone.
 async fn reply<R, E>(
     operation: &HttpOperation,
     response: Response<R>,
+    undoes: bool,
 ) -> HandlerEnd<Response<ResponseBody<R>>, E>
 where
     R: Body<Data = Bytes>,
 {
     let rules = operation.rules();
-    let verdict = rules.verdict(response.status());
+    let verdict = operation.verdict(response.status(), undoes);
     if FailureReport::counts_for(&response, verdict) {
         let own = response.map(ResponseBody::passed);
-        return Err(Failure::Response(own, None));
+        return HttpOperation::failed_run(own, undoes);
     }
     // An empty body may have no length: that of `lambda_http` has none.
     let body = response.body();
@@ -206,8 +208,10 @@ where
     if verdict != Verdict::Store || is_stream && !rules.collects_streams {
         let own = response.map(ResponseBody::passed);
         return match verdict {
-            Verdict::Failed => Err(Failure::Response(own, Some(STATUS))),
-            Verdict::Release => Ok(Reply::Own(own, operation.unprocessed(STATUS))),
+            Verdict::Failed if !undoes => Err(Failure::Response(own, Some(STATUS))),
+            Verdict::Failed | Verdict::Release => {
+                Ok(Reply::Own(own, operation.unprocessed(STATUS)))
+            }
             Verdict::Store => Ok(Reply::Own(own, operation.unstorable(STREAM))),
         };
     }

@@ -4,6 +4,7 @@
 //! - requests that run to their end although their client, or a layer outside, has given up
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,13 +18,16 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use idempotency_core::error::ErrorKind;
+use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::future::BoxFuture;
-use idempotency_core::protocol::policy::{OnStoreError, OnTimeout};
+use idempotency_core::operation::Call;
+use idempotency_core::protocol::policy::{OnStoreError, OnTimeout, Steps};
 use idempotency_core::store::{
     MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
 };
-use idempotency_http::{Backend, FailureReport, HttpIdempotencyLayer, HttpOperation, Problem};
+use idempotency_http::{
+    Backend, ClientReply, FailureReport, HttpIdempotencyLayer, HttpOperation, Problem,
+};
 use tokio::sync::Notify;
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
@@ -653,4 +657,135 @@ async fn a_request_keeps_its_extensions_and_loses_task_locals_of_the_code_outsid
     request.extensions_mut().insert(7_u8);
     let answer = OUTSIDE.scope((), answer(&service, request)).await;
     assert_eq!(answer, "200 Some(7) false");
+}
+
+#[tokio::test]
+async fn a_final_response_below_500_is_stored_and_any_other_refuses_the_undoing() {
+    use OnTimeout::{Hold, Rerun};
+
+    // The status of the final response, whether it has a report, what the client gets two times, and how often the handler ran and
+    // the step was undone.
+    let cases = [
+        (Rerun, 200, false, "200 sorry", "200 sorry, replayed", 1, 1),
+        (Rerun, 308, false, "308 sorry", "308 sorry, replayed", 1, 1),
+        (Rerun, 409, false, "409 sorry", "409 sorry, replayed", 1, 1),
+        (
+            Rerun,
+            409,
+            true,
+            "500 not-confirmed, retry after 1",
+            "200 paid",
+            2,
+            0,
+        ),
+        (
+            Rerun,
+            408,
+            false,
+            "500 not-confirmed, retry after 1",
+            "200 paid",
+            2,
+            0,
+        ),
+        (
+            Rerun,
+            503,
+            false,
+            "500 not-confirmed, retry after 1",
+            "200 paid",
+            2,
+            0,
+        ),
+        (
+            Rerun,
+            503,
+            true,
+            "500 not-confirmed, retry after 1",
+            "200 paid",
+            2,
+            0,
+        ),
+        (Hold, 422, false, "422 sorry", "422 sorry, replayed", 1, 1),
+        // A layer inside can have made it.
+        (Hold, 409, false, "409 sorry", "500 outcome-unknown", 1, 0),
+        (Hold, 503, false, "503 sorry", "500 outcome-unknown", 1, 0),
+        (
+            Hold,
+            503,
+            true,
+            "500 not-confirmed, retry after 1",
+            "200 paid",
+            2,
+            0,
+        ),
+    ];
+    for (on_timeout, status, has_report, first, second, runs, undone) in cases {
+        let operation = with_settings(|settings| {
+            settings.on_timeout = Some(on_timeout);
+            settings.steps = Some(Steps::Keep);
+        });
+        let undos = Runs::default();
+        let counted = undos.clone();
+        let handler = move |request: Request<Body>, run| {
+            let call = request.extensions().get::<Call>().unwrap().clone();
+            let undos = counted.clone();
+            async move { decide(call, run, status, has_report, &undos).await }
+        };
+        let (app, counted) = serve_with(built(operation).layer(backend()), handler);
+        let name = format!("{on_timeout:?} {status} {has_report}");
+        assert_eq!(twice(&app).await, [first, second], "{name}");
+        assert_eq!((counted.count(), undos.count()), (runs, undone), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_final_response_in_memory_is_that_of_the_handler_itself() {
+    for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
+        for (status, sent, undone) in [(200, 200, 1), (409, 409, 1), (503, 500, 0)] {
+            let operation = built(with_settings(|settings| {
+                settings.on_timeout = Some(on_timeout);
+                settings.steps = Some(Steps::Keep);
+            }));
+            let (parts, _) = request().into_parts();
+            let request = ReceivedRequest::new(&parts, b"{}");
+            let undos = Runs::default();
+            let handler = async |call| {
+                let response = decide(call, 1, status, false, &undos).await;
+                Ok::<_, Infallible>(response.map(|_| Bytes::new()))
+            };
+            let call = operation.call(Ok(place(backend())), &request);
+            let sent_to_client = match call.run(handler, |own| Ok(own.clone())).await.unwrap() {
+                ClientReply::Own(response) | ClientReply::Made(response) => response.status(),
+            };
+            assert_eq!(
+                (sent_to_client.as_u16(), undos.count()),
+                (sent, undone),
+                "{on_timeout:?} {status}"
+            );
+        }
+    }
+}
+
+/// Charges in a step with an undo. The first run then decides that it is undone, with a final response of this status.
+async fn decide(
+    call: Call,
+    run: usize,
+    status: u16,
+    has_report: bool,
+    undos: &Runs,
+) -> Response<Body> {
+    let undos = undos.clone();
+    let charge = call.named_step("charge").undo(move |_: u32, _| {
+        undos.add();
+        ready(Ok::<_, Error>(()))
+    });
+    charge.run(|| ready(Ok::<_, Error>(17))).await.unwrap();
+    if run > 1 {
+        return text(200, "paid");
+    }
+    let mut response = text(status, "sorry");
+    if has_report {
+        response.extensions_mut().insert(FailureReport);
+    }
+    call.undo(response)
 }

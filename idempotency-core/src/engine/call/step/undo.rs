@@ -131,6 +131,12 @@ impl Call {
         }
         response
     }
+
+    /// Returns true if the handler decided that the steps of its key are undone: [`undo`](Self::undo). For layers, which store its response
+    /// against their policy too.
+    pub fn undoes(&self) -> bool {
+        self.0.undoes.load(Ordering::Relaxed)
+    }
 }
 
 impl Steps {
@@ -153,7 +159,7 @@ impl Steps {
 impl OpenCall {
     /// Returns true if the handler decided that its steps are undone.
     pub(in crate::engine) fn decided_undo(&self) -> bool {
-        self.0.0.undoes.load(Ordering::Relaxed)
+        self.0.undoes()
     }
 
     /// Returns true if the steps of a run without a confirmed claim must be undone, because its handler decided so and returned a response.
