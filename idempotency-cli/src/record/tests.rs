@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use clap::Parser as _;
 use idempotency_core::config::Variables;
 use idempotency_core::store::{ScanRequest, StoreErrorKind};
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 
 use super::*;
 use crate::arguments::{Arguments, Command, GlobalArguments};
@@ -128,6 +128,26 @@ async fn only_yes_confirms() {
             "add `--yes`"
         };
         assert!(message.contains(asked), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn an_eviction_whose_reply_is_lost_is_sent_again_or_may_have_been_done() {
+    let maybe = "the record may have been evicted: check with `idempotency get`";
+    for (lost, doubt) in [(1, None), (usize::MAX, Some(maybe))] {
+        let database = claimed(3_600).await;
+        database.inject(Fault::on("DeleteItem").times(lost).drop_reply());
+        let evict = run("idempotency evict KEY --yes", Typist::default(), &database);
+        let (result, left) = evict.await;
+        assert_eq!(left, None);
+        match (result, doubt) {
+            (Ok(exit), None) => assert_eq!(exit, Exit::Done),
+            (Err(failure), Some(doubt)) => {
+                assert_eq!(failure.exit, Exit::Failed);
+                assert!(failure.message.ends_with(doubt), "{}", failure.message);
+            }
+            (result, _) => panic!("{lost}: {result:?}"),
+        }
     }
 }
 
