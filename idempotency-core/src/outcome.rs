@@ -44,7 +44,8 @@ pub enum KeyState<R> {
     Free,
     /// The call is refused, or waits: another call runs, or was killed and its lease has not ended.
     InProgress {
-        /// When the lease of the other call ends. `None` if it has none that is known.
+        /// When the lease of the other call ends. `None` if it has none that is known, or if it was killed while it undid its steps: the next
+        /// call goes on.
         until: Option<EpochMillis>,
     },
     /// A run under `hold` ended without a result, and no operator has decided. A call under `hold` is refused, one under `rerun` runs.

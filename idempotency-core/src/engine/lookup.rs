@@ -6,8 +6,9 @@ use crate::error::{Error, ErrorKind};
 use crate::outcome::{KeyState, Source};
 use crate::protocol::decision::{NotEvicted, evictable_by_code, evicted, looked_at};
 use crate::protocol::{RecordState, UNREADABLE_DATA};
-use crate::record::Record;
+use crate::record::{Record, Status};
 use crate::store::{Consistency, StoreError, StoreReply, StoreRequest, Write};
+use crate::time::EpochMillis;
 
 impl<R> Driver<'_, R> {
     /// Returns what the call would meet now, by the record in the store.
@@ -16,7 +17,7 @@ impl<R> Driver<'_, R> {
         let Some(record) = record else {
             return Ok(KeyState::Free);
         };
-        let lease_end = record.in_progress_expiration.value().copied();
+        let lease_end = self.running_until(&record);
         Ok(match looked_at(&record, self.now(), &self.call) {
             RecordState::Claimable | RecordState::Resumable => KeyState::Free,
             RecordState::PayloadMismatch => KeyState::PayloadMismatch,
@@ -93,15 +94,24 @@ impl<R> Driver<'_, R> {
         if kind != ErrorKind::AlreadyInProgress {
             return error.with_detail("its record was not evicted");
         }
-        match read.in_progress_expiration.value() {
+        match self.running_until(read) {
             Some(end) => error
                 .with_detail(format!("its record was not evicted: retry when its lease has ended at {end}"))
-                .with_lease_end(*end),
+                .with_lease_end(end),
+            None if read.status.value() == Some(&Status::Undoing) => error.with_detail(
+                "its record was not evicted, because not all of its steps are undone: run the same call again first",
+            ),
             None => error.with_detail(
                 "its record was not evicted, because it has no lease that can be read: find out that its call does not run, then use \
                  `idempotency evict --force`",
             ),
         }
+    }
+
+    /// Returns the end of the lease of this record, if it is known and has not passed.
+    fn running_until(&self, record: &Record) -> Option<EpochMillis> {
+        let end = record.in_progress_expiration.value().copied();
+        end.filter(|end| *end >= self.now())
     }
 
     /// Returns the record, and why its response cannot be read.

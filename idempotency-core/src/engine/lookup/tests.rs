@@ -11,7 +11,7 @@ use crate::example::shared::{
 use crate::example::{self, Fixed, ready};
 use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::{Bypass, KeyState};
-use crate::protocol::policy::OnTimeout;
+use crate::protocol::policy::{OnTimeout, Steps};
 use crate::protocol::tests::NOW;
 use crate::protocol::tests::script::record;
 use crate::record::Record;
@@ -69,13 +69,17 @@ fn each_record_has_a_state_and_only_one_without_a_live_run_is_evicted() {
             it.key = Some("id".into());
             it.on_timeout = (set == "hold").then_some(OnTimeout::Hold);
             it.validate = (set == "validated").then(|| "amount".into());
+            it.steps = (set == "steps").then_some(Steps::Keep);
         });
         let store = Arc::new(MemoryStore::new());
         let backend = backend(store.clone());
         let identity = operation.identify(ORDER, None).unwrap();
         let id = identity.key().unwrap().clone();
-        let before = record(text);
-        if let Some(record) = &before {
+        let mut before = record(text);
+        if let Some(record) = &mut before {
+            if set == "steps" {
+                record.validation = identity.validation().map(str::to_owned).into();
+            }
             store.insert(id.clone(), record.clone());
         }
         let found = operation.lookup(&backend, &identity, None, Codec::<u32>::json());
