@@ -223,8 +223,8 @@ impl Call {
     /// Keeps the response of this run for this time, and not for the whole window of the operation. Fractions of a second do not count.
     ///
     /// The operation's own window, `expires_after`, is the longest: clients and deploys count on it. Set it to the longest one that a
-    /// response needs, and choose a shorter one here: not shorter than senders of the call deliver it again, nor than the provider of an
-    /// effect keeps its token. The last choice of a run counts, for its response alone: a run that fails or is
+    /// response needs, and choose a shorter one here: at least the time for which senders deliver the call again, and for which the
+    /// provider of an effect keeps its token. The last choice of a run counts, for its response alone: a run that fails or is
     /// killed leaves what it would leave without a choice. Choose outside of steps, because a later run skips a recorded step. Of a run
     /// without a key nothing is stored, so any window is accepted.
     ///
