@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::Call;
+use super::call::{Call, OpenCall};
 use super::handler::{self, StoreWhen};
 use super::renewing::Renewing;
 use super::request::{Reasons, send};
@@ -152,7 +152,8 @@ impl<R> Driver<'_, R> {
                     return self.finish(end, ran, errors, reasons, report);
                 }
             };
-            let now = self.now();
+            // The wall clock may have been set back while the handler ran: no undo may begin after the lease.
+            let now = undoes.as_ref().map_or_else(|| self.now(), OpenCall::now);
             if let Some(health) = attempt.store_health(&input) {
                 self.tell_breaker(now, health, report);
             }

@@ -515,6 +515,29 @@ fn a_step_starts_under_a_renewed_lease_and_not_under_a_lost_one() {
 }
 
 #[test]
+fn no_undo_begins_after_the_lease_also_if_the_clock_was_set_back() {
+    let store = RenewalStore::new(Fate::Hangs);
+    let (clock, backend) = process(store.clone(), Fixed);
+    clock.pass(3_600_000);
+    let operation = operation("shop", |it| it.steps = Some(Steps::Keep));
+    let running = begin(&backend, &operation, "refused");
+    let call = running.call();
+    let step = call.named_step("a").undo(|_: u8, _| async {
+        panic!("another call may run by now");
+        #[allow(unreachable_code)]
+        Ok::<_, Error>(())
+    });
+    let step = Box::pin(step.run(|| async { Ok::<_, Error>(1) }));
+    assert_eq!(crate::example::ready(step).unwrap(), 1);
+    let _response = call.undo("refused");
+    clock.jump(-3_000_000);
+    clock.pass(31_000);
+    let error = running.end().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StepNotUndone);
+    assert!(error.to_string().contains("no time left"), "{error}");
+}
+
+#[test]
 fn a_run_that_hangs_keeps_its_key_no_longer_than_the_setting_says() {
     let store = FaultyStore::new([]);
     let (clock, backend) = process(store.clone(), Fixed);
