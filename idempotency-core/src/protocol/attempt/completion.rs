@@ -454,7 +454,7 @@ fn not_applied_end(completing: &Completing, why: Refusal, claim: Option<ClaimEnd
     };
     CallEnd {
         claim,
-        ..CallEnd::refused(why).with_staged(completing.staged.then_some(staged))
+        ..CallEnd::refused(why).with_staged(completing.staged_end(staged))
     }
 }
 

@@ -99,6 +99,11 @@ pub(super) fn run_unclaimed(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
 
 /// Ends a call whose handler ran without any claim. A response that counts on a write which was refused is no success.
 pub(super) fn unclaimed_ended(end: &HandlerEnd) -> Next {
+    let undoes = end.undo.as_ref().is_some_and(|undo| undo.decided);
+    // A decision to undo drops such a write too.
+    if undoes && end.refused {
+        return finish(CallEnd::own(None).with_staged(Some(StagedEnd::Dropped)));
+    }
     if end.refused && end.result == HandlerResult::NotStored {
         let refused = CallEnd::refused(ErrorKind::TransactionRejected);
         return finish(refused.with_staged(Some(StagedEnd::Rejected)));

@@ -292,9 +292,9 @@ fn decided(text: &str, decided: bool) -> Input {
         let names = text.split('+').filter(|name| !matches!(*name, "" | "-"));
         names.map(str::to_owned).collect()
     };
-    let (end, how) = match end.strip_prefix("stages ") {
-        Some(end) => (end, "stages"),
-        None => (end, ""),
+    let (how, end) = match end.split_once(' ') {
+        Some((how @ ("stages" | "misses"), end)) => (how, end),
+        _ => ("", end),
     };
     let Input::HandlerEnded(end) = handler(end, how) else {
         panic!("it is the end of a handler");
