@@ -244,8 +244,19 @@ pub(super) enum UndoPhase {
     Undoing,
     /// It records that a step is undone.
     Recording,
-    /// It records why it stops. Holds how the call ends if this is recorded.
-    Stopping(Box<CallEnd>),
+    /// It records why it stops.
+    Stopping(Box<Stopping>),
+}
+
+/// The data of a call that stops undoing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Stopping {
+    /// How the call ends if the stop is recorded.
+    pub(super) end: CallEnd,
+    /// What the record must say of the undoing. `None` leaves it as it is.
+    pub(super) after: Option<Undoing>,
+    /// True if the shorter failure was sent, because the record has no room for the first.
+    pub(super) is_short: bool,
 }
 
 /// The data of a call that releases its claim after the handler ran.

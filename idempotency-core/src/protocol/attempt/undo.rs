@@ -15,9 +15,10 @@ use super::super::policy::OnTimeout;
 use super::super::requests;
 use super::super::undo::{HandlerUndo, UndoEnd, Undoing};
 use super::claim::NOT_STARTED;
-use super::completion::{claim_lost, free_rejected, keep, send_completion};
+use super::completion::{FAILED, claim_lost, free_rejected, keep, send_completion};
 use super::state::{
-    Completing, DecidedUndo, HeldClaim, Next, State, UndoPhase, UndoRun, Undone, Unstorable, finish,
+    Completing, DecidedUndo, HeldClaim, Next, State, Stopping, UndoPhase, UndoRun, Undone,
+    Unstorable, finish,
 };
 use crate::error::ErrorKind;
 use crate::record::{Data, Field, Record};
@@ -107,7 +108,12 @@ fn go_on(call: &CallTerms, now: EpochMillis, run: UndoRun) -> Next {
         return complete(call, now, run);
     };
     if now.until(run.held.lease_end) <= REPLY_RESERVE {
-        return stop(call, run, NO_TIME, None, Count::No);
+        // A run that never has the time for one undo must not be repeated for ever.
+        let count = match run.before == run.decided.undoing {
+            true => Count::Once,
+            false => Count::No,
+        };
+        return stop(call, run, NO_TIME, None, count);
     }
     let phase = UndoPhase::Undoing;
     (state(UndoRun { phase, ..run }), Effect::Undo(next))
@@ -173,8 +179,8 @@ pub(super) fn written(
     mut run: UndoRun,
     result: WriteResult,
 ) -> Next {
-    if let UndoPhase::Stopping(end) = run.phase {
-        return stopped(*end, &result);
+    if let UndoPhase::Stopping(stopping) = run.phase.clone() {
+        return stopped(call, run, *stopping, &result);
     }
     let decides = run.phase == UndoPhase::Deciding;
     match result {
@@ -323,18 +329,39 @@ fn stop(call: &CallTerms, run: UndoRun, why: &str, own: Option<CallEnd>, count: 
         claim: Some(claim),
         ..end.with_staged(dropped(&run))
     };
-    let effect = requests::stop_undo(call, run.held.claimed_at, why, after.as_ref());
-    let phase = UndoPhase::Stopping(Box::new(end));
+    let stopping = Stopping {
+        end,
+        after,
+        is_short: false,
+    };
+    send_stop(call, run, stopping, why)
+}
+
+fn send_stop(call: &CallTerms, run: UndoRun, stopping: Stopping, failure: &str) -> Next {
+    let after = stopping.after.as_ref();
+    let effect = requests::stop_undo(call, run.held.claimed_at, failure, after);
+    let phase = UndoPhase::Stopping(Box::new(stopping));
     (state(UndoRun { phase, ..run }), effect)
 }
 
 /// Ends a call that has stopped undoing.
-fn stopped(end: CallEnd, result: &WriteResult) -> Next {
-    let is_recorded = matches!(result, WriteResult::Applied { .. });
-    finish(if is_recorded {
-        end
-    } else {
-        let claim = Some(ClaimEnd::NotReleased);
-        CallEnd { claim, ..end }
-    })
+fn stopped(call: &CallTerms, run: UndoRun, stopping: Stopping, result: &WriteResult) -> Next {
+    match result {
+        WriteResult::Applied { .. } => finish(stopping.end),
+        // The record is full. A stop that is not recorded would not count.
+        WriteResult::Failed {
+            kind: WriteErrorKind::TooLarge,
+            ..
+        } if !stopping.is_short => {
+            let stopping = Stopping {
+                is_short: true,
+                ..stopping
+            };
+            send_stop(call, run, stopping, FAILED)
+        }
+        _ => finish(CallEnd {
+            claim: Some(ClaimEnd::NotReleased),
+            ..stopping.end
+        }),
+    }
 }
