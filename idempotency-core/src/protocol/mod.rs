@@ -58,7 +58,6 @@ pub(crate) use requests::{recorded_path, transaction_token};
 pub use run::Run;
 pub use steps::{StepLedger, StepRefusal, StepRetry, StepStart, StepWrite};
 pub use store_limits::StoreLimits;
-pub(crate) use undo::effect_name;
 pub use undo::{HandlerUndo, UndoEnd, Undoing};
 
 use crate::record::{OwnerToken, RecordId, StoredEvent};

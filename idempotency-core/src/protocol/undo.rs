@@ -10,11 +10,6 @@ use serde_json::{Value, json};
 use crate::record::Record;
 use crate::typed;
 
-/// The name, in the tokens of a key, of the effect that undoes a step.
-pub(crate) fn effect_name(step: &str) -> String {
-    format!("undo {step}")
-}
-
 /// In how many runs in a row undoing may fail before an operator must decide.
 const MOST_FAILURES: u32 = 3;
 

@@ -318,15 +318,20 @@ impl Call {
     /// # }).unwrap();
     /// ```
     pub fn token(&self, name: &str) -> Token {
+        self.token_of(name, false)
+    }
+
+    /// Returns the token of the effect with this name, or that of its undo.
+    fn token_of(&self, name: &str, undoes: bool) -> Token {
         if let Some(key) = self.key() {
-            return Token::of_key(key, name);
+            return Token::of_key(key, name, undoes);
         }
         let random = self.0.random.get_or_init(|| {
             let random = self.0.backend.random_bytes();
             // Without random bytes the token could be that of another run, and a provider would take the two for one.
             random.unwrap_or_else(|error| panic!("no token without a key: {error}"))
         });
-        Token::of_random(random, name)
+        Token::of_random(random, name, undoes)
     }
 
     /// Changes the writes that this call has staged, in the form of one store. They are applied together with the completion of the

@@ -13,6 +13,9 @@ const OF_KEY: &str = "idempotency token 1";
 /// The same, for a run without a key.
 const OF_RANDOM: &str = "idempotency random token 1";
 
+/// A further part, for the undo of a step. A part of the name would make it the token of a step that has this name.
+const OF_UNDO: &[u8] = b"undo";
+
 /// A token of a key for one effect: the text of a UUID, 36 characters. [`Call::token`](super::Call::token) makes it.
 ///
 /// It is a hash, so it can be logged and shown.
@@ -32,14 +35,16 @@ const OF_RANDOM: &str = "idempotency random token 1";
 pub struct Token(String);
 
 impl Token {
-    /// Returns the token of a key for the effect with this name.
-    pub(super) fn of_key(id: &RecordId, name: &str) -> Self {
-        Self::of([OF_KEY.as_bytes(), id.as_str().as_bytes(), name.as_bytes()])
+    /// Returns the token of a key for the effect with this name, or for the undo of a step with this name (`undoes`).
+    pub(super) fn of_key(id: &RecordId, name: &str, undoes: bool) -> Self {
+        let parts = [OF_KEY.as_bytes(), id.as_str().as_bytes(), name.as_bytes()];
+        Self::of(parts.into_iter().chain(undoes.then_some(OF_UNDO)))
     }
 
     /// Returns the token of a run without a key.
-    pub(super) fn of_random(random: &[u8; 16], name: &str) -> Self {
-        Self::of([OF_RANDOM.as_bytes(), random, name.as_bytes()])
+    pub(super) fn of_random(random: &[u8; 16], name: &str, undoes: bool) -> Self {
+        let parts = [OF_RANDOM.as_bytes(), random, name.as_bytes()];
+        Self::of(parts.into_iter().chain(undoes.then_some(OF_UNDO)))
     }
 
     /// Returns a UUID of version 8 of the first 128 bits of the SHA-256 of these parts; version and variant replace six of the bits.
@@ -98,7 +103,7 @@ mod tests {
     use super::*;
 
     fn token(id: &str, name: &str) -> String {
-        Token::of_key(&RecordId::new(id), name).into()
+        Token::of_key(&RecordId::new(id), name, false).into()
     }
 
     /// A provider remembers the tokens of the last release. A change of one of these texts charges twice.
@@ -115,7 +120,7 @@ mod tests {
         ] {
             assert_eq!(token(id, name), expected, "{id} {name}");
         }
-        let random = Token::of_random(&[7; 16], "charge");
+        let random = Token::of_random(&[7; 16], "charge", false);
         assert_eq!(random.as_str(), "2c551dfe-37cd-8423-93fc-e952aec832c6");
     }
 
@@ -133,6 +138,18 @@ mod tests {
     }
 
     #[test]
+    fn the_undo_of_a_step_has_a_token_that_no_name_has() {
+        let id = RecordId::new("shop#42b7b4f2921788ea14dac5566e6f06d0");
+        let undo = Token::of_key(&id, "charge", true);
+        assert_eq!(undo.as_str(), "cca171ee-5740-8037-9ecc-9b7cc4871547");
+        for name in ["charge", "undo charge", "chargeundo", "charge undo"] {
+            assert_ne!(undo, Token::of_key(&id, name, false), "{name}");
+        }
+        let random = |undoes| Token::of_random(&[7; 16], "charge", undoes);
+        assert_ne!(random(true), random(false));
+    }
+
+    #[test]
     fn no_part_of_one_text_can_move_into_the_other() {
         for ((id, name), (other_id, other_name)) in [
             (("shop#1", "2charge"), ("shop#12", "charge")),
@@ -145,7 +162,7 @@ mod tests {
 
     #[test]
     fn every_form_of_a_token_is_its_text() {
-        let token = Token::of_random(&[1; 16], "charge");
+        let token = Token::of_random(&[1; 16], "charge", false);
         assert_eq!(token.to_string(), token.as_str());
         assert_eq!(token.as_ref(), token.as_str());
         assert_eq!(format!("{token:?}"), format!("Token({token})"));

@@ -12,7 +12,7 @@ use crate::engine::call::Token;
 use crate::engine::handler::{HandlerOutput, caught};
 use crate::error::{Error, ErrorKind};
 use crate::future::BoxFuture;
-use crate::protocol::{UndoEnd, effect_name};
+use crate::protocol::UndoEnd;
 use crate::record::Data;
 use crate::typed;
 
@@ -178,7 +178,7 @@ impl OpenCall {
         let Some((result, undo, retry)) = found else {
             return UndoEnd::Unreadable;
         };
-        let token = call.token(&effect_name(step));
+        let token = call.token_of(step, true);
         let mut tries = 1;
         loop {
             let undone = caught(self, async {
