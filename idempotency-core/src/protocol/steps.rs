@@ -44,6 +44,8 @@ pub struct StepLedger {
     closed: bool,
     /// The steps of the run that can be undone, the last one first.
     undoable: Vec<String>,
+    /// The recorded steps with an undo whose results the run has asked for, and has not got.
+    unread: Vec<String>,
     /// True if an earlier run decided that the steps of the key are undone.
     undoing: bool,
 }
@@ -91,6 +93,7 @@ impl StepLedger {
             refused: false,
             closed: false,
             undoable: Vec::new(),
+            unread: Vec::new(),
             undoing: false,
         }
     }
@@ -192,11 +195,16 @@ impl StepLedger {
         self.end = self.end.max(Some(end));
     }
 
+    /// Notes that the run is about to read the recorded result of this step, which has an undo. Until [`can_undo`](Self::can_undo) the run
+    /// cannot undo it: the result may be of another type.
+    pub fn reads(&mut self, name: &str) {
+        self.unread.push(name.to_owned());
+    }
+
     /// Notes that the result of this step, which the run has got, can be undone.
     pub fn can_undo(&mut self, name: &str) {
-        if !self.closed {
-            self.undoable.insert(0, name.to_owned());
-        }
+        self.unread.retain(|unread| unread != name);
+        self.undoable.insert(0, name.to_owned());
     }
 
     /// Returns what the end of the run says of undoing. `decided` is true if its handler decided that its steps are undone. `None` if it
@@ -205,7 +213,10 @@ impl StepLedger {
         (decided || self.undoing).then(|| HandlerUndo {
             decided,
             undoable: self.undoable.clone(),
-            unreached: self.unused().map(str::to_owned).collect(),
+            unreached: {
+                let unread = self.unread.iter().map(String::as_str);
+                self.unused().chain(unread).map(str::to_owned).collect()
+            },
         })
     }
 
@@ -406,6 +417,7 @@ mod tests {
                     "open?" => return ledger.has_open().to_string(),
                     "records?" => return ledger.records().to_string(),
                     "undo?" => return format!("{:?}", ledger.undo(about == "decided")),
+                    "reads" => ledger.reads(about),
                     "undoable" => ledger.can_undo(about),
                     "undoing" => ledger = ledger.clone().undoing(),
                     "refuse" => ledger.refuse(),

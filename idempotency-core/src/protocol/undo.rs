@@ -101,7 +101,8 @@ pub struct HandlerUndo {
     pub decided: bool,
     /// The steps whose results this run got together with a way to undo them, the last one first.
     pub undoable: Vec<String>,
-    /// The recorded steps that the run did not ask for. Only a run that asks for them could say how they are undone.
+    /// The recorded steps that the run did not ask for, and those with an undo whose results it did not get. Only a run that gets them
+    /// could say how they are undone.
     pub unreached: Vec<String>,
 }
 
@@ -114,13 +115,21 @@ impl HandlerUndo {
         }
     }
 
-    /// Returns what a decision records: those that the run did not ask for come first, because a run asks for its last steps last.
-    pub(super) fn plan(&self) -> Undoing {
-        let unreached = self.unreached.iter().rev();
-        Undoing {
-            left: unreached.chain(&self.undoable).cloned().collect(),
-            ..Undoing::default()
-        }
+    /// Returns true if the run had steps to undo, or may have had.
+    pub(super) fn has_steps(&self) -> bool {
+        !(self.undoable.is_empty() && self.unreached.is_empty())
+    }
+}
+
+/// Returns these names as an error shows them. A record may have no room for more.
+pub(super) fn named<'a>(steps: impl IntoIterator<Item = &'a String>) -> String {
+    const MOST: usize = 3;
+    let names: Vec<_> = steps.into_iter().map(String::as_str).collect();
+    let (shown, more) = names.split_at(names.len().min(MOST));
+    let shown = format!("`{}`", shown.join("`, `"));
+    match more.len() {
+        0 => shown,
+        more => format!("{shown}, and {more} more"),
     }
 }
 
@@ -133,8 +142,6 @@ pub enum UndoEnd {
     Failed(String),
     /// It panicked, so it did not report whether it had its effect.
     Panicked,
-    /// It did not run, because the recorded result of the step is not of its type.
-    Unreadable,
 }
 
 #[cfg(test)]
@@ -186,13 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_a_run_did_not_ask_for_are_undone_first() {
-        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let end = HandlerUndo {
-            decided: true,
-            undoable: names(&["c", "a"]),
-            unreached: names(&["d", "e"]),
-        };
-        assert_eq!(end.plan().left, ["e", "d", "c", "a"]);
+    fn a_text_names_three_steps_and_counts_the_others() {
+        let names: Vec<String> = (1..=5).map(|number| format!("s{number}")).collect();
+        assert_eq!(named(&names[..1]), "`s1`");
+        assert_eq!(named(&names[..3]), "`s1`, `s2`, `s3`");
+        assert_eq!(named(&names), "`s1`, `s2`, `s3`, and 2 more");
     }
 }

@@ -21,7 +21,7 @@ use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff};
 use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
 use super::super::run::UNREPORTED;
-use super::super::undo::HandlerUndo;
+use super::super::undo::{HandlerUndo, named};
 use super::claim::release_unrun;
 use super::state::{
     ClaimApplied, Completing, HeldClaim, Next, READ, Releasing, State, Unreported, Unstorable,
@@ -56,7 +56,7 @@ enum AfterRun {
     /// It records that its steps are undone, with this final response.
     Undo(Result<Data, Unstorable>, HandlerUndo),
     /// It frees its key as after a failure, because the decision of its handler to undo the steps cannot be followed.
-    RefuseUndo(&'static str),
+    RefuseUndo(String),
 }
 
 /// Returns what follows the end of a handler. The first line that matches decides.
@@ -113,26 +113,33 @@ fn after_run(on_timeout: OnTimeout, unreported: Unreported, end: HandlerEnd) -> 
 /// one like any other.
 fn decides_undo(undo: Option<&HandlerUndo>, unreported: Unreported) -> bool {
     let decided = undo.filter(|undo| undo.decided);
-    decided.is_some_and(|undo| unreported == Unreported::Step || !undo.plan().left.is_empty())
+    decided.is_some_and(|undo| unreported == Unreported::Step || undo.has_steps())
 }
 
 /// Returns what follows the decision of a handler that its steps are undone.
 fn undo(result: HandlerResult, unreported: Unreported, undo: HandlerUndo) -> AfterRun {
+    let refuse = |why: &str| AfterRun::RefuseUndo(format!("nothing is undone, because {why}"));
     let response = match result {
         // The effect of that step may have happened, and nothing could undo it.
         _ if unreported == Unreported::Step => {
-            return AfterRun::RefuseUndo(
-                "nothing is undone, because a step of this run has no record: do not give a final response after a step \
-                 whose end is not known, and let all steps end before the handler does",
+            return refuse(
+                "a step of this run has no record: do not give a final response after a step whose end is not known, and let all \
+                 steps end before the handler does",
             );
+        }
+        // No later run asks for them either, so the decision could not be followed.
+        _ if !undo.unreached.is_empty() => {
+            let steps = named(&undo.unreached);
+            return refuse(&format!(
+                "the run did not get the recorded results of {steps}: ask for each recorded step before the decision, with its \
+                 type, and return the error of a step"
+            ));
         }
         HandlerResult::Returned(response) => Ok(response),
         HandlerResult::NotSerializable => Err(Unstorable::NotSerializable),
         HandlerResult::NotDeserializable => Err(Unstorable::OwnCallerOnly),
         _ => {
-            return AfterRun::RefuseUndo(
-                "nothing is undone, because the final response is one that is not stored: give one that is",
-            );
+            return refuse("the final response is one that is not stored: give one that is");
         }
     };
     AfterRun::Undo(response, undo)
@@ -196,7 +203,7 @@ pub(super) fn handler_ended(
         AfterRun::Undo(response, undo) => undo::decide(call, held, staged, response, undo),
         AfterRun::RefuseUndo(why) => {
             let completing = completing(Err(Unstorable::OwnCallerOnly));
-            free_rejected(call, now, completing, undo::refusal(why.to_owned()))
+            free_rejected(call, now, completing, undo::refusal(why))
         }
         AfterRun::Release { failure, returned } => {
             let (failure, shorter) = if held.has_unreported() {

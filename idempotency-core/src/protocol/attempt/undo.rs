@@ -13,7 +13,7 @@ use super::super::end::{
 use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff};
 use super::super::policy::OnTimeout;
 use super::super::requests;
-use super::super::undo::{HandlerUndo, UndoEnd, Undoing};
+use super::super::undo::{HandlerUndo, UndoEnd, Undoing, named};
 use super::claim::NOT_STARTED;
 use super::completion::{FAILED, claim_lost, free_rejected, keep, send_completion};
 use super::state::{
@@ -40,7 +40,10 @@ pub(super) fn decide(
     response: Result<Data, Unstorable>,
     undo: HandlerUndo,
 ) -> Next {
-    let undoing = undo.plan();
+    let undoing = Undoing {
+        left: undo.undoable.clone(),
+        ..Undoing::default()
+    };
     let run = UndoRun {
         held,
         phase: UndoPhase::Deciding,
@@ -95,13 +98,11 @@ fn go_on(call: &CallTerms, now: EpochMillis, run: UndoRun) -> Next {
     let undoing = &run.decided.undoing;
     let unknown = undoing.left.iter();
     let unknown = unknown.filter(|step| !run.undoable.contains(step));
-    let unknown: Vec<_> = unknown.map(String::as_str).collect();
+    let unknown: Vec<_> = unknown.collect();
     if !unknown.is_empty() {
         // Nothing is undone: a step after the one that is not known may depend on it.
-        let why = format!(
-            "not asked for, or without an undo: `{}`",
-            unknown.join("`, `")
-        );
+        let steps = named(unknown);
+        let why = format!("not asked for, or not of its type, or without an undo: {steps}");
         return stop(call, run, &why, None, Count::Once);
     }
     let Some(next) = undoing.left.first().cloned() else {
@@ -148,10 +149,6 @@ pub(super) fn undone(call: &CallTerms, now: EpochMillis, mut run: UndoRun, end: 
             let count = if holds { Count::Last } else { Count::Once };
             let why = format!("the undo of `{step}` panicked");
             stop(call, run, &why, None, count)
-        }
-        UndoEnd::Unreadable => {
-            let why = format!("the result of `{step}` cannot be read");
-            stop(call, run, &why, None, Count::Last)
         }
     }
 }

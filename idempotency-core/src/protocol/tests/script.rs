@@ -232,7 +232,6 @@ fn input(text: &str, claims: bool) -> Input {
         "undone" => return Input::Undone(UndoEnd::Undone),
         "undo-fails" => return Input::Undone(UndoEnd::Failed(rest.to_owned())),
         "undo-panics" => return Input::Undone(UndoEnd::Panicked),
-        "undo-unreadable" => return Input::Undone(UndoEnd::Unreadable),
         _ => panic!("`{text}` is no input"),
     })
 }

@@ -142,8 +142,8 @@ impl Steps {
 struct OpenStep<'a>(&'a Steps);
 
 impl OpenStep<'_> {
-    fn ends(self, note: impl FnOnce(&mut StepLedger)) {
-        note(&mut self.0.state().ledger);
+    fn ends(self, note: impl FnOnce(&mut State)) {
+        note(&mut self.0.state());
         std::mem::forget(self);
     }
 }
@@ -329,15 +329,21 @@ impl Call {
             let error = self.step_error(ErrorKind::StepRefused, name, &detail);
             return Err(error.into());
         };
-        let start = steps
-            .state()
-            .ledger
-            .start(self.now(), self.lease_end(), name);
+        let start = {
+            let ledger = &mut steps.state().ledger;
+            let start = ledger.start(self.now(), self.lease_end(), name);
+            if undo.is_some() && matches!(start, StepStart::Recorded(_)) {
+                ledger.reads(name);
+            }
+            start
+        };
         match start {
             StepStart::Run => {}
             StepStart::Recorded(recorded) => {
                 let result = self.read_result(name, &recorded)?;
-                steps.can_undo(name, undo, || recorded);
+                if let Some(undo) = undo {
+                    steps.state().can_undo(name, undo, recorded);
+                }
                 return Ok(result);
             }
             StepStart::Refused(refusal) => return Err(self.refused(name, refusal).into()),
@@ -346,12 +352,12 @@ impl Call {
         let result = match work.await {
             Ok(result) => result,
             Err(error) => {
-                open.ends(StepLedger::failed);
+                open.ends(|state| state.ledger.failed());
                 return Err(error);
             }
         };
         let not_recorded = |open: OpenStep<'_>, why| {
-            open.ends(|ledger| ledger.recorded(StepEnd::NotRecorded));
+            open.ends(|state| state.ledger.recorded(StepEnd::NotRecorded));
             self.step_error(ErrorKind::StepNotRecorded, name, why)
         };
         if !steps.state().ledger.records() {
@@ -359,14 +365,21 @@ impl Call {
             return Err(not_recorded(open, why).into());
         }
         let (Some(terms), Some(lease_end)) = (self.claim(), self.lease_end()) else {
-            open.ends(StepLedger::failed);
-            if undo.is_none() {
+            let Some(undo) = undo else {
+                open.ends(|state| state.ledger.failed());
                 return Ok(result);
-            }
-            let (result, text) = through_json(result)
-                .map_err(|defect| self.step_error(ErrorKind::StepNotRecorded, name, defect))?;
-            steps.can_undo(name, undo, || Data::of_json(text));
-            return Ok(result);
+            };
+            return match through_json(result) {
+                Ok((result, text)) => {
+                    open.ends(|state| {
+                        state.ledger.failed();
+                        state.can_undo(name, undo, Data::of_json(text));
+                    });
+                    Ok(result)
+                }
+                // It had its effect, and nothing can undo it.
+                Err(defect) => Err(not_recorded(open, defect).into()),
+            };
         };
         let (result, text) = match through_json(result) {
             Ok(both) => both,
@@ -379,9 +392,14 @@ impl Call {
         } else {
             (StepEnd::TooLarge, None)
         };
-        open.ends(|ledger| ledger.recorded(end));
+        // At once: the handler can end while a step that it spawned ends.
+        open.ends(|state| {
+            state.ledger.recorded(end);
+            if let Some(undo) = undo.filter(|_| end == StepEnd::Recorded) {
+                state.can_undo(name, undo, data);
+            }
+        });
         self.check_end(name, end, cause)?;
-        steps.can_undo(name, undo, || data);
         Ok(result)
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Call, OpenCall, Step, StepRetry, Steps};
+use super::{Call, OpenCall, State, Step, StepRetry};
 use crate::engine::call::Token;
 use crate::engine::handler::{HandlerOutput, caught};
 use crate::error::{Error, ErrorKind};
@@ -139,20 +139,12 @@ impl Call {
     }
 }
 
-impl Steps {
+impl State {
     /// Notes how a step is undone whose result the run has got. `result` is its JSON.
-    pub(super) fn can_undo(&self, step: &str, undo: Option<Undo>, result: impl FnOnce() -> Data) {
-        let Some(undo) = undo else {
-            return;
-        };
-        let mut state = self.state();
-        state.ledger.can_undo(step);
+    pub(super) fn can_undo(&mut self, step: &str, undo: Undo, result: Data) {
+        self.ledger.can_undo(step);
         let step = step.to_owned();
-        state.undos.push(UndoableResult {
-            step,
-            result: result(),
-            undo,
-        });
+        self.undos.push(UndoableResult { step, result, undo });
     }
 }
 
@@ -175,8 +167,10 @@ impl OpenCall {
             let found = state.undos.iter().find(|undoable| undoable.step == step);
             found.map(|it| (it.result.clone(), Arc::clone(&it.undo.of), it.undo.retry))
         });
+        // The run has read the result as the same type before, so there is one.
+        let unreadable = || UndoEnd::Failed("its result cannot be read".to_owned());
         let Some((result, undo, retry)) = found else {
-            return UndoEnd::Unreadable;
+            return unreadable();
         };
         let token = call.token_of(step, true);
         let mut tries = 1;
@@ -190,7 +184,7 @@ impl OpenCall {
             let error = match undone.await {
                 Ok(Some(Ok(()))) => return UndoEnd::Undone,
                 Ok(Some(Err(error))) => error,
-                Ok(None) => return UndoEnd::Unreadable,
+                Ok(None) => return unreadable(),
                 Err(_panic) => return UndoEnd::Panicked,
             };
             let Some(pause) = retry.pause(tries, call.time_left()) else {
@@ -228,7 +222,6 @@ impl OpenCall {
                 UndoEnd::Undone => continue,
                 UndoEnd::Failed(error) => format!("the undo of `{step}` failed: {error}"),
                 UndoEnd::Panicked => format!("the undo of `{step}` panicked"),
-                UndoEnd::Unreadable => format!("the result of `{step}` cannot be read"),
             };
             return error(why);
         }

@@ -321,30 +321,67 @@ fn an_undo_that_panics_is_a_failure_and_under_hold_one_that_an_operator_must_loo
     }
 }
 
-#[test]
-fn a_recorded_step_that_the_next_code_does_not_ask_for_stops_the_undoing_with_its_name() {
+/// Runs an order whose first run recorded `before`, and whose next code decides after this handler.
+fn decides_after<F>(handler: impl Fn(Call) -> F) -> (Error, Arc<FaultyStore>)
+where
+    F: Future<Output = ()>,
+{
     let store = store();
     let first = run(&store, |call| async move {
-        call.step("renamed", || done(1)).await?;
+        call.step("before", || done(1)).await?;
         Err(declined())
     });
     assert!(first.is_err());
-    end_lease(&store);
-    let undone = Arc::new(AtomicU8::new(0));
-    for _ in 0..3 {
-        let counted = Arc::clone(&undone);
-        let undo = move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            done(())
-        };
-        let text = refuse(&store, &kept(), undo).unwrap_err().to_string();
-        assert!(
-            text.contains("not asked for, or without an undo: `renamed`"),
-            "{text}"
+    let decided = run(&store, |call| {
+        let asked = handler(call.clone());
+        async move {
+            let step = call.named_step("a").undo(|_: u8, _| async {
+                panic!("nothing may be undone");
+                #[allow(unreachable_code)]
+                Ok::<_, Error>(())
+            });
+            step.run(|| done(7)).await?;
+            asked.await;
+            Ok(call.undo("refused".to_owned()))
+        }
+    });
+    (decided.unwrap_err(), store)
+}
+
+#[test]
+fn a_decision_without_each_recorded_result_is_refused_with_the_names_and_the_next_run_goes_forward()
+{
+    // The next code has another name for the step, or another type.
+    let (renamed, left_out) = decides_after(|_| async {});
+    let (changed, of_other_type) = decides_after(|call| async move {
+        let step = call.named_step("before").undo(|_: String, _| done(()));
+        let read = step.run(|| async { panic!("it is recorded") }).await;
+        let error: Error = read.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StepTypeChanged);
+    });
+    for (error, store) in [(renamed, left_out), (changed, of_other_type)] {
+        assert_eq!(
+            shared::kind_and_run(&error),
+            (ErrorKind::StepNotUndone, true)
         );
+        let text = error.to_string();
+        assert!(text.contains("recorded results of `before`: "), "{text}");
+        assert_eq!(
+            record(&store).unwrap().status,
+            Field::Value(Status::InProgress)
+        );
+        let placed = run(&store, |call| async move {
+            let results = (
+                call.step("before", || async { panic!("it is recorded") })
+                    .await?,
+                call.step("a", || async { panic!("it is recorded") })
+                    .await?,
+            );
+            assert_eq!(results, (1_u8, 7_u8));
+            done("placed".to_owned()).await
+        });
+        assert_eq!(placed.unwrap().into_response(), "placed");
     }
-    assert_eq!(undone.load(Ordering::Relaxed), 0, "nothing is undone");
-    assert!(undoing(&store).held);
 }
 
 #[test]
