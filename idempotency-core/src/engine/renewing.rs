@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::call::OpenCall;
@@ -193,14 +193,26 @@ impl Shown {
 }
 
 /// Returns the output of `main`, and polls `other` until then. A panic of `other` ends it alone.
+///
+/// Only the first poll is that of `main`, which may be ready at once. Later `main` follows, because a busy one uses up what its runtime
+/// allows a task in one poll, and no timer of `other` would ever be ready after it.
 async fn beside<T>(main: impl Future<Output = T>, other: impl Future<Output = ()>) -> T {
     let (mut main, mut other) = (pin!(main), pin!(other));
-    let mut other_goes_on = true;
+    let (mut is_first, mut other_goes_on) = (true, true);
     poll_fn(|context| {
+        let mut poll_other = |context: &mut Context<'_>| {
+            if other_goes_on {
+                let polled = catch_unwind(AssertUnwindSafe(|| other.as_mut().poll(context)));
+                other_goes_on = matches!(polled, Ok(Poll::Pending));
+            }
+        };
+        if !std::mem::take(&mut is_first) {
+            poll_other(context);
+            return main.as_mut().poll(context);
+        }
         let output = main.as_mut().poll(context);
-        if output.is_pending() && other_goes_on {
-            let polled = catch_unwind(AssertUnwindSafe(|| other.as_mut().poll(context)));
-            other_goes_on = matches!(polled, Ok(Poll::Pending));
+        if output.is_pending() {
+            poll_other(context);
         }
         output
     })

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 use super::*;
 use crate::config::Settings;
@@ -59,6 +59,23 @@ impl Clock for Hands {
     fn monotonic(&self) -> Option<Duration> {
         let passed = self.monotonic.load(Ordering::Relaxed);
         Some(Duration::from_millis(passed.unsigned_abs()))
+    }
+}
+
+/// A clock whose timers are not ready in a poll in which the task has done as much as tokio allows.
+struct Cooperative(Arc<Hands>);
+
+impl Clock for Cooperative {
+    fn now(&self) -> EpochMillis {
+        self.0.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::task::coop::cooperative(self.0.sleep(duration)))
+    }
+
+    fn monotonic(&self) -> Option<Duration> {
+        self.0.monotonic()
     }
 }
 
@@ -285,6 +302,28 @@ fn a_run_whose_renewals_fail_knows_at_the_end_of_its_lease_that_its_claim_may_be
     let winner = begin(&other, &operation, "winner");
     assert_eq!(text(winner.end()).as_deref(), Ok("winner"));
     assert_eq!(text(running.end()).as_deref(), Ok("winner"));
+}
+
+#[tokio::test]
+async fn a_busy_handler_that_never_waits_long_keeps_its_claim() {
+    let store = FaultyStore::new([]);
+    let clock = Arc::new(Hands::default());
+    let cooperative = Arc::new(Cooperative(Arc::clone(&clock)));
+    let backend = Backend::new(store.clone(), cooperative, Arc::new(Fixed));
+    let operation = operation("shop", |_| ());
+    let handler = async |call: Call| {
+        let (rows, mut queue) = tokio::sync::mpsc::channel(1);
+        for row in 0..10_000 {
+            rows.send(row).await.unwrap();
+            assert_eq!(queue.recv().await, Some(row));
+            clock.pass(10);
+            assert_ne!(call.time_left(), Some(Duration::ZERO), "at row {row}");
+        }
+        Ok("done".to_owned())
+    };
+    let result = shared::run(&backend, &operation, "1", handler).await;
+    assert_eq!(text(result).as_deref(), Ok("done"));
+    assert!(store.writes() > 10, "a claim, 10 renewals, a completion");
 }
 
 #[test]
