@@ -47,10 +47,7 @@ impl Scenario {
         if now.plus(self.bounds.duration(delivery.lease)) <= renewal.lease_end() {
             return;
         }
-        // One that finds no record shows nothing.
-        if state.record.is_some() {
-            actions.push(Action::Renew(number, Fate::Served));
-        }
+        actions.push(Action::Renew(number, Fate::Served));
         if state.left.lost_replies > 0 {
             actions.push(Action::Renew(number, Fate::Lost));
         }
@@ -100,7 +97,13 @@ impl Scenario {
         let Input::Written(result) = input else {
             panic!("{input:?} is no result of a write");
         };
-        let next = renewal.written(now, result);
+        // The read after a renewal that found no record is one with it.
+        let next = match renewal.written(now, result) {
+            ControlFlow::Continue(None) => renewal
+                .read(now, Some(state.record.as_deref().cloned()))
+                .map_continue(|_| ()),
+            next => next.map_continue(|_| ()),
+        };
         let until = renewal.lease_end();
         let trace = &mut state.calls[usize::from(number)].trace;
         if until > known {

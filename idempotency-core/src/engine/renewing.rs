@@ -12,8 +12,8 @@ use super::handler::{self, HandlerOutput};
 use super::request::{Reasons, send};
 use super::single_flight::FlightGuard;
 use crate::event::{Meter, Report};
-use crate::protocol::{Attempt, Renewal, RenewalEnd};
-use crate::store::{StoreError, StoreRequest};
+use crate::protocol::{Attempt, Input, Renewal, RenewalEnd, RenewalPause};
+use crate::store::{Consistency, StoreError, StoreRequest};
 use crate::time::{Clock, EpochMillis};
 
 /// A run whose lease is renewed.
@@ -121,7 +121,11 @@ impl<'a, 'b> Renewing<'a, 'b> {
             self.shown.awaits = false;
             let result = self.shown.reasons.written(backend, end);
             self.notice_the_end();
-            let next = renewal.written(clock.now(), result);
+            let next = match renewal.written(clock.now(), result) {
+                ControlFlow::Continue(Some(pause)) => ControlFlow::Continue(pause),
+                ControlFlow::Continue(None) => self.read(&mut renewal).await,
+                ControlFlow::Break(end) => ControlFlow::Break(end),
+            };
             if self.is_held(&renewal, sent_at, monotonic) {
                 self.shown.confirmed += 1;
                 self.shown.reasons = Reasons::default();
@@ -138,6 +142,25 @@ impl<'a, 'b> Renewing<'a, 'b> {
                 }
             }
         }
+    }
+
+    /// Reads the record after a renewal that was refused and brought none back.
+    async fn read(&mut self, renewal: &mut Renewal) -> ControlFlow<RenewalEnd, RenewalPause> {
+        let backend = self.call.backend();
+        let clock = backend.clock();
+        let request = StoreRequest::Read(&self.attempt.call().id, Consistency::Strong);
+        let limit = renewal.time_limit(self.call.now());
+        let mut counter = Counter {
+            begun: clock.now(),
+            shown: &mut self.shown,
+            clock,
+        };
+        let end = send(backend, request, limit, &mut counter).await;
+        let found = match self.shown.reasons.read(backend, end) {
+            Input::Read(record) => Some(record),
+            _ => None,
+        };
+        renewal.read(clock.now(), found)
     }
 
     /// Hands on until when the lease lasts, if the last request confirmed it. That was sent at `sent_at`, which was `monotonic` by the other

@@ -45,10 +45,13 @@ pub(super) fn less_reserve(left: Duration) -> Duration {
 
 /// Returns the upper bound of the `n`th pause, counted from one.
 pub(super) fn backoff(n: u8) -> Duration {
+    backoff_up_to(n, LONGEST_PAUSE)
+}
+
+/// Returns the upper bound of the `n`th pause, counted from one, where none is longer than `longest`.
+pub(super) fn backoff_up_to(n: u8, longest: Duration) -> Duration {
     let doublings = u32::from(n.saturating_sub(1)).min(16);
-    FIRST_PAUSE
-        .saturating_mul(1 << doublings)
-        .min(LONGEST_PAUSE)
+    FIRST_PAUSE.saturating_mul(1 << doublings).min(longest)
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use std::time::Duration;
 use super::CallTerms;
 use super::classify::{is_claim_by, is_expired};
 use super::condition::Condition;
-use super::effect::{Write, WriteResult};
-use super::limits::backoff;
+use super::effect::{Write, WriteErrorKind, WriteResult};
+use super::limits::backoff_up_to;
 use super::requests;
+use crate::record::Record;
 use crate::time::EpochMillis;
 
 /// The renewals of one run.
@@ -127,52 +128,102 @@ impl Renewal {
         }
     }
 
-    /// Takes the result of the last renewal. Returns the pause before the next one, or why there is none.
+    /// Takes the result of the last renewal. Returns the pause before the next one, or why there is none. If it was refused and brought no
+    /// record back, the pause is `None`: the record must be read, consistently, and [`read`](Self::read) takes the result.
     ///
     /// An expired lease is renewed too: if no other call has claimed the key, it cannot be claimed after that.
     pub fn written(
         &mut self,
         now: EpochMillis,
         result: WriteResult,
+    ) -> ControlFlow<RenewalEnd, Option<RenewalPause>> {
+        let next = match result {
+            WriteResult::Applied { .. } => self.confirmed(now, self.sent),
+            WriteResult::ConditionFailed { existing: None, .. } => {
+                self.failures = self.failures.saturating_add(1);
+                return ControlFlow::Continue(None);
+            }
+            WriteResult::ConditionFailed { existing, .. } => self.found(now, existing.as_ref()),
+            WriteResult::Rejected { .. } => self.not_confirmed(now, false),
+            WriteResult::Failed { kind, .. } => self.not_confirmed(now, may_pass(kind)),
+        };
+        next.map_continue(Some)
+    }
+
+    /// Takes the result of the read after a renewal that was refused: the record, if there is one, or `None` if the read failed. Returns the pause before the
+    /// next renewal, or why there is none.
+    pub fn read(
+        &mut self,
+        now: EpochMillis,
+        found: Option<Option<Record>>,
     ) -> ControlFlow<RenewalEnd, RenewalPause> {
-        let confirmed = match result {
-            WriteResult::Applied { .. } => Some(self.sent),
-            WriteResult::ConditionFailed {
-                existing: Some(existing),
-                ..
-            } => {
-                if !is_claim_by(&existing, &self.call.owner) {
-                    self.failures = self.failures.saturating_add(1);
-                    return ControlFlow::Break(RenewalEnd::ClaimGone);
-                }
-                // An earlier send of it was applied, or the clock was set back.
-                let end = existing.in_progress_expiration.value().copied();
-                end.filter(|end| *end >= self.sent)
-            }
-            // Without a record the claim may be gone or not.
-            WriteResult::ConditionFailed { existing: None, .. }
-            | WriteResult::Rejected { .. }
-            | WriteResult::Failed { .. } => None,
+        match found {
+            Some(existing) => self.found(now, existing.as_ref()),
+            None => self.not_confirmed(now, true),
+        }
+    }
+
+    /// Handles the record that refused the last renewal.
+    fn found(
+        &mut self,
+        now: EpochMillis,
+        existing: Option<&Record>,
+    ) -> ControlFlow<RenewalEnd, RenewalPause> {
+        let Some(claim) = existing.filter(|it| is_claim_by(it, &self.call.owner)) else {
+            self.failures = self.failures.saturating_add(1);
+            return ControlFlow::Break(RenewalEnd::ClaimGone);
         };
-        self.failures = match confirmed {
-            Some(end) => {
-                self.confirmed = self.confirmed.max(end);
-                0
-            }
-            None => self.failures.saturating_add(1),
+        match claim.in_progress_expiration.value() {
+            // An earlier send of it was applied, or the clock was set back.
+            Some(end) if *end >= self.sent => self.confirmed(now, *end),
+            _ => self.not_confirmed(now, true),
+        }
+    }
+
+    fn confirmed(
+        &mut self,
+        now: EpochMillis,
+        end: EpochMillis,
+    ) -> ControlFlow<RenewalEnd, RenewalPause> {
+        self.confirmed = self.confirmed.max(end);
+        self.failures = 0;
+        self.next(now, self.pause(now))
+    }
+
+    /// Handles a renewal that confirmed nothing. `may_pass` is true if the next one may soon be applied.
+    fn not_confirmed(
+        &mut self,
+        now: EpochMillis,
+        may_pass: bool,
+    ) -> ControlFlow<RenewalEnd, RenewalPause> {
+        self.failures = self.failures.saturating_add(1);
+        let longest = self.length / 12;
+        // After the end of the lease there is no hurry, and each further try is a load for a store that is in trouble.
+        let hurries = may_pass && !is_expired(self.confirmed, now);
+        let pause = match hurries {
+            true => RenewalPause {
+                at_least: Duration::ZERO,
+                jitter: backoff_up_to(self.failures, longest),
+            },
+            false => RenewalPause {
+                at_least: self.length / 4,
+                jitter: longest,
+            },
         };
+        self.next(now, pause)
+    }
+
+    fn next(&self, now: EpochMillis, pause: RenewalPause) -> ControlFlow<RenewalEnd, RenewalPause> {
         if self.confirmed >= self.ceiling || is_expired(self.ceiling, now) {
             return ControlFlow::Break(RenewalEnd::AtMost);
         }
-        ControlFlow::Continue(if confirmed.is_some() {
-            self.pause(now)
-        } else {
-            RenewalPause {
-                at_least: Duration::ZERO,
-                jitter: backoff(self.failures),
-            }
-        })
+        ControlFlow::Continue(pause)
     }
+}
+
+/// Returns true if the same renewal may soon be applied.
+fn may_pass(kind: WriteErrorKind) -> bool {
+    !matches!(kind, WriteErrorKind::TooLarge | WriteErrorKind::Permanent)
 }
 
 #[cfg(test)]
@@ -210,10 +261,20 @@ mod tests {
                         now = time(at);
                         String::new()
                     }
-                    None => match renewal.written(now, reply(text)) {
-                        ControlFlow::Continue(pause) => shown(pause),
-                        ControlFlow::Break(end) => format!("{end:?}"),
-                    },
+                    None => {
+                        let next = match text.strip_prefix("read ") {
+                            Some("fails") => renewal.read(now, None).map_continue(Some),
+                            Some(found) => {
+                                renewal.read(now, Some(record(found))).map_continue(Some)
+                            }
+                            None => renewal.written(now, reply(text)),
+                        };
+                        match next {
+                            ControlFlow::Continue(Some(pause)) => shown(pause),
+                            ControlFlow::Continue(None) => "read".to_owned(),
+                            ControlFlow::Break(end) => format!("{end:?}"),
+                        }
+                    }
                 },
             })
         });
