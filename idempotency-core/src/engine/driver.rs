@@ -117,8 +117,8 @@ impl<R> Driver<'_, R> {
                     let mut output = match renewal {
                         None => handler::output_of(&call, handler, report).await,
                         Some(renewal) => {
-                            let renewing = Renewing::new(&call, &mut attempt, &mut guard);
-                            Box::pin(renewing.output_of(*renewal, handler, report)).await
+                            let renewing = Renewing::new(&call, &mut attempt, &mut guard, report);
+                            Box::pin(renewing.output_of(*renewal, handler)).await
                         }
                     };
                     if call.undoes_unrecorded(&output)

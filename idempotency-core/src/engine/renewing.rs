@@ -9,67 +9,63 @@ use std::time::Duration;
 
 use super::call::OpenCall;
 use super::handler::{self, HandlerOutput};
-use super::request::{Reasons, send};
+use super::request::{Reasons, RequestEnd, send};
 use super::single_flight::FlightGuard;
 use crate::event::{Meter, Report};
-use crate::protocol::{Attempt, Input, Renewal, RenewalEnd, RenewalPause};
-use crate::store::{Consistency, StoreError, StoreRequest};
+use crate::protocol::{Attempt, InFlight, Input, Renewal, RenewalEnd, WriteErrorKind, WriteResult};
+use crate::store::{Consistency, StoreError, StoreErrorKind, StoreRequest};
 use crate::time::{Clock, EpochMillis};
 
 /// A run whose lease is renewed.
-pub(super) struct Renewing<'a, 'b> {
+pub(super) struct Renewing<'a, 'b, 'c> {
     call: &'a OpenCall,
     attempt: &'a mut Attempt,
     guard: &'a mut FlightGuard<'b>,
-    shown: Shown,
-}
-
-/// What the renewals of a run have shown.
-#[derive(Default)]
-struct Shown {
+    report: &'a mut Report<'c>,
+    /// What the renewals since the last one that was confirmed have shown.
     reasons: Reasons,
-    /// How many were confirmed.
-    confirmed: u32,
-    requests: u32,
-    store_time: Duration,
-    end: Option<RenewalEnd>,
     /// True while one has no reply.
     awaits: bool,
+    end: Option<RenewalEnd>,
     /// True if the claim may have been gone while the handler ran.
     is_lost: bool,
-    /// The first error of the renewals that were not confirmed in time.
-    cause: Option<StoreError>,
 }
 
-/// Counts the requests of the renewals.
-struct Counter<'a> {
-    shown: &'a mut Shown,
+/// Counts a request of the renewals. The handler's time goes on.
+struct Counter<'a, 'c> {
+    report: &'a mut Report<'c>,
     clock: &'a dyn Clock,
     begun: EpochMillis,
 }
 
-impl Meter for Counter<'_> {
+impl Meter for Counter<'_, '_> {
     fn request_started(&mut self) {
         self.begun = self.clock.now();
+        self.report.add_store_requests(1, Duration::ZERO);
     }
 
     fn request_ended(&mut self) {
-        self.shown.requests += 1;
-        self.shown.store_time += self.begun.until(self.clock.now());
+        let time = self.begun.until(self.clock.now());
+        self.report.add_store_requests(0, time);
     }
 }
 
-impl<'a, 'b> Renewing<'a, 'b> {
+impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
     pub(super) fn new(
         call: &'a OpenCall,
         attempt: &'a mut Attempt,
         guard: &'a mut FlightGuard<'b>,
+        report: &'a mut Report<'c>,
     ) -> Self {
         Self {
             call,
             attempt,
             guard,
-            shown: Shown::default(),
+            report,
+            reasons: Reasons::default(),
+            awaits: false,
+            end: None,
+            is_lost: false,
         }
     }
 
@@ -79,27 +75,18 @@ impl<'a, 'b> Renewing<'a, 'b> {
         mut self,
         renewal: Renewal,
         handler: impl Future<Output = Result<R, E>>,
-        report: &mut Report<'_>,
     ) -> HandlerOutput<R, E> {
-        let call = self.call;
-        let run = beside(handler, self.renew(renewal));
-        let output = handler::output_of(call, run, report).await;
-        self.notice_the_end();
-        self.shown.report(report);
+        self.report.handler_started();
+        let handler = handler::caught(self.call, handler);
+        let output = beside(handler, self.renew(renewal)).await;
+        self.report.handler_ended(&output);
         output
-    }
-
-    /// Notes that the lease has expired, if it has, and the error that led to it.
-    fn notice_the_end(&mut self) {
-        if !self.shown.is_lost && self.call.has_expired() {
-            self.shown.is_lost = true;
-            self.shown.cause = self.shown.reasons.error.take();
-        }
     }
 
     async fn renew(&mut self, mut renewal: Renewal) {
         let backend = self.call.backend();
         let clock = backend.clock();
+        let id = self.attempt.call().id.clone();
         let begun = clock.now();
         self.is_held(&renewal, begun, clock.monotonic());
         let mut pause = renewal.pause(begun);
@@ -109,34 +96,40 @@ impl<'a, 'b> Renewing<'a, 'b> {
             self.notice_the_end();
             let (sent_at, monotonic) = (clock.now(), clock.monotonic());
             let (write, condition) = renewal.send(sent_at);
-            let request = StoreRequest::write(&self.attempt.call().id, &write, &condition);
-            let limit = renewal.time_limit(self.call.now());
-            self.shown.awaits = true;
-            let mut counter = Counter {
-                shown: &mut self.shown,
-                clock,
-                begun: sent_at,
+            let request = StoreRequest::write(&id, &write, &condition);
+            let reply = self.send(&renewal, request).await;
+            let result = match reply {
+                Some(end) => self.reasons.written(backend, end),
+                None => WriteResult::Failed {
+                    maybe_applied: true,
+                    kind: WriteErrorKind::Transient,
+                },
             };
-            let end = send(backend, request, limit, &mut counter).await;
-            self.shown.awaits = false;
-            let result = self.shown.reasons.written(backend, end);
             self.notice_the_end();
             let next = match renewal.written(clock.now(), result) {
                 ControlFlow::Continue(Some(pause)) => ControlFlow::Continue(pause),
-                ControlFlow::Continue(None) => self.read(&mut renewal).await,
+                ControlFlow::Continue(None) => {
+                    let request = StoreRequest::Read(&id, Consistency::Strong);
+                    let reply = self.send(&renewal, request).await;
+                    let found = match reply.map(|end| self.reasons.read(backend, end)) {
+                        Some(Input::Read(record)) => Some(record),
+                        _ => None,
+                    };
+                    self.notice_the_end();
+                    renewal.read(clock.now(), found)
+                }
                 ControlFlow::Break(end) => ControlFlow::Break(end),
             };
             if self.is_held(&renewal, sent_at, monotonic) {
-                self.shown.confirmed += 1;
-                self.shown.reasons = Reasons::default();
+                self.report.renewed();
+                self.reasons = Reasons::default();
             }
             match next {
                 ControlFlow::Continue(next) => pause = next,
                 ControlFlow::Break(end) => {
-                    self.shown.end = Some(end);
+                    self.end = Some(end);
                     if end == RenewalEnd::ClaimGone {
-                        self.shown.is_lost = true;
-                        self.call.lasts_until(Some(GONE));
+                        self.claim_is_gone();
                     }
                     return;
                 }
@@ -144,23 +137,74 @@ impl<'a, 'b> Renewing<'a, 'b> {
         }
     }
 
-    /// Reads the record after a renewal that was refused and brought none back.
-    async fn read(&mut self, renewal: &mut Renewal) -> ControlFlow<RenewalEnd, RenewalPause> {
+    /// Sends a request, and returns its end. `None` if the store panicked: one fault of it must not end the renewals.
+    async fn send(&mut self, renewal: &Renewal, request: StoreRequest<'_>) -> Option<RequestEnd> {
         let backend = self.call.backend();
-        let clock = backend.clock();
-        let request = StoreRequest::Read(&self.attempt.call().id, Consistency::Strong);
         let limit = renewal.time_limit(self.call.now());
         let mut counter = Counter {
-            begun: clock.now(),
-            shown: &mut self.shown,
-            clock,
+            report: self.report,
+            clock: backend.clock(),
+            begun: EpochMillis::new(0),
         };
-        let end = send(backend, request, limit, &mut counter).await;
-        let found = match self.shown.reasons.read(backend, end) {
-            Input::Read(record) => Some(record),
-            _ => None,
+        self.awaits = true;
+        let end = {
+            let mut sent = pin!(send(backend, request, limit, &mut counter));
+            poll_fn(|context| {
+                match catch_unwind(AssertUnwindSafe(|| sent.as_mut().poll(context))) {
+                    Ok(polled) => polled.map(Some),
+                    Err(_panic) => Poll::Ready(None),
+                }
+            })
+            .await
         };
-        renewal.read(clock.now(), found)
+        self.awaits = false;
+        if end.is_none() {
+            let panicked = StoreError::new(StoreErrorKind::Rejected, "the store panicked");
+            self.reasons.error.get_or_insert(panicked);
+        }
+        end
+    }
+
+    /// Notes that the lease has expired, if it has, and why.
+    fn notice_the_end(&mut self) {
+        if self.is_lost || !self.call.has_expired() {
+            return;
+        }
+        let why = match (self.end, &self.reasons.error) {
+            (Some(_), _) => {
+                "the handler ran longer than `renew_at_most`, after which its lease is not renewed: set a longer time".to_owned()
+            }
+            (None, Some(error)) => {
+                format!("the lease expired while the handler ran, because its renewals failed: {error}")
+            }
+            (None, None) if self.awaits => {
+                "the lease expired while the handler ran, because a renewal had no reply".to_owned()
+            }
+            (None, None) => {
+                "the lease expired while the handler ran, because it blocked its thread, or the process stood still".to_owned()
+            }
+        };
+        self.lose(why);
+    }
+
+    fn claim_is_gone(&mut self) {
+        if !self.is_lost {
+            self.lose("a renewal of the lease found that the claim was gone".to_owned());
+        }
+        self.call.lasts_until(Some(GONE));
+        // A duplicate in this process must ask the store, and not wait for this run.
+        if let Some(in_flight) = self.attempt.in_flight() {
+            let gone = InFlight {
+                until: GONE,
+                ..in_flight
+            };
+            self.guard.publish(gone, self.call.now());
+        }
+    }
+
+    fn lose(&mut self, why: String) {
+        self.is_lost = true;
+        self.report.lost_claim(why);
     }
 
     /// Hands on until when the lease lasts, if the last request confirmed it. That was sent at `sent_at`, which was `monotonic` by the other
@@ -187,31 +231,10 @@ impl<'a, 'b> Renewing<'a, 'b> {
 /// The end of a lease whose claim is gone: it has expired at any time.
 const GONE: EpochMillis = EpochMillis::new(-1);
 
-impl Shown {
-    fn report(self, report: &mut Report<'_>) {
-        report.add_store_requests(self.requests, self.store_time);
-        report.renewed(self.confirmed, self.is_lost);
-        if !self.is_lost {
-            return;
-        }
-        let why = match (self.end, self.cause) {
-            (Some(RenewalEnd::ClaimGone), _) => {
-                "a renewal of the lease found that the claim was gone".to_owned()
-            }
-            (Some(RenewalEnd::AtMost), _) => {
-                "the handler ran longer than `renew_at_most`, after which its lease is not renewed: set a longer time".to_owned()
-            }
-            (None, Some(error)) => {
-                format!("the lease expired while the handler ran, because its renewals failed: {error}")
-            }
-            (None, None) if self.awaits => {
-                "the lease expired while the handler ran, because a renewal had no reply".to_owned()
-            }
-            (None, None) => {
-                "the lease expired while the handler ran, because it blocked its thread, or the process stood still".to_owned()
-            }
-        };
-        report.note(why);
+/// The handler has ended, or its call was dropped.
+impl Drop for Renewing<'_, '_, '_> {
+    fn drop(&mut self) {
+        self.notice_the_end();
     }
 }
 

@@ -140,10 +140,15 @@ impl<'a> Report<'a> {
         self.summary.store_time += time;
     }
 
-    /// Records the renewals of the lease that were confirmed, and whether the claim may have been gone while the handler ran.
-    pub(crate) fn renewed(&mut self, renewals: u32, is_lost: bool) {
-        self.summary.renewals = renewals;
-        self.summary.claim_lost = is_lost;
+    /// Records that a renewal of the lease was confirmed.
+    pub(crate) fn renewed(&mut self) {
+        self.summary.renewals += 1;
+    }
+
+    /// Records that the claim may have been gone while the handler ran, and why.
+    pub(crate) fn lost_claim(&mut self, why: String) {
+        self.summary.claim_lost = true;
+        self.note(why);
     }
 
     /// Records that the handler starts, and starts to measure its time.

@@ -180,6 +180,11 @@ impl<'a> CallSummary<'a> {
         self.operation
     }
 
+    #[cfg(test)]
+    pub(crate) fn note(&self) -> Option<&'a str> {
+        self.note
+    }
+
     /// Returns the id of the record, if it was known. It is a digest.
     pub fn key(&self) -> Option<&'a RecordId> {
         self.key

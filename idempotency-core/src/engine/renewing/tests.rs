@@ -20,7 +20,7 @@ use crate::protocol::condition::Condition;
 use crate::protocol::policy::{OnInProgress, OnTimeout, Steps};
 use crate::random::{Random, RandomError};
 use crate::record::{RecordId, Status};
-use crate::store::{SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, Write};
+use crate::store::{SendLog, Store, StoreLimits, StoreReply, Write};
 
 /// A wall clock and a monotonic clock. Timers follow the second.
 #[derive(Default)]
@@ -413,17 +413,25 @@ fn a_renewal_on_its_way_when_the_handler_ends_is_neither_awaited_nor_a_loss() {
 }
 
 #[test]
-fn a_store_that_panics_in_a_renewal_ends_the_renewals_and_not_the_handler() {
+fn a_store_that_panics_in_a_renewal_ends_neither_the_renewals_nor_the_handler() {
     let store = RenewalStore::new(Fate::Panics);
     let (clock, backend) = process(store.clone(), Fixed);
-    let operation = operation("shop", |_| ());
-    let mut running = begin(&backend, &operation, "done");
-    for _ in 0..2 {
-        clock.pass(10_000);
-        running.go_on();
-    }
-    assert_eq!(running.seconds_left(), 10);
-    assert_eq!(text(running.end()).as_deref(), Ok("done"));
+    let operation = operation("panics", |_| ());
+    let (note, ..) = told("panics", || {
+        let mut running = begin(&backend, &operation, "done");
+        let mut sent = 0;
+        for _ in 0..31 {
+            clock.pass(1_000);
+            running.go_on();
+            sent += usize::from(store.last.lock().unwrap().take().is_some());
+        }
+        assert!(sent >= 4, "{sent} sends in a lease");
+        assert_eq!(text(running.end()).as_deref(), Ok("done"));
+    });
+    assert!(
+        note.contains("its renewals failed: the store panicked"),
+        "{note}"
+    );
 }
 
 #[test]
@@ -641,27 +649,105 @@ fn the_summary_counts_renewals_and_says_that_the_claim_was_lost() {
     assert_eq!(*SEEN.lock().unwrap(), [executed(false), executed(true)]);
 }
 
+/// Returns the note of the one event of a run of `operation`, and its numbers of renewals and requests.
+fn told(operation: &'static str, run: impl FnOnce()) -> (String, u32, u32) {
+    static SEEN: Mutex<Vec<(String, String, u32, u32)>> = Mutex::new(Vec::new());
+    observe(|call| {
+        let (note, of) = (call.note().unwrap_or_default(), call.operation());
+        let numbers = (call.renewals(), call.store_requests());
+        let seen = (of.to_owned(), note.to_owned(), numbers.0, numbers.1);
+        SEEN.lock().unwrap().push(seen);
+    });
+    run();
+    let seen = SEEN.lock().unwrap();
+    let (_, note, renewals, requests) = seen.iter().find(|it| it.0 == operation).unwrap();
+    (note.clone(), *renewals, *requests)
+}
+
 #[test]
-fn the_report_of_a_lost_claim_says_why_and_what_to_set() {
-    let failed = || StoreError::new(StoreErrorKind::Throttled, "too many requests");
-    let note = |is_lost, end, error| {
-        let shown = Shown {
-            is_lost,
-            end,
-            cause: error,
-            ..Shown::default()
-        };
-        let mut report = Report::new("shop", None, &Fixed);
-        shown.report(&mut report);
-        report.notes().unwrap_or_default().to_owned()
+fn the_event_of_a_lost_claim_says_what_led_to_it_first() {
+    let note = |name, at_most: u64, lose: fn(&FaultyStore), pauses: &[i64], why| {
+        let store = FaultyStore::new([]);
+        let (clock, backend) = process(store.clone(), Fixed);
+        let operation = operation(name, |it| {
+            it.renew_at_most = Some(Duration::from_secs(at_most))
+        });
+        let (note, ..) = told(name, || {
+            let mut running = begin(&backend, &operation, "late");
+            lose(&store);
+            for pause in pauses {
+                clock.pass(*pause);
+                running.go_on();
+            }
+            store.set_outage(None);
+            let _ = running.end();
+        });
+        assert!(note.contains(why), "{note}");
     };
-    assert_eq!(note(false, None, Some(failed())), "");
-    let gone = note(true, Some(RenewalEnd::ClaimGone), None);
-    assert!(gone.contains("found that the claim was gone"), "{gone}");
-    let too_long = note(true, Some(RenewalEnd::AtMost), None);
-    assert!(too_long.contains("`renew_at_most`"), "{too_long}");
-    let refused = note(true, None, Some(failed()));
-    assert!(refused.ends_with("its renewals failed: too many requests"));
-    let stood_still = note(true, None, None);
-    assert!(stood_still.contains("the process stood still"));
+    let throttled = |store: &FaultyStore| store.set_outage(Some(THROTTLED));
+    note(
+        "fails",
+        3_600,
+        throttled,
+        &[5_000; 8],
+        "its renewals failed: failure 1",
+    );
+    let none = |_: &FaultyStore| {};
+    note("still", 3_600, none, &[60_000], "the process stood still");
+    note("long", 45, none, &[10_000; 6], "`renew_at_most`");
+    let evicted = |store: &FaultyStore| {
+        store.records.evict(&id_of("evicted"));
+    };
+    note(
+        "evicted",
+        3_600,
+        evicted,
+        &[10_000],
+        "found that the claim was gone",
+    );
+    // The renewal after the end of the lease finds another thing, but the handler blocked its thread before.
+    let evicted = |store: &FaultyStore| {
+        store.records.evict(&id_of("blocked"));
+    };
+    note(
+        "blocked",
+        3_600,
+        evicted,
+        &[60_000],
+        "it blocked its thread",
+    );
+}
+
+#[test]
+fn the_event_of_a_dropped_call_counts_its_renewals() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("dropped", |_| ());
+    let (note, renewals, requests) = told("dropped", || {
+        let mut running = begin(&backend, &operation, "never");
+        for _ in 0..2 {
+            clock.pass(10_000);
+            running.go_on();
+        }
+        clock.pass(31_000);
+        drop(running);
+    });
+    assert_eq!((renewals, requests), (2, 3));
+    assert!(note.contains("the lease expired while the handler ran"));
+}
+
+#[test]
+fn a_duplicate_beside_a_run_whose_claim_is_gone_asks_the_store() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    let operation = operation("shop", |_| ());
+    let mut running = begin(&backend, &operation, "late");
+    store.records.evict(&id());
+    clock.pass(10_000);
+    running.go_on();
+    let duplicate = Box::pin(shared::run(&backend, &operation, "1", async |_| {
+        Ok("winner".to_owned())
+    }));
+    let duplicate = crate::example::ready(duplicate);
+    assert_eq!(text(duplicate).as_deref(), Ok("winner"));
 }
