@@ -260,7 +260,7 @@ impl Settings {
             let name = written_in(self.renew.is_some(), row);
             let remedy = format!(
                 "a function is frozen between its events and cannot renew a lease, which ends with its deadline ({variable} is set): leave \
-                 it out"
+                 it out, and for code that also runs on a server set IDEMPOTENCY_RENEW there; if this is a server, remove {variable}"
             );
             return Err(ConfigurationError::value(name, "true", remedy));
         }
@@ -473,7 +473,8 @@ mod tests {
         let error = Settings::default().lease(&on_host("true")).unwrap_err();
         assert!(error.is_about_variable());
         let text = "IDEMPOTENCY_RENEW is `true`: a function is frozen between its events and cannot renew a lease, which ends with its \
-                    deadline (HOST_NAME is set): leave it out";
+                    deadline (HOST_NAME is set): leave it out, and for code that also runs on a server set IDEMPOTENCY_RENEW there; if this is a \
+                    server, remove HOST_NAME";
         assert_eq!(error.to_string(), text);
         let off = settings(|it| it.renew = Some(false));
         assert!(off.lease(&on_host("true")).is_ok());
