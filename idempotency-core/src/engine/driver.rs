@@ -24,7 +24,7 @@ use crate::store::{Consistency, RecordWrite, StoreRequest, TransactionRequest};
 use crate::time::EpochMillis;
 
 /// The note of a run that took longer than the lease of its claim.
-const OUTLIVED: &str = "the handler ran longer than its `lease`, and duplicates did not know that it still ran: set `renew`, or a longer `lease`";
+const OUTLIVED: &str = "the handler ran longer than its `lease`, and duplicates did not know that it still ran: set a longer `lease`, or for confirmed claims `renew`";
 
 /// One call, ready to be driven.
 pub(crate) struct Driver<'a, R> {

@@ -228,13 +228,17 @@ impl Attempt {
         }
     }
 
-    /// Returns true if `input` is the end of a handler that ran longer than a claim with a lease of its own: no deadline was known.
+    /// Returns true if `input` is the end of a handler that ran longer than a claim with a lease of its own, which was not renewed. No
+    /// deadline was known.
     pub fn outlives_lease(&self, now: EpochMillis, input: &Input) -> bool {
         match (&self.state, input) {
             (State::Running(Running { held, .. }), Input::HandlerEnded(_)) => {
-                matches!(self.call.lease, Lease::For(_))
-                    && held.is_confirmed()
-                    && is_expired(held.lease_end, now)
+                let may_expire = match self.call.lease {
+                    Lease::Until(_) => false,
+                    Lease::For(_) => true,
+                    Lease::Renewed { .. } => !held.is_confirmed(),
+                };
+                may_expire && is_expired(held.lease_end, now)
             }
             _ => false,
         }
