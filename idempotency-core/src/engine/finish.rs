@@ -147,7 +147,7 @@ impl<R> Driver<'_, R> {
             (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
             (ErrorKind::Contended, ..) => error.with_detail("retry"),
             (_, Some(RefusalDetail::LostInAStep), _) => error
-                .with_detail("a step found this, so the handler's result is not used")
+                .with_detail("a write of a step or of an undo found this, so the handler's result is not used")
                 .with_unfinished_steps(),
             (_, Some(RefusalDetail::NotUndone(why)), _) => {
                 error.with_detail(why.clone()).with_unfinished_steps()

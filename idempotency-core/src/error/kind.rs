@@ -93,7 +93,8 @@ kinds! {
     /// A step ran, but recording its result was not confirmed.
     StepNotRecorded = "a step ran, and its result may not be recorded: a retry may run the step again";
     /// The handler decided that its steps are undone, and they are not, or not all.
-    StepNotUndone = "the steps of this key are not undone, or not all: a retry goes on, unless an operator must decide";
+    StepNotUndone = "the steps of this key are not undone, or not all: unless an operator must decide, a retry goes on undoing if the decision is recorded, \
+         and otherwise runs the handler again";
     /// The recorded result of a step does not fit its type.
     StepTypeChanged =
         "the recorded result of a step does not fit its type: restore the type, or wait for the end of the window \

@@ -69,7 +69,7 @@ pub enum RefusalDetail {
     CircuitOpen(EpochMillis),
     /// What is wrong with the record.
     Defect(&'static str),
-    /// A step of the handler found that the claim was gone. What the handler returned does not count, also if it was a response.
+    /// A write of a step, or of an undo, found that the claim was gone. What the handler returned does not count, also if it was a response.
     LostInAStep,
     /// Why a step is not undone. It names steps and the types of errors.
     NotUndone(String),

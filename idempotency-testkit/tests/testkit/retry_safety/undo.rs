@@ -37,13 +37,13 @@ fn asked(request: &'static str) -> impl AsyncFn(World) -> usize + Send + Sync + 
 fn order_that(
     name: &'static str,
     with_token: bool,
-    begins: impl AsyncFn(&Call) -> bool + Send + Sync + 'static,
+    begins: impl AsyncFn(&Call) -> Result<bool, BoxError> + Send + Sync + 'static,
     ends: impl AsyncFn(&World, &Call) -> Result<Value, BoxError> + Send + Sync + 'static,
 ) -> RetrySafety<Value> {
     let operation = move || operation(name).steps(Steps::Keep);
     let handler = async move |world: &World, _: &Value, call: Call| {
         let shop = world.fake::<Shop>();
-        if !begins(&call).await {
+        if !begins(&call).await? {
             return Ok(call.undo(json!("refused")));
         }
         let charge = call.named_step("charge");
@@ -61,8 +61,8 @@ fn order_that(
         .effect("refunds", asked("refund"))
 }
 
-async fn always(_: &Call) -> bool {
-    true
+async fn always(_: &Call) -> Result<bool, BoxError> {
+    Ok(true)
 }
 
 /// The step `ship` is refused, and says so in its result.
@@ -122,7 +122,7 @@ async fn a_final_response_after_an_error_that_may_pass_is_found() {
 
 #[tokio::test]
 async fn a_decision_before_the_step_of_a_killed_run_is_found() {
-    let begins = async |call: &Call| call.which_run() == idempotency_lambda::Run::First;
+    let begins = async |call: &Call| Ok(call.which_run() == idempotency_lambda::Run::First);
     let report = order_that("undo-early", true, begins, refused).run().await;
     // The charge of the killed run has no record, so it is not refunded.
     let finds = |row: &&Row| {
@@ -134,4 +134,23 @@ async fn a_decision_before_the_step_of_a_killed_run_is_found() {
         report.unsafe_rows().into_iter().any(|row| finds(&row)),
         "{report}"
     );
+}
+
+#[tokio::test]
+async fn an_error_after_which_the_handler_goes_on_holds_a_killed_undoing() {
+    // The voucher is declined, so the card pays. A later run gets another error: the step has no record.
+    let begins = async |call: &Call| {
+        let declined = async || Err::<(), BoxError>("declined".into());
+        match call.step("voucher", declined).await {
+            Err(error) if error.is::<idempotency_lambda::Error>() => Err(error),
+            _ => Ok(true),
+        }
+    };
+    let is_held = async |order: RetrySafety<Value>| {
+        let report = order.run().await;
+        let mut rows = report.rows().iter();
+        rows.any(|row| row.verdict == SafetyVerdict::Held)
+    };
+    assert!(is_held(order_that("undo-declined", true, begins, refused)).await);
+    assert!(!is_held(order_that("undo-without", true, always, refused)).await);
 }
