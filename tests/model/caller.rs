@@ -202,12 +202,16 @@ impl Scenario {
             let at = match effect {
                 Effect::AwaitLeader(_) => now,
                 ref effect if claims(effect) => now,
-                ref effect if completes(effect) && ended => {
+                // The end of the last undo is the end of a run that undoes.
+                ref effect
+                    if completes(effect)
+                        && (ended || matches!(*active.asked.effect, Effect::Undo(_))) =>
+                {
                     EpochMillis::new(now.floor_to_seconds().get() * 1_000)
                 }
-                ref effect if completes(effect) && completes(&active.asked.effect) => {
-                    active.asked.at
-                }
+                // It may be sent again, also after a read that finds no record.
+                ref effect if completes(effect) => active.asked.at,
+                Effect::Read(_) if completes(&active.asked.effect) => active.asked.at,
                 _ => EpochMillis::new(0),
             };
             if !matches!(effect, Effect::AwaitLeader(_)) {
