@@ -231,8 +231,6 @@ pub(super) struct UndoRun {
     pub(super) is_own: bool,
     /// As in [`Completing`].
     pub(super) dropped: bool,
-    /// The steps that this run can undo.
-    pub(super) undoable: Vec<String>,
 }
 
 /// What a call that undoes the steps of its key does now.

@@ -41,7 +41,7 @@ pub(super) fn decide(
     undo: HandlerUndo,
 ) -> Next {
     let undoing = Undoing {
-        left: undo.undoable.clone(),
+        left: undo.undoable,
         ..Undoing::default()
     };
     let run = UndoRun {
@@ -56,7 +56,6 @@ pub(super) fn decide(
         },
         is_own: true,
         dropped: staged,
-        undoable: undo.undoable,
     };
     send(call, run)
 }
@@ -81,30 +80,34 @@ pub(super) fn run_ended(
         decided,
         is_own: false,
         dropped: end.staged || end.refused,
-        undoable: end.undo.unwrap_or_default().undoable,
     };
+    let undoable = end.undo.unwrap_or_default().undoable;
     match end.result {
         // No undo has begun. The caller gets the panic, or the handler's own error.
         HandlerResult::Panicked => stop(call, run, "panic", Some(CallEnd::own(None)), Count::Once),
         HandlerResult::NotStarted => {
             stop(call, run, NOT_STARTED, Some(CallEnd::own(None)), Count::No)
         }
-        _ => go_on(call, now, run),
+        result => {
+            let left = run.decided.undoing.left.iter();
+            let unknown: Vec<_> = left.filter(|step| !undoable.contains(step)).collect();
+            if unknown.is_empty() {
+                return go_on(call, now, run);
+            }
+            // Nothing is undone: a step after the one that is not known may depend on it.
+            let steps = named(unknown);
+            let mut why = format!("not asked for, or not of its type, or without an undo: {steps}");
+            if let HandlerResult::Failed(error) | HandlerResult::Unreported(error) = result {
+                why += &format!(", after the handler ended in `{error}`");
+            }
+            stop(call, run, &why, None, Count::Once)
+        }
     }
 }
 
 /// Undoes the next step, or completes the key if none is left.
 fn go_on(call: &CallTerms, now: EpochMillis, run: UndoRun) -> Next {
     let undoing = &run.decided.undoing;
-    let unknown = undoing.left.iter();
-    let unknown = unknown.filter(|step| !run.undoable.contains(step));
-    let unknown: Vec<_> = unknown.collect();
-    if !unknown.is_empty() {
-        // Nothing is undone: a step after the one that is not known may depend on it.
-        let steps = named(unknown);
-        let why = format!("not asked for, or not of its type, or without an undo: {steps}");
-        return stop(call, run, &why, None, Count::Once);
-    }
     let Some(next) = undoing.left.first().cloned() else {
         return complete(call, now, run);
     };
