@@ -165,7 +165,7 @@ mod each_fault_is_found {
         a_decision_beside_a_step_without_a_record:
             DECIDES_BESIDE_A_LOST_STEP in quiet_undone_beside_failures breaks NotUndone in 7;
         an_undo_that_is_repeated: FORGETS_WHAT_IS_UNDONE in quiet_undone breaks UndoneAgain in 20;
-        an_unfenced_undo: UNFENCED_UNDO in quiet_undone breaks LateOwner in 15;
+        an_unfenced_undo: UNFENCED_UNDO in quiet_undone breaks LateOwner in 12;
         a_late_undo_that_sets_the_progress_back: UNDO_IGNORES_THE_PROGRESS in undone_and_late breaks UndoneAgain in 26;
         a_takeover_that_forgets_the_decision: TAKEOVER_FORGETS_THE_DECISION in quiet_undone breaks StepAfterUndo in 14;
         unconfirmed_writes_that_count_as_the_callers_own:
