@@ -101,7 +101,7 @@ impl Scenario {
         }
         let now = self.time(state, active.skew);
         let Reply { mut input, ghost } = reply;
-        let ended = matches!(input, Input::HandlerEnded(_));
+        let ended = matches!(input, Input::HandlerEnded(_) | Input::Undone(_));
         if ended {
             active.renewal = None;
         }
@@ -180,6 +180,7 @@ impl Scenario {
                         active.steps = self.steps_of_run(&attempt, seen);
                     }
                 }
+                Effect::Undo(_) => self.begin_renewals(state, number, now, &mut active, &attempt),
                 Effect::RunUnprotected { .. } => {
                     // A look into the process takes no time, but here time may pass in it.
                     let near = self.bounds.deliveries[usize::from(number)].in_one_process;

@@ -57,7 +57,7 @@ mod every_promise_holds {
         a_step_beside_none a_step_and_unprotected undone_steps undone_and_late undone_and_failing undone_under_hold undone_and_decided
         undone_and_evicted undone_and_clocks_off undone_in_one_process staged_writes staged_with_tokens staged_and_evicted staged_endings
         staged_and_held staged_and_windows_end staged_in_one_process staged_and_unprotected conflicts late_staged_write
-        late_and_evicted renewing renewing_and_clocks_off renewing_under_hold renewing_with_a_step renewing_staged
+        late_and_evicted renewing renewing_and_clocks_off renewing_under_hold renewing_with_a_step renewing_and_undone renewing_staged
         renewing_and_windows_end renewing_in_one_process renewing_and_decided renewing_and_unprotected renewing_at_most
         renewing_beside_python
     }

@@ -143,7 +143,13 @@ impl<R> Driver<'_, R> {
                         return Err(NoResponse::Refused(self.contradiction(true)));
                     };
                     // Boxed, as above.
-                    Input::Undone(Box::pin(call.undo(step)).await)
+                    Input::Undone(match attempt.renewal() {
+                        None => Box::pin(call.undo(step)).await,
+                        Some(renewal) => {
+                            let renewing = Renewing::new(call, &mut attempt, &mut guard, report);
+                            Box::pin(renewing.undo(renewal, step)).await
+                        }
+                    })
                 }
                 Effect::Finish(end) => {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.

@@ -12,7 +12,9 @@ use super::handler::{self, HandlerOutput};
 use super::request::{Reasons, RequestEnd, send};
 use super::single_flight::FlightGuard;
 use crate::event::{Meter, Report};
-use crate::protocol::{Attempt, InFlight, Input, Renewal, RenewalEnd, WriteErrorKind, WriteResult};
+use crate::protocol::{
+    Attempt, InFlight, Input, Renewal, RenewalEnd, UndoEnd, WriteErrorKind, WriteResult,
+};
 use crate::store::{Consistency, StoreError, StoreErrorKind, StoreRequest};
 use crate::time::{Clock, EpochMillis};
 
@@ -81,6 +83,11 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
         let output = beside(handler, self.renew(renewal)).await;
         self.report.handler_ended(&output);
         output
+    }
+
+    /// Undoes a step, and renews the lease meanwhile.
+    pub(super) async fn undo(mut self, renewal: Renewal, step: &str) -> UndoEnd {
+        beside(self.call.undo(step), self.renew(renewal)).await
     }
 
     async fn renew(&mut self, mut renewal: Renewal) {

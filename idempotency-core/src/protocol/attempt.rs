@@ -23,7 +23,7 @@ use super::run::Run;
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
-use state::{Releasing, Running, State, finish, refuse};
+use state::{Releasing, Running, State, UndoPhase, finish, refuse};
 
 /// One call on its way through the protocol.
 ///
@@ -128,26 +128,32 @@ impl Attempt {
         self.state.lease_end()
     }
 
-    /// Returns the renewals of the lease, while the handler runs. `None` if the lease is not renewed: the deadline of the call is known, the
-    /// setting is off, the claim is not confirmed, or the run only undoes steps.
+    /// Returns the renewals of the lease, while the handler runs or a step is undone. `None` if the lease is not renewed: the deadline of the
+    /// call is known, the setting is off, or the claim is not confirmed.
     pub fn renewal(&self) -> Option<Renewal> {
-        match (&self.state, self.call.lease) {
-            (State::Running(Running { held, .. }), Lease::Renewed { length, at_most })
-                if held.is_confirmed() && !held.undoing =>
-            {
-                let (claimed_at, lease_end) = (held.claimed_at, held.lease_end);
-                let lease = (length, at_most);
-                Some(Renewal::begin(&self.call, lease, claimed_at, lease_end))
-            }
-            _ => None,
-        }
+        let Lease::Renewed { length, at_most } = self.call.lease else {
+            return None;
+        };
+        let (held, undoing) = match &self.state {
+            State::Running(Running { held, .. }) if held.is_confirmed() => (held, held.undoing),
+            State::Undoing(undo) if undo.phase == UndoPhase::Undoing => (&undo.held, true),
+            _ => return None,
+        };
+        let (claimed_at, lease_end) = (held.claimed_at, held.lease_end);
+        let lease = (length, at_most);
+        Some(Renewal::begin(
+            &self.call, lease, claimed_at, lease_end, undoing,
+        ))
     }
 
     /// Notes that the lease of the claim lasts until then, because a renewal was confirmed.
     pub fn renewed(&mut self, lease_end: EpochMillis) {
-        if let State::Running(Running { held, .. }) = &mut self.state {
-            held.lease_end = held.lease_end.max(lease_end);
-        }
+        let held = match &mut self.state {
+            State::Running(running) => &mut running.held,
+            State::Undoing(undo) => &mut undo.held,
+            _ => return,
+        };
+        held.lease_end = held.lease_end.max(lease_end);
     }
 
     /// Returns which run of its key the handler's run is, while the handler runs.

@@ -42,6 +42,8 @@ pub struct Renewal {
     /// No lease of the run lasts longer.
     ceiling: EpochMillis,
     claimed_at: EpochMillis,
+    /// True if the record says that the steps of the key are being undone.
+    undoing: bool,
     /// Until when the lease is known to last.
     confirmed: EpochMillis,
     /// Until when the lease lasts if the last request was applied.
@@ -69,18 +71,21 @@ pub enum RenewalEnd {
 }
 
 impl Renewal {
-    /// Begins the renewals of a claim that was made at `claimed_at` and lasts until `lease_end`.
+    /// Begins the renewals of a claim that was made at `claimed_at` and lasts until `lease_end`. `undoing` is true if the record says that
+    /// the steps of the key are being undone.
     pub(super) fn begin(
         call: &Arc<CallTerms>,
         (length, at_most): (Duration, Duration),
         claimed_at: EpochMillis,
         lease_end: EpochMillis,
+        undoing: bool,
     ) -> Self {
         Self {
             call: Arc::clone(call),
             length,
             ceiling: claimed_at.plus(at_most),
             claimed_at,
+            undoing,
             confirmed: lease_end,
             sent: lease_end,
             failures: 0,
@@ -115,7 +120,7 @@ impl Renewal {
     /// Sends a renewal at the time `now`: returns its write and its condition.
     pub fn send(&mut self, now: EpochMillis) -> (Write, Condition) {
         self.sent = now.plus(self.length).min(self.ceiling);
-        requests::renew(&self.call, now, self.sent, self.claimed_at)
+        requests::renew(&self.call, now, self.sent, self.claimed_at, self.undoing)
     }
 
     /// Returns how long a renewal may take that is sent at the time `now`. It ends while at least half of the rest of the lease is left
@@ -237,7 +242,7 @@ mod tests {
     /// Returns the renewals of a claim that was made at [`NOW`] for 30 s, at most for 100 s.
     fn begin() -> Renewal {
         let lease = (Duration::from_secs(30), Duration::from_secs(100));
-        Renewal::begin(&Arc::new(call()), lease, NOW, now_plus(30_000))
+        Renewal::begin(&Arc::new(call()), lease, NOW, now_plus(30_000), false)
     }
 
     #[test]
@@ -298,6 +303,30 @@ mod tests {
             ("done[owner=me]", false),
             ("other", false),
             ("none", false),
+        ] {
+            let record = record(text);
+            assert_eq!(condition.holds(record.as_ref()), holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_renewal_while_steps_are_undone_keeps_the_record_for_years_and_finds_no_other_status() {
+        let undoing = true;
+        let mut renewal = Renewal { undoing, ..begin() };
+        let (write, condition) = renewal.send(now_plus(10_000));
+        let shown = show_write(&write, &condition, NOW);
+        assert!(
+            shown.starts_with("update expiration=315360041 lease=40000 if "),
+            "{shown}"
+        );
+        for (text, holds) in [
+            ("undoing[owner=me lease=30000]", true),
+            ("undoing[owner=me lease=40000]", false),
+            ("undoing[owner=me lease=-1]", false),
+            ("undoing[owner=- lease=30000]", false),
+            ("undoing[lease=30000]", false),
+            ("mine", false),
+            ("done[owner=me]", false),
         ] {
             let record = record(text);
             assert_eq!(condition.holds(record.as_ref()), holds, "{text}");

@@ -179,8 +179,14 @@ pub(super) fn complete(
     effect(Write::Update(Change { set, remove }), condition)
 }
 
+/// Returns the end of a record whose steps are being undone: ten years after the lease, because a key whose steps are half undone must not
+/// be forgotten.
+fn undoing_expiration(lease_end: EpochMillis) -> EpochSeconds {
+    lease_end.ceil_to_seconds().plus(HELD_FOR)
+}
+
 /// Returns the decision that the steps of the key are undone, with the final response: an update, only while the record is still this
-/// call's claim. The record is kept for ten years after the lease, because a key whose steps are half undone must not be forgotten.
+/// call's claim.
 pub(super) fn decide_undo(
     call: &CallTerms,
     lease_end: EpochMillis,
@@ -188,7 +194,7 @@ pub(super) fn decide_undo(
     response: Option<&Data>,
 ) -> Effect {
     let set = Record {
-        expiration: Field::Value(lease_end.ceil_to_seconds().plus(HELD_FOR)),
+        expiration: Field::Value(undoing_expiration(lease_end)),
         status: Field::Value(Status::Undoing),
         data: response.cloned().into(),
         undo: Field::Value(undoing.to_json()),
@@ -267,11 +273,6 @@ pub(super) fn release(call: &CallTerms) -> Effect {
 /// Returns the write that ends the lease of a claim whose run has ended, and keeps the claim: an update, only while the record is still
 /// this call's claim. Under `hold` no call may claim the key, and each duplicate then knows that no run goes on.
 pub(super) fn end_lease(call: &CallTerms, claimed_at: EpochMillis, undoing: bool) -> Effect {
-    let condition = if undoing {
-        undone_by(&call.owner, None)
-    } else {
-        held_by(&call.owner)
-    };
     Effect::Write(
         Write::Update(Change {
             set: Record {
@@ -280,33 +281,48 @@ pub(super) fn end_lease(call: &CallTerms, claimed_at: EpochMillis, undoing: bool
             },
             remove: Vec::new(),
         }),
-        condition,
+        held(call, undoing),
     )
+}
+
+/// Returns the fence: the record is still this call's claim. `undoing` is true if it says that the steps of the key are being undone.
+fn held(call: &CallTerms, undoing: bool) -> Condition {
+    if undoing {
+        undone_by(&call.owner, None)
+    } else {
+        held_by(&call.owner)
+    }
 }
 
 /// Returns the renewal of a claim that was made at `claimed_at`: an update that lets its lease last until `lease_end`, only while the
 /// record is still this call's claim, its lease was not ended ([`end_lease`]), and it ends earlier.
 ///
-/// The end of the record moves too, so that no TTL deletes a live claim.
+/// The end of the record moves too, so that no TTL deletes a live claim. `undoing` is true if the steps of the key are being undone.
 pub(super) fn renew(
     call: &CallTerms,
     now: EpochMillis,
     lease_end: EpochMillis,
     claimed_at: EpochMillis,
+    undoing: bool,
 ) -> (Write, Condition) {
     let lease = |of: fn(Attribute, Operand) -> Condition, end| {
         of(Attribute::InProgressExpiration, Operand::Millis(end))
     };
+    let expiration = if undoing {
+        undoing_expiration(lease_end)
+    } else {
+        claim_expiration(call, now, lease_end)
+    };
     let change = Change {
         set: Record {
-            expiration: Field::Value(claim_expiration(call, now, lease_end)),
+            expiration: Field::Value(expiration),
             in_progress_expiration: Field::Value(lease_end),
             ..Record::default()
         },
         remove: Vec::new(),
     };
     let condition = Condition::All(vec![
-        held_by(&call.owner),
+        held(call, undoing),
         lease(Condition::Below, lease_end),
         lease(Condition::Differs, ended_lease(claimed_at)),
     ]);

@@ -611,6 +611,50 @@ fn no_undo_begins_after_the_lease_also_if_the_clock_was_set_back() {
 }
 
 #[test]
+fn a_lease_is_renewed_while_a_step_is_undone() {
+    for resumes in [false, true] {
+        let store = FaultyStore::new([]);
+        let (clock, backend) = process(store.clone(), Fixed);
+        let operation = operation("shop", |it| it.steps = Some(Steps::Keep));
+        let ends = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ends);
+        let handler = move |call: Call| {
+            let told = Arc::clone(&told);
+            async move {
+                let step = call.named_step("a").undo(move |_: u8, _| {
+                    let told = Arc::clone(&told);
+                    poll_fn(move |_| match told.load(Ordering::Relaxed) {
+                        true => Poll::Ready(Ok::<_, Error>(())),
+                        false => Poll::Pending,
+                    })
+                });
+                step.run(|| async { Ok::<_, Error>(1) }).await?;
+                Ok(call.undo("refused".to_owned()))
+            }
+        };
+        let run = || Box::pin(shared::run(&backend, &operation, "1", handler.clone()));
+        let mut running = run();
+        assert!(poll(&mut running).is_pending());
+        if resumes {
+            // The process is killed, and a later run goes on.
+            clock.pass(31_000);
+            running = run();
+            assert!(poll(&mut running).is_pending());
+        }
+        for _ in 0..6 {
+            clock.pass(10_000);
+            assert!(poll(&mut running).is_pending());
+            assert_eq!(lease(&store), clock.now().get() + 30_000);
+        }
+        ends.store(true, Ordering::Relaxed);
+        let Poll::Ready(result) = poll(&mut running) else {
+            panic!("the call goes on");
+        };
+        assert_eq!(text(result).as_deref(), Ok("refused"));
+    }
+}
+
+#[test]
 fn a_run_that_hangs_keeps_its_key_no_longer_than_the_setting_says() {
     let store = FaultyStore::new([]);
     let (clock, backend) = process(store.clone(), Fixed);
