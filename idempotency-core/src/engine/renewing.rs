@@ -94,14 +94,16 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
         let backend = self.call.backend();
         let clock = backend.clock();
         let id = self.attempt.call().id.clone();
-        let begun = clock.now();
+        // The time of the run is the later one of two clocks, so no renewal ends earlier because the wall clock was set back.
+        let call = self.call;
+        let begun = call.now();
         self.is_held(&renewal, begun, clock.monotonic());
         let mut pause = renewal.pause(begun);
         loop {
             let jitter = backend.jitter(pause.jitter);
             clock.sleep(pause.at_least + jitter).await;
             self.notice_the_end();
-            let (sent_at, monotonic) = (clock.now(), clock.monotonic());
+            let (sent_at, monotonic) = (call.now(), clock.monotonic());
             let (write, condition) = renewal.send(sent_at);
             let request = StoreRequest::write(&id, &write, &condition);
             let reply = self.send(&renewal, request).await;
@@ -113,7 +115,7 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
                 },
             };
             self.notice_the_end();
-            let next = match renewal.written(clock.now(), result) {
+            let next = match renewal.written(call.now(), result) {
                 ControlFlow::Continue(Some(pause)) => ControlFlow::Continue(pause),
                 ControlFlow::Continue(None) => {
                     let request = StoreRequest::Read(&id, Consistency::Strong);
@@ -123,7 +125,7 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
                         _ => None,
                     };
                     self.notice_the_end();
-                    renewal.read(clock.now(), found)
+                    renewal.read(call.now(), found)
                 }
                 ControlFlow::Break(end) => ControlFlow::Break(end),
             };
