@@ -312,9 +312,8 @@ mod tests {
 
     #[test]
     fn such_an_array_ends_in_an_outcome_event_and_stops_no_call_that_is_switched_off() {
-        use idempotency_core::config::{Settings, Variables};
+        use idempotency_core::config::Variables;
         use idempotency_core::event::observe;
-        use idempotency_core::operation::CompiledOperation;
         use std::sync::atomic::{AtomicUsize, Ordering};
 
         static ENDS: AtomicUsize = AtomicUsize::new(0);
@@ -324,20 +323,21 @@ mod tests {
             ENDS.fetch_add(counts.into(), Ordering::Relaxed);
         });
         for (disabled, ends) in [("true", 0), ("false", 1)] {
-            let settings = Settings {
-                key_prefix: Some(PREFIX.into()),
-                ..Settings::default()
-            };
             let variable = ("IDEMPOTENCY_DISABLED".to_owned(), disabled.to_owned());
-            let variables = Variables::from_iter([variable]);
-            let operation = CompiledOperation::new("orders", &settings, &variables).unwrap();
+            let operation = crate::Operation::builder("orders")
+                .key_prefix(PREFIX)
+                .variables(Variables::from_iter([variable]))
+                .build()
+                .unwrap();
             let event = Cell::new(Body::Unread(Bytes::from_static(b"[1]")));
-            let identity = EVENT.sync_scope(event, || {
+            let call = EVENT.sync_scope(event, || {
                 let PlainEvent(payload) =
                     serde_json::from_str::<PlainEvent<OneOrMany>>("").unwrap();
-                payload.identity(&operation, None)
+                operation
+                    .identify(&payload, crate::Deadline::Inherited)
+                    .map(drop)
             });
-            assert_eq!(identity.is_err(), ends == 1);
+            assert_eq!(call.is_err(), ends == 1);
             assert_eq!(ENDS.load(Ordering::Relaxed), ends);
         }
     }
