@@ -110,7 +110,7 @@ fn a_response_binds_until_the_promised_end_of_its_window() {
             ];
             whats.map(|what| event(by, at, what))
         };
-        let events = [runs(0, 1_000, expires), runs(1, at, 200)].concat();
+        let events = [runs(0, 1_000, expires), runs(1, at, at / 1_000 + 60)].concat();
         let broken = check(&events, Promises::all());
         let promises = broken.into_iter().map(|broken| broken.promise);
         promises.collect::<Vec<_>>()
