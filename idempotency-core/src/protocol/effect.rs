@@ -251,6 +251,16 @@ pub enum WriteErrorKind {
     Permanent,
 }
 
+impl WriteErrorKind {
+    /// Returns true if the same write may be applied later.
+    pub(super) fn may_pass(self) -> bool {
+        match self {
+            Self::Transient | Self::Conflict | Self::Credentials | Self::Refused => true,
+            Self::TooLarge | Self::Permanent => false,
+        }
+    }
+}
+
 /// A write that is sent again until its end is known, as a state machine. Its first send comes at once.
 pub trait Resend {
     /// How it ended.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::CallTerms;
 use super::classify::{is_claim_by, is_expired};
 use super::condition::Condition;
-use super::effect::{Write, WriteErrorKind, WriteResult};
+use super::effect::{Write, WriteResult};
 use super::limits::backoff_up_to;
 use super::requests;
 use crate::record::Record;
@@ -150,13 +150,13 @@ impl Renewal {
             }
             WriteResult::ConditionFailed { existing, .. } => self.found(now, existing.as_ref()),
             WriteResult::Rejected { .. } => self.not_confirmed(now, false),
-            WriteResult::Failed { kind, .. } => self.not_confirmed(now, may_pass(kind)),
+            WriteResult::Failed { kind, .. } => self.not_confirmed(now, kind.may_pass()),
         };
         next.map_continue(Some)
     }
 
-    /// Takes the result of the read after a renewal that was refused: the record, if there is one, or `None` if the read failed. Returns the pause before the
-    /// next renewal, or why there is none.
+    /// Takes the result of the read after a renewal that was refused: the record, if there is one, or `None` if the read failed. Returns the
+    /// pause before the next renewal, or why there is none.
     pub fn read(
         &mut self,
         now: EpochMillis,
@@ -224,11 +224,6 @@ impl Renewal {
         }
         ControlFlow::Continue(pause)
     }
-}
-
-/// Returns true if the same renewal may soon be applied.
-fn may_pass(kind: WriteErrorKind) -> bool {
-    !matches!(kind, WriteErrorKind::TooLarge | WriteErrorKind::Permanent)
 }
 
 #[cfg(test)]

@@ -204,7 +204,7 @@ pub(super) fn written(
             let completing = completing(call, now, run);
             free_rejected(call, now, completing, refusal(why.to_owned()))
         }
-        WriteResult::Failed { kind, .. } if may_pass(kind) && has_time(&run, now) => {
+        WriteResult::Failed { kind, .. } if kind.may_pass() && has_time(&run, now) => {
             let pause = Effect::Pause(backoff(run.tries));
             (state(run), pause)
         }
@@ -244,17 +244,6 @@ fn state(run: UndoRun) -> State {
 
 fn dropped(run: &UndoRun) -> Option<StagedEnd> {
     run.dropped.then_some(StagedEnd::Dropped)
-}
-
-/// Returns true if the same write may be applied later.
-fn may_pass(kind: WriteErrorKind) -> bool {
-    matches!(
-        kind,
-        WriteErrorKind::Transient
-            | WriteErrorKind::Conflict
-            | WriteErrorKind::Credentials
-            | WriteErrorKind::Refused
-    )
 }
 
 fn has_time(run: &UndoRun, now: EpochMillis) -> bool {
