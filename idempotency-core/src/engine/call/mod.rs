@@ -23,7 +23,7 @@ use self::step::{Steps, StepsSummary};
 use super::Backend;
 use super::staging::{Misplaced, StageError, StagedByHandler, Staging};
 use crate::error::{Error, ErrorKind};
-use crate::protocol::{CallTerms, Run};
+use crate::protocol::{CallTerms, Run, StepLedger};
 use crate::random::RandomError;
 use crate::record::{RecordId, RecordedSteps};
 use crate::store::StagedWrites;
@@ -102,13 +102,10 @@ impl Call {
         undoes: bool,
     ) -> Self {
         let has_steps = terms.policy.steps.are_on();
-        let recorded = || recorded.cloned().unwrap_or_default();
-        let steps = has_steps.then(|| Steps::new(recorded(), terms.limits));
-        let steps = if undoes {
-            steps.map(Steps::undoing)
-        } else {
-            steps
-        };
+        let steps = has_steps.then(|| {
+            let ledger = StepLedger::new(recorded.cloned().unwrap_or_default(), terms.limits);
+            Steps::new(if undoes { ledger.undoing() } else { ledger })
+        });
         let call = Self::new(backend, Some(terms), run, steps);
         if run == Run::Unprotected {
             // No completion may ever apply what is staged.
@@ -119,7 +116,7 @@ impl Call {
 
     /// Returns the call of a run without a key.
     pub(super) fn without_key(backend: &Backend) -> Self {
-        let steps = Steps::new(RecordedSteps::default(), backend.limits());
+        let steps = Steps::new(StepLedger::new(RecordedSteps::default(), backend.limits()));
         Self::new(backend, None, Run::Unprotected, Some(steps))
     }
 

@@ -15,8 +15,8 @@ use crate::event::{Meter, Report};
 use crate::protocol::{
     CallTerms, HandlerUndo, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
 };
-use crate::record::{Data, RecordedSteps};
-use crate::store::{StoreError, StoreLimits, StoreRequest};
+use crate::record::Data;
+use crate::store::{StoreError, StoreRequest};
 use crate::time::EpochMillis;
 use crate::typed;
 
@@ -87,9 +87,9 @@ impl Meter for Counter<'_> {
 
 impl Steps {
     /// Returns the steps of a run that begins with these recorded steps. Without a confirmed claim none is recorded.
-    pub(super) fn new(recorded: RecordedSteps, limits: StoreLimits) -> Self {
+    pub(super) fn new(ledger: StepLedger) -> Self {
         Self(Mutex::new(State {
-            ledger: StepLedger::new(recorded, limits),
+            ledger,
             undos: Vec::new(),
             requests: 0,
             store_time: Duration::ZERO,
@@ -106,15 +106,6 @@ impl Steps {
             requests: state.requests,
             store_time: state.store_time,
         }
-    }
-
-    /// Lets no step run that is not recorded: the steps of the key are being undone.
-    pub(super) fn undoing(self) -> Self {
-        let state = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Self(Mutex::new(State {
-            ledger: state.ledger.undoing(),
-            ..state
-        }))
     }
 
     /// Returns true if a step is open.

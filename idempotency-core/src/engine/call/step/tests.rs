@@ -18,6 +18,7 @@ use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::Outcome;
 use crate::protocol::policy::{self, OnStoreError, OnTimeout};
 use crate::record::{Field, Record, RecordId, Status};
+use crate::store::StoreLimits;
 
 const ORDER: &str = r#"{"order_id": 7}"#;
 
@@ -428,7 +429,8 @@ fn steps_beside_each_other_are_all_recorded() {
 fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() {
     let summary = |end| {
         let recorded = ["b", "c"].map(|name| (name.to_owned(), Data::new("1")));
-        let steps = Steps::new(recorded.into_iter().collect(), StoreLimits::NONE);
+        let ledger = StepLedger::new(recorded.into_iter().collect(), StoreLimits::NONE);
+        let steps = Steps::new(ledger);
         let mut summary = steps.summary(false);
         summary.end = end;
         summary
