@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::outcome::{KeyState, Source};
 use crate::protocol::decision::{NotEvicted, evictable_by_code, evicted, looked_at};
 use crate::protocol::{RecordState, UNREADABLE_DATA};
-use crate::record::{Record, Status};
+use crate::record::Record;
 use crate::store::{Consistency, StoreError, StoreReply, StoreRequest, Write};
 use crate::time::EpochMillis;
 
@@ -98,7 +98,7 @@ impl<R> Driver<'_, R> {
             Some(end) => error
                 .with_detail(format!("its record was not evicted: retry when its lease has ended at {end}"))
                 .with_lease_end(end),
-            None if read.status.value() == Some(&Status::Undoing) => error.with_detail(
+            None if read.is_undoing() => error.with_detail(
                 "its record was not evicted, because not all of its steps are undone: run the same call again first",
             ),
             None => error.with_detail(

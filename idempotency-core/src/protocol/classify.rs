@@ -127,12 +127,7 @@ pub(super) fn is_claim_of(existing: &Record, call: &CallTerms) -> bool {
 
 /// Returns true if the record is a claim made with this token.
 pub(super) fn is_claim_by(existing: &Record, owner: &OwnerToken) -> bool {
-    let claimed = [Status::InProgress, Status::Undoing];
-    let is_claim = existing
-        .status
-        .value()
-        .is_some_and(|it| claimed.contains(it));
-    is_claim && existing.owner.value() == Some(owner)
+    existing.is_claim() && existing.owner.value() == Some(owner)
 }
 
 /// Returns true if the record belongs to this call's payload, or if the operation does not validate payloads.

@@ -166,8 +166,7 @@ pub fn takeover(
     {
         return None;
     }
-    let undoing = existing.status.value() == Some(&Status::Undoing);
-    let status = if undoing {
+    let status = if existing.is_undoing() {
         undoing_status()
     } else {
         in_progress()
@@ -177,7 +176,7 @@ pub fn takeover(
         status,
         same(InProgressExpiration, existing),
     ];
-    if undoing {
+    if existing.is_undoing() {
         all.push(same(Undo, existing));
     }
     all.extend(validation.map(|mine| Condition::Equals(Validation, text(mine))));

@@ -212,8 +212,7 @@ pub fn is_decided(record: &Record) -> bool {
 
 /// Returns true if the next call goes on with this undoing, under every policy.
 fn goes_on(read: &Record, undoing: &Undoing) -> bool {
-    let undoes = read.status.value() == Some(&Status::Undoing);
-    undoes && !undoing.held && read.failure.exists()
+    read.is_undoing() && !undoing.held && read.failure.exists()
 }
 
 fn trace_of(record: &Record) -> Option<Trace> {
@@ -268,9 +267,7 @@ pub(crate) fn looked_at(record: &Record, now: EpochMillis, call: &CallTerms) -> 
         true => RecordState::PayloadMismatch,
         false => match classify(record, now, call) {
             // The next run only undoes, so the key is not free.
-            RecordState::Resumable if record.status.value() == Some(&Status::Undoing) => {
-                RecordState::InProgress
-            }
+            RecordState::Resumable if record.is_undoing() => RecordState::InProgress,
             state => state,
         },
     }
@@ -309,7 +306,7 @@ pub fn evicted(existing: Option<&Record>, maybe_applied: bool) -> Result<(), Not
 /// Returns false for a claim made under `rerun` whose operation is under `hold` by now, and for a key whose run was killed while it undid
 /// steps: the record does not show that it is held.
 pub fn is_held(record: &Record, now: EpochMillis) -> bool {
-    if record.status.value() == Some(&Status::Undoing) {
+    if record.is_undoing() {
         let held = Undoing::of(record).is_none_or(|undoing| undoing.held);
         return held && !expired_lease(record, now).exists();
     }
@@ -582,7 +579,7 @@ mod tests {
             assert!(decided.is_in(&found) && !decided.is_in(&read));
             assert!(!decided.condition.holds(None));
             // A late owner can write nothing.
-            let undoing = read.status.value() == Some(&Status::Undoing);
+            let undoing = read.is_undoing();
             let fence = match undoing {
                 true => undone_by(&me(), None),
                 false => held_by(&me()),
@@ -595,7 +592,7 @@ mod tests {
                     Verdict::Completed
                 }
                 Ending::Rerun => {
-                    let undoing = found.status.value() == Some(&Status::Undoing);
+                    let undoing = found.is_undoing();
                     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
                         let mut call = call();
                         (call.policy.on_timeout, call.policy.steps) = (on_timeout, Steps::Keep);

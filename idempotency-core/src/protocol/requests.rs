@@ -93,8 +93,7 @@ pub(super) fn take_over(
     let condition = takeover(existing, validation, call.policy.on_timeout)?;
     let lease_end = call.lease.end(now);
     // The record of an undoing is kept for long already.
-    let undoing = existing.status.value() == Some(&Status::Undoing);
-    let expiration = (!undoing).then(|| claim_expiration(call, now, lease_end));
+    let expiration = (!existing.is_undoing()).then(|| claim_expiration(call, now, lease_end));
     let mut set = Record {
         expiration: expiration.into(),
         in_progress_expiration: Field::Value(lease_end),

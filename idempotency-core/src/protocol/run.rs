@@ -3,7 +3,7 @@
 use super::CallTerms;
 use super::classify::is_claim_of;
 use super::decision::FREED;
-use crate::record::{Field, Record, Status};
+use crate::record::{Field, Record};
 use crate::time::EpochMillis;
 
 /// The recorded failure, or its beginning, if an effect of a run may have happened that no run has reported. The next run must not
@@ -61,8 +61,7 @@ impl Run {
         let Some(record) = replaced else {
             return Self::First;
         };
-        let claimed = [Status::InProgress, Status::Undoing];
-        if !record.status.value().is_some_and(|it| claimed.contains(it)) {
+        if !record.is_claim() {
             return Self::First;
         }
         // An earlier send of the same claim, whose reply was lost. What that one replaced is not known.
@@ -73,11 +72,7 @@ impl Run {
             Field::Absent => Self::Rerun {
                 lease_ended: record.in_progress_expiration.value().copied(),
             },
-            Field::Value(failure)
-                if is_reported(failure) && record.status.value() != Some(&Status::Undoing) =>
-            {
-                Self::First
-            }
+            Field::Value(failure) if is_reported(failure) && !record.is_undoing() => Self::First,
             // An operator can be wrong, and a run that was freed while its lease ran may still have its effect.
             Field::Value(_) | Field::Unreadable => Self::Unknown,
         }

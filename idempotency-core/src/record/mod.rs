@@ -213,6 +213,18 @@ impl Status {
     }
 }
 
+impl Record {
+    /// Returns true if the steps of the key are being undone.
+    pub(crate) fn is_undoing(&self) -> bool {
+        self.status.value() == Some(&Status::Undoing)
+    }
+
+    /// Returns true if the record is a claim: its run goes on, or ended without a completion.
+    pub(crate) fn is_claim(&self) -> bool {
+        self.is_undoing() || self.status.value() == Some(&Status::InProgress)
+    }
+}
+
 /// A stored response, as JSON text. Its `Debug` shows only the length.
 ///
 /// # Examples

@@ -19,7 +19,7 @@ use super::state::{
     Unreported, refuse, replay,
 };
 use crate::error::ErrorKind;
-use crate::record::{Field, Record, RecordedSteps, Status};
+use crate::record::{Field, Record, RecordedSteps};
 use crate::time::EpochMillis;
 
 /// The recorded failure of a call that took over the steps of a run with a reported failure, and then did not run its own handler.
@@ -200,7 +200,7 @@ fn take_over(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: &
         claimed_at: now,
         run,
         resumes: true,
-        undoing: existing.status.value() == Some(&Status::Undoing),
+        undoing: existing.is_undoing(),
         ..claiming
     };
     (State::Claiming(claiming), effect)
@@ -340,7 +340,7 @@ fn recorded(claim: Record) -> Option<(RecordedSteps, Option<Box<DecidedUndo>>)> 
         Field::Value(ref steps) => steps.clone(),
         Field::Unreadable => return None,
     };
-    if claim.status.value() != Some(&Status::Undoing) {
+    if !claim.is_undoing() {
         return Some((steps, None));
     }
     let undoing = Undoing::of(&claim)?;
