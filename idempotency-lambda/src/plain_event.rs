@@ -188,7 +188,6 @@ impl<'de> Deserializer<'de> for WholeText<'de> {
 mod tests {
     use super::*;
     use crate::Raw;
-    use crate::event::Payload as _;
 
     #[derive(Debug, Deserialize)]
     struct Order {
