@@ -190,34 +190,33 @@ impl RecordView<'_> {
 
     /// Returns the name of an attribute and its value in one line. `None` if it is absent.
     fn line(&self, attribute: Attribute) -> Option<(&'static str, String)> {
-        let field = self.record.field(attribute);
-        let shown = match field {
+        let name = attribute.default_name();
+        let value = match self.record.field(attribute) {
             Field::Absent => return None,
-            Field::Unreadable => match self.unreadable.filter(|_| attribute == Attribute::Data) {
-                Some(reason) => format!("present, but {reason}"),
-                None => UNREADABLE.to_owned(),
-            },
-            Field::Value(value) => match value {
-                FieldValue::Seconds(end) => self.end(end.get(), 1_000, "s"),
-                FieldValue::Millis(end) => self.end(end.get(), 1, "ms"),
-                FieldValue::Text(trace) if attribute == Attribute::Decision => self.decision(trace),
-                FieldValue::Text(text) if attribute == Attribute::Undo => undo_line(text),
-                FieldValue::Text(text) => text.to_owned(),
-                FieldValue::Data(data) if self.with_data => json_line(data.as_str()),
-                FieldValue::Data(data) => {
-                    format!("{} bytes; --show-data shows them", data.as_str().len())
-                }
-                FieldValue::Steps(steps) => steps_line(steps, self.with_data),
-                // It is shown as it was read by itself.
-                FieldValue::Event(_) => return None,
-            },
+            Field::Unreadable => {
+                let reason = self.unreadable.filter(|_| attribute == Attribute::Data);
+                let why = reason.map(|reason| format!("present, but {reason}"));
+                return Some((name, why.unwrap_or_else(|| UNREADABLE.to_owned())));
+            }
+            Field::Value(value) => value,
         };
-        let name = match attribute {
-            Attribute::Expiration => "window ends",
-            Attribute::InProgressExpiration => "lease ends",
-            _ => attribute.default_name(),
-        };
-        Some((name, shown))
+        Some(match value {
+            FieldValue::Seconds(end) => ("window ends", self.end(end.get(), 1_000, "s")),
+            FieldValue::Millis(end) => ("lease ends", self.end(end.get(), 1, "ms")),
+            FieldValue::Text(trace) if attribute == Attribute::Decision => {
+                (name, self.decision(trace))
+            }
+            FieldValue::Text(text) if attribute == Attribute::Undo => (name, undo_line(text)),
+            FieldValue::Text(text) => (name, text.to_owned()),
+            FieldValue::Data(data) if self.with_data => (name, json_line(data.as_str())),
+            FieldValue::Data(data) => {
+                let bytes = data.as_str().len();
+                (name, format!("{bytes} bytes; --show-data shows them"))
+            }
+            FieldValue::Steps(steps) => (name, steps_line(steps, self.with_data)),
+            // It is shown as it was read by itself.
+            FieldValue::Event(_) => return None,
+        })
     }
 
     fn end(&self, value: i64, unit: i64, name: &str) -> String {
