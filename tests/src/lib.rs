@@ -5,6 +5,7 @@ pub mod hostile;
 pub mod process;
 pub mod soak;
 mod table;
+pub mod valkey;
 
 pub use end::{End, end};
 pub use table::TableFactory;
