@@ -48,7 +48,8 @@ pub enum KeyState<R> {
         /// call goes on.
         until: Option<EpochMillis>,
     },
-    /// A run under `hold` ended without a result, and no operator has decided. A call under `hold` is refused, one under `rerun` runs.
+    /// An operator has not decided yet. A run under `hold` ended without a result: a call under `hold` is refused, one under `rerun` runs.
+    /// Or the steps of the key could not be undone: each call is refused.
     Held,
     /// The call gets this response. Its [`Replay`] says when its window ends.
     Completed(Outcome<R>),
