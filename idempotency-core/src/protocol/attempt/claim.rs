@@ -172,6 +172,8 @@ fn send_claim(
         tries: claiming.tries + 1,
         claimed_at: now,
         run: Run::Unknown,
+        // A takeover that was sent before can no longer be applied: its record is gone.
+        undoing: false,
         ..claiming
     };
     (State::Claiming(claiming), requests::claim(call, now))

@@ -103,7 +103,7 @@ pub(super) struct Claiming {
     pub(super) resumes: bool,
     /// True if the record has no room for the event of a takeover.
     pub(super) is_full: bool,
-    /// True if a takeover of a key whose steps are being undone was sent.
+    /// True if the last claim is a takeover of a key whose steps are being undone.
     pub(super) undoing: bool,
 }
 
