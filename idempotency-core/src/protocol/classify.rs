@@ -112,6 +112,9 @@ fn undoing_state(existing: &Record, now: EpochMillis, call: &CallTerms) -> Recor
         LeaseState::Unknown => return RecordState::Corrupt(UNREADABLE_LEASE),
         LeaseState::Expired => {}
     }
+    if let defect @ RecordState::Corrupt(_) = response_of(existing) {
+        return defect;
+    }
     // Under `hold` an undo of a killed run may have had its effect.
     let killed = call.policy.on_timeout == OnTimeout::Hold && !existing.failure.exists();
     if undoing.held || killed || !call.policy.steps.are_on() {
@@ -146,7 +149,7 @@ const UNREADABLE_LEASE: &str = "it is in progress, but its lease cannot be read"
 /// The defect of a record whose steps cannot be read.
 const UNREADABLE_STEPS: &str = "the results of its steps cannot be read";
 
-/// Returns what the data of a completed record means.
+/// Returns what the data of a record means that is completed, or whose steps are being undone.
 pub(super) fn response_of(existing: &Record) -> RecordState {
     match &existing.data {
         Field::Value(data) if data.is_json() => RecordState::Replay,

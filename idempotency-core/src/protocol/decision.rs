@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::CallTerms;
-use super::classify::{RecordState, classify, same_payload};
+use super::classify::{RecordState, classify, response_of, same_payload};
 use super::condition::{Condition, claimable, unchanged};
 use super::effect::{Change, Write};
 use super::policy::OnTimeout;
@@ -151,6 +151,9 @@ impl Decision {
             Ending::Rerun if free(OnTimeout::Rerun) && free(OnTimeout::Hold) => {
                 return Err(DecisionError::Free);
             }
+            Ending::Rerun if undoing.is_some() && !replaces && !has_readable_response(read) => {
+                return Err(DecisionError::Unreadable);
+            }
             Ending::Rerun if undoing.as_ref().is_some_and(|it| goes_on(read, it)) => {
                 return Err(DecisionError::Free);
             }
@@ -213,6 +216,11 @@ pub fn is_decided(record: &Record) -> bool {
 /// Returns true if the next call goes on with this undoing, under every policy.
 fn goes_on(read: &Record, undoing: &Undoing) -> bool {
     read.is_undoing() && !undoing.held && read.failure.exists()
+}
+
+/// Returns true if the final response of a record whose steps are being undone can be read, or if it has none.
+fn has_readable_response(record: &Record) -> bool {
+    !matches!(response_of(record), RecordState::Corrupt(_))
 }
 
 fn trace_of(record: &Record) -> Option<Trace> {
@@ -308,6 +316,7 @@ pub fn evicted(existing: Option<&Record>, maybe_applied: bool) -> Result<(), Not
 pub fn is_held(record: &Record, now: EpochMillis) -> bool {
     if record.is_undoing() {
         let held = Undoing::of(record).is_none_or(|undoing| undoing.held);
+        let held = held || !has_readable_response(record);
         return held && !expired_lease(record, now).exists();
     }
     let free = |on_timeout| claimable(now, on_timeout).holds(Some(record));
@@ -485,7 +494,8 @@ impl fmt::Display for DecisionError {
             ),
             Self::NotJson => f.write_str("cannot be completed, because the response is not JSON"),
             Self::Unreadable => f.write_str(
-                "cannot be decided, because its status is missing or unknown: evict it",
+                "cannot be decided, because its status, its undoing or its final response cannot be read: evict it; if only the \
+                 response cannot be read, it can be completed with another",
             ),
             Self::By(longest) => write!(
                 f,
