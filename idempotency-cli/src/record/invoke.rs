@@ -113,18 +113,14 @@ fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'stati
         _ if record.status.value() == Some(&Status::Completed) => Some(
             "is completed: its call has its response; print its event without `--invoke` if you need it",
         ),
-        State::Held | State::LeaseOver | State::Failed | State::Freed | State::Undoing
-            if event.is_whole() =>
-        {
-            None
-        }
-        State::Held | State::LeaseOver | State::Failed | State::Freed | State::Undoing => Some(
-            "keeps a part of its event, which its function does not take: print it without `--invoke`, complete it, and invoke the \
-             function with it",
-        ),
         State::Completed | State::Expired | State::Unreadable => {
             Some("cannot be read as a claim: no function would run under it")
         }
+        _ if event.is_whole() => None,
+        _ => Some(
+            "keeps a part of its event, which its function does not take: print it without `--invoke`, complete it, and invoke the \
+             function with it",
+        ),
     }
 }
 

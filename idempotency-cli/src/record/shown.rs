@@ -51,6 +51,7 @@ pub(super) enum State {
     Live,
     NoLease,
     Held,
+    HalfUndone,
     LeaseOver,
     Failed,
     Freed,
@@ -72,7 +73,7 @@ impl State {
             (Some(Status::InProgress), _) => Self::LeaseOver,
             (Some(Status::Undoing), _) if Undoing::of(record).is_none() => Self::Unreadable,
             (Some(Status::Undoing), _) if is_live(record, now) => Self::Live,
-            (Some(Status::Undoing), _) if is_held(record, now) => Self::Held,
+            (Some(Status::Undoing), _) if is_held(record, now) => Self::HalfUndone,
             (Some(Status::Undoing), _) => Self::Undoing,
             _ if claimable(now, OnTimeout::Rerun).holds(Some(record)) => Self::Expired,
             (Some(Status::Completed), _) => Self::Completed,
@@ -84,7 +85,7 @@ impl State {
         match self {
             Self::Live => "live",
             Self::NoLease => "no_lease",
-            Self::Held => "held",
+            Self::Held | Self::HalfUndone => "held",
             Self::LeaseOver => "lease_over",
             Self::Failed => "failed",
             Self::Freed => "freed",
@@ -99,7 +100,7 @@ impl State {
     pub(super) fn style(self) -> Style {
         match self {
             Self::Completed => GOOD,
-            Self::Held | Self::NoLease | Self::Unreadable => DOUBTFUL,
+            Self::Held | Self::HalfUndone | Self::NoLease | Self::Unreadable => DOUBTFUL,
             Self::Live
             | Self::LeaseOver
             | Self::Failed
@@ -118,8 +119,10 @@ impl State {
                  ends, or an operator decides"
             }
             Self::Held => {
-                "held: its run did not report its end, or could not undo its steps; calls are refused until `idempotency resolve` \
-                 decides"
+                "held: its run did not report its end; calls are refused until `idempotency resolve` decides"
+            }
+            Self::HalfUndone => {
+                "held: its steps could not all be undone; calls are refused until `idempotency resolve` decides"
             }
             Self::LeaseOver => {
                 "a claim, and its lease has expired: its run was killed; the next call runs the handler, or is refused if \
@@ -538,7 +541,7 @@ mod tests {
             (
                 r#"{"failures":3,"held":true,"left":["a"],"undone":["b"]}"#,
                 1,
-                State::Held,
+                State::HalfUndone,
                 "undone: b; left: a; failed in 3 runs",
             ),
             ("{}", 1, State::Unreadable, UNREADABLE),
