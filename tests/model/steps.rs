@@ -54,8 +54,11 @@ impl StepRun {
 
     /// Returns what the end of the handler says of undoing.
     pub(crate) fn undo(&self, ending: Ending) -> Option<Box<HandlerUndo>> {
-        let undo = self.ledger.undo(ending == Ending::Undoes);
-        undo.map(Box::new)
+        let mut ledger = self.ledger.clone();
+        if ending == Ending::Undoes {
+            ledger.decide();
+        }
+        ledger.undo().map(Box::new)
     }
 
     /// Returns the worst end of the steps. `None` if none was started.

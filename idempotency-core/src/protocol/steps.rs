@@ -44,8 +44,10 @@ pub struct StepLedger {
     closed: bool,
     /// The steps of the run that can be undone, the last one first.
     undoable: Vec<String>,
-    /// The recorded steps with an undo whose results the run has asked for, and has not got.
+    /// The steps whose results the run has asked for, and has not got: recorded ones with an undo, and those after its decision.
     unread: Vec<String>,
+    /// True if the handler decided that its steps are undone.
+    decided: bool,
     /// True if an earlier run decided that the steps of the key are undone.
     undoing: bool,
 }
@@ -94,6 +96,7 @@ impl StepLedger {
             closed: false,
             undoable: Vec::new(),
             unread: Vec::new(),
+            decided: false,
             undoing: false,
         }
     }
@@ -128,6 +131,10 @@ impl StepLedger {
             return StepStart::Recorded(result.clone());
         }
         if let Some(refusal) = self.refusal(now, lease_end) {
+            if self.decided {
+                // The handler goes on: it does not return the response of its decision.
+                self.unread.push(name.to_owned());
+            }
             return StepStart::Refused(refusal);
         }
         self.open += 1;
@@ -141,7 +148,7 @@ impl StepLedger {
             Some(StepRefusal::HandlerEnded)
         } else if self.end == Some(StepEnd::ClaimLost) {
             Some(StepRefusal::ClaimLost)
-        } else if self.undoing {
+        } else if self.undoing || self.decided {
             Some(StepRefusal::Undoing)
         } else if self.refused {
             Some(StepRefusal::WriteRefused)
@@ -207,11 +214,15 @@ impl StepLedger {
         self.undoable.insert(0, name.to_owned());
     }
 
-    /// Returns what the end of the run says of undoing. `decided` is true if its handler decided that its steps are undone. `None` if it
-    /// did not, and no earlier run did.
-    pub fn undo(&self, decided: bool) -> Option<HandlerUndo> {
-        (decided || self.undoing).then(|| HandlerUndo {
-            decided,
+    /// Notes that the handler decided that its steps are undone. No further step starts.
+    pub fn decide(&mut self) {
+        self.decided = true;
+    }
+
+    /// Returns what the end of the run says of undoing. `None` if neither this run nor an earlier one decided it.
+    pub fn undo(&self) -> Option<HandlerUndo> {
+        (self.decided || self.undoing).then(|| HandlerUndo {
+            decided: self.decided,
             undoable: self.undoable.clone(),
             unreached: {
                 let unread = self.unread.iter().map(String::as_str);
@@ -416,7 +427,8 @@ mod tests {
                     "unused?" => return format!("{:?}", ledger.unused().collect::<Vec<_>>()),
                     "open?" => return ledger.has_open().to_string(),
                     "records?" => return ledger.records().to_string(),
-                    "undo?" => return format!("{:?}", ledger.undo(about == "decided")),
+                    "undo?" => return format!("{:?}", ledger.undo()),
+                    "decide" => ledger.decide(),
                     "reads" => ledger.reads(about),
                     "undoable" => ledger.can_undo(about),
                     "undoing" => ledger = ledger.clone().undoing(),

@@ -102,7 +102,7 @@ pub struct HandlerUndo {
     /// The steps whose results this run got together with a way to undo them, the last one first.
     pub undoable: Vec<String>,
     /// The recorded steps that the run did not ask for, and those with an undo whose results it did not get. Only a run that gets them
-    /// could say how they are undone.
+    /// could say how they are undone. Also the steps that it asked for after its decision.
     pub unreached: Vec<String>,
 }
 

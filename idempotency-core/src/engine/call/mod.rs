@@ -559,8 +559,7 @@ impl OpenCall {
     /// Returns what the steps of the run were. `None` if the run records none.
     pub(super) fn steps(&self) -> Option<StepsSummary> {
         self.0.claim()?;
-        let steps = self.0.0.steps.as_ref()?;
-        Some(steps.summary(self.decided_undo()))
+        self.0.0.steps.as_ref().map(Steps::summary)
     }
 
     /// Returns the window that the handler asked for, or `None` if it asked for none.

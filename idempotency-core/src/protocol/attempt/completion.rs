@@ -131,8 +131,8 @@ fn undo(result: HandlerResult, unreported: Unreported, undo: HandlerUndo) -> Aft
         _ if !undo.unreached.is_empty() => {
             let steps = named(&undo.unreached);
             return refuse(&format!(
-                "the run did not get the recorded results of {steps}: ask for each recorded step before the decision, with its \
-                 type, and return the error of a step"
+                "the run did not get the results of {steps}: ask for each step before the decision, with its type, and return the \
+                 error of a step"
             ));
         }
         HandlerResult::Returned(response) => Ok(response),

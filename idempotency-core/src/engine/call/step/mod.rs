@@ -96,12 +96,11 @@ impl Steps {
         }))
     }
 
-    /// `undoes` is true if the handler decided that the steps are undone.
-    pub(super) fn summary(&self, undoes: bool) -> StepsSummary {
+    pub(super) fn summary(&self) -> StepsSummary {
         let state = self.state();
         StepsSummary {
             end: state.ledger.end(),
-            undo: state.ledger.undo(undoes),
+            undo: state.ledger.undo(),
             unused: state.ledger.unused().map(str::to_owned).collect(),
             requests: state.requests,
             store_time: state.store_time,

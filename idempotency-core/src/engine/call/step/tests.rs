@@ -431,7 +431,7 @@ fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() 
         let recorded = ["b", "c"].map(|name| (name.to_owned(), Data::new("1")));
         let ledger = StepLedger::new(recorded.into_iter().collect(), StoreLimits::NONE);
         let steps = Steps::new(ledger);
-        let mut summary = steps.summary(false);
+        let mut summary = steps.summary();
         summary.end = end;
         summary
     };

@@ -123,11 +123,15 @@ impl Call {
     /// The decision is recorded before the first undo. After a kill the next run goes on undoing, and no step runs that is not recorded. An
     /// undo that fails is tried again by the next run; after three runs an operator decides.
     ///
-    /// If the handler returns an error after this, nothing is undone, and the next run goes on.
-    #[must_use = "return it from the handler, otherwise nothing is undone"]
+    /// If the handler returns an error after this, nothing is undone, and the next run goes on. If it returns another response, that one is
+    /// the final one. If it goes on and asks for a step, the step does not run, and a response is an error: nothing is undone.
+    #[must_use = "return it from the handler: what the handler returns is the final response"]
     pub fn undo<R>(&self, response: R) -> R {
         if !self.has_ended() {
             self.0.undoes.store(true, Ordering::Relaxed);
+            if let Some(steps) = &self.0.steps {
+                steps.state().ledger.decide();
+            }
         }
         response
     }
@@ -212,12 +216,15 @@ impl OpenCall {
         steps.close();
         let (end, undo) = {
             let ledger = &steps.state().ledger;
-            (ledger.end(), ledger.undo(true))
+            (ledger.end(), ledger.undo().unwrap_or_default())
         };
         if end.is_some() {
             return error("nothing is undone, because a step may have had its effect".to_owned());
         }
-        for step in undo.unwrap_or_default().undoable {
+        if !undo.unreached.is_empty() {
+            return error("nothing is undone, because the handler asked for a step after its decision: return its response at once".to_owned());
+        }
+        for step in undo.undoable {
             let why = match self.undo(&step).await {
                 UndoEnd::Undone => continue,
                 UndoEnd::Failed(error) => format!("the undo of `{step}` failed: {error}"),

@@ -365,7 +365,7 @@ fn a_decision_without_each_recorded_result_is_refused_with_the_names_and_the_nex
             (ErrorKind::StepNotUndone, true)
         );
         let text = error.to_string();
-        assert!(text.contains("recorded results of `before`: "), "{text}");
+        assert!(text.contains("results of `before`: "), "{text}");
         assert_eq!(
             record(&store).unwrap().status,
             Field::Value(Status::InProgress)
@@ -381,6 +381,58 @@ fn a_decision_without_each_recorded_result_is_refused_with_the_names_and_the_nex
             done("placed".to_owned()).await
         });
         assert_eq!(placed.unwrap().into_response(), "placed");
+    }
+}
+
+#[test]
+fn the_response_of_the_handler_is_the_final_one_also_if_it_is_not_that_of_its_decision() {
+    let store = store();
+    let other = || {
+        run(&store, |call| async move {
+            let step = call.named_step("a").undo(|_: u8, _| done(()));
+            step.run(|| done(7)).await?;
+            let _thrown_away = call.undo("refused".to_owned());
+            done("sorry".to_owned()).await
+        })
+    };
+    for is_replayed in [false, true] {
+        let ended = other().unwrap();
+        assert_eq!(ended.is_replayed(), is_replayed);
+        assert_eq!(ended.into_response(), "sorry");
+    }
+    assert_eq!(undoing(&store).undone, ["a"]);
+}
+
+#[test]
+fn a_handler_that_goes_on_after_its_decision_starts_no_step_and_nothing_is_undone() {
+    let keeps = operation(policy::Steps::Keep, |_| ());
+    for payload in [ORDER, "{}"] {
+        for swallows in [false, true] {
+            let ended = run_in(&keeps, &store(), payload, |call| async move {
+                let step = call.named_step("a").undo(|_: u8, _| async {
+                    panic!("nothing may be undone");
+                    #[allow(unreachable_code)]
+                    Ok::<_, Error>(())
+                });
+                step.run(|| done(7)).await?;
+                let response = call.undo("refused".to_owned());
+                match call
+                    .step("ship", || async { panic!("it may not run") })
+                    .await
+                {
+                    Err(error) if !swallows => Err(error),
+                    shipped => {
+                        let _: Result<(), Error> = shipped;
+                        Ok(response)
+                    }
+                }
+            });
+            let kind = match swallows {
+                true => ErrorKind::StepNotUndone,
+                false => ErrorKind::StepRefused,
+            };
+            assert_eq!(ended.unwrap_err().kind(), kind, "{payload}");
+        }
     }
 }
 
