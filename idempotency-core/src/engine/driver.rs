@@ -121,7 +121,7 @@ impl<R> Driver<'_, R> {
                             Box::pin(renewing.output_of(*renewal, handler)).await
                         }
                     };
-                    if call.undoes_unrecorded(&output)
+                    if call.undoes_unrecorded(matches!(output, Ok(Ok(_))))
                         // Boxed, so that the future of every other call stays small.
                         && let Err(error) = Box::pin(call.undo_all(self.key_prefix)).await
                     {

@@ -37,7 +37,7 @@ impl<R> Unprotected<'_, R> {
         call.lasts_until(self.deadline);
         let handler = call.enter(|| handler(call.handle()));
         let output = handler::output_of(&call, handler, report).await;
-        let undoes = call.undoes_unrecorded(&output);
+        let undoes = call.undoes_unrecorded(matches!(output, Ok(Ok(_))));
         if undoes {
             // Boxed, so that the future of every other call stays small.
             let undone = Box::pin(call.undo_all(self.key_prefix)).await;

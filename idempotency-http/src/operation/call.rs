@@ -139,7 +139,7 @@ impl HttpOperation {
         Ok(ClientReply::Made(self.refuse(&problem)))
     }
 
-    /// Runs the handler of a request whose method is not protected. Its call has no key, and stages nothing.
+    /// Runs the handler of a request whose method is not protected. Its call has no key, stages nothing, and records no step.
     ///
     /// `view` shows a response as [`HttpCall::run`] says.
     ///
@@ -173,8 +173,8 @@ impl HttpOperation {
         )
     }
 
-    /// Returns what is sent after a run without a claim. `refused` is sent instead of a response that would be stored: it counts on a
-    /// write that was refused.
+    /// Returns what is sent after a run without a claim. `refused` is sent instead of a response that would be stored, because it counts on a
+    /// write that was refused, or instead of any, because a step is not undone.
     ///
     /// # Errors
     ///
@@ -185,6 +185,11 @@ impl HttpOperation {
         refused: Option<Error>,
     ) -> Result<ClientReply<R>, E> {
         match (end, refused) {
+            (Ok(_) | Err(Failure::Response(..)), Some(error))
+                if error.kind() == ErrorKind::StepNotUndone =>
+            {
+                Ok(ClientReply::Made(self.refuse(&Problem::of_error(error))))
+            }
             (Ok(Reply::Own(_, Keep::Stored(_) | Keep::Unstorable(..))), Some(error)) => {
                 Ok(ClientReply::Made(self.refuse(&Problem::of_error(error))))
             }

@@ -16,7 +16,7 @@ use axum::routing::post as on_post;
 use axum::{Extension, Router};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::future::BoxFuture;
@@ -763,6 +763,33 @@ async fn a_final_response_in_memory_is_that_of_the_handler_itself() {
                 "{on_timeout:?} {status}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn the_steps_of_a_request_that_is_not_protected_are_undone_and_an_undo_that_fails_is_an_error()
+ {
+    let (backend, operation) = (backend(), operation());
+    for (status, fails, sent, undone) in [(409, false, 409, 1), (409, true, 500, 1)] {
+        let undos = Runs::default();
+        let counted = undos.clone();
+        let handler = async |call: Call| {
+            let charge = call.named_step("charge").undo(move |_: u32, _| {
+                counted.add();
+                let refused = Error::new(ErrorKind::Internal, "bank");
+                ready(if fails { Err(refused) } else { Ok(()) })
+            });
+            charge.run(|| ready(Ok::<_, Error>(17))).await.unwrap();
+            let response = Response::builder().status(status).body(Bytes::new());
+            Ok::<_, Infallible>(call.undo(response.unwrap()))
+        };
+        let headers = HeaderMap::new();
+        let view = |own: &Response<Bytes>| Ok(own.clone());
+        let run = operation.run_unprotected(&backend, None, &headers, handler, view);
+        let found = match run.await.unwrap() {
+            ClientReply::Own(response) | ClientReply::Made(response) => response.status(),
+        };
+        assert_eq!((found.as_u16(), undos.count()), (sent, undone));
     }
 }
 

@@ -604,20 +604,25 @@ impl Drop for OpenCall {
     }
 }
 
-/// Runs a handler without a claim and outside of an operation. Each write that it stages is refused. Returns its output, and then the
-/// error for a caller whose response would count on such a write.
+/// Runs a handler without a claim and outside of an operation. Each write that it stages is refused. Returns its output, and then an error:
+/// the response counts on such a write, or a step that the handler decided to undo is not undone
+/// ([`StepNotUndone`](ErrorKind::StepNotUndone)).
 ///
 /// It is for an entry point with requests that it does not protect, whose handler gets a call all the same.
-pub async fn run_without_claim<F: Future>(
+pub async fn run_without_claim<R, E, F: Future<Output = Result<R, E>>>(
     backend: &Backend,
     key_prefix: &str,
     deadline: Option<EpochMillis>,
     handler: impl FnOnce(Call) -> F,
-) -> (F::Output, Option<Error>) {
+) -> (Result<R, E>, Option<Error>) {
     let call = OpenCall::new(Call::without_key(backend));
     call.lasts_until(deadline);
     call.0.0.staging.refuse();
     let output = handler(call.handle()).await;
+    if call.undoes_unrecorded(output.is_ok()) {
+        let undone = Box::pin(call.undo_all(key_prefix)).await;
+        return (output, undone.err());
+    }
     let refused = call.end().refused;
     (output, refused.map(|why| refused_write(key_prefix, why)))
 }

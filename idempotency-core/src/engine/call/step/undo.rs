@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Call, OpenCall, State, Step, StepRetry};
 use crate::engine::call::Token;
-use crate::engine::handler::{HandlerOutput, caught};
+use crate::engine::handler::caught;
 use crate::error::{Error, ErrorKind};
 use crate::future::BoxFuture;
 use crate::protocol::UndoEnd;
@@ -158,9 +158,10 @@ impl OpenCall {
         self.0.undoes()
     }
 
-    /// Returns true if the steps of a run without a confirmed claim must be undone, because its handler decided so and returned a response.
-    pub(in crate::engine) fn undoes_unrecorded<R, E>(&self, output: &HandlerOutput<R, E>) -> bool {
-        self.0.claim().is_none() && matches!(output, Ok(Ok(_))) && self.decided_undo()
+    /// Returns true if the steps of a run without a confirmed claim must be undone, because its handler decided so and returned a response
+    /// (`returned`).
+    pub(in crate::engine) fn undoes_unrecorded(&self, returned: bool) -> bool {
+        returned && self.decided_undo() && self.0.claim().is_none()
     }
 
     /// Undoes a step of the run.
