@@ -21,6 +21,7 @@ idempotency-lambda    metrics        metrics/index.html
 idempotency-lambda    profiles
 idempotency-lambda    rustls-aws-lc
 idempotency-lambda    rustls-ring
+idempotency-lambda    valkey
 idempotency-lambda    zstd
 idempotency-testkit   conformance    conformance/index.html
 idempotency-testkit   dynamodb       dynamodb/index.html

@@ -16,6 +16,7 @@ CRATES = {
     "idempotency-core": "modules",
     "idempotency-dynamodb": "files",
     "idempotency-lambda": "modules",
+    "idempotency-valkey": "files",
 }
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|\br(#*)".*?"\1|"(?:\\.|[^"\\])*"|\'(?:\\[^\']+|[^\\\'])\'', re.S)
 TOKEN = re.compile(r"\w+|::|[^\s\w]")

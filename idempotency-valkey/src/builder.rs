@@ -1,0 +1,145 @@
+//! Builds the store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use idempotency_core::config::ConfigurationError;
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::TlsConnector;
+
+use crate::address::Target;
+use crate::connection::Connector;
+use crate::key::KeyPrefix;
+use crate::nodes::Nodes;
+use crate::send::Sender;
+use crate::start::Durability;
+use crate::store::{Settings, ValkeyStore};
+
+/// Builds a [`ValkeyStore`]. Its `Debug` shows no password.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_valkey::{Durability, ValkeyStore};
+/// let builder = ValkeyStore::builder("rediss://memorydb.example.com:6379").durability(Durability::Synchronous);
+/// let store = builder.user("shop").password("s3cr3t").build()?;
+/// assert!(!format!("{store:?}").contains("s3cr3t"));
+/// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct ValkeyStoreBuilder {
+    url: String,
+    prefix: String,
+    user: Option<String>,
+    password: Option<String>,
+    durability: Durability,
+}
+
+impl ValkeyStore {
+    /// Returns the builder of a store on the server at this URL: `redis://host:port`, or `rediss://` for TLS. One server of a cluster is
+    /// enough.
+    pub fn builder(url: impl Into<String>) -> ValkeyStoreBuilder {
+        ValkeyStoreBuilder {
+            url: url.into(),
+            prefix: KeyPrefix::DEFAULT.to_owned(),
+            user: None,
+            password: None,
+            durability: Durability::default(),
+        }
+    }
+}
+
+impl ValkeyStoreBuilder {
+    /// Sets what the keys of the records begin with. The default is `idempotency`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets the user, instead of that of the URL.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Sets the password, instead of that of the URL.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Says whether the server can lose a write that it has acknowledged. The default is [`Durability::Asynchronous`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Builds the store, without a connection.
+    ///
+    /// # Errors
+    ///
+    /// If the URL or the prefix cannot be used, or if there is no certificate authority for TLS.
+    pub fn build(self) -> Result<ValkeyStore, ConfigurationError> {
+        let (target, settings) = self.read()?;
+        let tls = target.tls.then(tls).transpose()?;
+        let nodes = Nodes::new(Connector { target, tls });
+        Ok(ValkeyStore::new(Sender::new(nodes), settings))
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    ///
+    /// If the URL or the prefix cannot be used.
+    pub(crate) fn read(self) -> Result<(Target, Settings), ConfigurationError> {
+        let mut target = Target::of(&self.url)?;
+        if let Some(user) = self.user {
+            target.login = target.login.set_username(user);
+        }
+        if let Some(password) = self.password {
+            target.login = target.login.set_password(password);
+        }
+        if target.login.username().is_some() && target.login.password().is_none() {
+            return Err(ConfigurationError::new(
+                "the Valkey server needs a password, because a user is set: set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL",
+            ));
+        }
+        let settings = Settings {
+            prefix: KeyPrefix::new(&self.prefix)?,
+            durability: self.durability,
+        };
+        Ok((target, settings))
+    }
+}
+
+/// Returns what makes TLS connections: with `ring`, which a process needs not to install, and the certificate authorities of the system.
+fn tls() -> Result<TlsConnector, ConfigurationError> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err(ConfigurationError::new(
+            "there is no certificate authority for TLS: install `ca-certificates`, or set SSL_CERT_FILE to a file with one",
+        ));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions();
+    let config =
+        config.map_err(|error| ConfigurationError::new(format!("TLS cannot be used: {error}")))?;
+    Ok(TlsConnector::from(Arc::new(
+        config.with_root_certificates(roots).with_no_client_auth(),
+    )))
+}
+
+impl fmt::Debug for ValkeyStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the URL: it can have a password.
+        f.debug_struct("ValkeyStoreBuilder")
+            .field("prefix", &self.prefix)
+            .field("user", &self.user)
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,306 @@
+//! One server: connects to it, and notices a connection that is dead before a request is sent over it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use idempotency_core::store::{StoreError, StoreErrorKind};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::address::{Address, Target};
+
+/// How long a connection may take, with its login.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// How long the reply to a `PING` may take, before a new connection is made.
+const PING: Duration = Duration::from_secs(1);
+
+/// A connection that was not used for longer is tried first: Lambda may have frozen the process, or a device on the way may have forgotten it.
+const TRUSTED_FOR: Duration = Duration::from_secs(10);
+
+/// How connections are made: the login, and TLS if there is any.
+pub(crate) struct Connector {
+    pub(crate) target: Target,
+    pub(crate) tls: Option<TlsConnector>,
+}
+
+/// One server and the connection to it.
+pub(crate) struct Server {
+    pub(crate) address: Address,
+    connector: Arc<Connector>,
+    state: Mutex<State>,
+    /// Held while a connection is made, so that concurrent requests make one.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    live: Option<Live>,
+    /// True if a request was given up before its reply: the connection may be dead.
+    suspect: bool,
+}
+
+/// A connection that was made.
+struct Live {
+    connection: MultiplexedConnection,
+    /// Ends when the connection is closed.
+    driver: JoinHandle<()>,
+    /// When the last reply came, on both clocks: one of them may stop while the process is frozen.
+    replied: (Instant, SystemTime),
+}
+
+impl Live {
+    /// Returns true if the connection was not used for long.
+    fn is_idle(&self) -> bool {
+        let (instant, time) = self.replied;
+        // A clock that was set back says nothing.
+        let by_time = time.elapsed().unwrap_or(Duration::MAX);
+        instant.elapsed().max(by_time) > TRUSTED_FOR
+    }
+}
+
+impl Server {
+    pub(crate) fn new(address: Address, connector: Arc<Connector>) -> Self {
+        Self {
+            address,
+            connector,
+            state: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Returns a connection that can be used, and makes one if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If none can be made. Nothing was sent.
+    pub(crate) async fn connect(&self) -> Result<Link<'_>, StoreError> {
+        if let Some(connection) = self.usable() {
+            return Ok(self.link(connection));
+        }
+        // Boxed, so that the future of every other request stays small.
+        Box::pin(self.reconnect()).await
+    }
+
+    async fn reconnect(&self) -> Result<Link<'_>, StoreError> {
+        let _one = self.connecting.lock().await;
+        if let Some(connection) = self.usable() {
+            return Ok(self.link(connection));
+        }
+        if let Some(mut connection) = self.open() {
+            let ping = redis::cmd("PING");
+            let pinged = timeout(PING, connection.send_packed_command(&ping)).await;
+            if matches!(pinged, Ok(Ok(_))) {
+                self.has_replied();
+                return Ok(self.link(connection));
+            }
+        }
+        let made = timeout(CONNECT, self.connector.connect(&self.address)).await;
+        let (connection, driver) = made.unwrap_or_else(|_| {
+            let text = format!("no connection to {} within {CONNECT:?}: check its address, the network and the security groups", self.address);
+            Err(StoreError::new(StoreErrorKind::Unreachable, text))
+        })?;
+        *self.state() = State {
+            live: Some(Live {
+                connection: connection.clone(),
+                driver,
+                replied: (Instant::now(), SystemTime::now()),
+            }),
+            suspect: false,
+        };
+        Ok(self.link(connection))
+    }
+
+    /// Returns the connection if it can be used without a trial.
+    fn usable(&self) -> Option<MultiplexedConnection> {
+        let state = self.state();
+        let live = state.live.as_ref().filter(|_| !state.suspect)?;
+        let is_usable = !live.driver.is_finished() && !live.is_idle();
+        is_usable.then(|| live.connection.clone())
+    }
+
+    /// Returns the connection if it is open, as far as is known.
+    fn open(&self) -> Option<MultiplexedConnection> {
+        let state = self.state();
+        let live = state
+            .live
+            .as_ref()
+            .filter(|live| !live.driver.is_finished())?;
+        Some(live.connection.clone())
+    }
+
+    /// Forgets the connection: the next request makes a new one.
+    pub(crate) fn disconnect(&self) {
+        *self.state() = State::default();
+    }
+
+    fn has_replied(&self) {
+        let mut state = self.state();
+        state.suspect = false;
+        if let Some(live) = &mut state.live {
+            live.replied = (Instant::now(), SystemTime::now());
+        }
+    }
+
+    fn link(&self, connection: MultiplexedConnection) -> Link<'_> {
+        Link {
+            server: self,
+            connection,
+        }
+    }
+
+    /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that can be used for one command.
+pub(crate) struct Link<'a> {
+    server: &'a Server,
+    connection: MultiplexedConnection,
+}
+
+impl Link<'_> {
+    /// Sends one command.
+    ///
+    /// # Errors
+    ///
+    /// The error of the server, or of the connection.
+    pub(crate) async fn send(mut self, command: &Cmd) -> RedisResult<Value> {
+        let noted = Noted::new(self.server);
+        let reply = noted.end(self.connection.send_packed_command(command).await);
+        reply.and_then(Value::extract_error)
+    }
+
+    /// Sends commands together, and returns the reply to each.
+    ///
+    /// # Errors
+    ///
+    /// The error of the connection. That of the server to one command is a value.
+    pub(crate) async fn send_all(mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
+        let noted = Noted::new(self.server);
+        noted.end(
+            self.connection
+                .send_packed_commands(commands, 0, commands.len())
+                .await,
+        )
+    }
+}
+
+/// Makes the connection suspect if a send is given up before its end.
+struct Noted<'a>(Option<&'a Server>);
+
+impl<'a> Noted<'a> {
+    fn new(server: &'a Server) -> Self {
+        Self(Some(server))
+    }
+
+    /// Notes what the end of a send says of the connection. An error of the server is a value, so this is one of the connection.
+    fn end<T>(mut self, sent: RedisResult<T>) -> RedisResult<T> {
+        if let Some(server) = self.0.take() {
+            match sent {
+                Ok(_) => server.has_replied(),
+                Err(_) => server.disconnect(),
+            }
+        }
+        sent
+    }
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        if let Some(server) = self.0 {
+            server.state().suspect = true;
+        }
+    }
+}
+
+impl Connector {
+    /// Connects and logs in.
+    async fn connect(
+        &self,
+        address: &Address,
+    ) -> Result<(MultiplexedConnection, JoinHandle<()>), StoreError> {
+        let Address { host, port } = address;
+        let stream = TcpStream::connect((host.as_str(), *port)).await;
+        let stream = stream.map_err(|error| {
+            let text = format!("no connection to {address} ({error}): check its address, that it runs, the network and the security groups");
+            StoreError::new(StoreErrorKind::Unreachable, text).with_source(error)
+        })?;
+        // A request is one write, which must not wait for more.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = &self.tls else {
+            return self.log_in(stream, address).await;
+        };
+        let name = ServerName::try_from(host.clone()).map_err(|error| {
+            let text = format!("{address} has no name that a certificate can have: check the URL");
+            StoreError::new(StoreErrorKind::Certificate, text).with_source(error)
+        })?;
+        let stream = tls
+            .connect(name, stream)
+            .await
+            .map_err(|error| tls_failed(error, address))?;
+        self.log_in(stream, address).await
+    }
+
+    async fn log_in(
+        &self,
+        stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        address: &Address,
+    ) -> Result<(MultiplexedConnection, JoinHandle<()>), StoreError> {
+        // The engine ends a request, by the time that its call has.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let made = MultiplexedConnection::new_with_config(&self.target.login, stream, config).await;
+        let (connection, driver) = made.map_err(|error| login_failed(&error, address))?;
+        Ok((connection, tokio::spawn(driver)))
+    }
+}
+
+/// Returns the error of a TLS handshake: of a certificate, if its error is one of TLS.
+fn tls_failed(error: std::io::Error, address: &Address) -> StoreError {
+    let is_tls = error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<rustls::Error>());
+    let (kind, advice) = if is_tls {
+        (
+            StoreErrorKind::Certificate,
+            "check that it serves TLS (`rediss://`), and that its certificate authority is trusted (SSL_CERT_FILE)",
+        )
+    } else {
+        (
+            StoreErrorKind::Unreachable,
+            "check that it serves TLS (`rediss://`)",
+        )
+    };
+    StoreError::new(
+        kind,
+        format!("no TLS connection to {address} ({error}): {advice}"),
+    )
+    .with_source(error)
+}
+
+/// Returns the error of a login.
+fn login_failed(error: &RedisError, address: &Address) -> StoreError {
+    if error.kind() == ErrorKind::AuthenticationFailed {
+        let text = format!(
+            "{address} refused the login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL"
+        );
+        return StoreError::new(StoreErrorKind::Credentials, text);
+    }
+    if error.code().is_some() || error.kind() == ErrorKind::Client {
+        let text = format!(
+            "{address} refused the connection: check the database number of the URL, which is 0 in a cluster"
+        );
+        return StoreError::new(StoreErrorKind::Rejected, text);
+    }
+    let text = format!(
+        "{address} closed the connection ({error}): check that it is a Valkey or Redis server, and whether it needs TLS (`rediss://`)"
+    );
+    StoreError::new(StoreErrorKind::Unreachable, text)
+}

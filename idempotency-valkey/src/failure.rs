@@ -1,0 +1,243 @@
+//! What an error means: whether the write may be applied, whether the store sends again, and what to do.
+
+use idempotency_core::store::{StoreError, StoreErrorKind};
+use redis::RedisError;
+
+use crate::address::Address;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: StoreError,
+    /// True if a write may have been applied, or may still be.
+    pub(crate) maybe_applied: bool,
+    pub(crate) next: Next,
+}
+
+/// What the store does after a failure. It sends a write again only if it was certainly not applied.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing: the failure is the reply.
+    Fail,
+    /// Sends the whole script, which the server does not have.
+    SendScript,
+    /// Sends to this server, which has the key now.
+    Follow(Address),
+    /// Sends to this server, which gets the key, after `ASKING`.
+    Ask(Address),
+    /// Asks for the servers of the cluster, and sends after a pause.
+    Pause,
+    /// The same over a new connection, because the server is not the primary any more.
+    Reconnect,
+}
+
+/// What the code of an error of the server means. None of them was applied: the server says so before it performs the command, and
+/// what fails in the middle of the script is in the script's reply.
+const CODES: [(&str, StoreErrorKind, bool, &str); 16] = [
+    (
+        "LOADING",
+        StoreErrorKind::Internal,
+        true,
+        "wait until the server has loaded its data",
+    ),
+    (
+        "CLUSTERDOWN",
+        StoreErrorKind::Internal,
+        true,
+        "wait for the failover, or check the cluster: a part of its slots has no server",
+    ),
+    (
+        "MASTERDOWN",
+        StoreErrorKind::Internal,
+        true,
+        "wait for the failover, or check the primary",
+    ),
+    (
+        "TRYAGAIN",
+        StoreErrorKind::Internal,
+        true,
+        "wait until the slot has moved",
+    ),
+    (
+        "BUSY",
+        StoreErrorKind::Internal,
+        true,
+        "find the script that blocks the server",
+    ),
+    (
+        "READONLY",
+        StoreErrorKind::Internal,
+        true,
+        "the server is a replica: write the endpoint of the primary, or wait for the failover",
+    ),
+    (
+        "NOREPLICAS",
+        StoreErrorKind::Internal,
+        false,
+        "the server has fewer replicas than `min-replicas-to-write`: check them",
+    ),
+    (
+        "MISCONF",
+        StoreErrorKind::Internal,
+        false,
+        "the server cannot write to its disk: check it",
+    ),
+    (
+        "OOM",
+        StoreErrorKind::Internal,
+        false,
+        "the server is full: give it more memory (`maxmemory`)",
+    ),
+    (
+        "EXECABORT",
+        StoreErrorKind::Internal,
+        false,
+        "check the server",
+    ),
+    (
+        "NOAUTH",
+        StoreErrorKind::Credentials,
+        false,
+        "set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL",
+    ),
+    (
+        "WRONGPASS",
+        StoreErrorKind::Credentials,
+        false,
+        "check the user and the password",
+    ),
+    ("NOPERM", StoreErrorKind::AccessDenied, false, PERMISSIONS),
+    (
+        "WRONGTYPE",
+        StoreErrorKind::WrongSchema,
+        false,
+        "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX)",
+    ),
+    (
+        "CROSSSLOT",
+        StoreErrorKind::Rejected,
+        false,
+        "check what stands between this program and the server",
+    ),
+    (
+        "NOSCRIPT",
+        StoreErrorKind::Internal,
+        false,
+        "check the server: it forgot a script that it has just got",
+    ),
+];
+
+/// What a user of the server needs.
+const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hget +hset +hdel +del +expire +persist +scan +ping` for the keys of the prefix";
+
+impl Failure {
+    /// Returns the failure of a connection: nothing was sent.
+    pub(crate) fn unsent(error: StoreError) -> Self {
+        let next = match error.kind().is_transient() {
+            true => Next::Pause,
+            false => Next::Fail,
+        };
+        Self {
+            error,
+            maybe_applied: false,
+            next,
+        }
+    }
+
+    /// Returns the failure of a command whose reply did not come, or says nothing.
+    pub(crate) fn lost(error: StoreError) -> Self {
+        Self {
+            error,
+            maybe_applied: true,
+            next: Next::Fail,
+        }
+    }
+
+    /// Returns the failure of a command that was sent to this server.
+    pub(crate) fn of(error: RedisError, server: &Address) -> Self {
+        let text = visible(&error);
+        match error.code() {
+            Some(code) => Self::of_server(code, &text, error.redirect_node(), server),
+            None => {
+                let text = format!(
+                    "the connection to {server} broke before a reply ({text}): check that the server runs, and the network"
+                );
+                Self::lost(StoreError::new(StoreErrorKind::Unreachable, text))
+            }
+        }
+    }
+
+    /// Returns what a reply of the server with this code means.
+    fn of_server(code: &str, text: &str, moved: Option<(&str, u16)>, server: &Address) -> Self {
+        let to = moved.and_then(|(address, _)| {
+            let address = Address::of(address)?;
+            // Without a host it is the one that replied.
+            let host = Some(address.host).filter(|host| !host.is_empty());
+            Some(Address {
+                host: host.unwrap_or_else(|| server.host.clone()),
+                port: address.port,
+            })
+        });
+        let row = CODES.iter().find(|(known, ..)| *known == code);
+        let (kind, advice) = match row {
+            Some((_, kind, _, advice)) => (*kind, *advice),
+            None if to.is_some() => (
+                StoreErrorKind::Internal,
+                "check the cluster: it sends the store from server to server",
+            ),
+            None => (
+                StoreErrorKind::Rejected,
+                "check that the server is Redis 6.2 or later, or Valkey, and what stands before it",
+            ),
+        };
+        let next = match (code, to) {
+            ("MOVED", Some(to)) => Next::Follow(to),
+            ("ASK", Some(to)) => Next::Ask(to),
+            ("NOSCRIPT", _) => Next::SendScript,
+            ("READONLY", _) => Next::Reconnect,
+            _ if row.is_some_and(|(_, _, again, _)| *again) => Next::Pause,
+            _ => Next::Fail,
+        };
+        let is_known = row.is_some() || matches!(code, "MOVED" | "ASK");
+        Self {
+            error: StoreError::new(kind, format!("{server} replied {text}: {advice}")),
+            // An error that this table does not know can come from the middle of the script.
+            maybe_applied: !is_known,
+            next,
+        }
+    }
+
+    /// Returns the failure of a command in the script, with the text of the server.
+    pub(crate) fn in_script(text: &str, has_written: bool, server: &Address) -> Self {
+        let text = text.trim_start_matches('-');
+        let code = text.split(' ').next().unwrap_or_default();
+        // Redis 6.2 has no code in this one.
+        let code = if text.contains("can't run this command") {
+            "NOPERM"
+        } else {
+            code
+        };
+        let text = format!("`{}`", short(text));
+        let mut failure = Self::of_server(code, &text, None, server);
+        failure.maybe_applied = has_written;
+        if has_written {
+            failure.next = Next::Fail;
+        }
+        failure
+    }
+}
+
+/// Returns the error of a server in one line, without a part of a record: the server quotes none.
+fn visible(error: &RedisError) -> String {
+    let server = error.code().map(|code| {
+        let detail = error.detail().unwrap_or_default();
+        format!("`{}`", short(&format!("{code} {detail}")))
+    });
+    server.unwrap_or_else(|| short(&error.to_string()))
+}
+
+/// Returns the beginning of a text, without control characters.
+fn short(text: &str) -> String {
+    let letters = text.chars().filter(|letter| !letter.is_control());
+    letters.take(200).collect::<String>().trim().to_owned()
+}

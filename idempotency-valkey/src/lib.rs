@@ -1,0 +1,41 @@
+//! The store of the idempotency framework on Valkey and Redis: one script, which evaluates the condition of a write and performs it.
+//!
+//! Functions use [`idempotency-lambda`](https://docs.rs/idempotency-lambda) with its feature `valkey`, servers `idempotency-http`.
+//!
+//! | item | what it is |
+//! |---|---|
+//! | [`ValkeyStore`], [`ValkeyStoreBuilder`] | the store and its settings |
+//! | [`Durability`] | whether the server can lose a write that it has acknowledged |
+//!
+//! | module, the lowest first | what it does |
+//! |---|---|
+//! | `key` | the key of a record, its slot in a cluster |
+//! | `address` | what a URL says: servers, credentials |
+//! | `failure` | what an error means: whether the write may be applied, and what to do |
+//! | `request`, `script.lua` | a write as the arguments of the script |
+//! | `reply` | the record in the reply of the script |
+//! | `connection`, `nodes` | connects, notices a dead connection; finds the server of a key |
+//! | `send` | sends a command, and notes whether it may have been applied |
+//! | `start` | checks of the server before the first claim |
+//! | `store`, `scan` | the store; the listing of its records |
+//! | `builder`, `config` | builds the store; its settings from variables, and its place among the kinds of stores |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod address;
+mod builder;
+mod config;
+mod connection;
+mod failure;
+mod key;
+mod nodes;
+mod reply;
+mod request;
+mod scan;
+mod send;
+mod start;
+mod store;
+
+pub use builder::ValkeyStoreBuilder;
+pub use start::Durability;
+pub use store::ValkeyStore;

@@ -1,0 +1,199 @@
+//! The listing of a store's records: a `SCAN` of each primary.
+
+use std::sync::Arc;
+
+use idempotency_core::future::BoxFuture;
+use idempotency_core::record::{Attribute, Record, RecordId, StoredEvent};
+use idempotency_core::store::{
+    ScanPage, ScanRequest, SendLog, StoreError, StoreErrorKind, StoreScan,
+};
+use serde_json::json;
+
+use crate::address::Address;
+use crate::connection::Server;
+use crate::failure::Failure;
+use crate::reply::Reply;
+use crate::request::{Arguments, list};
+use crate::send::To;
+use crate::store::ValkeyStore;
+
+/// Where a page begins: at a cursor of a server, after the records that its last step found beyond the limit of a page.
+#[derive(Default)]
+struct Position {
+    /// `None`: at the first server.
+    server: Option<Address>,
+    cursor: String,
+    /// The ids that were found already.
+    left: Vec<String>,
+}
+
+impl Position {
+    /// Reads the text of a page.
+    fn of(text: &str) -> Option<Self> {
+        let (server, cursor, left): (String, String, Vec<String>) =
+            serde_json::from_str(text).ok()?;
+        cursor.parse::<u64>().ok()?;
+        Some(Self {
+            server: Some(Address::of(&server)?),
+            cursor,
+            left,
+        })
+    }
+
+    fn text(&self, server: &Address) -> String {
+        json!([server.to_string(), self.cursor, self.left]).to_string()
+    }
+}
+
+/// A page has the records that one `SCAN` of one server finds, and at most `limit`. Beside those of the filter it reads no other ones.
+///
+/// The [`next`](ScanPage::next) of a page names the server and its cursor.
+impl StoreScan for ValkeyStore {
+    fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
+        Box::pin(async move {
+            let mut position = match request.after {
+                None => Position::default(),
+                Some(after) => Position::of(after).ok_or_else(|| {
+                    self.rejected("the page to go on after is none of this store")
+                })?,
+            };
+            let nodes = &self.sender.nodes;
+            if !nodes.is_cluster() {
+                nodes.learn(nodes.seed()).await;
+            }
+            let servers = nodes.primaries();
+            let at = match &position.server {
+                None => 0,
+                Some(address) => servers.iter().position(|it| it.address == *address).ok_or_else(|| {
+                    self.rejected("the server to go on with is no primary any more, so the listing is not complete: list again")
+                })?,
+            };
+            let server = &servers[at];
+            let limit = request.limit.max(1);
+            if position.left.is_empty() {
+                self.step(server, request.prefix, limit, &mut position)
+                    .await?;
+            }
+            let ids: Vec<_> = position
+                .left
+                .drain(..limit.min(position.left.len()))
+                .collect();
+            let read = ids.len();
+            let records = self.shown(server, ids, &list(request.filter)).await?;
+            let is_done = position.left.is_empty() && position.cursor == "0";
+            let next = match is_done {
+                false => Some(position.text(&server.address)),
+                true => servers.get(at + 1).map(|next| {
+                    Position {
+                        cursor: "0".to_owned(),
+                        ..Position::default()
+                    }
+                    .text(&next.address)
+                }),
+            };
+            Ok(ScanPage {
+                records,
+                read,
+                billed: None,
+                next,
+            })
+        })
+    }
+
+    fn stored_event<'a>(
+        &'a self,
+        id: &'a RecordId,
+    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        Box::pin(async move {
+            let log = SendLog::new();
+            log.preparing();
+            let fields = self.fields(id, &log).await?;
+            let Some(event) = fields.and_then(|mut fields| fields.take_bytes(Attribute::Event))
+            else {
+                return Ok(None);
+            };
+            let event = String::from_utf8(event)
+                .ok()
+                .and_then(|text| StoredEvent::from_stored(&text));
+            let why = || {
+                self.rejected(&format!("the event of the record `{id}` cannot be read: it was not written by this framework"))
+            };
+            event.map(Some).ok_or_else(why)
+        })
+    }
+}
+
+impl ValkeyStore {
+    /// Makes one step of `SCAN`, and puts what it finds into the position. It is empty if nothing was found.
+    async fn step(
+        &self,
+        server: &Arc<Server>,
+        prefix: &str,
+        limit: usize,
+        position: &mut Position,
+    ) -> Result<(), StoreError> {
+        let mut scan = redis::cmd("SCAN");
+        let cursor = if position.cursor.is_empty() {
+            "0"
+        } else {
+            &position.cursor
+        };
+        scan.arg(cursor)
+            .arg("MATCH")
+            .arg(self.prefix.pattern(prefix));
+        scan.arg("COUNT").arg(limit).arg("TYPE").arg("hash");
+        let log = SendLog::new();
+        log.preparing();
+        let reply = self.sender.read(To::Server(server), &scan, &log).await?;
+        let (cursor, keys): (String, Vec<Vec<u8>>) =
+            redis::from_redis_value(reply).map_err(|_| {
+                self.rejected(
+                    "the reply to SCAN cannot be read: check what stands before the server",
+                )
+            })?;
+        position.cursor = cursor;
+        let ids = keys
+            .into_iter()
+            .filter_map(|key| self.prefix.id(&String::from_utf8(key).ok()?));
+        position.left = ids.map(|id| id.as_str().to_owned()).collect();
+        Ok(())
+    }
+
+    /// Returns the records with these ids that the filter keeps, in one round trip.
+    async fn shown(
+        &self,
+        server: &Arc<Server>,
+        ids: Vec<String>,
+        filter: &Arguments,
+    ) -> Result<Vec<(RecordId, Record)>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut commands = redis::pipe();
+        for (number, id) in ids.iter().enumerate() {
+            let key = self.prefix.key(&RecordId::new(id));
+            // The first one brings the script.
+            commands.add_command(self.sender.script(&key, filter, number == 0));
+        }
+        let replies = server.connect().await?.send_all(&commands).await;
+        let replies = replies.map_err(|error| Failure::of(error, &server.address).error)?;
+        let mut records = Vec::new();
+        for (id, reply) in ids.into_iter().zip(replies) {
+            let reply = reply
+                .extract_error()
+                .map_err(|error| Failure::of(error, &server.address).error)?;
+            // Deleted since, or left out by the filter, if it is not shown.
+            if let Some(Reply::Applied(Some(fields))) = Reply::of(reply) {
+                records.push((RecordId::new(id), fields.record()));
+            }
+        }
+        Ok(records)
+    }
+
+    fn rejected(&self, text: &str) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Rejected,
+            format!("{}: {text}", idempotency_core::store::Store::name(self)),
+        )
+    }
+}

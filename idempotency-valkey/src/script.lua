@@ -1,0 +1,120 @@
+-- Evaluates the condition of a write on the record, performs the write if it holds, and returns the record that it was evaluated on.
+-- One script, so that all three are one step. What the arguments are: `request.rs`. What is returned: `reply.rs`.
+local key, arguments = KEYS[1], ARGV
+local flat = redis.pcall('HGETALL', key)
+if flat.err then return {3, flat.err} end
+local record = {}
+for i = 1, #flat, 2 do record[flat[i]] = flat[i + 1] end
+local exists = #flat > 0
+
+-- Bytes, not letters of a locale, which `<` compares.
+local function bytes(a, b)
+  if a == b then return 0 end
+  for i = 1, math.min(#a, #b) do
+    local x, y = a:byte(i), b:byte(i)
+    if x ~= y then return x < y and -1 or 1 end
+  end
+  return #a < #b and -1 or 1
+end
+
+-- Digits, not numbers of Lua, which are exact to 2^53 only. `b` is whole. Returns nil if `a` is no number.
+local function digits(text)
+  local sign, whole, rest = text:match('^(-?)0*(%d+)(.*)$')
+  if not whole or #whole > 19 or not (rest == '' or rest:match('^%.%d+$')) then return nil end
+  local fraction = rest:match('[1-9]') and 1 or 0
+  return sign == '-' and (whole ~= '0' or fraction == 1), whole, fraction
+end
+local function numbers(a, b)
+  local a_negative, a_whole, fraction = digits(a)
+  if a_whole == nil then return nil end
+  local b_negative, b_whole = digits(b)
+  if a_negative ~= b_negative then return a_negative and -1 or 1 end
+  local order = #a_whole - #b_whole
+  if order == 0 then order = bytes(a_whole, b_whole) end
+  if order == 0 then order = fraction end
+  return a_negative and -order or order
+end
+
+-- Returns whether the condition at `at` holds. Each part is evaluated, so that `at` is behind it.
+local at = 1
+local function take()
+  at = at + 1
+  return arguments[at - 1]
+end
+local function holds()
+  local kind = take()
+  if kind == 'all' or kind == 'any' then
+    local all, any = true, false
+    for _ = 1, tonumber(take()) do
+      local one = holds()
+      all, any = all and one, any or one
+    end
+    if kind == 'all' then return all end
+    return any
+  end
+  if kind == 'none' then return not exists end
+  local value = record[take()]
+  if kind == 'exists' then return value ~= nil end
+  if kind == 'missing' then return value == nil end
+  local compare, operand = take() == 'number' and numbers or bytes, take()
+  local order = value and compare(value, operand)
+  if kind == 'differs' then return order ~= 0 end
+  if kind == 'equals' then return order == 0 end
+  return order ~= nil and order ~= false and order < 0
+end
+
+-- Returns the record without the event, which no rule of the protocol asks for, and without the fields in `left_out`.
+local function with_record(code, left_out)
+  local reply = {code}
+  for i = 1, #flat, 2 do
+    local name = flat[i]
+    if name ~= 'event' and not (left_out and (left_out[name] or name:sub(1, 5) == 'step:')) then
+      reply[#reply + 1] = name
+      reply[#reply + 1] = flat[i + 1]
+    end
+  end
+  return reply
+end
+
+local kind = take()
+if not holds() then return with_record(0) end
+if kind == 'list' then
+  -- That these attributes exist is a part of a listing's filter, and was evaluated. Their values are not shown.
+  return with_record(1, {data = true, steps = true})
+end
+if kind == 'step' and not record.steps then return {2} end
+
+-- Performs a command that writes. Afterwards a failure is one in the middle.
+local wrote, failure = false, nil
+local function write(...)
+  if failure then return end
+  local result = redis.pcall(...)
+  if type(result) == 'table' and result.err then
+    failure = {wrote and 4 or 3, result.err}
+  else
+    wrote = true
+  end
+end
+
+if kind == 'delete' then
+  if exists then write('DEL', key) end
+else
+  local seconds, drops_steps = take(), take() == '1'
+  local removed = tonumber(take())
+  if kind == 'put' and exists then write('DEL', key) end
+  if removed > 0 then write('HDEL', key, unpack(arguments, at, at + removed - 1)) end
+  if drops_steps then
+    for name in pairs(record) do
+      if name:sub(1, 5) == 'step:' then write('HDEL', key, name) end
+    end
+  end
+  write('HSET', key, unpack(arguments, at + removed))
+  if seconds == 'never' then
+    write('PERSIST', key)
+  elseif seconds ~= 'same' then
+    write('EXPIRE', key, seconds)
+  end
+end
+if failure then return failure end
+if kind == 'put' then return with_record(1) end
+return {1}

@@ -1,0 +1,212 @@
+//! Sends a command to the server of its key, and again while it was certainly not applied and may be later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+use redis::{Cmd, RedisResult, Script, Value};
+use tokio::time::{sleep, timeout};
+
+use crate::address::Address;
+use crate::connection::Server;
+use crate::failure::{Failure, Next};
+use crate::nodes::Nodes;
+use crate::reply::Reply;
+use crate::request::{Arguments, SCRIPT};
+
+/// The most sends of one request.
+const MOST_SENDS: u32 = 5;
+
+/// The pause before the second send of a request that a server could not perform yet. It doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+
+/// How long a reply may take whose caller sets no limit: at the start, and of a listing.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Where a command goes.
+#[derive(Clone, Copy)]
+pub(crate) enum To<'a> {
+    /// To the server that has this slot.
+    Slot(u16),
+    /// To this server.
+    Server(&'a Arc<Server>),
+}
+
+/// Sends commands to the servers.
+pub(crate) struct Sender {
+    pub(crate) nodes: Nodes,
+    script: Script,
+}
+
+impl Sender {
+    pub(crate) fn new(nodes: Nodes) -> Self {
+        Self {
+            nodes,
+            script: Script::new(SCRIPT),
+        }
+    }
+
+    /// Runs the script that performs a write.
+    ///
+    /// # Errors
+    ///
+    /// If it failed. `log` says if it may have been applied.
+    pub(crate) async fn write(
+        &self,
+        slot: u16,
+        key: &str,
+        arguments: &Arguments,
+        log: &SendLog,
+    ) -> Result<Reply, StoreError> {
+        let command = |whole| self.script(key, arguments, whole);
+        self.send(To::Slot(slot), command, true, read_reply, log)
+            .await
+    }
+
+    /// Sends a command that changes nothing, and returns the reply.
+    ///
+    /// # Errors
+    ///
+    /// If it failed.
+    pub(crate) async fn read(
+        &self,
+        to: To<'_>,
+        command: &Cmd,
+        log: &SendLog,
+    ) -> Result<Value, StoreError> {
+        self.send(to, |_| command.clone(), false, |value, _| Ok(value), log)
+            .await
+    }
+
+    /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.
+    pub(crate) fn script(&self, key: &str, arguments: &Arguments, whole: bool) -> Cmd {
+        let mut command = match whole {
+            true => redis::cmd("EVAL"),
+            false => redis::cmd("EVALSHA"),
+        };
+        command.arg(if whole {
+            SCRIPT
+        } else {
+            self.script.get_hash()
+        });
+        command.arg(1).arg(key).arg(arguments);
+        command
+    }
+
+    fn server(&self, to: To<'_>) -> Arc<Server> {
+        match to {
+            To::Slot(slot) => self.nodes.of_slot(slot),
+            To::Server(server) => Arc::clone(server),
+        }
+    }
+
+    /// Sends a command until it is done, or until sending it again could apply it twice, or has no prospect.
+    async fn send<T>(
+        &self,
+        to: To<'_>,
+        command: impl Fn(bool) -> Cmd,
+        writes: bool,
+        read: fn(Value, &Address) -> Result<T, Failure>,
+        log: &SendLog,
+    ) -> Result<T, StoreError> {
+        let (mut whole, mut asking, mut pause) = (false, false, FIRST_PAUSE);
+        let mut server = self.server(to);
+        let mut sends = 1;
+        loop {
+            let sent = send_once(&server, &command(whole), asking, writes, log).await;
+            let failure = match sent.and_then(|value| read(value, &server.address)) {
+                Ok(done) => return Ok(done),
+                Err(failure) => failure,
+            };
+            let maybe_applied = writes && failure.maybe_applied;
+            if maybe_applied || failure.next == Next::Fail || sends == MOST_SENDS {
+                log.ended(maybe_applied, None);
+                return Err(failure.error);
+            }
+            log.ended(false, Some(failure.error));
+            asking = matches!(failure.next, Next::Ask(_));
+            match failure.next {
+                Next::SendScript => whole = true,
+                Next::Follow(address) => {
+                    self.nodes.learn(&server).await;
+                    server = self.nodes.server(address);
+                }
+                Next::Ask(address) => server = self.nodes.server(address),
+                Next::Pause | Next::Reconnect | Next::Fail => {
+                    if failure.next == Next::Reconnect {
+                        server.disconnect();
+                    }
+                    sleep(pause).await;
+                    pause *= 2;
+                    if self.nodes.is_cluster() {
+                        self.nodes.learn(&server).await;
+                        server = self.server(to);
+                    }
+                }
+            }
+            sends += 1;
+        }
+    }
+}
+
+/// Sends a command once, and notes it.
+async fn send_once(
+    server: &Server,
+    command: &Cmd,
+    asking: bool,
+    writes: bool,
+    log: &SendLog,
+) -> Result<Value, Failure> {
+    let link = server.connect().await.map_err(Failure::unsent)?;
+    match writes {
+        true => log.sending(),
+        false => log.reading(),
+    }
+    let sent = async {
+        if !asking {
+            return link.send(command).await;
+        }
+        // Together, because `ASKING` holds for the next command of the connection.
+        let mut both = redis::pipe();
+        both.cmd("ASKING").add_command(command.clone());
+        let reply = link.send_all(&both).await?.pop().unwrap_or_default();
+        reply.extract_error()
+    };
+    let replied: RedisResult<Value> = match log.limit() {
+        // The engine ends the request.
+        Some(_) => sent.await,
+        None => match timeout(LONGEST, sent).await {
+            Ok(replied) => replied,
+            Err(_) => {
+                let text = format!(
+                    "no reply of {} within {LONGEST:?}: check that it runs, and the network",
+                    server.address
+                );
+                return Err(Failure::lost(StoreError::new(
+                    StoreErrorKind::Unreachable,
+                    text,
+                )));
+            }
+        },
+    };
+    replied.map_err(|error| Failure::of(error, &server.address))
+}
+
+/// Reads the reply of the script that performs a write.
+fn read_reply(value: Value, server: &Address) -> Result<Reply, Failure> {
+    match Reply::of(value) {
+        Some(Reply::Failed { text, has_written }) => {
+            Err(Failure::in_script(&text, has_written, server))
+        }
+        Some(reply) => Ok(reply),
+        None => {
+            let text = format!(
+                "the reply of {server} cannot be read: check that it is Valkey or Redis, and what stands before it"
+            );
+            Err(Failure::lost(StoreError::new(
+                StoreErrorKind::Rejected,
+                text,
+            )))
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Checks of the server, once, before the first claim: whether it would lose records, and whether it is the right one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+use redis::Value;
+
+use crate::connection::Server;
+use crate::send::{Sender, To};
+
+/// The oldest version of Redis that performs the script, which each Valkey states too.
+const OLDEST: (u32, u32) = (6, 2);
+
+/// Whether the server can lose a write that it has acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Durability {
+    /// It can, in a failover to a replica that has not got the write yet, or in a restart. Then a handler can run again. The start says so
+    /// once.
+    #[default]
+    Asynchronous,
+    /// It cannot: MemoryDB, ElastiCache with synchronous durability, or a single server with `appendfsync always`.
+    Synchronous,
+}
+
+/// Whether the server was checked.
+pub(crate) struct Checks {
+    passed: AtomicBool,
+    durability: Durability,
+}
+
+impl Checks {
+    pub(crate) fn new(durability: Durability) -> Self {
+        Self {
+            passed: AtomicBool::new(false),
+            durability,
+        }
+    }
+
+    /// Checks the servers, unless they have passed already.
+    ///
+    /// # Errors
+    ///
+    /// If a server cannot be used, or if that cannot be found out.
+    pub(crate) async fn pass(&self, sender: &Sender, log: &SendLog) -> Result<(), StoreError> {
+        if self.passed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let seed = Arc::clone(sender.nodes.seed());
+        let info = info(sender, &seed, log).await?;
+        if info.field("cluster_enabled") == Some("1") {
+            sender.nodes.learn(&seed).await;
+            for server in sender.nodes.primaries() {
+                info_of_primary(sender, &server, log).await?;
+            }
+        } else {
+            info.check(&seed)?;
+        }
+        if !self.passed.swap(true, Ordering::AcqRel) && self.durability == Durability::Asynchronous
+        {
+            tracing::warn!(
+                "{seed} may lose a write that it has acknowledged, in a failover or a restart: then a handler can run again. If it cannot, set \
+                 IDEMPOTENCY_VALKEY_DURABILITY to `synchronous`",
+                seed = seed.address,
+            );
+        }
+        Ok(())
+    }
+}
+
+async fn info_of_primary(
+    sender: &Sender,
+    server: &Arc<Server>,
+    log: &SendLog,
+) -> Result<(), StoreError> {
+    info(sender, server, log).await?.check(server)
+}
+
+/// Asks a server what it is.
+async fn info(sender: &Sender, server: &Arc<Server>, log: &SendLog) -> Result<Info, StoreError> {
+    let value = sender
+        .read(To::Server(server), &redis::cmd("INFO"), log)
+        .await?;
+    match value {
+        Value::BulkString(text) => Ok(Info(String::from_utf8_lossy(&text).into_owned())),
+        Value::VerbatimString { text, .. } => Ok(Info(text)),
+        _ => Ok(Info(String::new())),
+    }
+}
+
+/// The reply to `INFO`: a field a line.
+struct Info(String);
+
+impl Info {
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.0.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    }
+
+    /// Checks a server.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be used.
+    fn check(&self, server: &Server) -> Result<(), StoreError> {
+        let address = &server.address;
+        let fail = |kind, text: String| Err(StoreError::new(kind, text));
+        let version = self.field("redis_version").unwrap_or_default();
+        if read_version(version).is_none_or(|version| version < OLDEST) {
+            let text = format!(
+                "{address} says that its version is `{version}`: use Redis 6.2 or later, or Valkey"
+            );
+            return fail(StoreErrorKind::WrongSchema, text);
+        }
+        if self.field("role") == Some("slave") {
+            let text = format!(
+                "{address} is a replica, which performs no write: write the endpoint of the primary"
+            );
+            return fail(StoreErrorKind::WrongSchema, text);
+        }
+        let policy = self.field("maxmemory_policy").unwrap_or_default();
+        if policy != "noeviction" {
+            let text = format!(
+                "{address} has the `maxmemory-policy` `{policy}`, and deletes claims and responses when it is full, so that handlers run again: set it \
+                 to `noeviction`"
+            );
+            return fail(StoreErrorKind::WrongSchema, text);
+        }
+        Ok(())
+    }
+}
+
+fn read_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}

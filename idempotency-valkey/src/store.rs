@@ -1,0 +1,204 @@
+//! The store: one command for each request.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use idempotency_core::future::BoxFuture;
+use idempotency_core::record::RecordId;
+use idempotency_core::store::{
+    RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
+    Write,
+};
+use idempotency_core::time::EpochSeconds;
+use redis::Value;
+
+use crate::key::{KeyPrefix, slot};
+use crate::reply::{Fields, Reply};
+use crate::request::{self, LARGEST_VALUE, TooLarge};
+use crate::send::{Sender, To};
+use crate::start::{Checks, Durability};
+
+/// A store of records on a server of Valkey or Redis, or on a cluster.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use idempotency_core::store::Store;
+/// use idempotency_valkey::ValkeyStore;
+///
+/// let store = ValkeyStore::builder("rediss://cache.example.com:6379").prefix("shop").build()?;
+/// store.warm_up().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ValkeyStore {
+    pub(crate) sender: Sender,
+    pub(crate) prefix: KeyPrefix,
+    checks: Checks,
+}
+
+/// The settings of a store besides its servers.
+pub(crate) struct Settings {
+    pub(crate) prefix: KeyPrefix,
+    pub(crate) durability: Durability,
+}
+
+impl ValkeyStore {
+    pub(crate) fn new(sender: Sender, settings: Settings) -> Self {
+        Self {
+            sender,
+            prefix: settings.prefix,
+            checks: Checks::new(settings.durability),
+        }
+    }
+
+    /// Performs a write, after a check of the server if there was none.
+    async fn write(
+        &self,
+        record: RecordWrite<'_>,
+        log: &SendLog,
+    ) -> Result<StoreReply, StoreError> {
+        if matches!(record.write, Write::Put(_)) {
+            self.checks.pass(&self.sender, log).await?;
+        }
+        let arguments = request::write(record, now()).map_err(|error| self.too_large(&error))?;
+        let key = self.prefix.key(record.id);
+        Ok(
+            match self.sender.write(slot(&key), &key, &arguments, log).await? {
+                Reply::Applied(replaced) => match record.write {
+                    Write::Put(_) => StoreReply::replaced(replaced.map(Fields::record)),
+                    _ => StoreReply::applied(),
+                },
+                Reply::Refused(existing) => {
+                    log.ended(false, None);
+                    StoreReply::condition_failed(existing.map(Fields::record))
+                }
+                Reply::NoSteps | Reply::Failed { .. } => {
+                    log.ended(false, None);
+                    let text = format!(
+                        "the record of {key} on {} was made without steps",
+                        self.name()
+                    );
+                    return Err(StoreError::new(StoreErrorKind::Rejected, text));
+                }
+            },
+        )
+    }
+
+    /// Returns the fields of a record, or `None` if there is no record.
+    pub(crate) async fn fields(
+        &self,
+        id: &RecordId,
+        log: &SendLog,
+    ) -> Result<Option<Fields>, StoreError> {
+        let key = self.prefix.key(id);
+        let mut command = redis::cmd("HGETALL");
+        command.arg(&key);
+        let reply = self
+            .sender
+            .read(To::Slot(slot(&key)), &command, log)
+            .await?;
+        let fields = match reply {
+            Value::Array(parts) => Fields::of(parts),
+            _ => None,
+        };
+        fields.ok_or_else(|| {
+            let text = format!(
+                "the reply of {} cannot be read: check what stands before the server",
+                self.name()
+            );
+            StoreError::new(StoreErrorKind::Rejected, text)
+        })
+    }
+
+    fn too_large(&self, error: &TooLarge) -> StoreError {
+        let what = match error {
+            TooLarge::Bytes(bytes) => {
+                format!("a value of {bytes} bytes, and at most {LARGEST_VALUE} are stored")
+            }
+            TooLarge::Fields(fields) => format!("{fields} steps"),
+        };
+        StoreError::new(
+            StoreErrorKind::TooLarge,
+            format!("the record has {what} on {}", self.name()),
+        )
+    }
+}
+
+/// Returns the time of this process, from which the server's TTL is counted. The times of the protocol are those of its caller.
+fn now() -> EpochSeconds {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    EpochSeconds::new(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+impl Store for ValkeyStore {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
+        log.preparing();
+        match request {
+            StoreRequest::Write(record) => Box::pin(async move {
+                let reply = self.write(record, log).await;
+                reply.unwrap_or_else(StoreReply::failed).add_notes(log)
+            }),
+            // Of a primary, so it is current.
+            StoreRequest::Read(id, _) => Box::pin(async move {
+                match self.fields(id, log).await {
+                    Ok(fields) => StoreReply::found(fields.map(Fields::record)),
+                    Err(error) => StoreReply::failed(error),
+                }
+            }),
+            StoreRequest::Transact(transaction) => {
+                let error = transaction.staged.unsupported(&self.name());
+                Box::pin(std::future::ready(StoreReply::failed(error)))
+            }
+        }
+    }
+
+    fn limits(&self) -> StoreLimits {
+        StoreLimits {
+            steps: Some(LARGEST_VALUE),
+            token: Duration::MAX,
+            ..StoreLimits::NONE
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("Valkey at {}", self.sender.nodes.seed().address)
+    }
+
+    fn timeout_advice(&self, was_sent: bool) -> String {
+        let advice = match was_sent {
+            true => {
+                "check that the server runs, its load, and the network (the security groups of both)"
+            }
+            false => {
+                "check the server's address, the network (the security groups of both), and whether it needs TLS (`rediss://`)"
+            }
+        };
+        advice.to_owned()
+    }
+
+    /// Connects, logs in, and checks that the server is a primary of a supported version that evicts nothing.
+    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let log = SendLog::new();
+            log.preparing();
+            self.checks.pass(&self.sender, &log).await
+        })
+    }
+}
+
+impl fmt::Debug for ValkeyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ValkeyStore")
+            .field("address", &self.sender.nodes.seed().address)
+            .field("prefix", &self.prefix.as_str())
+            .finish_non_exhaustive()
+    }
+}
