@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::{Future, pending};
 use std::panic::resume_unwind;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use http_body::Body;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use pin_project_lite::pin_project;
+use tokio::sync::watch;
 use tower_layer::Layer;
 use tower_service::Service;
 use tracing::instrument::{Instrument, WithSubscriber};
@@ -59,7 +61,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct HttpIdempotencyLayer<H = Backend> {
     operation: HttpOperation,
     host: H,
-    runs_to_end: bool,
+    /// The requests that run to their end, if they do: each has a receiver.
+    to_end: Option<Arc<watch::Sender<()>>>,
     /// True if another operation has the same key prefix: then each protected request is refused.
     is_refused: bool,
 }
@@ -85,7 +88,7 @@ impl<H: Host> HttpIdempotencyLayer<H> {
         Self {
             operation,
             host,
-            runs_to_end: false,
+            to_end: None,
             is_refused,
         }
     }
@@ -96,8 +99,8 @@ impl<H: Host> HttpIdempotencyLayer<H> {
     /// handler runs on, its response is stored, and a retry gets the response.
     ///
     /// Each request runs in a tokio task of its own. It keeps the `tracing` span and the extensions of the request. Task-local
-    /// values of the code outside of the layer are not visible in it. A shutdown of the server does not wait for the requests
-    /// whose clients have disconnected.
+    /// values of the code outside of the layer are not visible in it. The server waits at its shutdown for the requests whose clients are
+    /// connected: [`idle`](Self::idle) waits for the others too.
     ///
     /// # Panics
     ///
@@ -114,8 +117,34 @@ impl<H: Host> HttpIdempotencyLayer<H> {
     /// ```
     #[must_use]
     pub fn run_to_end(mut self) -> Self {
-        self.runs_to_end = true;
+        self.to_end.get_or_insert_default();
         self
+    }
+
+    /// Waits until no request of this layer, of its clones and of its services [runs to its end](Self::run_to_end). Ends at once without
+    /// `run_to_end`.
+    ///
+    /// Call it after the server has stopped, and before the process ends. Otherwise the requests whose clients have disconnected are cut
+    /// off, as by a kill: each key is refused with 409 until its lease ends, and then a retry runs the handler again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_http::{HttpOperation, MemoryStore, backend};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idempotency_http::Error> {
+    /// let idempotent = HttpOperation::builder("shop::payments").caller_header("x-user-id").build()?;
+    /// let idempotent = idempotent.layer(backend(MemoryStore::new())).run_to_end();
+    /// // `axum::serve(listener, app.route_layer(idempotent.clone())).with_graceful_shutdown(signal).await?;`
+    /// idempotent.idle().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn idle(&self) {
+        if let Some(running) = &self.to_end {
+            running.closed().await;
+        }
     }
 }
 
@@ -155,7 +184,7 @@ where
         let HttpIdempotencyLayer {
             operation,
             host,
-            runs_to_end,
+            to_end,
             is_refused,
         } = &self.layer;
         if !operation.protects(request.method(), request.headers()) {
@@ -190,10 +219,9 @@ where
                 }
             })
         };
-        let future: CallFuture<_, _> = if *runs_to_end {
-            Box::pin(to_end(protected))
-        } else {
-            Box::pin(protected)
+        let future: CallFuture<_, _> = match to_end {
+            Some(running) => Box::pin(run_to_end(protected, running.subscribe())),
+            None => Box::pin(protected),
         };
         let state = State::Protected { future };
         ResponseFuture { state }
@@ -238,8 +266,16 @@ pin_project! {
 
 type CallFuture<R, E> = Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, E>> + Send>>;
 
-/// Runs a future to its end, also if the returned future is dropped once it was polled.
-async fn to_end<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+/// Runs a future to its end, also if the returned future is dropped once it was polled. Drops `running` after that.
+async fn run_to_end<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+    running: watch::Receiver<()>,
+) -> T {
+    let future = async move {
+        let output = future.await;
+        drop(running);
+        output
+    };
     let task = tokio::spawn(future.in_current_span().with_current_subscriber());
     match task.await {
         Ok(output) => output,

@@ -601,7 +601,8 @@ fn to_end() -> HttpIdempotencyLayer<Backend> {
 async fn a_client_that_disconnects_and_retries_gets_the_response_of_the_run() {
     let allowed = Arc::new(Notify::new());
     let waits = Arc::clone(&allowed);
-    let (service, _) = serve_with(to_end(), move |_, run| {
+    let layer = to_end();
+    let (service, _) = serve_with(layer.clone(), move |_, run| {
         let waits = Arc::clone(&waits);
         async move {
             waits.notified().await;
@@ -609,13 +610,21 @@ async fn a_client_that_disconnects_and_retries_gets_the_response_of_the_run() {
         }
     });
     drop(start(&service));
+    let mut idle = Box::pin(layer.idle());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(idle.as_mut().poll(&mut context).is_pending());
     allowed.notify_one();
-    let mut last = String::new();
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-        last = answer(&service, request()).await;
-    }
-    assert_eq!(last, "201 charge 1, replayed");
+    idle.await;
+    let retried = answer(&service, request()).await;
+    assert_eq!(retried, "201 charge 1, replayed");
+}
+
+#[tokio::test]
+async fn a_layer_whose_requests_end_with_their_clients_is_idle_at_once() {
+    let layer = operation().layer(backend());
+    let (service, _) = hang(layer.clone());
+    let _running = start(&service);
+    layer.idle().await;
 }
 
 #[tokio::test]
