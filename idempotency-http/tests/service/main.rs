@@ -8,6 +8,7 @@ mod errors;
 mod events;
 mod keys;
 mod protocols;
+mod renewals;
 mod requests;
 mod stack;
 
