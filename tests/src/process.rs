@@ -61,6 +61,17 @@ pub fn command() -> Result<Command, BoxError> {
     Ok(command)
 }
 
+/// Returns the command that starts this program in a role that is no function: a server beside Lambda.
+///
+/// # Errors
+///
+/// If the path of this program is not known.
+pub fn server(role: &str) -> Result<Command, BoxError> {
+    let mut command = command()?;
+    command.env(ROLE, role);
+    Ok(command)
+}
+
 /// Returns the function of a role, without a store. Its name is that of the suite.
 ///
 /// # Errors

@@ -30,6 +30,8 @@ mod large_responses;
 mod layer;
 mod metrics;
 mod processes;
+#[cfg(unix)]
+mod server;
 /// Functions of each shape, as their users write them from the documents.
 mod shapes {
     mod call;
@@ -60,6 +62,8 @@ fn the_function() {
         "layer" => Box::pin(layer::serve(&role)),
         "metrics" => Box::pin(metrics::serve(&role)),
         "processes" => Box::pin(processes::serve(&role)),
+        #[cfg(unix)]
+        "server" => Box::pin(server::serve()),
         "shapes" => Box::pin(shapes::function::serve(&role)),
         "tls" => Box::pin(tls::serve()),
         other => panic!("there is no suite {other}"),

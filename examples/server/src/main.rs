@@ -1,0 +1,40 @@
+//! Starts the server at `LISTEN`, and ends it at a SIGTERM or Ctrl-C.
+
+use std::net::SocketAddr;
+
+use axum::BoxError;
+use idempotency_http::{MemoryStore, backend};
+use tokio::net::TcpListener;
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let logs = tracing_subscriber::fmt().with_ansi(false);
+    logs.with_writer(std::io::stderr).init();
+    let address = std::env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
+    let listener = TcpListener::bind(address).await?;
+    let backend = backend(MemoryStore::new());
+    explain(listener.local_addr()?, &backend.store().name());
+    server::serve(listener, backend, server::stop_signal()).await
+}
+
+/// Prints what to try.
+fn explain(address: SocketAddr, store: &str) {
+    println!(
+        r#"Listening on {address}, with records in {store}. In another terminal:
+
+pay() {{
+    curl -i {address}/payments -H "Idempotency-Key: $1" -H 'Authorization: Bearer token-of-ann' \
+        -H "Gateway-Seconds: ${{3:-0}}" --json '{{"order_id":"o-1","amount":'$2'}}'
+}}
+pay key-1 4200        # 201
+pay key-1 4200        # the same, with idempotent-replayed
+pay key-1 9900        # 422
+pay key-2 4200 60 &   # takes longer than a lease
+pay key-2 4200        # 409 with retry-after
+kill %1               # the client goes away, and the handler runs on
+pay key-2 4200        # a minute later: its response
+
+Ctrl-C ends the server when its requests have ended.
+"#
+    );
+}
