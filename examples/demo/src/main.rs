@@ -1,8 +1,10 @@
 //! Shows each promise of the framework at work: real function processes, events in AWS's form, and what each event cost.
 //!
-//! `scenes.rs` sends the events, `scenes.txt` says what each does, and `stage.rs` compares that with what is observed.
+//! `scenes.rs` sends the events, `scenes.txt` says what each does, and `stage.rs` compares that with what is observed. `server.rs` is the
+//! scene beside Lambda.
 
 mod scenes;
+mod server;
 mod stage;
 
 use std::process::ExitCode;

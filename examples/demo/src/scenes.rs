@@ -33,6 +33,7 @@ pub(crate) async fn run(metrics: Option<&str>) -> Result<()> {
     a_batch_and_its_redelivery(stage, orders).await?;
     a_record_that_fails(stage, ledger).await?;
     an_event_delivered_again(stage, shipping).await?;
+    a_server_that_is_killed(stage)?;
     stage.end(metrics, &format!("{:.1}", began.elapsed().as_secs_f32()))
 }
 
@@ -189,4 +190,14 @@ async fn an_event_delivered_again(
     stage.send(here, &event).await?;
     stage.send(here, &event).await?;
     stage.send(elsewhere, &event).await
+}
+
+fn a_server_that_is_killed(stage: &mut Stage) -> Result<()> {
+    // On a thread of its own: a runtime cannot start another one.
+    let played = std::thread::spawn(crate::server::play).join();
+    let played = played.map_err(|_| anyhow::anyhow!("a server panicked"))?;
+    for seen in played? {
+        stage.show_request(&seen)?;
+    }
+    Ok(())
 }

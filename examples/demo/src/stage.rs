@@ -13,6 +13,8 @@ use idempotency_testkit::lambda::{
 };
 use serde_json::Value;
 
+use crate::server::Seen;
+
 const TABLE: &str = "idempotency";
 /// The header of a replay.
 const REPLAYED: &str = "idempotent-replayed";
@@ -197,6 +199,16 @@ impl Stage {
         Ok(())
     }
 
+    /// Shows a request to a server.
+    pub(crate) fn show_request(&mut self, seen: &Seen) -> Result<()> {
+        self.print_text("")?;
+        self.events += 1;
+        let runs = usize::from(seen.action.starts_with("ran"));
+        self.runs.push(("server", runs));
+        let columns = [&*seen.key, seen.action, &*seen.requests, &*seen.response];
+        self.row(&format!("{:>2}", self.events), columns)
+    }
+
     /// Sends a batch, waits for its outcome, and shows it with each of its records.
     pub(crate) async fn send_batch(&mut self, process: &Process, event: &str) -> Result<()> {
         let sent = self.start(process, event, LONG_DEADLINE);
@@ -245,7 +257,11 @@ impl Stage {
 
     /// Prints the script up to the next event, or up to and including a line with `{}`, which gets the value.
     pub(crate) fn print_text(&mut self, value: &str) -> Result<()> {
-        while !matches!(self.next_line().as_bytes(), [_, b'0'..=b'9', ..]) {
+        // An event begins with a small letter, and the title of a scene with a capital one.
+        while !matches!(
+            self.next_line().as_bytes(),
+            [_, b'0'..=b'9', b' ', b'a'..=b'z', ..]
+        ) {
             let line = self.script.next().context("the script has ended")?;
             println!("{}", line.replace("{}", value));
             if line.contains("{}") {
