@@ -163,15 +163,6 @@ impl OnceOutcome {
         }
     }
 
-    /// Returns the item, by value.
-    #[must_use]
-    pub fn into_item(self) -> Option<Item> {
-        match self {
-            Self::Applied(applied) => applied.item.0,
-            Self::AlreadyApplied(already) => Some(already.item.0),
-        }
-    }
-
     /// Returns true for [`OnceOutcome::Applied`].
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied(_))

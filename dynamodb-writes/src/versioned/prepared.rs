@@ -74,12 +74,6 @@ impl WrittenItem {
         self.item.as_ref()
     }
 
-    /// Returns the item, by value.
-    #[must_use]
-    pub fn into_item(self) -> Option<Item> {
-        self.item.0
-    }
-
     /// Returns true if the reply was lost, and the write was recognised by its token.
     pub fn by_earlier_send(&self) -> bool {
         self.by_earlier_send

@@ -15,9 +15,9 @@ async fn the_current_values_are_returned_without_the_keys() {
     let duplicate = send(&client, count(&once, "evt-1")).await;
     assert!(new.is_applied() && !duplicate.is_applied());
     for outcome in [new, duplicate] {
-        let item = outcome.into_item().unwrap();
+        let item = outcome.item().unwrap();
         assert_eq!(item.len(), 2, "the key and the units");
-        assert_eq!(number_in(&item, "units"), 2);
+        assert_eq!(number_in(item, "units"), 2);
     }
 }
 
@@ -119,9 +119,10 @@ async fn all_clauses_of_an_update_expression_are_merged() {
         .name("#legacy", "legacy")
         .value(":b", tags(&["b"]))
         .value(":n", number(1));
-    let item = send(&client, update.clone()).await.into_item().unwrap();
-    assert_eq!(number_in(&item, "units"), 2);
-    assert_eq!(number_in(&item, "visits"), 1);
+    let outcome = send(&client, update.clone()).await;
+    let item = outcome.item().unwrap();
+    assert_eq!(number_in(item, "units"), 2);
+    assert_eq!(number_in(item, "visits"), 1);
     assert_eq!(item["tags"].as_ss().unwrap(), &["a"]);
     assert!(!item.contains_key("legacy"));
     assert!(!send(&client, update).await.is_applied());
