@@ -105,7 +105,7 @@ impl Writes {
         if key_names.is_empty() {
             return None;
         }
-        staged().position(|other| other.is_at(write, &key_names))
+        staged().position(|other| other.has(write.table, write.attributes, &key_names))
     }
 
     /// Returns the position of the staged write of this item, counted from zero.
@@ -361,11 +361,6 @@ impl<'a> Write<'a> {
     /// Returns the key, unless it is hidden in the item of a put.
     fn key(&self) -> Option<&'a Item> {
         (!self.is_put).then_some(self.attributes)
-    }
-
-    /// Returns true if both writes have the same item, by the names of the key attributes.
-    fn is_at(&self, other: &Self, key_names: &[&str]) -> bool {
-        self.has(other.table, other.attributes, key_names)
     }
 
     /// Returns true if the write has the item with this key.

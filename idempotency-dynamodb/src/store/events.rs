@@ -69,11 +69,6 @@ pub(crate) fn read_event(attribute: &AttributeValue) -> Result<StoredEvent, &'st
     event.ok_or(other)
 }
 
-/// Returns an event compressed, or `None` if that is not smaller.
-fn compressed_event(text: &str) -> Option<Vec<u8>> {
-    compress(text, text.len())
-}
-
 /// Returns the text of a compressed event.
 ///
 /// # Errors
@@ -105,7 +100,8 @@ pub(crate) struct EventForm(Option<Vec<u8>>);
 impl EventForm {
     /// Compresses the event of a write, if there is one and it becomes smaller.
     pub(crate) fn of(event: Option<&StoredEvent>) -> Self {
-        Self(event.and_then(|event| compressed_event(event.stored())))
+        let text = event.map(StoredEvent::stored);
+        Self(text.and_then(|text| compress(text, text.len())))
     }
 
     /// Returns the attribute as it is written.
@@ -154,10 +150,11 @@ mod tests {
             |bytes: Vec<u8>| AttributeValue::B(aws_sdk_dynamodb::primitives::Blob::new(bytes));
         let longest = format!("\"{}\"", "x".repeat(StoredEvent::LONGEST - 2));
         let event = StoredEvent::selected(&longest).unwrap();
-        let frame = compressed_event(event.stored()).unwrap();
+        let compressed = |text: &str| compress(text, text.len()).unwrap();
+        let frame = compressed(event.stored());
         assert_eq!(read_event(&binary(frame.clone())), Ok(event));
         // A small frame of a long text: it is refused before memory is taken for it.
-        let bomb = compressed_event(&" ".repeat(10_000_000)).unwrap();
+        let bomb = compressed(&" ".repeat(10_000_000));
         assert!(bomb.len() < 2_000, "{}", bomb.len());
         let cut = frame[..frame.len() / 2].to_vec();
         for bytes in [bomb, cut, Vec::new(), b"{\"all\":7}".to_vec()] {
