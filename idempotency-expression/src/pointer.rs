@@ -8,7 +8,7 @@ pub fn is_json_pointer(text: &str) -> bool {
 
 /// Returns the JSON pointers of a list with commas between them. An empty text is an empty list.
 ///
-/// White space is accepted before a pointer alone. Inside one it is refused, because it is most likely a missing comma.
+/// White space is accepted only before a pointer. Inside one it is refused, because it is most likely a missing comma.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! What happened to one key, and which promises that breaks.
 //!
 //! A [`History`] takes one [`HistoryEvent`] at a time, and applies the rules to it. The model steps it along each transition; the simulation
-//! and the soak give it what they recorded. Events have what a log can say: who, when, until when, whose response. They have no
+//! and the soak give it what they recorded. Events have what a log can say: the call, the times, the call that made a response. They have no
 //! payload and no response. A history may lack events: a rule that needs them then finds nothing.
 
 mod promise;

@@ -325,7 +325,7 @@ impl History {
         });
     }
 
-    /// Checks a renewal: it must neither take from the run what it counts on, nor let an ended lease run again.
+    /// Checks a renewal: it must not end the lease before the run expects it, and must not extend a lease that was ended.
     fn renewed(
         &mut self,
         by: CallNumber,

@@ -53,7 +53,7 @@ pub struct ProviderRequest {
     headers: Vec<(String, String)>,
     /// The body. One that is not JSON is a string.
     pub body: Value,
-    /// The number of this effect in its scenario, from 1: what a provider makes its ids of.
+    /// The number of this effect in its scenario, from 1. A provider can make its ids of it.
     pub number: usize,
 }
 
