@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::call::{Call, OpenCall};
 use super::handler::{self, StoreWhen};
-use super::renewing::Renewing;
+use super::renewing::{Renewing, SentAt};
 use super::request::{Reasons, send};
 use super::run::Ran;
 use super::single_flight::FlightGuard;
@@ -17,7 +17,8 @@ use crate::error::Error;
 use crate::event::{CircuitChange, Report};
 use crate::outcome::{NoResponse, Outcome};
 use crate::protocol::{
-    Admission, Attempt, CallTerms, Circuit, Effect, InFlight, Input, StoreHealth, transaction_token,
+    Admission, Attempt, CallTerms, Circuit, Effect, InFlight, Input, Lease, StoreHealth,
+    transaction_token,
 };
 use crate::record::Record;
 use crate::store::{Consistency, RecordWrite, StoreRequest, TransactionRequest};
@@ -49,8 +50,10 @@ impl<R> Driver<'_, R> {
     ) -> Result<Outcome<R>, NoResponse<E>> {
         let mut handler = Some(handler);
         let mut ran: Option<Ran<R, E>> = None;
-        // The call of a run whose steps are undone.
-        let mut undoes = None;
+        // When the last claim was sent whose lease is renewed.
+        let mut claimed = None;
+        // The call of a run whose lease is renewed, or whose steps are undone. Its time decides until when the lease lasts.
+        let mut open = None;
         let mut reasons = Reasons::default();
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
@@ -66,8 +69,12 @@ impl<R> Driver<'_, R> {
                 }
                 Effect::CheckCircuit(at_most) => self.ask_breaker(at_most, report),
                 Effect::Write(ref write, ref condition) => {
+                    if ran.is_none() && matches!(self.call.lease, Lease::Renewed { .. }) {
+                        claimed = Some(SentAt::new(self.now(), self.backend.clock()));
+                    }
                     let request = StoreRequest::write(&self.call.id, write, condition);
-                    let end = send(self.backend, request, self.limit(&attempt), report).await;
+                    let limit = attempt.time_limit(self.time(open.as_ref()));
+                    let end = send(self.backend, request, limit, report).await;
                     Input::Written(reasons.written(self.backend, end))
                 }
                 Effect::Transact(ref write, ref condition) => {
@@ -85,12 +92,14 @@ impl<R> Driver<'_, R> {
                             token: &token,
                         })
                     });
-                    let end = send(self.backend, request, self.limit(&attempt), report).await;
+                    let limit = attempt.time_limit(self.time(open.as_ref()));
+                    let end = send(self.backend, request, limit, report).await;
                     Input::Written(reasons.written(self.backend, end))
                 }
                 Effect::Read(consistency) => {
                     let request = StoreRequest::Read(&self.call.id, consistency);
-                    let end = send(self.backend, request, self.limit(&attempt), report).await;
+                    let limit = attempt.time_limit(self.time(open.as_ref()));
+                    let end = send(self.backend, request, limit, report).await;
                     let input = reasons.read(self.backend, end);
                     // The claim follows, if there is time. If it fails too, its own error is the cause.
                     if consistency == Consistency::Eventual
@@ -113,12 +122,14 @@ impl<R> Driver<'_, R> {
                     let handler = self.only_run(&mut handler).map_err(NoResponse::Refused)?;
                     let (call, handler) = self.start(&attempt, handler, &mut reasons, report);
                     // Boxed, so that the future of every other call stays small.
-                    let renewal = attempt.renewal().map(Box::new);
+                    let renewal = attempt.renewal().zip(claimed).map(Box::new);
+                    let is_renewed = renewal.is_some();
                     let mut output = match renewal {
                         None => handler::output_of(&call, handler, report).await,
                         Some(renewal) => {
                             let renewing = Renewing::new(&call, &mut attempt, &mut guard, report);
-                            Box::pin(renewing.output_of(*renewal, handler)).await
+                            let (renewal, claimed) = *renewal;
+                            Box::pin(renewing.output_of(renewal, claimed, handler)).await
                         }
                     };
                     if call.undoes_unrecorded(matches!(output, Ok(Ok(_))))
@@ -133,13 +144,13 @@ impl<R> Driver<'_, R> {
                     let is_stored = effect != unclaimed;
                     let (end, left) = self.end_run(&call, output, is_stored, errors, report);
                     ran = Some(left);
-                    if end.undo.is_some() {
-                        undoes = Some(call);
+                    if is_renewed || end.undo.is_some() {
+                        open = Some(call);
                     }
                     Input::HandlerEnded(end)
                 }
                 Effect::Undo(ref step) => {
-                    let Some(call) = &undoes else {
+                    let Some(call) = &open else {
                         return Err(NoResponse::Refused(self.contradiction(true)));
                     };
                     // Boxed, as above.
@@ -158,8 +169,7 @@ impl<R> Driver<'_, R> {
                     return self.finish(end, ran, errors, reasons, report);
                 }
             };
-            // The wall clock may have been set back while the handler ran: no undo may begin after the lease.
-            let now = undoes.as_ref().map_or_else(|| self.now(), OpenCall::now);
+            let now = self.time(open.as_ref());
             if let Some(health) = attempt.store_health(&input) {
                 self.tell_breaker(now, health, report);
             }
@@ -177,9 +187,9 @@ impl<R> Driver<'_, R> {
         self.backend.clock().now()
     }
 
-    /// Returns how long the request may take that `attempt` asks for.
-    fn limit(&self, attempt: &Attempt) -> Duration {
-        attempt.time_limit(self.now())
+    /// Returns the time of the call. After a run whose lease is renewed it is that of the run (`open`): the wall clock may have been set back.
+    fn time(&self, open: Option<&OpenCall>) -> EpochMillis {
+        open.map_or_else(|| self.now(), OpenCall::now)
     }
 
     /// Returns the record of the key in the local cache.

@@ -33,6 +33,20 @@ pub(super) struct Renewing<'a, 'b, 'c> {
     is_lost: bool,
 }
 
+/// When a request was sent, by both clocks.
+#[derive(Clone, Copy)]
+pub(super) struct SentAt {
+    now: EpochMillis,
+    monotonic: Option<Duration>,
+}
+
+impl SentAt {
+    pub(super) fn new(now: EpochMillis, clock: &dyn Clock) -> Self {
+        let monotonic = clock.monotonic();
+        Self { now, monotonic }
+    }
+}
+
 /// Counts a request of the renewals. The handler's time goes on.
 struct Counter<'a, 'c> {
     report: &'a mut Report<'c>,
@@ -72,12 +86,14 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
     }
 
     /// Runs the handler, as [`handler::output_of`] does, and renews the lease of its claim meanwhile. A renewal that is on its way when
-    /// the handler ends is not awaited: its condition makes it harmless.
+    /// the handler ends is not awaited: its condition makes it harmless. The last claim was sent at `claimed`.
     pub(super) async fn output_of<R, E>(
         mut self,
         renewal: Renewal,
+        claimed: SentAt,
         handler: impl Future<Output = Result<R, E>>,
     ) -> HandlerOutput<R, E> {
+        self.is_held(&renewal, claimed);
         self.report.handler_started();
         let handler = handler::caught(self.call, handler);
         let output = beside(handler, self.renew(renewal)).await;
@@ -96,15 +112,13 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
         let id = self.attempt.call().id.clone();
         // The time of the run is the later one of two clocks, so no renewal ends earlier because the wall clock was set back.
         let call = self.call;
-        let begun = call.now();
-        self.is_held(&renewal, begun, clock.monotonic());
-        let mut pause = renewal.pause(begun);
+        let mut pause = renewal.pause(call.now());
         loop {
             let jitter = backend.jitter(pause.jitter);
             clock.sleep(pause.at_least + jitter).await;
             self.notice_the_end();
-            let (sent_at, monotonic) = (call.now(), clock.monotonic());
-            let (write, condition) = renewal.send(sent_at);
+            let sent = SentAt::new(call.now(), clock);
+            let (write, condition) = renewal.send(sent.now);
             let request = StoreRequest::write(&id, &write, &condition);
             let reply = self.send(&renewal, request).await;
             let result = match reply {
@@ -129,7 +143,7 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
                 }
                 ControlFlow::Break(end) => ControlFlow::Break(end),
             };
-            if self.is_held(&renewal, sent_at, monotonic) {
+            if self.is_held(&renewal, sent) {
                 self.report.renewed();
                 self.reasons = Reasons::default();
             }
@@ -216,22 +230,17 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
         self.report.lost_claim(why);
     }
 
-    /// Hands on until when the lease lasts, if the last request confirmed it. That was sent at `sent_at`, which was `monotonic` by the other
-    /// clock. Returns whether it did.
-    fn is_held(
-        &mut self,
-        renewal: &Renewal,
-        sent_at: EpochMillis,
-        monotonic: Option<Duration>,
-    ) -> bool {
-        let Some(lasts) = renewal.confirmed_for(sent_at) else {
+    /// Hands on until when the lease lasts, if the last request confirmed it. Returns whether it did.
+    fn is_held(&mut self, renewal: &Renewal, sent: SentAt) -> bool {
+        let Some(lasts) = renewal.confirmed_for(sent.now) else {
             return false;
         };
         let end = renewal.lease_end();
-        self.call.is_held_until(end, monotonic.map(|at| at + lasts));
+        self.call
+            .is_held_until(end, sent.monotonic.map(|at| at + lasts));
         self.attempt.renewed(end);
         if let Some(in_flight) = self.attempt.in_flight() {
-            self.guard.publish(in_flight, sent_at);
+            self.guard.publish(in_flight, sent.now);
         }
         true
     }

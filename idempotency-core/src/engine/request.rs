@@ -10,6 +10,7 @@ use crate::event::Meter;
 use crate::future::BoxFuture;
 use crate::protocol::{Input, Resend, WriteErrorKind, WriteResult};
 use crate::store::{SendLog, StoreError, StoreErrorKind, StoreReply, StoreRequest};
+use crate::time::EpochMillis;
 
 /// What the requests of a call have shown that the protocol does not need, for the error of the call.
 #[derive(Default)]
@@ -135,19 +136,20 @@ impl Reasons {
     }
 }
 
-/// Sends the same write again until its end is known.
+/// Sends the same write again until its end is known. `now` is the time by which its lease ends.
 pub(super) async fn resend<W: Resend>(
     backend: &Backend,
+    now: impl Fn() -> EpochMillis,
     request: StoreRequest<'_>,
     mut machine: W,
     reasons: &mut Reasons,
     meter: &mut impl Meter,
 ) -> W::End {
     loop {
-        let limit = machine.time_limit(backend.clock().now());
+        let limit = machine.time_limit(now());
         let end = send(backend, request, limit, meter).await;
         let result = reasons.written(backend, end);
-        match machine.step(backend.clock().now(), result) {
+        match machine.step(now(), result) {
             ControlFlow::Break(end) => return end,
             ControlFlow::Continue(at_most) => {
                 backend.clock().sleep(backend.jitter(at_most)).await;

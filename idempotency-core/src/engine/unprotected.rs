@@ -90,7 +90,8 @@ impl<R> Unprotected<'_, R> {
     /// If the transaction was rejected, or if it is not known whether it was applied. The handler ran.
     async fn apply(&self, staged: &Staged, report: &mut Report<'_>) -> Result<(), Error> {
         let error = |kind| self.unconfirmed(kind);
-        let (backend, now) = (self.backend, self.backend.clock().now());
+        let backend = self.backend;
+        let now = || backend.clock().now();
         let token = backend.owner_token().map_err(|failure| {
             report.staged(StagedEnd::Dropped);
             error(ErrorKind::Environment).with_detail(failure.to_string())
@@ -101,9 +102,10 @@ impl<R> Unprotected<'_, R> {
             staged,
             token: token.as_str(),
         });
-        let machine = PlainTransaction::begin(now, self.lease.end(now), backend.limits());
+        let begun = now();
+        let machine = PlainTransaction::begin(begun, self.lease.end(begun), backend.limits());
         let mut reasons = Reasons::default();
-        let end = resend(backend, request, machine, &mut reasons, report).await;
+        let end = resend(backend, now, request, machine, &mut reasons, report).await;
         report.staged(end);
         let error = error(match end {
             StagedEnd::Applied => return Ok(()),

@@ -469,8 +469,8 @@ const A_MILLISECOND: Duration = Duration::from_millis(1);
 /// Until when a run has time: one value for its call and its steps. The driver moves it as the protocol says.
 struct RunEnd {
     at: AtomicI64,
-    /// The same by the monotonic clock, in milliseconds, of a lease that is renewed.
-    monotonic: AtomicI64,
+    /// What is added to the monotonic clock, in milliseconds, to get the time of a run whose lease is renewed.
+    offset: AtomicI64,
 }
 
 impl RunEnd {
@@ -480,7 +480,7 @@ impl RunEnd {
     fn unknown() -> Self {
         Self {
             at: AtomicI64::new(Self::UNKNOWN),
-            monotonic: AtomicI64::new(Self::UNKNOWN),
+            offset: AtomicI64::new(Self::UNKNOWN),
         }
     }
 
@@ -498,15 +498,14 @@ impl RunEnd {
     /// still while the machine slept.
     fn now(&self, clock: &dyn Clock) -> EpochMillis {
         let now = clock.now();
-        let monotonic = self.monotonic.load(Ordering::Relaxed);
-        if monotonic == Self::UNKNOWN {
+        let offset = self.offset.load(Ordering::Relaxed);
+        if offset == Self::UNKNOWN {
             return now;
         }
-        let (Some(end), Some(passed)) = (self.get(), clock.monotonic()) else {
-            return now;
-        };
-        let after_the_end = milliseconds(passed).saturating_sub(monotonic);
-        now.max(EpochMillis::new(end.get().saturating_add(after_the_end)))
+        let passed = clock.monotonic().map(milliseconds);
+        passed.map_or(now, |passed| {
+            now.max(EpochMillis::new(passed.saturating_add(offset)))
+        })
     }
 }
 
@@ -530,8 +529,9 @@ impl OpenCall {
     /// Says until when the lease of the run lasts, which is renewed. `monotonic` is the same by the monotonic clock, if there is one.
     pub(super) fn is_held_until(&self, end: EpochMillis, monotonic: Option<Duration>) {
         let ends = &self.0.0.ends;
-        if let Some(end) = monotonic {
-            ends.monotonic.store(milliseconds(end), Ordering::Relaxed);
+        if let Some(monotonic) = monotonic {
+            let offset = end.get().saturating_sub(milliseconds(monotonic));
+            ends.offset.store(offset, Ordering::Relaxed);
         }
         ends.set(Some(end));
     }

@@ -491,6 +491,60 @@ fn the_end_of_a_lease_is_known_by_the_clock_that_says_it_first() {
 }
 
 #[test]
+fn a_lease_is_counted_from_the_moment_the_claim_was_sent_also_if_the_clock_is_set_back_before_the_reply()
+ {
+    struct SlowClaim(Arc<Hands>, Arc<FaultyStore>);
+    impl Store for SlowClaim {
+        fn send<'a>(
+            &'a self,
+            request: StoreRequest<'a>,
+            log: &'a SendLog,
+        ) -> BoxFuture<'a, StoreReply> {
+            self.0.pass(20_000);
+            self.0.jump(-20_000);
+            self.1.send(request, log)
+        }
+
+        fn limits(&self) -> StoreLimits {
+            self.1.limits()
+        }
+
+        fn name(&self) -> String {
+            "slow".to_owned()
+        }
+    }
+    let clock = Arc::new(Hands::default());
+    let store = SlowClaim(clock.clone(), FaultyStore::new([]));
+    let backend = Backend::new(Arc::new(store), clock.clone(), Arc::new(Fixed));
+    let operation = operation("shop", |_| ());
+    let running = begin(&backend, &operation, "done");
+    assert_eq!(running.seconds_left(), 10);
+}
+
+#[test]
+fn the_requests_after_a_run_count_its_lease_by_both_clocks() {
+    let store = FaultyStore::new([]);
+    let (clock, backend) = process(store.clone(), Fixed);
+    clock.pass(3_600_000);
+    let operation = operation("shop", |it| it.steps = Some(Steps::Keep));
+    let running = begin(&backend, &operation, "late");
+    let call = running.call();
+    store.set_outage(Some(THROTTLED));
+    let step = Box::pin(call.step("a", || async {
+        clock.jump(-3_000_000);
+        clock.pass(31_000);
+        Ok::<_, Error>(1)
+    }));
+    let not_recorded = crate::example::ready(step).unwrap_err();
+    assert_eq!(not_recorded.kind(), ErrorKind::StepNotRecorded);
+    assert_eq!(store.writes(), 2, "no try follows the end of the lease");
+    store.set_outage(None);
+    // By the wall clock the lease still runs, and the response would be stored again.
+    store.records.evict(&id());
+    assert_eq!(text(running.end()), Err(ErrorKind::LostOwnership));
+}
+
+#[test]
 fn a_claim_is_held_for_a_lease_after_each_confirmation_also_if_the_clock_was_set_back() {
     let store = FaultyStore::new([]);
     let (clock, backend) = process(store.clone(), Fixed);

@@ -412,7 +412,8 @@ impl Call {
         };
         let mut reasons = Reasons::default();
         let backend = &self.0.backend;
-        let end = resend(backend, request, machine, &mut reasons, &mut counter).await;
+        let now = || self.now();
+        let end = resend(backend, now, request, machine, &mut reasons, &mut counter).await;
         (end, reasons.error)
     }
 
