@@ -766,7 +766,7 @@ pub(crate) const RENEWAL_LEAVES_THE_EXPIRATION: Rules = requesting(|view, effect
     if let Effect::Write(Write::Update(change), _) = effect
         && view.renews
     {
-        change.set.expiration = Field::Value(view.now.floor_to_seconds());
+        change.set.expiration = Field::Absent;
     }
 });
 

@@ -219,6 +219,15 @@ impl Scenario {
             What::Completed { .. } => trace.restored |= before.is_none(),
             _ => {}
         }
+        let until = |record: Option<&Record>| record?.in_progress_expiration.value().copied();
+        let what = match state.record.as_deref() {
+            // Faulty rules renew a lease, and leave the end of the record as it is.
+            after if what == What::LeaseEnded && until(after) > until(before) => What::Renewed {
+                until: until(after),
+                expires: before.and_then(|record| record.expiration.value().copied()),
+            },
+            _ => what,
+        };
         state.see(sent.by, sent.at, what);
         self.try_fresh_call(state);
     }
