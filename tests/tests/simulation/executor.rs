@@ -57,10 +57,15 @@ impl Time {
     }
 
     pub(crate) fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        let until = self.now() + i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2);
-        self.sleepers.lock().unwrap().push(until);
+        let until = self.now() + milliseconds(duration);
+        self.wakes_at(until);
         let time = self.clone();
         Box::pin(poll_fn(move |_| ready_if(time.now() >= until)))
+    }
+
+    /// Notes that a task goes on at this time.
+    fn wakes_at(&self, until: i64) {
+        self.sleepers.lock().unwrap().push(until);
     }
 
     /// Advances to the time at which the next sleeper wakes. Returns false if no task sleeps.
@@ -76,21 +81,80 @@ impl Time {
     }
 }
 
-/// The clock of one process: the simulation's time plus an error in milliseconds.
+/// The clocks of one process: the simulation's time plus an error in milliseconds, and a monotonic clock, which timers follow.
 #[derive(Clone)]
 pub(crate) struct SkewedClock {
     pub(crate) time: Time,
     pub(crate) skew: i64,
+    /// False if the process has no monotonic clock.
+    pub(crate) has_monotonic: bool,
+    pub(crate) moved: Arc<Moved>,
+}
+
+/// What happened to the clocks of a process, in milliseconds.
+#[derive(Default)]
+pub(crate) struct Moved {
+    /// By how much the wall clock was set back, for the call that is polled.
+    pub(crate) back: AtomicI64,
+    /// For how long the monotonic clock stood still.
+    still: AtomicI64,
+    /// When the pause of the process ends.
+    paused_until: AtomicI64,
+}
+
+impl SkewedClock {
+    /// Returns the time by this process, also while its wall clock is set back.
+    pub(crate) fn at(&self) -> EpochMillis {
+        EpochMillis::new(self.time.now() + self.skew)
+    }
+
+    /// Lets the process stand still, and if `sleeps` its monotonic clock too.
+    pub(crate) fn pause(&self, milliseconds: i64, sleeps: bool) {
+        let until = self.time.now() + milliseconds;
+        let before = self.moved.paused_until.fetch_max(until, Ordering::Relaxed);
+        if sleeps {
+            let longer = until - before.max(self.time.now());
+            self.moved.still.fetch_add(longer.max(0), Ordering::Relaxed);
+        }
+        self.time.wakes_at(until);
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.time.now() < self.moved.paused_until.load(Ordering::Relaxed)
+    }
+
+    fn passed(&self) -> i64 {
+        self.time.now() - self.moved.still.load(Ordering::Relaxed)
+    }
 }
 
 impl Clock for SkewedClock {
     fn now(&self) -> EpochMillis {
-        EpochMillis::new(self.time.now() + self.skew)
+        let back = self.moved.back.load(Ordering::Relaxed);
+        EpochMillis::new(self.at().get() - back)
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.time.sleep(duration)
+        let (clock, until) = (self.clone(), self.passed() + milliseconds(duration));
+        let mut wakes = None;
+        Box::pin(poll_fn(move |_| {
+            let left = until - clock.passed();
+            let at = clock.time.now() + left;
+            if left > 0 && wakes.replace(at) != Some(at) {
+                clock.time.wakes_at(at);
+            }
+            ready_if(left <= 0)
+        }))
     }
+
+    fn monotonic(&self) -> Option<Duration> {
+        let passed = u64::try_from(self.passed()).unwrap();
+        self.has_monotonic.then(|| Duration::from_millis(passed))
+    }
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
 }
 
 /// Returns to the executor once, so that another task can run.

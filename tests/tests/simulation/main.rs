@@ -1,5 +1,6 @@
 //! Deterministic simulation of the real engine and cache over a simulated network: random schedules from a seed, a virtual
-//! clock, crashes at await points, lost replies, late arrivals, throttling, delays beyond the lease, clocks that differ.
+//! clock, crashes at await points, lost replies, late arrivals, throttling, delays beyond the lease, clocks that differ or are set back, and
+//! processes that stand still.
 //!
 //! A failing seed is printed. To replay it: `SIMULATION_SEED=17 cargo test -p idempotency-tests --test simulation`.
 //! A longer run: `SIMULATION_SEEDS=200000 cargo test --release -p idempotency-tests --test simulation`.
@@ -149,8 +150,25 @@ fn under_renewed_leases_callers_agree_and_no_run_counts_on_a_lease_that_it_has_l
     play("network renew", "renewed unknown replayed");
     play("network outage renew", "renewed lost");
     play("crashes steps renew", "renewed crashed resumed");
+    play("crashes network renew", "renewed crashed unknown");
     play("everything renew", "renewed crashed panicked");
     play("everything renew hold", "renewed unresolved panicked");
+}
+
+#[test]
+fn a_pause_longer_than_the_lease_ends_in_lost_ownership_or_the_winners_response() {
+    let happens = "paused renewed lost lost_ownership late_responses";
+    play("calm renew pauses", happens);
+    play("crashes network renew pauses", happens);
+    play("calm steps renew pauses", "paused renewed resumed");
+}
+
+#[test]
+fn a_run_whose_wall_clock_is_set_back_counts_its_lease_by_the_monotonic_one() {
+    play("calm renew set_back", "renewed replayed");
+    play("network outage renew set_back", "renewed lost");
+    let mix = "crashes network renew set_back pauses";
+    play(mix, "renewed lost paused lost_ownership");
 }
 
 #[test]
@@ -167,10 +185,11 @@ fn breaks(promise: Promise, history: &Recorded, faults: &Faults) -> bool {
 }
 
 #[test]
-fn the_checker_finds_a_store_that_drops_what_it_confirms() {
+fn the_checker_finds_a_store_that_drops_what_it_confirms_and_a_process_with_a_wall_clock_alone() {
     for (mix, promise) in [
         ("crashes steps drops_steps", Promise::StepAgain),
         ("calm drops_claims", Promise::RunWithoutClaim),
+        ("network renew set_back wall_only", Promise::HeldThoughGone),
     ] {
         let faults = Faults::of(mix);
         let found = |seed| breaks(promise, &schedule::play(seed, &faults), &faults);

@@ -1,10 +1,11 @@
 //! What happened in one schedule: the history of the key, and how often what a test waits for happened.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::EpochMillis;
 use idempotency_testkit::history::{
     Basis, Broken, CallNumber, HistoryEvent, Promise, Promises, What, check,
 };
@@ -30,12 +31,20 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Returns the task of a call, whose requests are then known as this call's.
+    /// Returns the task of a call, whose requests are then known as this call's, and whose wall clock is its own. It stands still while its
+    /// process is paused.
     pub(crate) fn polls(&self, call: usize, clock: SkewedClock, mut task: Task) -> Task {
         let polled = Arc::clone(&self.polled);
+        let mut back = 0;
         Box::pin(std::future::poll_fn(move |context| -> Poll<()> {
+            if clock.is_paused() {
+                return Poll::Pending;
+            }
             *polled.lock().unwrap() = Some((call, clock.clone()));
-            task.as_mut().poll(context)
+            clock.moved.back.store(back, Ordering::Relaxed);
+            let ended = task.as_mut().poll(context);
+            back = clock.moved.back.swap(0, Ordering::Relaxed);
+            ended
         }))
     }
 
@@ -43,7 +52,7 @@ impl Recorder {
     pub(crate) fn polled(&self) -> (usize, EpochMillis) {
         let polled = self.polled.lock().unwrap();
         let (call, clock) = polled.as_ref().unwrap();
-        (*call, clock.now())
+        (*call, clock.at())
     }
 
     pub(crate) fn see(&self, call: usize, at: EpochMillis, what: What) {

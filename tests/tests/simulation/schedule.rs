@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use idempotency_core::protocol::Source;
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Circuit, Deadline, ErrorKind, Lookup, OnInProgress, OnStoreError, OnTimeout,
     Operation, Outcome, OutcomeKind, Run, Steps, with_backend,
@@ -52,7 +53,7 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Recorded {
     // Long after every lease, but within the window: the key must not be stuck.
     world.time.advance(16_000);
     if !faults.hold {
-        recorder.see(calls + 1, process.clock.now(), What::Calmed);
+        recorder.see(calls + 1, process.clock.at(), What::Calmed);
     }
     let clock = process.clock.clone();
     let last = call(calls + 1, 42, process);
@@ -109,7 +110,7 @@ struct Call {
 
 impl Call {
     fn see(&self, what: What) {
-        let at = self.process.clock.now();
+        let at = self.process.clock.at();
         self.process.recorder.see(self.number, at, what);
     }
 
@@ -124,14 +125,14 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
         let (call, process) = (&call, &call.process);
         // Some calls start while a slow owner has outlived its lease.
         process.sleep_sometimes(50, 5_000).await;
-        let deadline = process.clock.now().plus(TIMEOUT);
+        let deadline = process.clock.at().plus(TIMEOUT);
         call.see(What::Called(Terms {
             payload: Some(call.amount),
             holds: faults.hold,
             steps: steps(&faults),
             lease: Some(TIMEOUT),
             window: Some(WINDOW),
-            answer_by: Some(deadline.plus(GRACE)),
+            answer_by: (faults.pauses == 0).then(|| deadline.plus(GRACE)),
             unfenced: false,
         }));
         let payload = json!({ "order_id": 1, "amount": call.amount });
@@ -166,6 +167,10 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
             }
             // A slow owner sometimes outlives its lease, because the process is not killed at its deadline.
             let slowest = if faults.renew { 15_000 } else { 4_500 };
+            if faults.set_back > 0 && process.dice.percent(faults.set_back) {
+                let back = i64::try_from(process.dice.below(10_000)).unwrap();
+                process.clock.moved.back.store(back, Ordering::Relaxed);
+            }
             process.sleep_sometimes(30, slowest).await;
             if faults.renew {
                 call.counts_on_its_lease(&handle, &faults);
@@ -199,7 +204,7 @@ fn deliver(call: Call, operation: Rc<Operation>, faults: Faults) -> Task {
 impl Call {
     /// Notes until when the run counts on its lease. Other clocks may say that it has expired, unless all of them are right.
     fn counts_on_its_lease(&self, handle: &idempotency_lambda::Call, faults: &Faults) {
-        let now = self.process.clock.now();
+        let now = self.process.clock.at();
         match handle.time_left() {
             Some(Duration::ZERO) | None => self.count("lost"),
             Some(left) if faults.skew == 0 => {
@@ -257,6 +262,7 @@ impl Call {
             ErrorKind::AlreadyInProgress => self.count("in_progress"),
             ErrorKind::CompletionUnknown | ErrorKind::StoreFailed => self.count("unknown"),
             ErrorKind::Unresolved => self.count("unresolved"),
+            ErrorKind::LostOwnership => self.count("lost_ownership"),
             _ => {}
         }
         self.see(What::Refused(Refused::of(Some(kind))));

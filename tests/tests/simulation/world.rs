@@ -1,5 +1,6 @@
 //! What every schedule has: its faults, a network, three processes, and rounds of deliveries of one key.
 
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,12 @@ pub(crate) struct Faults {
     pub(crate) handler_panics: u64,
     /// The largest error of a clock, in milliseconds.
     pub(crate) skew: u64,
+    /// How often a process stands still, in percent: for less than ten seconds, and half of the time with its monotonic clock.
+    pub(crate) pauses: u64,
+    /// How often the wall clock of a run is set back, in percent.
+    pub(crate) set_back: u64,
+    /// True if no process has a monotonic clock.
+    pub(crate) wall_only: bool,
     pub(crate) hold: bool,
     /// True if calls read the record before they claim.
     pub(crate) read_first: bool,
@@ -64,6 +71,9 @@ impl Faults {
                 }
                 // The store throttles most requests.
                 "outage" => faults.throttled = 85,
+                "pauses" => faults.pauses = 1,
+                "set_back" => faults.set_back = 50,
+                "wall_only" => faults.wall_only = true,
                 "hold" => faults.hold = true,
                 "read_first" => faults.read_first = true,
                 "unprotected" => faults.unprotected = true,
@@ -118,6 +128,8 @@ impl World {
         let clock = SkewedClock {
             time: self.time.clone(),
             skew: skew - i64::try_from(faults.skew).unwrap(),
+            has_monotonic: !faults.wall_only,
+            moved: Arc::default(),
         };
         let random = SeededRandom::new(self.seed.wrapping_mul(31).wrapping_add(number + 1));
         let store = self.network.clone();
@@ -143,7 +155,7 @@ impl World {
         let mut calls = 0;
         for _round in 0..3 {
             let deliveries = 1 + self.dice.below(most);
-            let mut tasks = Vec::new();
+            let (mut tasks, mut clocks) = (Vec::new(), BTreeMap::new());
             for _ in 0..deliveries {
                 calls += 1;
                 let process = usize::try_from(self.dice.below(3)).unwrap();
@@ -151,10 +163,18 @@ impl World {
                 let task = deliver(calls, process.clone());
                 let task = self.recorder.polls(calls, process.clock.clone(), task);
                 tasks.push((calls, task));
+                clocks.insert(calls, process.clock.clone());
             }
             run(&mut tasks, &self.dice, &self.time, |call| {
                 self.network.deliver_sometimes();
                 between();
+                if faults.pauses > 0 && self.dice.percent(faults.pauses) {
+                    let pause = i64::try_from(self.dice.below(10_000)).unwrap();
+                    // A run cannot know its time if both of its clocks are wrong.
+                    let sleeps = faults.set_back == 0 && self.dice.percent(50);
+                    clocks[&call].pause(pause, sleeps);
+                    self.recorder.count("paused");
+                }
                 let dies = self.dice.percent(faults.crash) && self.dice.percent(30);
                 if dies {
                     died(call);
