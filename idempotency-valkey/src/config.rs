@@ -68,3 +68,94 @@ fn builder(url: &str, variables: &Variables) -> Result<ValkeyStoreBuilder, Confi
     }
     Ok(builder)
 }
+
+#[cfg(test)]
+mod tests {
+    use idempotency_core::store::Store;
+
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> Variables {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn check(pairs: &[(&str, &str)]) -> Result<(), String> {
+        let kind = ValkeyStore::kind::<dyn Store>();
+        (kind.check)(&variables(pairs)).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn the_variables_describe_a_store_and_no_password_is_shown() {
+        let set = variables(&[
+            (URL, "redis://:s3cr3t@cache:7"),
+            (PREFIX, "shop"),
+            (PASSWORD, "s3cr3t"),
+        ]);
+        let store = (ValkeyStore::kind::<dyn Store>().open)(&set).await.unwrap();
+        assert_eq!(store.name(), "Valkey at cache:7");
+        let debug = format!("{:?}", builder("redis://:s3cr3t@cache:7", &set).unwrap());
+        assert!(
+            debug.contains("shop") && !debug.contains("s3cr3t"),
+            "{debug}"
+        );
+        let open = ValkeyStore::kind::<dyn Store>().open;
+        let error = open(&Variables::default()).await.err().unwrap();
+        assert!(
+            error
+                .to_string()
+                .starts_with("IDEMPOTENCY_VALKEY_URL is not set")
+        );
+    }
+
+    #[test]
+    fn a_variable_that_cannot_be_used_is_refused_without_a_connection() {
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(
+            check(&[(URL, "rediss://cache"), (DURABILITY, "synchronous")]),
+            Ok(())
+        );
+        for (name, value, text) in [
+            (
+                URL,
+                "cache:s3cr3t",
+                "(IDEMPOTENCY_VALKEY_URL) cannot be read",
+            ),
+            (
+                PREFIX,
+                "a b",
+                "(IDEMPOTENCY_VALKEY_PREFIX) is `a b`: write 1 to 128 bytes",
+            ),
+            (USER, "shop", "needs a password, because a user is set"),
+            (DURABILITY, "yes", "write `asynchronous` or `synchronous`"),
+        ] {
+            let error = check(&[(name, value)]).unwrap_err();
+            assert!(error.contains(text) && !error.contains("s3cr3t"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_configuration_page_has_the_default_of_each_variable() {
+        let page = include_str!("../../docs/reference/configuration.md");
+        for (variable, default) in [
+            (URL, "none: required"),
+            (PREFIX, "`idempotency`"),
+            (USER, "none"),
+            (PASSWORD, "none"),
+            (DURABILITY, "`asynchronous`"),
+        ] {
+            let mut rows = page
+                .lines()
+                .filter(|line| line.starts_with(&format!("| `{variable}` |")));
+            let row = rows.next();
+            assert!(
+                row.is_some_and(|row| row.ends_with(&format!("| {default} |"))),
+                "{variable}: {row:?}"
+            );
+        }
+        assert_eq!(crate::key::KeyPrefix::DEFAULT, "idempotency");
+        assert_eq!(DURABILITIES[0], ("asynchronous", Durability::default()));
+    }
+}

@@ -13,9 +13,10 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, Target};
+use crate::failure::Failure;
 
-/// How long a connection may take, with its login.
-const CONNECT: Duration = Duration::from_secs(2);
+/// How long a connection may take, with its login. A start waits for 2 s.
+const CONNECT: Duration = Duration::from_millis(1_500);
 
 /// How long the reply to a `PING` may take, before a new connection is made.
 const PING: Duration = Duration::from_secs(1);
@@ -79,7 +80,7 @@ impl Server {
     /// # Errors
     ///
     /// If none can be made. Nothing was sent.
-    pub(crate) async fn connect(&self) -> Result<Link<'_>, StoreError> {
+    pub(crate) async fn connect(&self) -> Result<Link<'_>, Failure> {
         if let Some(connection) = self.usable() {
             return Ok(self.link(connection));
         }
@@ -87,7 +88,7 @@ impl Server {
         Box::pin(self.reconnect()).await
     }
 
-    async fn reconnect(&self) -> Result<Link<'_>, StoreError> {
+    async fn reconnect(&self) -> Result<Link<'_>, Failure> {
         let _one = self.connecting.lock().await;
         if let Some(connection) = self.usable() {
             return Ok(self.link(connection));
@@ -101,10 +102,10 @@ impl Server {
             }
         }
         let made = timeout(CONNECT, self.connector.connect(&self.address)).await;
-        let (connection, driver) = made.unwrap_or_else(|_| {
-            let text = format!("no connection to {} within {CONNECT:?}: check its address, the network and the security groups", self.address);
-            Err(StoreError::new(StoreErrorKind::Unreachable, text))
-        })?;
+        let (connection, driver) = match made {
+            Ok(made) => made.map_err(Failure::unsent)?,
+            Err(_) => return Err(Failure::unsent_for_long(self.too_slow())),
+        };
         *self.state() = State {
             live: Some(Live {
                 connection: connection.clone(),
@@ -114,6 +115,18 @@ impl Server {
             suspect: false,
         };
         Ok(self.link(connection))
+    }
+
+    fn too_slow(&self) -> StoreError {
+        let tls = match self.connector.tls {
+            Some(_) => ", and that it serves TLS",
+            None => "",
+        };
+        let text = format!(
+            "no connection to {} within {CONNECT:?}: check its address, the network and the security groups{tls}",
+            self.address
+        );
+        StoreError::new(StoreErrorKind::Unreachable, text)
     }
 
     /// Returns the connection if it can be used without a trial.

@@ -1,7 +1,7 @@
 //! What an error means: whether the write may be applied, whether the store sends again, and what to do.
 
 use idempotency_core::store::{StoreError, StoreErrorKind};
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 
 use crate::address::Address;
 
@@ -27,7 +27,9 @@ pub(crate) enum Next {
     Ask(Address),
     /// Asks for the servers of the cluster, and sends after a pause.
     Pause,
-    /// The same over a new connection, because the server is not the primary any more.
+    /// The same in a cluster, where another server may have the key by now. Without one nothing, because a second wait would last as long.
+    Elsewhere,
+    /// Asks again over a new connection, because the server is not the primary any more.
     Reconnect,
 }
 
@@ -144,6 +146,14 @@ impl Failure {
         }
     }
 
+    /// Returns the failure of a connection for which most of a request's time was waited.
+    pub(crate) fn unsent_for_long(error: StoreError) -> Self {
+        Self {
+            next: Next::Elsewhere,
+            ..Self::unsent(error)
+        }
+    }
+
     /// Returns the failure of a command whose reply did not come, or says nothing.
     pub(crate) fn lost(error: StoreError) -> Self {
         Self {
@@ -159,6 +169,11 @@ impl Failure {
         match error.code() {
             Some(code) => Self::of_server(code, &text, error.redirect_node(), server),
             None => {
+                let text = match error.kind() {
+                    // It quotes the reply.
+                    ErrorKind::Parse => "the reply is none of Valkey or Redis".to_owned(),
+                    _ => text,
+                };
                 let text = format!(
                     "the connection to {server} broke before a reply ({text}): check that the server runs, and the network"
                 );
@@ -211,12 +226,9 @@ impl Failure {
     pub(crate) fn in_script(text: &str, has_written: bool, server: &Address) -> Self {
         let text = text.trim_start_matches('-');
         let code = text.split(' ').next().unwrap_or_default();
-        // Redis 6.2 has no code in this one.
-        let code = if text.contains("can't run this command") {
-            "NOPERM"
-        } else {
-            code
-        };
+        // In a script this one has no code.
+        let is_denied = text.contains("ACL failure") || text.contains("can't run this command");
+        let code = if is_denied { "NOPERM" } else { code };
         let text = format!("`{}`", short(text));
         let mut failure = Self::of_server(code, &text, None, server);
         failure.maybe_applied = has_written;
@@ -238,6 +250,123 @@ fn visible(error: &RedisError) -> String {
 
 /// Returns the beginning of a text, without control characters.
 fn short(text: &str) -> String {
+    // It can quote the arguments of a command that it does not know.
+    let text = text.split(", with args").next().unwrap_or_default();
     let letters = text.chars().filter(|letter| !letter.is_control());
     letters.take(200).collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::ServerError;
+
+    use super::*;
+
+    fn server() -> Address {
+        Address::of("cache:6379").unwrap()
+    }
+
+    /// Returns the error of a server as it is read from the wire.
+    fn error(line: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        value.extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn what_the_server_says_before_it_performs_a_command_was_not_applied() {
+        let to = || Address::of("10.0.0.2:7000").unwrap();
+        let at_home = Address::of("cache:7000").unwrap();
+        for (line, kind, next) in [
+            ("NOSCRIPT No matching script.", "Internal", Next::SendScript),
+            ("MOVED 7 10.0.0.2:7000", "Internal", Next::Follow(to())),
+            ("MOVED 7 :7000", "Internal", Next::Follow(at_home)),
+            ("ASK 7 10.0.0.2:7000", "Internal", Next::Ask(to())),
+            ("LOADING Redis is loading", "Internal", Next::Pause),
+            ("CLUSTERDOWN Hash slot not served", "Internal", Next::Pause),
+            ("TRYAGAIN Multiple keys", "Internal", Next::Pause),
+            ("BUSY Redis is busy", "Internal", Next::Pause),
+            ("READONLY You can't write", "Internal", Next::Reconnect),
+            ("OOM command not allowed", "Internal", Next::Fail),
+            ("MISCONF Redis is configured", "Internal", Next::Fail),
+            ("NOREPLICAS Not enough", "Internal", Next::Fail),
+            ("NOAUTH Authentication required.", "Credentials", Next::Fail),
+            (
+                "NOPERM this user has no permissions",
+                "AccessDenied",
+                Next::Fail,
+            ),
+            ("WRONGTYPE Operation against", "WrongSchema", Next::Fail),
+        ] {
+            let failure = Failure::of(error(line), &server());
+            assert_eq!(format!("{:?}", failure.error.kind()), kind, "{line}");
+            assert_eq!(failure.next, next, "{line}");
+            assert!(!failure.maybe_applied, "{line}");
+            let text = failure.error.to_string();
+            assert!(
+                text.starts_with("cache:6379 replied `") && text.contains("`: "),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lost_reply_and_an_error_that_is_not_known_may_be_applied() {
+        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
+        for (error, kind) in [
+            (broken, StoreErrorKind::Unreachable),
+            (
+                (ErrorKind::Parse, "s3cr3t").into(),
+                StoreErrorKind::Unreachable,
+            ),
+            (error("ERR something else"), StoreErrorKind::Rejected),
+            (error("UNKNOWN code"), StoreErrorKind::Rejected),
+        ] {
+            let failure = Failure::of(error, &server());
+            assert!(failure.maybe_applied && failure.next == Next::Fail);
+            assert_eq!(failure.error.kind(), kind);
+            assert!(!failure.error.to_string().contains("s3cr3t"));
+        }
+    }
+
+    #[test]
+    fn a_failure_in_the_script_says_itself_whether_something_was_written() {
+        for (text, kind) in [
+            ("OOM command not allowed", StoreErrorKind::Internal),
+            (
+                "-READONLY You can't write against a replica",
+                StoreErrorKind::Internal,
+            ),
+            (
+                "ERR ACL failure in script: no permissions",
+                StoreErrorKind::AccessDenied,
+            ),
+            (
+                "The user executing the script can't run this command",
+                StoreErrorKind::AccessDenied,
+            ),
+        ] {
+            let before = Failure::in_script(text, false, &server());
+            assert_eq!(
+                (before.error.kind(), before.maybe_applied),
+                (kind, false),
+                "{text}"
+            );
+            let middle = Failure::in_script(text, true, &server());
+            assert!(middle.maybe_applied && middle.next == Next::Fail, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_line_without_the_arguments_that_a_server_quotes() {
+        let line = "ERR unknown command 'EVALSHA', with args beginning with: 's3cr3t'";
+        let failure = Failure::of(error(line), &server());
+        let text = failure.error.to_string();
+        assert!(
+            text.contains("unknown command") && !text.contains("s3cr3t"),
+            "{text}"
+        );
+        let long = ServerError::try_from(error(&format!("ERR {}", "x".repeat(1_000)))).unwrap();
+        let text = Failure::of(long.into(), &server()).error.to_string();
+        assert!(text.len() < 500, "{text}");
+    }
 }

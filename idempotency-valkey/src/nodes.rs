@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use idempotency_core::store::StoreError;
 use redis::Value;
 
 use crate::address::Address;
@@ -113,7 +112,7 @@ impl Nodes {
         }
         let others: Vec<_> = self.known().servers.values().cloned().collect();
         for server in [first, &self.seed].into_iter().chain(&others) {
-            if let Ok(Some(slots)) = slots_of(server).await {
+            if let Some(slots) = slots_of(server).await {
                 let mut known = self.known();
                 known
                     .servers
@@ -132,13 +131,11 @@ impl Nodes {
 }
 
 /// Asks one server for the slots of its cluster. `None` if it did not say.
-async fn slots_of(server: &Server) -> Result<Option<Vec<Slots>>, StoreError> {
+async fn slots_of(server: &Server) -> Option<Vec<Slots>> {
     let mut command = redis::cmd("CLUSTER");
     command.arg("SLOTS");
-    let reply = server.connect().await?.send(&command).await;
-    Ok(reply
-        .ok()
-        .and_then(|reply| read_slots(reply, &server.address)))
+    let reply = server.connect().await.ok()?.send(&command).await;
+    read_slots(reply.ok()?, &server.address)
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of the server with this address. `None` if it is none, or has no slot.
@@ -183,4 +180,75 @@ fn read_row(row: Value, of: &Address) -> Option<Slots> {
             port: port.try_into().ok()?,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Address {
+        Address::of(text).unwrap()
+    }
+
+    /// Returns what a server replies on the wire.
+    fn reply(text: &str) -> Value {
+        redis::parse_redis_value(text.replace(' ', "\r\n").as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_slots_of_a_cluster_are_read_with_the_names_of_their_primaries() {
+        let rows = "*3 \
+            *3 :8000 :16383 *3 $1 b :7 $2 id \
+            *4 :0 :5000 *2 $1 a :6 *2 $1 c :8 \
+            *3 :5001 :7999 *2 $0  :9 ";
+        let seed = address("seed:6379");
+        let slots = read_slots(reply(rows), &seed).unwrap();
+        let expected = [
+            (0, 5_000, "a:6"),
+            (5_001, 7_999, "seed:9"),
+            (8_000, 16_383, "b:7"),
+        ];
+        let expected = expected.map(|(first, last, primary)| Slots {
+            first,
+            last,
+            primary: address(primary),
+        });
+        assert_eq!(slots, expected);
+        for other in [
+            "*0 ",
+            "+OK ",
+            "*1 *0 ",
+            "*1 *3 :0 :1 *0 ",
+            "*1 *3 :0 :70000 *2 $1 a :1 ",
+        ] {
+            assert_eq!(read_slots(reply(other), &seed), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_slot_without_a_known_server_goes_to_that_of_the_url() {
+        let target = crate::address::Target::of("redis://seed:6379").unwrap();
+        let nodes = Nodes::new(Connector { target, tls: None });
+        let of = |slot| nodes.of_slot(slot).address.to_string();
+        assert!(!nodes.is_cluster() && of(7) == "seed:6379");
+        assert_eq!(nodes.primaries().len(), 1);
+        let slots = |first, last, primary| Slots {
+            first,
+            last,
+            primary: address(primary),
+        };
+        nodes.known().slots = vec![
+            slots(0, 9, "b:1"),
+            slots(20, 29, "a:1"),
+            slots(30, 39, "b:1"),
+        ];
+        let found = [0, 9, 10, 20, 30, 39, 40].map(of);
+        assert_eq!(
+            found,
+            ["b:1", "b:1", "seed:6379", "a:1", "b:1", "b:1", "seed:6379"]
+        );
+        let primaries = nodes.primaries().into_iter();
+        let primaries: Vec<_> = primaries.map(|server| server.address.to_string()).collect();
+        assert_eq!(primaries, ["a:1", "b:1"]);
+    }
 }

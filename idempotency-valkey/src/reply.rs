@@ -151,3 +151,121 @@ fn floor(text: &str) -> Option<i64> {
     };
     Some(i64::try_from(floor.clamp(i64::MIN.into(), i64::MAX.into())).unwrap_or(i64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use idempotency_core::record::Status;
+    use idempotency_core::time::EpochSeconds;
+
+    use super::*;
+
+    fn value(text: &[u8]) -> Value {
+        Value::BulkString(text.to_vec())
+    }
+
+    fn reply(code: i64, fields: &[(&str, &[u8])]) -> Option<Reply> {
+        let fields = fields
+            .iter()
+            .flat_map(|(name, it)| [value(name.as_bytes()), value(it)]);
+        Reply::of(Value::Array(
+            [Value::Int(code)].into_iter().chain(fields).collect(),
+        ))
+    }
+
+    fn record(fields: &[(&str, &[u8])]) -> Record {
+        match reply(0, fields) {
+            Some(Reply::Refused(Some(fields))) => fields.record(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_record_reads_back_and_what_has_another_form_is_unreadable() {
+        let read = record(&[
+            ("v", b"1"),
+            ("status", b"COMPLETED"),
+            ("expiration", b"17.5"),
+            ("in_progress_expiration", b"soon"),
+            ("data", b"null"),
+            ("owner", &[0, 255]),
+            ("steps", b""),
+            ("step:a:b", b"7"),
+            ("other", b"x"),
+        ]);
+        let steps: RecordedSteps = [("a:b".to_owned(), Data::new("7"))].into_iter().collect();
+        let expected = Record {
+            status: Field::Value(Status::Completed),
+            expiration: Field::Value(EpochSeconds::new(17)),
+            in_progress_expiration: Field::Unreadable,
+            data: Field::Value(Data::new("null")),
+            owner: Field::Unreadable,
+            steps: Field::Value(steps),
+            ..Record::default()
+        };
+        assert_eq!(read, expected);
+        assert_eq!(record(&[("v", b"1")]), Record::default());
+        // Without their mark, or with a text in its place, the steps are not those of this framework.
+        assert_eq!(record(&[("step:a", b"7")]).steps, Field::Absent);
+        assert_eq!(record(&[("steps", b"x")]).steps, Field::Unreadable);
+        let damaged = record(&[("steps", b""), ("step:a", &[255])]);
+        assert_eq!(damaged.steps, Field::Unreadable);
+    }
+
+    #[test]
+    fn each_code_of_the_script_has_its_meaning_and_other_replies_have_none() {
+        assert!(matches!(reply(0, &[]), Some(Reply::Refused(None))));
+        assert!(matches!(reply(1, &[]), Some(Reply::Applied(None))));
+        assert!(matches!(
+            reply(1, &[("v", b"1")]),
+            Some(Reply::Applied(Some(_)))
+        ));
+        assert!(matches!(reply(2, &[]), Some(Reply::NoSteps)));
+        for (code, written) in [(3, false), (4, true)] {
+            let failed = Value::Array(vec![Value::Int(code), value(b"OOM full")]);
+            let Some(Reply::Failed { text, has_written }) = Reply::of(failed) else {
+                panic!("{code} is a failure");
+            };
+            assert_eq!((text.as_str(), has_written), ("OOM full", written));
+        }
+        for other in [
+            Value::Okay,
+            Value::Array(Vec::new()),
+            Value::Array(vec![Value::Int(5)]),
+            Value::Array(vec![Value::Int(3)]),
+            Value::Array(vec![Value::Int(1), value(b"v")]),
+            Value::Array(vec![Value::Int(1), Value::Nil, Value::Nil]),
+        ] {
+            assert!(Reply::of(other.clone()).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_the_script_compares_them() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("-1", Some(-1)),
+            ("1.999", Some(1)),
+            ("-1.5", Some(-2)),
+            ("-0", Some(0)),
+            ("-0.0", Some(0)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("9999999999999999999", Some(i64::MAX)),
+            ("-9999999999999999999.5", Some(i64::MIN)),
+            ("99999999999999999999", None),
+            ("", None),
+            ("-", None),
+            ("+1", None),
+            ("1.", None),
+            (".5", None),
+            ("1e3", None),
+            ("0x10", None),
+            (" 1", None),
+            ("1 ", None),
+            ("1.2.3", None),
+            ("--1", None),
+        ] {
+            assert_eq!(floor(text), expected, "{text}");
+        }
+    }
+}

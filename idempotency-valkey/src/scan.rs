@@ -175,7 +175,8 @@ impl ValkeyStore {
             // The first one brings the script.
             commands.add_command(self.sender.script(&key, filter, number == 0));
         }
-        let replies = server.connect().await?.send_all(&commands).await;
+        let link = server.connect().await.map_err(|failure| failure.error)?;
+        let replies = link.send_all(&commands).await;
         let replies = replies.map_err(|error| Failure::of(error, &server.address).error)?;
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
@@ -195,5 +196,37 @@ impl ValkeyStore {
             StoreErrorKind::Rejected,
             format!("{}: {text}", idempotency_core::store::Store::name(self)),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_reads_back_in_another_process_and_another_text_is_none() {
+        let server = Address::of("[::1]:7").unwrap();
+        let position = Position {
+            cursor: "18446744073709551615".to_owned(),
+            left: vec!["pay#\"1\"".to_owned()],
+            ..Position::default()
+        };
+        let text = position.text(&server);
+        assert_eq!(text, r#"["[::1]:7","18446744073709551615",["pay#\"1\""]]"#);
+        let read = Position::of(&text).unwrap();
+        assert_eq!(
+            (read.server, read.cursor, read.left),
+            (Some(server), position.cursor, position.left)
+        );
+        for other in [
+            "",
+            "7",
+            "pay#1",
+            r#"["a:7","-1",[]]"#,
+            r#"["a","1",[]]"#,
+            r#"["a:7","1"]"#,
+        ] {
+            assert!(Position::of(other).is_none(), "{other}");
+        }
     }
 }

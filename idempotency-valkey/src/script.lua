@@ -17,14 +17,16 @@ local function bytes(a, b)
   return #a < #b and -1 or 1
 end
 
--- Digits, not numbers of Lua, which are exact to 2^53 only. `b` is whole. Returns nil if `a` is no number.
+-- Digits, not numbers of Lua, which are exact to 2^53 only. Returns nil if the text is no number.
 local function digits(text)
   local sign, whole, rest = text:match('^(-?)0*(%d+)(.*)$')
   if not whole or #whole > 19 or not (rest == '' or rest:match('^%.%d+$')) then return nil end
   local fraction = rest:match('[1-9]') and 1 or 0
   return sign == '-' and (whole ~= '0' or fraction == 1), whole, fraction
 end
+-- `b` is whole.
 local function numbers(a, b)
+  if #a < 16 and #b < 16 and a:find('^%d+$') then return tonumber(a) - tonumber(b) end
   local a_negative, a_whole, fraction = digits(a)
   if a_whole == nil then return nil end
   local b_negative, b_whole = digits(b)
@@ -35,7 +37,7 @@ local function numbers(a, b)
   return a_negative and -order or order
 end
 
--- Returns whether the condition at `at` holds. Each part is evaluated, so that `at` is behind it.
+-- Evaluates the condition that begins at `at`, and moves `at` behind it. A group says how many arguments are in it.
 local at = 1
 local function take()
   at = at + 1
@@ -44,32 +46,39 @@ end
 local function holds()
   local kind = take()
   if kind == 'all' or kind == 'any' then
-    local all, any = true, false
-    for _ = 1, tonumber(take()) do
-      local one = holds()
-      all, any = all and one, any or one
+    local decides = kind == 'any'
+    local stop = take() + at
+    while at < stop do
+      if holds() == decides then
+        at = stop
+        return decides
+      end
     end
-    if kind == 'all' then return all end
-    return any
+    return not decides
   end
   if kind == 'none' then return not exists end
   local value = record[take()]
   if kind == 'exists' then return value ~= nil end
   if kind == 'missing' then return value == nil end
-  local compare, operand = take() == 'number' and numbers or bytes, take()
-  local order = value and compare(value, operand)
+  local of_numbers, operand = kind:sub(1, 2) == 'n-', take()
+  local order
+  if value then order = (of_numbers and numbers or bytes)(value, operand) end
+  if of_numbers then kind = kind:sub(3) end
   if kind == 'differs' then return order ~= 0 end
   if kind == 'equals' then return order == 0 end
-  return order ~= nil and order ~= false and order < 0
+  return order ~= nil and order < 0
 end
 
--- Returns the record without the event, which no rule of the protocol asks for, and without the fields in `left_out`.
-local function with_record(code, left_out)
+-- Returns the record without the event, which no rule of the protocol asks for.
+local function with_record(code)
+  if not record.event then
+    table.insert(flat, 1, code)
+    return flat
+  end
   local reply = {code}
   for i = 1, #flat, 2 do
-    local name = flat[i]
-    if name ~= 'event' and not (left_out and (left_out[name] or name:sub(1, 5) == 'step:')) then
-      reply[#reply + 1] = name
+    if flat[i] ~= 'event' then
+      reply[#reply + 1] = flat[i]
       reply[#reply + 1] = flat[i + 1]
     end
   end
@@ -79,8 +88,15 @@ end
 local kind = take()
 if not holds() then return with_record(0) end
 if kind == 'list' then
-  -- That these attributes exist is a part of a listing's filter, and was evaluated. Their values are not shown.
-  return with_record(1, {data = true, steps = true})
+  -- A filter can ask whether these exist. Their values are not shown.
+  local reply = {1}
+  for name, value in pairs(record) do
+    if name ~= 'data' and name ~= 'event' and name ~= 'steps' and name:sub(1, 5) ~= 'step:' then
+      reply[#reply + 1] = name
+      reply[#reply + 1] = value
+    end
+  end
+  return reply
 end
 if kind == 'step' and not record.steps then return {2} end
 
@@ -96,7 +112,14 @@ local function write(...)
   end
 end
 
-if kind == 'delete' then
+if kind == 'probe' then
+  -- Each command that a write can need, on a key of no record: whether the user may perform it, and the server does.
+  write('HSET', key, 'v', '1')
+  write('EXPIRE', key, 60)
+  write('PERSIST', key)
+  write('HDEL', key, 'v')
+  write('DEL', key)
+elseif kind == 'delete' then
   if exists then write('DEL', key) end
 else
   local seconds, drops_steps = take(), take() == '1'

@@ -1,5 +1,8 @@
 //! Sends a command to the server of its key, and again while it was certainly not applied and may be later.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +13,10 @@ use tokio::time::{sleep, timeout};
 use crate::address::Address;
 use crate::connection::Server;
 use crate::failure::{Failure, Next};
+use crate::key::slot;
 use crate::nodes::Nodes;
 use crate::reply::Reply;
-use crate::request::{Arguments, SCRIPT};
+use crate::request::{self, Arguments, SCRIPT};
 
 /// The most sends of one request.
 const MOST_SENDS: u32 = 5;
@@ -53,13 +57,12 @@ impl Sender {
     /// If it failed. `log` says if it may have been applied.
     pub(crate) async fn write(
         &self,
-        slot: u16,
         key: &str,
         arguments: &Arguments,
         log: &SendLog,
     ) -> Result<Reply, StoreError> {
         let command = |whole| self.script(key, arguments, whole);
-        self.send(To::Slot(slot), command, true, read_reply, log)
+        self.send(To::Slot(slot(key)), command, true, read_reply, log)
             .await
     }
 
@@ -76,6 +79,18 @@ impl Sender {
     ) -> Result<Value, StoreError> {
         self.send(to, |_| command.clone(), false, |value, _| Ok(value), log)
             .await
+    }
+
+    /// Runs every command that a write can need, on a key of no record.
+    ///
+    /// # Errors
+    ///
+    /// If the server refuses one of them.
+    pub(crate) async fn probe(&self, key: &str, log: &SendLog) -> Result<(), StoreError> {
+        let arguments = request::probe();
+        let command = |whole| self.script(key, &arguments, whole);
+        let probed = self.send(To::Slot(slot(key)), command, false, read_reply, log);
+        probed.await.map(drop)
     }
 
     /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.
@@ -119,7 +134,12 @@ impl Sender {
                 Err(failure) => failure,
             };
             let maybe_applied = writes && failure.maybe_applied;
-            if maybe_applied || failure.next == Next::Fail || sends == MOST_SENDS {
+            let goes_on = match failure.next {
+                Next::Fail => false,
+                Next::Elsewhere => sends < MOST_SENDS && self.nodes.is_cluster(),
+                _ => sends < MOST_SENDS,
+            };
+            if maybe_applied || !goes_on {
                 log.ended(maybe_applied, None);
                 return Err(failure.error);
             }
@@ -132,7 +152,7 @@ impl Sender {
                     server = self.nodes.server(address);
                 }
                 Next::Ask(address) => server = self.nodes.server(address),
-                Next::Pause | Next::Reconnect | Next::Fail => {
+                Next::Pause | Next::Reconnect | Next::Elsewhere | Next::Fail => {
                     if failure.next == Next::Reconnect {
                         server.disconnect();
                     }
@@ -157,7 +177,7 @@ async fn send_once(
     writes: bool,
     log: &SendLog,
 ) -> Result<Value, Failure> {
-    let link = server.connect().await.map_err(Failure::unsent)?;
+    let link = server.connect().await?;
     match writes {
         true => log.sending(),
         false => log.reading(),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 use redis::Value;
 
+use crate::address::Address;
 use crate::connection::Server;
 use crate::send::{Sender, To};
 
@@ -38,25 +39,33 @@ impl Checks {
         }
     }
 
-    /// Checks the servers, unless they have passed already.
+    /// Returns true if the server was checked, and can be used.
+    pub(crate) fn have_passed(&self) -> bool {
+        self.passed.load(Ordering::Acquire)
+    }
+
+    /// Checks the servers. `key` is one of no record.
     ///
     /// # Errors
     ///
     /// If a server cannot be used, or if that cannot be found out.
-    pub(crate) async fn pass(&self, sender: &Sender, log: &SendLog) -> Result<(), StoreError> {
-        if self.passed.load(Ordering::Acquire) {
-            return Ok(());
-        }
+    pub(crate) async fn pass(
+        &self,
+        sender: &Sender,
+        key: &str,
+        log: &SendLog,
+    ) -> Result<(), StoreError> {
         let seed = Arc::clone(sender.nodes.seed());
-        let info = info(sender, &seed, log).await?;
-        if info.field("cluster_enabled") == Some("1") {
+        let of_seed = info(sender, &seed, log).await?;
+        if of_seed.field("cluster_enabled") == Some("1") {
             sender.nodes.learn(&seed).await;
             for server in sender.nodes.primaries() {
-                info_of_primary(sender, &server, log).await?;
+                info(sender, &server, log).await?.check(&server.address)?;
             }
         } else {
-            info.check(&seed)?;
+            of_seed.check(&seed.address)?;
         }
+        sender.probe(key, log).await?;
         if !self.passed.swap(true, Ordering::AcqRel) && self.durability == Durability::Asynchronous
         {
             tracing::warn!(
@@ -67,14 +76,6 @@ impl Checks {
         }
         Ok(())
     }
-}
-
-async fn info_of_primary(
-    sender: &Sender,
-    server: &Arc<Server>,
-    log: &SendLog,
-) -> Result<(), StoreError> {
-    info(sender, server, log).await?.check(server)
 }
 
 /// Asks a server what it is.
@@ -103,8 +104,7 @@ impl Info {
     /// # Errors
     ///
     /// If it cannot be used.
-    fn check(&self, server: &Server) -> Result<(), StoreError> {
-        let address = &server.address;
+    fn check(&self, address: &Address) -> Result<(), StoreError> {
         let fail = |kind, text: String| Err(StoreError::new(kind, text));
         let version = self.field("redis_version").unwrap_or_default();
         if read_version(version).is_none_or(|version| version < OLDEST) {
@@ -115,9 +115,9 @@ impl Info {
         }
         if self.field("role") == Some("slave") {
             let text = format!(
-                "{address} is a replica, which performs no write: write the endpoint of the primary"
+                "{address} is a replica, which performs no write: write the endpoint of the primary, or wait for the failover"
             );
-            return fail(StoreErrorKind::WrongSchema, text);
+            return fail(StoreErrorKind::Internal, text);
         }
         let policy = self.field("maxmemory_policy").unwrap_or_default();
         if policy != "noeviction" {
@@ -134,4 +134,66 @@ impl Info {
 fn read_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_would_lose_records_or_cannot_perform_writes_is_refused() {
+        let good = [
+            ("redis_version", "7.2.4"),
+            ("role", "master"),
+            ("maxmemory_policy", "noeviction"),
+        ];
+        let check = |name: &str, value: &str| {
+            let lines = good.iter().map(|(field, of_good)| {
+                let value = if *field == name { value } else { of_good };
+                format!("{field}:{value}\r\n")
+            });
+            let info = Info(format!("# Server\r\n{}", lines.collect::<String>()));
+            info.check(&Address::of("cache:6379").unwrap())
+        };
+        assert!(check("", "").is_ok() && check("redis_version", "6.2.0").is_ok());
+        for (name, value, kind, text) in [
+            (
+                "redis_version",
+                "6.0.16",
+                StoreErrorKind::WrongSchema,
+                "its version is `6.0.16`: use Redis 6.2",
+            ),
+            (
+                "redis_version",
+                "",
+                StoreErrorKind::WrongSchema,
+                "its version is ``",
+            ),
+            (
+                "role",
+                "slave",
+                StoreErrorKind::Internal,
+                "is a replica, which performs no write",
+            ),
+            (
+                "maxmemory_policy",
+                "volatile-lru",
+                StoreErrorKind::WrongSchema,
+                "`volatile-lru`, and deletes claims",
+            ),
+            (
+                "maxmemory_policy",
+                "",
+                StoreErrorKind::WrongSchema,
+                "set it to `noeviction`",
+            ),
+        ] {
+            let error = check(name, value).unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(
+                error.to_string().starts_with("cache:6379") && error.to_string().contains(text),
+                "{error}"
+            );
+        }
+    }
 }

@@ -38,6 +38,9 @@ pub struct ValkeyStore {
     checks: Checks,
 }
 
+/// The id on whose key the start tries what a write needs. It has another form than that of a record.
+const PROBED: &str = "#warm-up";
+
 /// The settings of a store besides its servers.
 pub(crate) struct Settings {
     pub(crate) prefix: KeyPrefix,
@@ -53,6 +56,16 @@ impl ValkeyStore {
         }
     }
 
+    /// Checks the server, if there was no check.
+    async fn check(&self, log: &SendLog) -> Result<(), StoreError> {
+        if self.checks.have_passed() {
+            return Ok(());
+        }
+        // Boxed, so that the future of every other write stays small.
+        let key = self.prefix.key(&RecordId::new(PROBED));
+        Box::pin(self.checks.pass(&self.sender, &key, log)).await
+    }
+
     /// Performs a write, after a check of the server if there was none.
     async fn write(
         &self,
@@ -60,30 +73,28 @@ impl ValkeyStore {
         log: &SendLog,
     ) -> Result<StoreReply, StoreError> {
         if matches!(record.write, Write::Put(_)) {
-            self.checks.pass(&self.sender, log).await?;
+            self.check(log).await?;
         }
         let arguments = request::write(record, now()).map_err(|error| self.too_large(&error))?;
         let key = self.prefix.key(record.id);
-        Ok(
-            match self.sender.write(slot(&key), &key, &arguments, log).await? {
-                Reply::Applied(replaced) => match record.write {
-                    Write::Put(_) => StoreReply::replaced(replaced.map(Fields::record)),
-                    _ => StoreReply::applied(),
-                },
-                Reply::Refused(existing) => {
-                    log.ended(false, None);
-                    StoreReply::condition_failed(existing.map(Fields::record))
-                }
-                Reply::NoSteps | Reply::Failed { .. } => {
-                    log.ended(false, None);
-                    let text = format!(
-                        "the record of {key} on {} was made without steps",
-                        self.name()
-                    );
-                    return Err(StoreError::new(StoreErrorKind::Rejected, text));
-                }
+        Ok(match self.sender.write(&key, &arguments, log).await? {
+            Reply::Applied(replaced) => match record.write {
+                Write::Put(_) => StoreReply::replaced(replaced.map(Fields::record)),
+                _ => StoreReply::applied(),
             },
-        )
+            Reply::Refused(existing) => {
+                log.ended(false, None);
+                StoreReply::condition_failed(existing.map(Fields::record))
+            }
+            Reply::NoSteps | Reply::Failed { .. } => {
+                log.ended(false, None);
+                let text = format!(
+                    "the record of {key} on {} was made without steps",
+                    self.name()
+                );
+                return Err(StoreError::new(StoreErrorKind::Rejected, text));
+            }
+        })
     }
 
     /// Returns the fields of a record, or `None` if there is no record.
@@ -189,7 +200,7 @@ impl Store for ValkeyStore {
         Box::pin(async move {
             let log = SendLog::new();
             log.preparing();
-            self.checks.pass(&self.sender, &log).await
+            self.check(&log).await
         })
     }
 }
@@ -197,7 +208,7 @@ impl Store for ValkeyStore {
 impl fmt::Debug for ValkeyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ValkeyStore")
-            .field("address", &self.sender.nodes.seed().address)
+            .field("address", &self.sender.nodes.seed().address.to_string())
             .field("prefix", &self.prefix.as_str())
             .finish_non_exhaustive()
     }

@@ -1,0 +1,240 @@
+//! Sends to servers that are written here: each replies as its script says.
+
+use std::sync::Mutex;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::address::Target;
+use crate::connection::Connector;
+
+/// What a server does with a command.
+#[derive(Clone)]
+enum Does {
+    Replies(String),
+    /// Closes the connection.
+    Closes,
+    /// Keeps the command, and the connection open.
+    Hangs,
+}
+
+fn replies(text: impl Into<String>) -> Does {
+    Does::Replies(text.into())
+}
+
+/// The reply of the script to a write that was applied.
+const APPLIED: &str = "*1\r\n:1\r\n";
+
+/// A server that does these things in turn, one for each command but `PING`, and notes the first argument of each.
+struct Fake {
+    address: Address,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Fake {
+    async fn new(does: Vec<Does>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = Address::of(&listener.local_addr().unwrap().to_string()).unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (noted, does) = (Arc::clone(&seen), Arc::new(Mutex::new(does.into_iter())));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (noted, does) = (Arc::clone(&noted), Arc::clone(&does));
+                tokio::spawn(serve(stream, noted, does));
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn sender(&self) -> Sender {
+        let target = Target::of(&format!("redis://{}", self.address)).unwrap();
+        Sender::new(Nodes::new(Connector { target, tls: None }))
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    noted: Arc<Mutex<Vec<String>>>,
+    does: Arc<Mutex<std::vec::IntoIter<Does>>>,
+) {
+    let mut input = Vec::new();
+    loop {
+        while let Some((name, length)) = command(&input) {
+            input.drain(..length);
+            noted.lock().unwrap().push(name.clone());
+            let next = match name.as_str() {
+                "PING" => replies("+PONG\r\n"),
+                "ASKING" => replies("+OK\r\n"),
+                _ => does.lock().unwrap().next().unwrap_or(Does::Closes),
+            };
+            match next {
+                Does::Replies(reply) => stream.write_all(reply.as_bytes()).await.unwrap(),
+                Does::Closes => return,
+                Does::Hangs => std::future::pending().await,
+            }
+        }
+        if stream.read_buf(&mut input).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+}
+
+/// Reads one command: its name, and its length on the wire. `None` if it is not complete.
+fn command(input: &[u8]) -> Option<(String, usize)> {
+    let line = |at: usize| -> Option<(usize, usize)> {
+        let end = at + input.get(at..)?.windows(2).position(|two| two == b"\r\n")?;
+        let number = std::str::from_utf8(&input[at + 1..end])
+            .ok()?
+            .parse()
+            .ok()?;
+        Some((number, end + 2))
+    };
+    let (count, mut at) = line(0)?;
+    let mut name = None;
+    for _ in 0..count {
+        let (length, begin) = line(at)?;
+        at = begin + length + 2;
+        let argument = input.get(begin..at)?;
+        name.get_or_insert_with(|| String::from_utf8_lossy(&argument[..length]).into_owned());
+    }
+    Some((name?, at))
+}
+
+/// Sends a write whose caller waits for 5 s. Returns the reply, or the error, and the notes.
+async fn write(sender: &Sender) -> (Result<Reply, StoreError>, SendLog) {
+    let log = SendLog::with_limit(Duration::from_secs(5));
+    log.preparing();
+    let arguments = request::list(None);
+    (sender.write("p:{a}", &arguments, &log).await, log)
+}
+
+#[tokio::test]
+async fn a_script_that_the_server_does_not_have_is_sent_whole() {
+    let fake = Fake::new(vec![
+        replies("-NOSCRIPT No matching script.\r\n"),
+        replies(APPLIED),
+    ])
+    .await;
+    let (reply, log) = write(&fake.sender()).await;
+    assert!(matches!(reply, Ok(Reply::Applied(None))));
+    assert_eq!(fake.seen(), ["EVALSHA", "EVAL"]);
+    assert!(
+        !log.maybe_again(),
+        "the first send was certainly not applied"
+    );
+}
+
+#[tokio::test]
+async fn a_write_follows_its_key_to_another_server_and_learns_the_slots() {
+    let other = Fake::new(vec![replies(APPLIED), replies(APPLIED)]).await;
+    let Address { host, port } = &other.address;
+    let slots = format!(
+        "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n${}\r\n{host}\r\n:{port}\r\n$2\r\nid\r\n",
+        host.len()
+    );
+    let moved = replies(format!("-MOVED 7 {}\r\n", other.address));
+    let first = Fake::new(vec![moved, replies(slots)]).await;
+    let sender = first.sender();
+    let (reply, log) = write(&sender).await;
+    assert!(reply.is_ok() && !log.maybe_again());
+    assert_eq!(first.seen(), ["EVALSHA", "CLUSTER"]);
+    // The next one goes there at once.
+    assert!(write(&sender).await.0.is_ok());
+    assert_eq!((first.seen().len(), other.seen().len()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_key_that_is_moving_is_asked_for_in_one_piece() {
+    let other = Fake::new(vec![replies(APPLIED)]).await;
+    let ask = replies(format!("-ASK 7 {}\r\n", other.address));
+    let first = Fake::new(vec![ask]).await;
+    assert!(write(&first.sender()).await.0.is_ok());
+    assert_eq!(other.seen(), ["ASKING", "EVALSHA"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_passes_by_itself_is_sent_again_a_few_times() {
+    let loading = || replies("-LOADING Redis is loading the dataset in memory\r\n");
+    let fake = Fake::new(vec![loading(), loading(), replies(APPLIED)]).await;
+    let (reply, log) = write(&fake.sender()).await;
+    assert!(reply.is_ok() && !log.maybe_again());
+    let fake = Fake::new(vec![loading(); 9]).await;
+    let (reply, log) = write(&fake.sender()).await;
+    let error = reply.unwrap_err();
+    assert!(error.to_string().contains("LOADING"), "{error}");
+    assert_eq!(error.kind(), StoreErrorKind::Internal);
+    assert_eq!(fake.seen().len(), MOST_SENDS as usize);
+    assert!(!log.maybe_applied());
+}
+
+#[tokio::test]
+async fn a_write_whose_reply_is_lost_is_not_sent_again_and_a_read_of_it_neither() {
+    let fake = Fake::new(vec![Does::Closes, replies(APPLIED)]).await;
+    let sender = fake.sender();
+    let (reply, log) = write(&sender).await;
+    assert_eq!(reply.unwrap_err().kind(), StoreErrorKind::Unreachable);
+    assert!(log.maybe_applied());
+    // The next one has a new connection.
+    assert!(write(&sender).await.0.is_ok());
+    assert_eq!(fake.seen(), ["EVALSHA", "EVALSHA"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_be_reached_has_applied_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let target = Target::of(&format!("redis://{address}")).unwrap();
+    let (reply, log) = write(&Sender::new(Nodes::new(Connector { target, tls: None }))).await;
+    let error = reply.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(
+        error.to_string().contains("no connection to 127.0.0.1"),
+        "{error}"
+    );
+    assert!(!log.maybe_applied() && log.sends() == 0);
+}
+
+#[tokio::test]
+async fn a_connection_whose_send_was_given_up_is_tried_before_the_next_one() {
+    let fake = Fake::new(vec![Does::Hangs, replies(APPLIED)]).await;
+    let sender = fake.sender();
+    let log = SendLog::with_limit(Duration::from_secs(5));
+    let arguments = request::list(None);
+    {
+        let mut send = std::pin::pin!(sender.write("p:{a}", &arguments, &log));
+        tokio::select! {
+            _ = &mut send => panic!("the server does not reply"),
+            () = async { while fake.seen().is_empty() { tokio::task::yield_now().await } } => {}
+        }
+    }
+    assert!(log.maybe_applied(), "the send was given up");
+    tokio::time::pause();
+    // The server does not read the `PING`, so a new connection is made.
+    assert!(write(&sender).await.0.is_ok());
+    assert_eq!(fake.seen(), ["EVALSHA", "EVALSHA"]);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_none_of_the_script_may_be_applied() {
+    let fake = Fake::new(vec![replies("+OK\r\n")]).await;
+    let (reply, log) = write(&fake.sender()).await;
+    assert!(reply.unwrap_err().to_string().contains("cannot be read"));
+    assert!(log.maybe_applied());
+}
+
+#[tokio::test]
+async fn a_failure_in_the_middle_of_the_script_may_be_applied_and_one_before_was_not() {
+    for (code, maybe_applied) in [(3, false), (4, true)] {
+        let failed = replies(format!("*2\r\n:{code}\r\n$8\r\nOOM full\r\n"));
+        let fake = Fake::new(vec![failed]).await;
+        let (reply, log) = write(&fake.sender()).await;
+        assert!(reply.unwrap_err().to_string().contains("OOM full"));
+        assert_eq!(log.maybe_applied(), maybe_applied);
+    }
+}
