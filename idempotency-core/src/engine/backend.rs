@@ -10,7 +10,7 @@ use crate::cache::LocalCache;
 use crate::protocol::{Breaker, Circuit};
 use crate::random::{Random, RandomError};
 use crate::record::OwnerToken;
-use crate::store::{Store, StoreLimits};
+use crate::store::{Store, StoreError, StoreLimits};
 use crate::time::Clock;
 
 /// The store, clock, random source and local cache that operations work with, the leaders of their calls in progress, and the
@@ -71,6 +71,26 @@ impl Backend {
     /// Returns the store that holds the records.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store
+    }
+
+    /// Connects the store, and checks as far as it can that requests will succeed. A server calls it before it listens, so that a server
+    /// with a wrong address or password does not replace one that works.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be used. The text says what to do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let backend = idempotency_core::example::backend();
+    /// # idempotency_core::example::ready(async {
+    /// backend.warm_up().await?;
+    /// # Ok::<(), idempotency_core::store::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn warm_up(&self) -> Result<(), StoreError> {
+        self.0.store.warm_up().await
     }
 
     /// Returns what the store accepts.
