@@ -1,9 +1,11 @@
-//! Starts the server at `LISTEN`, and ends it at a SIGTERM or Ctrl-C.
+//! Starts the server at the address in `LISTEN`, and ends it at a SIGTERM or Ctrl-C. Records are in the server that `VALKEY_URL` names,
+//! otherwise in memory: then a second server does not know them.
 
 use std::net::SocketAddr;
 
 use axum::BoxError;
 use idempotency_http::{MemoryStore, backend};
+use idempotency_valkey::ValkeyStore;
 use tokio::net::TcpListener;
 
 #[tokio::main]
@@ -12,7 +14,11 @@ async fn main() -> Result<(), BoxError> {
     logs.with_writer(std::io::stderr).init();
     let address = std::env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
     let listener = TcpListener::bind(address).await?;
-    let backend = backend(MemoryStore::new());
+    let backend = match std::env::var("VALKEY_URL") {
+        Ok(url) => backend(ValkeyStore::builder(url).build()?),
+        Err(_) => backend(MemoryStore::new()),
+    };
+    backend.warm_up().await?;
     explain(listener.local_addr()?, &backend.store().name());
     server::serve(listener, backend, server::stop_signal()).await
 }
