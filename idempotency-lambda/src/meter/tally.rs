@@ -112,3 +112,65 @@ fn is_unstorable(call: &CallSummary<'_>) -> bool {
     call.claim() == Some(ClaimEnd::CompletedWithoutResponse)
         || call.error_kind() == Some(ErrorKind::ResponseNotSerializable)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use idempotency_core::engine::Backend;
+    use idempotency_core::event::observe;
+    use idempotency_core::example::Fixed;
+    use idempotency_core::future::BoxFuture;
+    use idempotency_core::store::MemoryStore;
+    use idempotency_core::time::{Clock, EpochMillis};
+
+    use super::*;
+    use crate::{BoxError, Deadline, Operation, with_backend};
+
+    /// A clock that a run moves.
+    #[derive(Clone, Default)]
+    struct Moved(Arc<AtomicI64>);
+
+    impl Clock for Moved {
+        fn now(&self) -> EpochMillis {
+            EpochMillis::new(self.0.load(Ordering::Relaxed))
+        }
+
+        fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+            let (clock, until) = (self.clone(), self.now().plus(duration));
+            Box::pin(poll_fn(move |_| match clock.now() < until {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            }))
+        }
+    }
+
+    #[tokio::test]
+    async fn renewals_are_counted_and_a_claim_that_was_lost_meanwhile() {
+        static SEEN: Mutex<Vec<(&str, u64)>> = Mutex::new(Vec::new());
+        observe(|call| {
+            if call.operation() == "tallied" {
+                let mut tally = Tally::default();
+                tally.add(call);
+                *SEEN.lock().unwrap() = tally.counts;
+            }
+        });
+        let (clock, store) = (Moved::default(), Arc::new(MemoryStore::new()));
+        let backend = Backend::new(store, Arc::new(clock.clone()), Arc::new(Fixed));
+        let operation = Operation::builder("tallied").key("@").key_prefix("tallied");
+        let operation = operation.renew(true).build().unwrap();
+        let run = operation.run(&1, Deadline::Inherited, async |_| {
+            tokio::task::yield_now().await;
+            clock.0.store(40_000, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            Ok::<_, BoxError>(9)
+        });
+        with_backend(backend, run).await.unwrap();
+        let expected = [("Executed", 1), ("ClaimLost", 1), ("Renewed", 1)];
+        assert_eq!(*SEEN.lock().unwrap(), expected);
+    }
+}
