@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::event::{CircuitChange, Report};
 use crate::outcome::{NoResponse, Outcome};
 use crate::protocol::{
-    Admission, Attempt, CallTerms, Circuit, Effect, InFlight, Input, Lease, StoreHealth,
+    Admission, Attempt, CallTerms, Circuit, Effect, InFlight, Input, Lease, StoreHealth, UndoEnd,
     transaction_token,
 };
 use crate::record::Record;
@@ -134,7 +134,7 @@ impl<R> Driver<'_, R> {
                     };
                     if call.undoes_unrecorded(matches!(output, Ok(Ok(_))))
                         // Boxed, so that the future of every other call stays small.
-                        && let Err(error) = Box::pin(call.undo_all(self.key_prefix)).await
+                        && let Err(error) = Box::pin(call.undo_all(self.key_prefix, || report.undid())).await
                     {
                         output = Ok(Err(errors.convert(error)));
                     }
@@ -154,13 +154,17 @@ impl<R> Driver<'_, R> {
                         return Err(NoResponse::Refused(self.contradiction(true)));
                     };
                     // Boxed, as above.
-                    Input::Undone(match attempt.renewal() {
+                    let end = match attempt.renewal() {
                         None => Box::pin(call.undo(step)).await,
                         Some(renewal) => {
                             let renewing = Renewing::new(call, &mut attempt, &mut guard, report);
                             Box::pin(renewing.undo(renewal, step)).await
                         }
-                    })
+                    };
+                    if end == UndoEnd::Undone {
+                        report.undid();
+                    }
+                    Input::Undone(end)
                 }
                 Effect::Finish(end) => {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.

@@ -145,6 +145,11 @@ impl<'a> Report<'a> {
         self.summary.renewals += 1;
     }
 
+    /// Records that a step is undone.
+    pub(crate) fn undid(&mut self) {
+        self.summary.undone += 1;
+    }
+
     /// Records that the claim may have been gone while the handler ran, and why.
     pub(crate) fn lost_claim(&mut self, why: String) {
         self.summary.claim_lost = true;

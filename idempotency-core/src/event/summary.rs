@@ -45,6 +45,8 @@ pub struct CallSummary<'a> {
     pub(super) renewals: u32,
     /// True if the claim may have been gone while the handler ran, although its lease is renewed.
     pub(super) claim_lost: bool,
+    /// How many steps the call has undone.
+    pub(super) undone: u32,
     /// Why the handler ran unprotected, if it did.
     pub(super) bypass: Option<Bypass>,
     /// What became of the writes that the handler staged, if it staged any.
@@ -144,6 +146,7 @@ impl<'a> CallSummary<'a> {
             taken_over: false,
             renewals: 0,
             claim_lost: false,
+            undone: 0,
             bypass: None,
             staged: None,
             circuit: None,
@@ -238,6 +241,11 @@ impl<'a> CallSummary<'a> {
     /// was confirmed in time, or one found that the claim was gone.
     pub fn claim_lost(&self) -> bool {
         self.claim_lost
+    }
+
+    /// Returns how many steps the call has undone.
+    pub fn undone(&self) -> u32 {
+        self.undone
     }
 
     /// Returns what the call learnt of the circuit breaker, or did to it. `None` if it is closed and stays so, and for an operation

@@ -7,7 +7,7 @@ use std::time::Duration;
 use idempotency_core::record::{Field, Record};
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
 use idempotency_lambda::{
-    Call, Deadline, LambdaEvent, Lookup, OnInProgress, OnStoreError, OnTimeout, idempotent,
+    Call, Deadline, LambdaEvent, Lookup, OnInProgress, OnStoreError, OnTimeout, Steps, idempotent,
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::StoreFault::{LoseReply, LoseRequest, Throttle, TooLarge};
@@ -105,6 +105,41 @@ async fn the_event_of_a_replay_after_a_run_says_that_the_handler_ran() {
         assert!(late.await.unwrap().is_replayed());
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_event_of_a_run_without_a_deadline_counts_renewals_and_says_that_its_lease_expired() {
+    let renewed = keyed(|of| of.renew(true));
+    let fixed = keyed(|of| of.lease(Duration::from_secs(30)));
+    for (row, operation, pauses) in [
+        ("renewed run", &renewed, &[10_000, 10_000][..]),
+        ("run that stood still", &renewed, &[40_000]),
+        ("run beyond its lease", &fixed, &[40_000]),
+    ] {
+        let harness = Harness::default();
+        let run = operation.run(&order(), Deadline::Inherited, async |_: Call| {
+            tokio::task::yield_now().await;
+            for pause in pauses {
+                harness.pass(*pause);
+                tokio::task::yield_now().await;
+            }
+            Ok::<_, BoxError>(9)
+        });
+        ends(row, harness.within(run)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_event_of_a_run_whose_steps_are_undone_counts_them() {
+    let (harness, keeps) = (Harness::default(), keyed(|of| of.steps(Steps::Keep)));
+    let deadline = harness.deadline_in(Duration::from_secs(30));
+    let run = keeps.run(&order(), deadline, async |call: Call| {
+        let charge = call.named_step("charge");
+        let charge = charge.undo(|_: u32, _| std::future::ready(Ok::<_, BoxError>(())));
+        charge.run(async || Ok::<_, BoxError>(17)).await?;
+        Ok::<_, BoxError>(call.undo(9))
+    });
+    ends("undone run", harness.within(run)).await;
 }
 
 #[tokio::test]

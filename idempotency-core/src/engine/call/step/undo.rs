@@ -201,12 +201,16 @@ impl OpenCall {
         }
     }
 
-    /// Undoes all steps of a run without a confirmed claim. Nothing of it is recorded.
+    /// Undoes all steps of a run without a confirmed claim, and calls `undone` after each. Nothing of it is recorded.
     ///
     /// # Errors
     ///
     /// If a step has no record and may have had its effect, or if an undo failed. Those before it are undone.
-    pub(in crate::engine) async fn undo_all(&self, key_prefix: &str) -> Result<(), Error> {
+    pub(in crate::engine) async fn undo_all(
+        &self,
+        key_prefix: &str,
+        mut undone: impl FnMut(),
+    ) -> Result<(), Error> {
         let error = |why: String| {
             let error = Error::new(ErrorKind::StepNotUndone, key_prefix).with_handler_ran(true);
             Err(error.with_detail(why).with_unfinished_steps())
@@ -227,7 +231,10 @@ impl OpenCall {
         }
         for step in undo.undoable {
             let why = match self.undo(&step).await {
-                UndoEnd::Undone => continue,
+                UndoEnd::Undone => {
+                    undone();
+                    continue;
+                }
                 UndoEnd::Failed(error) => format!("the undo of `{step}` failed: {error}"),
                 UndoEnd::Panicked => format!("the undo of `{step}` panicked"),
             };
