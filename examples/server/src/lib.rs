@@ -81,7 +81,7 @@ pub fn app(idempotent: HttpIdempotencyLayer) -> Router {
         .route("/payments", post(pay))
         .route_layer(idempotent)
         .route_layer(from_fn(authenticate))
-        // It does not ask the store: a restart does not repair that one, and other routes need it not.
+        // It does not ask the store: a restart does not repair it, and other routes do not need it.
         .route("/health", get(async || "ok"))
 }
 
@@ -210,6 +210,18 @@ mod tests {
         for expected in ["400 the amount is 0", "replayed 400 the amount is 0"] {
             let invalid = send(&app, payment("token-of-ann"), order).await;
             assert_eq!(invalid, expected);
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_code_of_this_server() {
+        let page = include_str!("../../../docs/guide/servers.md");
+        let code = include_str!("lib.rs");
+        for function in ["pub async fn serve(", "pub fn layer(", "pub fn app("] {
+            let (_, rest) = code.split_once(function).unwrap();
+            let (body, _) = rest.split_once("\n}\n").unwrap();
+            let is_there = page.contains(&format!("{function}{body}\n}}\n"));
+            assert!(is_there, "docs/guide/servers.md has another `{function}..`");
         }
     }
 }
