@@ -27,6 +27,7 @@
 //! | `protocol` | every decision, without I/O |
 //! | `engine` | the driver: performs the effects that the protocol asks for |
 //! | `cache` | confirmed responses in the process's memory |
+//! | `compression` | zstd for what a store keeps, if it is compiled in (feature `zstd`) |
 //! | `typed` | a typed value from JSON text, with errors that name the field |
 //! | `system` (feature `system`) | the clock and the random source of the operating system |
 
@@ -34,6 +35,8 @@
 
 #[doc(hidden)]
 pub mod cache;
+#[doc(hidden)]
+pub mod compression;
 pub mod config;
 #[doc(hidden)]
 pub mod engine;

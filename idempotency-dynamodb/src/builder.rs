@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
+use idempotency_core::compression;
 use idempotency_core::config::ConfigurationError;
 
 use crate::client::{self, LeanClient};
@@ -209,7 +210,7 @@ impl DynamoDbStoreBuilder {
         if let Some(Composite { partition, .. }) = &self.composite {
             check_partition(partition)?;
         }
-        self.large.check()?;
+        compression::check(self.large.compress_above)?;
         let table = TableRef {
             name: table,
             region,

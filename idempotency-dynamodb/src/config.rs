@@ -1,5 +1,6 @@
 //! The settings of a store from environment variables.
 
+use idempotency_core::compression::{self, COMPRESS_ABOVE};
 use idempotency_core::config::{ConfigurationError, HostVariables, Variables};
 
 use crate::builder::DynamoDbStoreBuilder;
@@ -17,7 +18,6 @@ const IN_PROGRESS_EXPIRATION: &str = "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR";
 const STATUS: &str = "IDEMPOTENCY_STATUS_ATTR";
 const DATA: &str = "IDEMPOTENCY_DATA_ATTR";
 const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
-const COMPRESS_ABOVE: &str = "IDEMPOTENCY_COMPRESS_ABOVE";
 const LARGE_RESPONSES: &str = "IDEMPOTENCY_LARGE_RESPONSES";
 const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
 const CLIENT: &str = "IDEMPOTENCY_CLIENT";
@@ -116,7 +116,7 @@ impl TableConfig {
     #[doc(hidden)]
     pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
         names(variables).check(variables.value(SORT_KEY))?;
-        large(variables)?.check()?;
+        compression::check(large(variables)?.compress_above)?;
         unencrypted_events(variables)?;
         names_sdk_client(variables)?;
         check_partition(&partition(variables))
@@ -182,16 +182,10 @@ fn names(variables: &Variables) -> AttributeNames {
 
 /// Returns how large responses are stored: the defaults, changed by the variables.
 fn large(variables: &Variables) -> Result<Settings, ConfigurationError> {
-    let mut settings = Settings::default();
-    if let Some(value) = variables.value(COMPRESS_ABOVE) {
-        settings.compress_above = match value {
-            "off" => None,
-            bytes => Some(bytes.parse().map_err(|_| {
-                let remedy = "write a number of bytes, such as `16384`, or `off`";
-                ConfigurationError::value(COMPRESS_ABOVE, value, remedy)
-            })?),
-        };
-    }
+    let mut settings = Settings {
+        compress_above: compression::threshold(variables)?,
+        ..Settings::default()
+    };
     let remedy = "write `split` or `off`";
     settings.split = !is_second_value(variables, LARGE_RESPONSES, ["split", "off"], remedy)?;
     Ok(settings)

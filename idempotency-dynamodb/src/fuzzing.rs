@@ -1,9 +1,9 @@
 //! Private functions for the fuzz targets. Only built with `--cfg fuzzing`.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::compression::decompress;
 use idempotency_core::record::{Attribute, Data, Record, StoredEvent};
 
-use crate::compression::decompress;
 use crate::item;
 use crate::large::{Form, ItemForm, Settings};
 use crate::limits::LARGEST_RESPONSE;

@@ -18,7 +18,6 @@
 //! | module, the lowest first | what it does |
 //! |---|---|
 //! | `limits`, `names`, `value` | what DynamoDB accepts; the names of attributes and keys; their values, in our form and in the SDK's |
-//! | `compression` | zstd, if it is compiled in |
 //! | `item` | converts a record to an item, and back; the size of an item |
 //! | `large` | compresses large responses, and cuts what does not fit one item into pieces |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
@@ -42,7 +41,6 @@
 
 mod builder;
 mod client;
-mod compression;
 mod config;
 mod failure;
 mod item;

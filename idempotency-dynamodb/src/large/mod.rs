@@ -15,11 +15,10 @@
 use std::borrow::Cow;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::config::ConfigurationError;
+use idempotency_core::compression::{DEFAULT_THRESHOLD, compress, decompress};
 use idempotency_core::record::{Attribute, Data};
 
 use self::manifest::{Encoding, PIECE_BYTES};
-use crate::compression::{ZSTD_IS_COMPILED_IN, compress, decompress};
 use crate::item;
 use crate::limits::LARGEST_RESPONSE;
 use crate::names::{AttributeNames, ExtraAttribute};
@@ -32,9 +31,6 @@ pub(crate) use manifest::{Manifest, PieceName};
 
 /// A text that fits one item beside keys, names and the other attributes, however long these are.
 const ALWAYS_FITS: usize = 256 * 1024;
-
-/// The threshold unless it is set, in bytes.
-const COMPRESS_ABOVE: usize = 16 * 1024;
 
 /// The `data` of a compressed response. A part of the stored format.
 pub(crate) const COMPRESSED: &str = "compressed in data_zstd; on a table shared with another language set IDEMPOTENCY_COMPRESS_ABOVE=off";
@@ -54,7 +50,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            compress_above: ZSTD_IS_COMPILED_IN.then_some(COMPRESS_ABOVE),
+            compress_above: DEFAULT_THRESHOLD,
             split: true,
         }
     }
@@ -64,21 +60,6 @@ impl Settings {
     /// Returns true if a text of so many bytes may need another form than the plain one.
     pub(crate) fn concern(self, bytes: usize) -> bool {
         bytes > ALWAYS_FITS || self.compress_above.is_some_and(|above| bytes > above)
-    }
-
-    /// Checks that the program can do what is set.
-    ///
-    /// # Errors
-    ///
-    /// If a threshold is set, and the feature `zstd` is not compiled in.
-    pub(crate) fn check(self) -> Result<(), ConfigurationError> {
-        if self.compress_above.is_some() && !ZSTD_IS_COMPILED_IN {
-            return Err(ConfigurationError::new(
-                "responses cannot be compressed, because the feature `zstd` of idempotency-dynamodb is not compiled in: \
-                 enable it, or set IDEMPOTENCY_COMPRESS_ABOVE=off",
-            ));
-        }
-        Ok(())
     }
 }
 
@@ -582,19 +563,9 @@ mod tests {
         }
 
         #[test]
-        fn a_threshold_is_an_error_that_names_the_feature_and_the_variable() {
-            let error = settings(Some(16_384), true).check().unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                "responses cannot be compressed, because the feature `zstd` of idempotency-dynamodb is not compiled in: enable it, \
-             or set IDEMPOTENCY_COMPRESS_ABOVE=off"
-            );
-        }
-
-        #[test]
         fn a_compressed_response_is_refused_with_the_name_of_the_feature() {
-            let refused = "its response is compressed, and this program was built without the feature `zstd` of \
-                       idempotency-dynamodb: enable the feature";
+            let refused = "its response is compressed, and this program was built without the feature `zstd`: \
+                       enable the feature";
             assert_eq!(decompress(&[40, 181, 47, 253], 9).unwrap_err(), refused);
             let bytes = b"[0]".to_vec();
             let stored = Manifest::of(&bytes, Encoding::Zstd, 3);

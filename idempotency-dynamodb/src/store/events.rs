@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use aws_sdk_dynamodb::types::{
     AttributeValue, SseDescription, SseStatus, SseType, TableDescription,
 };
+use idempotency_core::compression::{ZSTD_IS_COMPILED_IN, compress, decompress};
 use idempotency_core::record::{Attribute, StoredEvent};
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 
 use super::items::Items;
-use crate::compression::{ZSTD_IS_COMPILED_IN, compress, decompress};
 use crate::request::DESCRIBE;
 use crate::sends::Sends;
 use crate::value::Value;
@@ -80,7 +80,7 @@ fn decompressed_event(compressed: &[u8]) -> Result<String, &'static str> {
         if ZSTD_IS_COMPILED_IN {
             "it is damaged"
         } else {
-            "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb"
+            "it is compressed, and this program was built without the feature `zstd`"
         }
     })
 }

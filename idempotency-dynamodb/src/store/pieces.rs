@@ -10,13 +10,13 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::AsyncSleep as _;
 use aws_smithy_async::future::timeout::Timeout;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use idempotency_core::compression::decompress;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId};
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 use idempotency_core::time::EpochSeconds;
 
 use super::items::Items;
-use crate::compression::decompress;
 use crate::item;
 use crate::large::{ItemForm, Manifest, Pieces, record_of_piece};
 use crate::limits::LARGEST_RESPONSE;
