@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use idempotency_core::compression;
 use idempotency_core::config::ConfigurationError;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -35,6 +36,7 @@ pub struct ValkeyStoreBuilder {
     user: Option<String>,
     password: Option<String>,
     durability: Durability,
+    compress_above: Option<usize>,
 }
 
 impl ValkeyStore {
@@ -47,6 +49,7 @@ impl ValkeyStore {
             user: None,
             password: None,
             durability: Durability::default(),
+            compress_above: compression::DEFAULT_THRESHOLD,
         }
     }
 }
@@ -73,6 +76,13 @@ impl ValkeyStoreBuilder {
     /// Says whether the server can lose a write that it has acknowledged. The default is [`Durability::Asynchronous`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
+        self
+    }
+
+    /// Sets the number of bytes above which a response, a result of a step or an event is compressed, or `None` for never. The default is 16
+    /// KiB, and never without the feature `zstd`.
+    pub fn compress_above(mut self, bytes: Option<usize>) -> Self {
+        self.compress_above = bytes;
         self
     }
 
@@ -109,7 +119,9 @@ impl ValkeyStoreBuilder {
         let settings = Settings {
             prefix: KeyPrefix::new(&self.prefix)?,
             durability: self.durability,
+            compress_above: self.compress_above,
         };
+        compression::check(self.compress_above)?;
         Ok((target, settings))
     }
 }

@@ -1,5 +1,6 @@
 //! The settings of a store from variables, and the kind `valkey` of `IDEMPOTENCY_STORE`.
 
+use idempotency_core::compression::{self, COMPRESS_ABOVE};
 use idempotency_core::config::{ConfigurationError, Variables};
 use idempotency_core::store::{StoreKind, StoreUse};
 
@@ -25,7 +26,7 @@ impl ValkeyStore {
     pub fn kind<S: StoreUse + ?Sized>() -> StoreKind<S> {
         StoreKind {
             name: "valkey",
-            variables: &[URL, PREFIX, USER, PASSWORD, DURABILITY],
+            variables: &[URL, PREFIX, USER, PASSWORD, DURABILITY, COMPRESS_ABOVE],
             warning: None,
             check: |variables| match variables.value(URL) {
                 Some(url) => builder(url, variables)?.read().map(drop),
@@ -49,7 +50,8 @@ impl ValkeyStore {
 ///
 /// If a variable has a value that it cannot have.
 fn builder(url: &str, variables: &Variables) -> Result<ValkeyStoreBuilder, ConfigurationError> {
-    let mut builder = ValkeyStore::builder(url);
+    let threshold = compression::threshold(variables)?;
+    let mut builder = ValkeyStore::builder(url).compress_above(threshold);
     if let Some(prefix) = variables.value(PREFIX) {
         builder = builder.prefix(prefix);
     }

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
-use idempotency_core::record::{Attribute, Columns, Data, Field, Record, RecordedSteps};
+use idempotency_core::compression::decompress;
+use idempotency_core::record::{
+    Attribute, Columns, Data, Field, Record, RecordedSteps, StoredEvent,
+};
 use redis::Value;
 
-use crate::request::STEP;
+use crate::request::{LARGEST_VALUE, STEP};
 
 /// What the script did.
 #[derive(Debug)]
@@ -45,27 +48,49 @@ impl Reply {
 
 /// The fields of one hash.
 #[derive(Debug, Default)]
-pub(crate) struct Fields(HashMap<Vec<u8>, Vec<u8>>);
+pub(crate) struct Fields {
+    values: HashMap<Vec<u8>, Vec<u8>>,
+    /// Why the response cannot be read.
+    unreadable: Option<&'static str>,
+}
 
 impl Fields {
     /// Reads names and values in turn. `Some(None)` if there are none: the hash does not exist.
     pub(crate) fn of(parts: impl IntoIterator<Item = Value>) -> Option<Option<Self>> {
         let mut parts = parts.into_iter();
-        let mut fields = HashMap::new();
+        let mut values = HashMap::new();
         while let Some(name) = parts.next() {
-            fields.insert(bytes(name)?, bytes(parts.next()?)?);
+            values.insert(bytes(name)?, bytes(parts.next()?)?);
         }
-        Some((!fields.is_empty()).then_some(Self(fields)))
+        Some((!values.is_empty()).then_some(Self {
+            values,
+            unreadable: None,
+        }))
     }
 
-    /// Returns the record.
-    pub(crate) fn record(mut self) -> Record {
-        Record::read(&mut self)
+    /// Returns the record, and why its response cannot be read.
+    pub(crate) fn record(mut self) -> (Record, Option<String>) {
+        let record = Record::read(&mut self);
+        (record, self.unreadable.map(str::to_owned))
     }
 
-    /// Takes the bytes of an attribute.
-    pub(crate) fn take_bytes(&mut self, attribute: Attribute) -> Option<Vec<u8>> {
-        self.0.remove(attribute.default_name().as_bytes())
+    /// Takes the event.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(crate) fn take_event(&mut self) -> Result<Option<StoredEvent>, &'static str> {
+        let Some(bytes) = self.take_bytes(Attribute::Event) else {
+            return Ok(None);
+        };
+        let event = StoredEvent::from_stored(&long_text(bytes, StoredEvent::LONGEST_STORED)?);
+        event
+            .map(Some)
+            .ok_or("it was not written by this framework")
+    }
+
+    fn take_bytes(&mut self, attribute: Attribute) -> Option<Vec<u8>> {
+        self.values.remove(attribute.default_name().as_bytes())
     }
 
     /// Takes the value of an attribute. It is unreadable if `read` returns `None`.
@@ -87,16 +112,35 @@ impl Columns for Fields {
     }
 
     fn text(&mut self, attribute: Attribute) -> Field<String> {
-        self.take(attribute, text)
+        if attribute != Attribute::Data {
+            return self.take(attribute, |value| String::from_utf8(value).ok());
+        }
+        match self
+            .take_bytes(attribute)
+            .map(|value| long_text(value, LARGEST_VALUE))
+        {
+            None => Field::Absent,
+            Some(Ok(text)) => Field::Value(text),
+            Some(Err(why)) => {
+                self.unreadable = Some(why);
+                Field::Unreadable
+            }
+        }
     }
 
+    /// Reads the results of steps. If one cannot be read, none can. At most [`LARGEST_VALUE`] bytes are decompressed.
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
-        let results: Option<RecordedSteps> = self
-            .0
+        let mut left = LARGEST_VALUE;
+        let read = |(name, value): (&[u8], &Vec<u8>)| {
+            let result = long_text(value.clone(), left).ok()?;
+            left = left.checked_sub(result.len())?;
+            Some((String::from_utf8(name.to_vec()).ok()?, Data::new(result)))
+        };
+        let of_steps = self
+            .values
             .iter()
-            .filter_map(|(name, value)| Some((name.strip_prefix(STEP.as_bytes())?, value)))
-            .map(|(name, value)| Some((text(name.to_vec())?, Data::new(text(value.clone())?))))
-            .collect();
+            .filter_map(|(name, value)| Some((name.strip_prefix(STEP.as_bytes())?, value)));
+        let results: Option<RecordedSteps> = of_steps.map(read).collect();
         self.take(attribute, |mark| results.filter(|_| mark.is_empty()))
     }
 }
@@ -110,9 +154,19 @@ fn bytes(value: Value) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the text of a field.
-fn text(bytes: Vec<u8>) -> Option<String> {
-    String::from_utf8(bytes).ok()
+/// What a frame of zstd begins with. It is no text.
+const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Returns the text of a field that may be compressed. No more than `at_most` bytes are decompressed.
+///
+/// # Errors
+///
+/// What is wrong with it.
+fn long_text(bytes: Vec<u8>, at_most: usize) -> Result<String, &'static str> {
+    match bytes.starts_with(&FRAME) {
+        true => decompress(&bytes, at_most),
+        false => String::from_utf8(bytes).map_err(|_| "its response is not UTF-8"),
+    }
 }
 
 /// Returns the largest whole number that is not greater than the decimal number in `text`, limited to the range of `i64`. `None` if the
@@ -174,7 +228,7 @@ mod tests {
 
     fn record(fields: &[(&str, &[u8])]) -> Record {
         match reply(0, fields) {
-            Some(Reply::Refused(Some(fields))) => fields.record(),
+            Some(Reply::Refused(Some(fields))) => fields.record().0,
             other => panic!("{other:?}"),
         }
     }
@@ -209,6 +263,46 @@ mod tests {
         assert_eq!(record(&[("steps", b"x")]).steps, Field::Unreadable);
         let damaged = record(&[("steps", b""), ("step:a", &[255])]);
         assert_eq!(damaged.steps, Field::Unreadable);
+    }
+
+    #[cfg(feature = "zstd")]
+    #[test]
+    fn a_compressed_response_and_event_read_back_and_a_damaged_one_says_so() {
+        use idempotency_core::compression::compress;
+        let long = format!("\"{}\"", "x".repeat(20_000));
+        let frame = compress(&long, long.len()).unwrap();
+        // The format of zstd is frozen.
+        assert!(frame.starts_with(&FRAME) && String::from_utf8(frame.clone()).is_err());
+        let step = [
+            ("steps", b"".as_slice()),
+            ("step:a", &frame),
+            ("data", &frame),
+        ];
+        let read = record(&step);
+        assert_eq!(read.data, Field::Value(Data::new(long.clone())));
+        let steps: RecordedSteps = [("a".to_owned(), Data::new(long))].into_iter().collect();
+        assert_eq!(read.steps, Field::Value(steps));
+        let event = StoredEvent::all(&"7".repeat(20_000)).unwrap();
+        let stored = compress(event.stored(), event.stored().len()).unwrap();
+        let fields = |name: &str, bytes: &[u8]| {
+            Fields::of([value(name.as_bytes()), value(bytes)])
+                .unwrap()
+                .unwrap()
+        };
+        assert_eq!(fields("event", &stored).take_event(), Ok(Some(event)));
+        assert_eq!(fields("v", b"1").take_event(), Ok(None));
+        assert_eq!(
+            fields("event", b"7").take_event(),
+            Err("it was not written by this framework")
+        );
+        for damaged in [
+            &frame[..frame.len() - 1],
+            &[0x28, 0xb5, 0x2f, 0xfd],
+            &[0, 255],
+        ] {
+            let (record, why) = fields("data", damaged).record();
+            assert!(record.data == Field::Unreadable && why.is_some());
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! A write as the arguments of the script: what it does, its condition, and what it changes.
 //!
 //! A record is one hash. Its fields have the names of the attributes, numbers are decimal texts, and each recorded result of a step is a
-//! field of its own. The stored format is frozen: the tests compare it.
+//! field of its own. A long value is one frame of zstd, whose first bytes are no text. The stored format is frozen: the tests compare it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use idempotency_core::record::{Attribute, FieldValue, Record};
+use idempotency_core::compression::compress;
+use idempotency_core::record::{Attribute, Data, FieldValue};
 use idempotency_core::store::{Condition, Operand, RecordWrite, Write};
 use idempotency_core::time::EpochSeconds;
 
@@ -31,117 +33,144 @@ const KEPT_AFTER_EXPIRATION: Duration = Duration::from_secs(60 * 60);
 const LONGEST_LIFE: i64 = 100 * 365 * 24 * 60 * 60;
 
 /// The arguments of the script, in order.
-pub(crate) type Arguments = Vec<Vec<u8>>;
+pub(crate) type Arguments<'a> = Vec<Cow<'a, [u8]>>;
 
-/// Why a write cannot be rendered: the largest value has so many bytes, or there are too many fields.
+/// Why a write cannot be rendered: a value has so many bytes, or there are so many fields.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TooLarge {
     Bytes(usize),
     Fields(usize),
 }
 
-/// Returns the arguments of a write. `now` is the time of this process: the server's TTL is the rest of the record's window.
+/// Returns the arguments of a write. `now` is the time of this process: the server's TTL is the rest of the record's window. A response, a
+/// result of a step or an event of more bytes than `compress_above` is compressed, if it becomes smaller.
 ///
 /// # Errors
 ///
 /// If a value is larger than the store accepts.
-pub(crate) fn write(record: RecordWrite<'_>, now: EpochSeconds) -> Result<Arguments, TooLarge> {
-    let RecordWrite {
-        write, condition, ..
-    } = record;
-    let kind = match write {
-        Write::Put(_) => "put",
-        Write::Update(_) => "update",
-        Write::Delete => "delete",
-        Write::Step { .. } => "step",
-    };
-    let mut arguments = vec![kind.into()];
-    render(condition, &mut arguments);
-    let (set, remove): (&Record, &[Attribute]) = match write {
-        Write::Put(record) => (record, &[]),
-        Write::Update(change) => (&change.set, &change.remove),
-        Write::Delete => return Ok(arguments),
+pub(crate) fn write<'a>(
+    record: RecordWrite<'a>,
+    now: EpochSeconds,
+    compress_above: Option<usize>,
+) -> Result<Arguments<'a>, TooLarge> {
+    let (kind, set, remove): (_, _, &[Attribute]) = match record.write {
+        Write::Put(put) => ("put", put, &[]),
+        Write::Update(change) => ("update", &change.set, &change.remove),
+        Write::Delete => {
+            let mut arguments = vec![text("delete")];
+            render(record.condition, &mut arguments);
+            return Ok(arguments);
+        }
         Write::Step { name, result } => {
-            let step = (format!("{STEP}{name}"), result.as_str().into());
-            let change = Changed {
+            let changed = Changed {
                 life: Life::Same,
                 drops_steps: false,
                 removed: Vec::new(),
-                set: vec![step],
+                set: vec![StoredField::of_step(name, result)],
             };
-            return change.add_to(arguments);
+            return changed.arguments("step", record.condition, compress_above);
         }
     };
     let is_removed = |attribute| remove.contains(&attribute);
     let fields = set
         .fields()
         .filter(|(attribute, _)| !is_removed(*attribute));
-    let has_steps = set.steps.exists() || is_removed(Attribute::Steps);
-    let life = match set.expiration.value() {
-        _ if is_removed(Attribute::Expiration) => Life::Never,
-        Some(expiration) => Life::of(*expiration, now),
-        None => Life::Same,
-    };
-    let mut removed: Vec<_> = remove.iter().map(|it| it.default_name()).collect();
-    removed.dedup();
-    Changed {
-        life,
-        drops_steps: has_steps && matches!(write, Write::Update(_)),
-        removed,
+    let changed = Changed {
+        life: match set.expiration.value() {
+            _ if is_removed(Attribute::Expiration) => Life::Never,
+            Some(expiration) => Life::of(*expiration, now),
+            None => Life::Same,
+        },
+        drops_steps: kind == "update" && (set.steps.exists() || is_removed(Attribute::Steps)),
+        removed: remove.iter().map(|it| it.default_name()).collect(),
         set: fields
-            .flat_map(|(attribute, value)| written(attribute, value))
+            .flat_map(|(attribute, value)| StoredField::all_of(attribute, value))
             .collect(),
-    }
-    .add_to(arguments)
+    };
+    changed.arguments(kind, record.condition, compress_above)
 }
 
 /// Returns the arguments with which the script shows a record in a listing if the condition holds for it.
-pub(crate) fn list(filter: Option<&Condition>) -> Arguments {
-    let mut arguments = vec!["list".into()];
-    render(
-        filter.unwrap_or(&Condition::All(Vec::new())),
-        &mut arguments,
-    );
+pub(crate) fn list(filter: Option<&Condition>) -> Arguments<'_> {
+    let mut arguments = vec![text("list")];
+    match filter {
+        Some(filter) => render(filter, &mut arguments),
+        None => group("all", &[], &mut arguments),
+    }
     arguments
 }
 
 /// Returns the arguments with which the script tries what a write can need.
-pub(crate) fn probe() -> Arguments {
-    ["probe", "all", "0"].map(Into::into).to_vec()
+pub(crate) fn probe() -> Arguments<'static> {
+    ["probe", "all", "0"].map(text).to_vec()
 }
 
-/// What a write changes, in the order of the arguments.
-struct Changed {
+fn text(text: &str) -> Cow<'_, [u8]> {
+    Cow::Borrowed(text.as_bytes())
+}
+
+fn number(number: impl ToString) -> Cow<'static, [u8]> {
+    Cow::Owned(number.to_string().into_bytes())
+}
+
+/// What a write changes.
+struct Changed<'a> {
     life: Life,
     drops_steps: bool,
     removed: Vec<&'static str>,
-    set: Vec<(String, Vec<u8>)>,
+    set: Vec<StoredField<'a>>,
 }
 
-impl Changed {
-    fn add_to(self, mut arguments: Arguments) -> Result<Arguments, TooLarge> {
+impl<'a> Changed<'a> {
+    fn arguments(
+        self,
+        kind: &'static str,
+        condition: &'a Condition,
+        compress_above: Option<usize>,
+    ) -> Result<Arguments<'a>, TooLarge> {
         if self.set.len() > MOST_FIELDS {
             return Err(TooLarge::Fields(self.set.len()));
         }
-        let largest = self
+        let bytes = self
             .set
             .iter()
-            .map(|(name, value)| name.len().max(value.len()));
-        if let Some(bytes) = largest.max().filter(|bytes| *bytes > LARGEST_VALUE) {
+            .map(|field| field.name.len().max(field.value.len()));
+        if let Some(bytes) = bytes.max().filter(|bytes| *bytes > LARGEST_VALUE) {
             return Err(TooLarge::Bytes(bytes));
         }
+        let mut arguments = vec![text(kind)];
+        render(condition, &mut arguments);
         arguments.push(match self.life {
-            Life::Same => "same".into(),
-            Life::Never => "never".into(),
-            Life::Seconds(seconds) => seconds.to_string().into(),
+            Life::Same => text("same"),
+            Life::Never => text("never"),
+            Life::Seconds(seconds) => number(seconds),
         });
-        arguments.push(if self.drops_steps { "1" } else { "0" }.into());
-        arguments.push(self.removed.len().to_string().into());
-        arguments.extend(self.removed.into_iter().map(Into::into));
-        arguments.extend([FORMAT.0.into(), FORMAT.1.into()]);
-        let set = self.set.into_iter();
-        arguments.extend(set.flat_map(|(name, value)| [name.into_bytes(), value]));
+        arguments.push(text(if self.drops_steps { "1" } else { "0" }));
+        arguments.push(number(self.removed.len()));
+        arguments.extend(self.removed.into_iter().map(text));
+        arguments.extend([FORMAT.0, FORMAT.1].map(text));
+        for StoredField {
+            name,
+            value,
+            is_long,
+        } in self.set
+        {
+            let compressed = compress_above
+                .filter(|above| is_long && value.len() > *above)
+                .and_then(|_| compress(&value, value.len()));
+            arguments.extend([
+                bytes_of(name),
+                compressed.map_or_else(|| bytes_of(value), Cow::Owned),
+            ]);
+        }
         Ok(arguments)
+    }
+}
+
+fn bytes_of(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
 }
 
@@ -167,58 +196,81 @@ impl Life {
     }
 }
 
-/// Returns the fields of an attribute: its own, and those of its steps.
-fn written(attribute: Attribute, value: FieldValue<'_>) -> Vec<(String, Vec<u8>)> {
-    let name = attribute.default_name();
-    let one = |value: &str| vec![(name.to_owned(), value.into())];
-    match value {
-        FieldValue::Seconds(at) => one(&at.get().to_string()),
-        FieldValue::Millis(at) => one(&at.get().to_string()),
-        FieldValue::Text(text) => one(text),
-        FieldValue::Data(data) => one(data.as_str()),
-        FieldValue::Event(event) => one(event.stored()),
-        FieldValue::Steps(steps) => {
-            let mut fields = one("");
-            let steps = steps.iter();
-            fields.extend(
-                steps.map(|(step, result)| (format!("{STEP}{step}"), result.as_str().into())),
-            );
-            fields
+/// One field of a hash.
+struct StoredField<'a> {
+    name: Cow<'a, str>,
+    value: Cow<'a, str>,
+    /// True if the value may be compressed: it can be long, and no condition of the protocol compares it.
+    is_long: bool,
+}
+
+impl<'a> StoredField<'a> {
+    fn of_step(name: &str, result: &'a Data) -> Self {
+        Self {
+            name: Cow::Owned(format!("{STEP}{name}")),
+            value: Cow::Borrowed(result.as_str()),
+            is_long: true,
         }
+    }
+
+    /// Returns the field of an attribute, and those of its steps.
+    fn all_of(attribute: Attribute, value: FieldValue<'a>) -> Vec<Self> {
+        let one = |value: Cow<'a, str>, is_long| Self {
+            name: Cow::Borrowed(attribute.default_name()),
+            value,
+            is_long,
+        };
+        vec![match value {
+            FieldValue::Seconds(at) => one(Cow::Owned(at.get().to_string()), false),
+            FieldValue::Millis(at) => one(Cow::Owned(at.get().to_string()), false),
+            FieldValue::Text(text) => one(Cow::Borrowed(text), false),
+            FieldValue::Data(data) => one(Cow::Borrowed(data.as_str()), true),
+            FieldValue::Event(event) => one(Cow::Borrowed(event.stored()), true),
+            FieldValue::Steps(steps) => {
+                let results = steps
+                    .iter()
+                    .map(|(name, result)| Self::of_step(name, result));
+                return [one(Cow::Borrowed(""), false)]
+                    .into_iter()
+                    .chain(results)
+                    .collect();
+            }
+        }]
     }
 }
 
 /// Adds a condition: its kind, then its parts. A group says how many arguments its parts are, so that the script can skip them.
-fn render(condition: &Condition, arguments: &mut Arguments) {
-    let mut compare = |kind: &str, attribute: Attribute, operand: &Operand| {
-        let (of_numbers, operand) = match operand {
-            Operand::Text(text) => ("", text.clone()),
-            Operand::Seconds(at) => ("n-", at.get().to_string()),
-            Operand::Millis(at) => ("n-", at.get().to_string()),
+fn render<'a>(condition: &'a Condition, arguments: &mut Arguments<'a>) {
+    let mut compare = |of_texts, of_numbers, attribute: &Attribute, operand: &'a Operand| {
+        let (kind, operand) = match operand {
+            Operand::Text(operand) => (of_texts, text(operand)),
+            Operand::Seconds(at) => (of_numbers, number(at.get())),
+            Operand::Millis(at) => (of_numbers, number(at.get())),
         };
-        let kind = format!("{of_numbers}{kind}");
-        arguments.extend([&kind, attribute.default_name(), &operand].map(Into::into));
+        arguments.extend([text(kind), text(attribute.default_name()), operand]);
     };
     match condition {
-        Condition::Equals(it, operand) if operand.fits(*it) => compare("equals", *it, operand),
-        Condition::Differs(it, operand) if operand.fits(*it) => compare("differs", *it, operand),
-        Condition::Below(it, operand) if operand.fits(*it) => compare("below", *it, operand),
+        Condition::Equals(it, value) if value.fits(*it) => compare("equals", "n-equals", it, value),
+        Condition::Differs(it, value) if value.fits(*it) => {
+            compare("differs", "n-differs", it, value)
+        }
+        Condition::Below(it, value) if value.fits(*it) => compare("below", "n-below", it, value),
         // The attribute never has a value of this kind: an empty `any` does not hold, and an empty `all` does.
         Condition::Equals(..) | Condition::Below(..) => group("any", &[], arguments),
         Condition::Differs(..) => group("all", &[], arguments),
-        Condition::NoRecord => arguments.push("none".into()),
-        Condition::Exists(it) => arguments.extend(["exists", it.default_name()].map(Into::into)),
-        Condition::Missing(it) => arguments.extend(["missing", it.default_name()].map(Into::into)),
+        Condition::NoRecord => arguments.push(text("none")),
+        Condition::Exists(it) => arguments.extend(["exists", it.default_name()].map(text)),
+        Condition::Missing(it) => arguments.extend(["missing", it.default_name()].map(text)),
         Condition::All(parts) => group("all", parts, arguments),
         Condition::Any(parts) => group("any", parts, arguments),
     }
 }
 
-fn group(kind: &str, parts: &[Condition], arguments: &mut Arguments) {
-    arguments.extend([kind.into(), Vec::new()]);
+fn group<'a>(kind: &'static str, parts: &'a [Condition], arguments: &mut Arguments<'a>) {
+    arguments.extend([text(kind), text("")]);
     let first = arguments.len();
     parts.iter().for_each(|part| render(part, arguments));
-    arguments[first - 1] = (arguments.len() - first).to_string().into();
+    arguments[first - 1] = number(arguments.len() - first);
 }
 
 #[cfg(test)]
@@ -227,7 +279,7 @@ mod tests {
 
     use idempotency_core::protocol::condition::{claimable, held_by};
     use idempotency_core::protocol::policy::OnTimeout;
-    use idempotency_core::record::{Data, Field, OwnerToken, RecordId, Status, StoredEvent};
+    use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status, StoredEvent};
     use idempotency_core::store::Change;
     use idempotency_core::time::EpochMillis;
 
@@ -243,13 +295,13 @@ mod tests {
             write,
             condition,
         };
-        shown(&super::write(record, NOW).unwrap())
+        shown(&super::write(record, NOW, None).unwrap())
     }
 
-    fn shown(arguments: &Arguments) -> String {
+    fn shown(arguments: &Arguments<'_>) -> String {
         let texts = arguments.iter().map(|it| match it.is_empty() {
             true => "''".to_owned(),
-            false => String::from_utf8(it.clone()).unwrap(),
+            false => String::from_utf8(it.to_vec()).unwrap(),
         });
         texts.collect::<Vec<_>>().join(" ")
     }
@@ -388,7 +440,7 @@ mod tests {
                 write: &put,
                 condition: &condition,
             };
-            super::write(write, NOW).map(drop)
+            super::write(write, NOW, None).map(drop)
         };
         let long = |bytes| Record {
             data: Field::Value(Data::new("x".repeat(bytes))),
@@ -405,6 +457,40 @@ mod tests {
             ..Record::default()
         };
         assert_eq!(written(steps), Err(TooLarge::Fields(MOST_FIELDS + 1)));
+    }
+
+    #[cfg(feature = "zstd")]
+    #[test]
+    fn a_long_response_result_or_event_is_compressed_and_what_is_compared_is_not() {
+        let long = || "x".repeat(20_000);
+        let put = Write::Put(Record {
+            data: Field::Value(Data::new(long())),
+            undo: Field::Value(long()),
+            event: Field::Value(StoredEvent::all(&format!("\"{}\"", long())).unwrap()),
+            steps: Field::Value([("a".to_owned(), Data::new(long()))].into_iter().collect()),
+            ..Record::default()
+        });
+        let (id, condition) = (RecordId::new("pay#1"), Condition::NoRecord);
+        let write = |above| {
+            let record = RecordWrite {
+                id: &id,
+                write: &put,
+                condition: &condition,
+            };
+            let arguments = super::write(record, NOW, above).unwrap();
+            let value = |name: &str| {
+                let at = arguments
+                    .iter()
+                    .rposition(|it| **it == *name.as_bytes())
+                    .unwrap();
+                arguments[at + 1].len()
+            };
+            ["data", "event", "step:a", "undo"].map(value)
+        };
+        let [data, event, step, undo] = write(Some(20_000 - 1));
+        assert!(data < 1_000 && event < 1_000 && step < 1_000 && undo == 20_000);
+        assert_eq!(write(Some(30_000)), [20_000, 20_010, 20_000, 20_000]);
+        assert_eq!(write(None), write(Some(30_000)));
     }
 
     #[test]

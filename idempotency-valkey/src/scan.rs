@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::record::{Attribute, Record, RecordId, StoredEvent};
+use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{
     ScanPage, ScanRequest, SendLog, StoreError, StoreErrorKind, StoreScan,
 };
@@ -108,17 +108,12 @@ impl StoreScan for ValkeyStore {
             let log = SendLog::new();
             log.preparing();
             let fields = self.fields(id, &log).await?;
-            let Some(event) = fields.and_then(|mut fields| fields.take_bytes(Attribute::Event))
-            else {
-                return Ok(None);
-            };
-            let event = String::from_utf8(event)
-                .ok()
-                .and_then(|text| StoredEvent::from_stored(&text));
-            let why = || {
-                self.rejected(&format!("the event of the record `{id}` cannot be read: it was not written by this framework"))
-            };
-            event.map(Some).ok_or_else(why)
+            let event = fields.map_or(Ok(None), |mut fields| fields.take_event());
+            event.map_err(|why| {
+                self.rejected(&format!(
+                    "the event of the record `{id}` cannot be read: {why}"
+                ))
+            })
         })
     }
 }
@@ -164,7 +159,7 @@ impl ValkeyStore {
         &self,
         server: &Arc<Server>,
         ids: Vec<String>,
-        filter: &Arguments,
+        filter: &Arguments<'_>,
     ) -> Result<Vec<(RecordId, Record)>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -185,7 +180,7 @@ impl ValkeyStore {
                 .map_err(|error| Failure::of(error, &server.address).error)?;
             // Deleted since, or left out by the filter, if it is not shown.
             if let Some(Reply::Applied(Some(fields))) = Reply::of(reply) {
-                records.push((RecordId::new(id), fields.record()));
+                records.push((RecordId::new(id), fields.record().0));
             }
         }
         Ok(records)

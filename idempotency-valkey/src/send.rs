@@ -58,7 +58,7 @@ impl Sender {
     pub(crate) async fn write(
         &self,
         key: &str,
-        arguments: &Arguments,
+        arguments: &Arguments<'_>,
         log: &SendLog,
     ) -> Result<Reply, StoreError> {
         let command = |whole| self.script(key, arguments, whole);
@@ -94,7 +94,7 @@ impl Sender {
     }
 
     /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.
-    pub(crate) fn script(&self, key: &str, arguments: &Arguments, whole: bool) -> Cmd {
+    pub(crate) fn script(&self, key: &str, arguments: &Arguments<'_>, whole: bool) -> Cmd {
         let mut command = match whole {
             true => redis::cmd("EVAL"),
             false => redis::cmd("EVALSHA"),
@@ -104,7 +104,10 @@ impl Sender {
         } else {
             self.script.get_hash()
         });
-        command.arg(1).arg(key).arg(arguments);
+        command.arg(1).arg(key);
+        for argument in arguments {
+            command.arg(&**argument);
+        }
         command
     }
 

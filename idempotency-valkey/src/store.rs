@@ -35,6 +35,7 @@ use crate::start::{Checks, Durability};
 pub struct ValkeyStore {
     pub(crate) sender: Sender,
     pub(crate) prefix: KeyPrefix,
+    compress_above: Option<usize>,
     checks: Checks,
 }
 
@@ -45,6 +46,7 @@ const PROBED: &str = "#warm-up";
 pub(crate) struct Settings {
     pub(crate) prefix: KeyPrefix,
     pub(crate) durability: Durability,
+    pub(crate) compress_above: Option<usize>,
 }
 
 impl ValkeyStore {
@@ -52,6 +54,7 @@ impl ValkeyStore {
         Self {
             sender,
             prefix: settings.prefix,
+            compress_above: settings.compress_above,
             checks: Checks::new(settings.durability),
         }
     }
@@ -75,16 +78,22 @@ impl ValkeyStore {
         if matches!(record.write, Write::Put(_)) {
             self.check(log).await?;
         }
-        let arguments = request::write(record, now()).map_err(|error| self.too_large(&error))?;
+        let arguments = request::write(record, now(), self.compress_above)
+            .map_err(|error| self.too_large(&error))?;
         let key = self.prefix.key(record.id);
         Ok(match self.sender.write(&key, &arguments, log).await? {
             Reply::Applied(replaced) => match record.write {
-                Write::Put(_) => StoreReply::replaced(replaced.map(Fields::record)),
+                Write::Put(_) => StoreReply::replaced(replaced.map(|fields| fields.record().0)),
                 _ => StoreReply::applied(),
             },
             Reply::Refused(existing) => {
                 log.ended(false, None);
-                StoreReply::condition_failed(existing.map(Fields::record))
+                let (existing, unreadable) = existing.map(Fields::record).unzip();
+                StoreReply::ConditionFailed {
+                    existing,
+                    unreadable: unreadable.flatten(),
+                    maybe_applied: false,
+                }
             }
             Reply::NoSteps | Reply::Failed { .. } => {
                 log.ended(false, None);
@@ -160,7 +169,13 @@ impl Store for ValkeyStore {
             // Of a primary, so it is current.
             StoreRequest::Read(id, _) => Box::pin(async move {
                 match self.fields(id, log).await {
-                    Ok(fields) => StoreReply::found(fields.map(Fields::record)),
+                    Ok(fields) => {
+                        let (record, unreadable) = fields.map(Fields::record).unzip();
+                        StoreReply::Found {
+                            record,
+                            unreadable: unreadable.flatten(),
+                        }
+                    }
                     Err(error) => StoreReply::failed(error),
                 }
             }),

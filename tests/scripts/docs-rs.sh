@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # Each feature, and a page of an item that needs it; without a page: the feature changes no public item.
 table='
 idempotency-core      system
+idempotency-core      zstd
 idempotency-dynamodb  lean-client
 idempotency-dynamodb  profiles
 idempotency-dynamodb  rustls-aws-lc  fn.http_client.html
@@ -23,6 +24,7 @@ idempotency-lambda    rustls-aws-lc
 idempotency-lambda    rustls-ring
 idempotency-lambda    valkey
 idempotency-lambda    zstd
+idempotency-valkey    zstd
 idempotency-testkit   conformance    conformance/index.html
 idempotency-testkit   dynamodb       dynamodb/index.html
 idempotency-testkit   events         events/index.html
