@@ -10,6 +10,9 @@
 #   SOAK_EVENTS   how many events our process takes at a time, 1 by default; for more than 1 also set SOAK_OURS
 #   SOAK_EXPLAIN  if set, prints the requests of each delivery that ended in an error of the store
 #   SOAK_OURS     if set, Python is neither run nor installed
+#   SOAK_HOST     `server`: our function is an HTTP server that renews its leases, instead of one on Lambda
+#   SOAK_STORE    `valkey`: it has a server of Valkey, which is restarted, frozen and cut off, instead of DynamoDB
+#   SOAK_DELIVERIES  the least number of deliveries: more turns are made until there were so many
 #
 # Variables that begin with IDEMPOTENCY_ are settings of our function, such as IDEMPOTENCY_ON_IN_PROGRESS=wait.
 set -euo pipefail
@@ -18,6 +21,10 @@ if [[ -z ${SOAK_OURS:-} ]]; then
     source tests/scripts/python.sh
 else
     unset PYTHON
+fi
+if [[ ${SOAK_STORE:-} == valkey ]]; then
+    source tests/scripts/valkey-servers.sh
+    export VALKEY_SERVER=${servers[-1]}
 fi
 cargo build --quiet -p idempotency-tests --example soak
 exec cargo run --quiet -p idempotency-tests --example soak

@@ -4,10 +4,11 @@
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
-use idempotency_tests::soak::{Plan, ROLE, Report, Side, check, run, serve};
+use idempotency_tests::soak::{Plan, ROLE, Report, Side, SoakStore, check, run, serve};
 
 const HANDLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/interop/soak.py");
 
@@ -36,10 +37,20 @@ async fn soak() -> Result<bool, BoxError> {
     let faults: u64 = number("SOAK_FAULTS", 100)?;
     let events: u64 = number("SOAK_EVENTS", 1)?;
     let overruns: u64 = number("SOAK_OVERRUNS", 8)?;
-    let sides = sides()?;
+    let wanted: usize = number("SOAK_DELIVERIES", 0)?.try_into()?;
+    let is = |variable: &str, value: &str| std::env::var(variable).is_ok_and(|it| it == value);
+    let store = match is("SOAK_STORE", "valkey") {
+        true => SoakStore::Valkey,
+        false => SoakStore::DynamoDb,
+    };
+    let server = is("SOAK_HOST", "server") || store == SoakStore::Valkey;
+    let sides = sides(server)?;
     let mut reports: Vec<Report> = vec![Report::default(); sides.len()];
     let mut held = true;
-    for round in seed..seed + rounds {
+    for round in seed.. {
+        if round >= seed + rounds && reports[0].deliveries >= wanted {
+            break;
+        }
         for (side, report) in sides.iter().zip(&mut reports) {
             let folder = Folder::new(side.name, round)?;
             let plan = Plan {
@@ -47,6 +58,8 @@ async fn soak() -> Result<bool, BoxError> {
                 faults,
                 overruns,
                 events: usize::try_from(events)?,
+                store,
+                server,
                 ..Plan::new(round, folder.0.clone())
             };
             let history = run(side, &plan).await?;
@@ -79,12 +92,12 @@ async fn soak() -> Result<bool, BoxError> {
     Ok(held)
 }
 
-/// Returns our side, and Python's if the variable `PYTHON` names an interpreter with the library.
-fn sides() -> Result<Vec<Side>, BoxError> {
+/// Returns our side, and Python's if the variable `PYTHON` names an interpreter with the library. It has no server.
+fn sides(server: bool) -> Result<Vec<Side>, BoxError> {
     let program = std::env::current_exe()?;
     let mut sides = vec![Side {
         name: "ours",
-        command: Box::new(move || {
+        command: Arc::new(move || {
             let mut command = Command::new(&program);
             // These are settings of the function.
             let settings = std::env::vars().filter(|(name, _)| name.starts_with("IDEMPOTENCY_"));
@@ -93,10 +106,12 @@ fn sides() -> Result<Vec<Side>, BoxError> {
         }),
         ours: true,
     }];
-    if let Ok(python) = std::env::var("PYTHON") {
+    if let Ok(python) = std::env::var("PYTHON")
+        && !server
+    {
         sides.push(Side {
             name: "Powertools for Python",
-            command: Box::new(move || {
+            command: Arc::new(move || {
                 let mut command = Command::new(&python);
                 command.arg(HANDLER);
                 command

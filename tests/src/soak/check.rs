@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use idempotency_core::time::EpochMillis;
-use idempotency_testkit::dynamodb::Request;
 use idempotency_testkit::history::{
     self, Basis, Bond, Broken, CallNumber, Given, HistoryEvent, Promise, Promises, Refused, Terms,
     What,
@@ -11,7 +10,8 @@ use idempotency_testkit::history::{
 use serde_json::Value;
 
 use super::client::{Delivery, DeliveryResult};
-use super::function::{KEY_PREFIX, RunStart, micros};
+use super::database::{Applied, Claim};
+use super::function::{KEY_PREFIX, RunStart};
 use super::run::Played;
 
 /// Returns each promise that was broken, with its key. With `claims`, it also checks that each run has a claim. That needs the owner
@@ -40,13 +40,14 @@ fn broken(played: &Played, promises: Promises) -> Vec<(String, Broken)> {
             key.runs.push(run);
         }
     }
-    let mut requests: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
-    for request in played.requests.iter().filter(|it| it.status == Some(200)) {
-        let id = request.key("id").unwrap_or_default();
-        requests.entry(id).or_default().push(request);
+    let mut writes: BTreeMap<&str, Vec<&Applied>> = BTreeMap::new();
+    for write in &played.writes {
+        writes.entry(&write.id).or_default().push(write);
     }
     let broken = keys.into_iter().flat_map(|(name, mut key)| {
-        key.requests = requests.remove(id(name).as_str()).unwrap_or_default();
+        let said = key.runs.iter().find_map(|run| run.id.clone());
+        let id = said.unwrap_or_else(|| id(name));
+        key.writes = writes.remove(id.as_str()).unwrap_or_default();
         key.is_stuck = played.stuck.contains(name);
         let broken = history::check(&key.events(), promises).into_iter();
         broken.map(|broken| (name.clone(), broken))
@@ -59,8 +60,8 @@ fn broken(played: &Played, promises: Promises) -> Vec<(String, Broken)> {
 struct Key<'a> {
     deliveries: Vec<&'a Delivery>,
     runs: Vec<&'a RunStart>,
-    /// The requests that succeeded.
-    requests: Vec<&'a Request>,
+    /// The writes that were applied.
+    writes: Vec<&'a Applied>,
     is_stuck: bool,
 }
 
@@ -82,7 +83,8 @@ impl Key<'_> {
             let by = numbers.of(&run.request_id);
             numbers.0.insert(run.run.clone(), by);
         }
-        let mut stored: Vec<_> = self.requests.iter().flat_map(|it| runs_in(it)).collect();
+        let responses = self.writes.iter().flat_map(|it| &it.responses);
+        let mut stored: Vec<_> = responses.filter_map(|it| run_of(it)).collect();
         stored.sort();
         stored.dedup();
         for run in stored {
@@ -126,8 +128,8 @@ impl Key<'_> {
     /// Returns the end of the lease of each run's claim: one of its own that was applied after the delivery and before the run
     /// started, and had not expired then.
     fn leases(&self) -> Vec<Option<u64>> {
-        let mut owners: BTreeMap<&str, Vec<Claim>> = BTreeMap::new();
-        for (owner, claim) in self.requests.iter().filter_map(|it| claim(it)) {
+        let mut owners: BTreeMap<&str, Vec<&Claim>> = BTreeMap::new();
+        for (owner, claim) in self.writes.iter().filter_map(|it| it.claim.as_ref()) {
             owners.entry(owner).or_default().push(claim);
         }
         let owners: Vec<_> = owners.values().collect();
@@ -136,7 +138,8 @@ impl Key<'_> {
             let delivery = deliveries.find(|it| it.request_id == run.request_id)?;
             let mut claims = owners[owner].iter();
             let fits = claims.find(|claim| {
-                (delivery.began_us..=run.at_us).contains(&claim.at_us)
+                // To the millisecond: a claim on Valkey is dated by its lease.
+                (delivery.began_us / 1_000 * 1_000..=run.at_us).contains(&claim.at_us)
                     && claim.lease_end_us > run.at_us
             });
             fits.map(|claim| claim.lease_end_us)
@@ -170,18 +173,12 @@ fn millis(micros: u64) -> EpochMillis {
     EpochMillis::new(i64::try_from(micros / 1_000).unwrap_or(i64::MAX))
 }
 
-/// Returns the `run` of each response that a request stored.
-fn runs_in(request: &Request) -> Vec<String> {
-    let parts = ["ExpressionAttributeValues", "Item"].into_iter();
-    let parts = parts.filter_map(|part| request.body.get(part)?.as_object());
-    let values = parts.flatten();
-    values
-        .filter_map(|(_, value)| run_of(value["S"].as_str()?))
-        .collect()
-}
-
+/// Returns the `run` of a response. An HTTP response is stored with its response as the body.
 fn run_of(response: &str) -> Option<String> {
-    let response: Value = serde_json::from_str(response).ok()?;
+    let mut response: Value = serde_json::from_str(response).ok()?;
+    if let Some(body) = response.get("body").and_then(Value::as_str) {
+        response = serde_json::from_str(body).ok()?;
+    }
     Some(response.get("run")?.as_str()?.to_owned())
 }
 
@@ -190,25 +187,6 @@ pub(super) fn id(key: &str) -> String {
     use idempotency_lambda::HashAlgorithm;
     let digest = HashAlgorithm::Md5.hex(&format!("\"{key}\""));
     format!("{KEY_PREFIX}#{digest}")
-}
-
-/// A claim that was applied.
-struct Claim {
-    at_us: u64,
-    lease_end_us: u64,
-}
-
-fn claim(request: &Request) -> Option<(&str, Claim)> {
-    let item = request.body.get("Item")?;
-    if item["status"]["S"] != "INPROGRESS" {
-        return None;
-    }
-    let lease_end_ms: u64 = item["in_progress_expiration"]["N"].as_str()?.parse().ok()?;
-    let claim = Claim {
-        at_us: micros(request.responded_at?),
-        lease_end_us: lease_end_ms * 1_000,
-    };
-    Some((item["owner"]["S"].as_str()?, claim))
 }
 
 /// Returns a different fitting owner for each run, for as many runs as possible (bipartite matching).

@@ -39,7 +39,7 @@ pub(super) struct Delivery {
     /// In microseconds since the epoch.
     pub(super) began_us: u64,
     pub(super) took: Duration,
-    /// True if the handler was made to take longer than the deadline.
+    /// True if the handler was made to take longer than the deadline, or the lease of a server.
     pub(super) overruns: bool,
     pub(super) ended: DeliveryResult,
 }
@@ -51,6 +51,7 @@ pub(super) struct Invoker {
     pub(super) deliveries: Arc<Mutex<Vec<Delivery>>>,
     pub(super) deadlines: Vec<Duration>,
     pub(super) overruns: u64,
+    pub(super) server: bool,
 }
 
 impl Invoker {
@@ -91,13 +92,15 @@ impl Invoker {
         tokio::time::sleep(Duration::from_millis(chance.below(60))).await;
         for number in 0..TRIES {
             let overruns = chance.per_mille(self.overruns);
-            let deadline = match overruns {
-                true => Duration::from_millis(400),
-                false => deadline,
+            // On Lambda a handler overruns its deadline, on a server the lease without renewals.
+            let (deadline, extra_ms) = match (overruns, self.server) {
+                (false, _) => (deadline, 0),
+                (true, false) => (Duration::from_millis(400), 600),
+                (true, true) => (deadline, 4_000),
             };
             let event = Event {
                 fails: chance.per_mille(15),
-                extra_ms: if overruns { 600 } else { 0 },
+                extra_ms,
                 ..event.clone()
             };
             if let DeliveryResult::Response(_) = self.deliver(&event, deadline, overruns).await? {
@@ -126,7 +129,7 @@ impl Invoker {
         }
     }
 
-    /// Delivers one event. If it `overruns`, the process survives its deadline, which makes it a late owner. Lambda would kill it.
+    /// Delivers one event.
     async fn deliver(
         &self,
         event: &Event,
@@ -137,24 +140,10 @@ impl Invoker {
         let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let request_id = format!("delivery-{number}");
-        let pending = process
-            .environment
-            .invoke(serde_json::to_string(event)?)
-            .deadline_in(deadline)
-            .enforce_deadline(!overruns)
-            .request_id(&request_id)
-            .start();
-        let ended = match pending.await {
-            Ok(reply) => DeliveryResult::Response(reply.payload),
-            Err(error) => match error.error_type.as_str() {
-                "Sandbox.Timedout" => DeliveryResult::Error("timed out".into(), String::new()),
-                "Runtime.ExitError" => DeliveryResult::Killed,
-                "Runtime.InvalidEntrypoint" | "InvalidRequestContentException" => {
-                    return Err(error.into());
-                }
-                _ => DeliveryResult::Error(error.error_type, error.error_message),
-            },
-        };
+        let environment = &process.environment;
+        let ended = environment
+            .deliver(event, &request_id, deadline, overruns)
+            .await?;
         let took = began.elapsed();
         self.processes.done(process);
         let delivery = Delivery {

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
 use super::function::micros;
 use super::lock;
+use crate::valkey::{Proxy, WireFault};
 
 /// A fault that was injected into a request, for reports.
 #[derive(Clone, Debug)]
@@ -43,6 +44,22 @@ impl Faults {
         });
     }
 
+    /// As [`strike`](Self::strike), for the connections to a server.
+    pub(super) fn strike_wire(&self, proxy: &Proxy, seed: u64, per_mille: u64) {
+        let struck = Arc::clone(&self.0);
+        let mut chance = Chance::of(seed, "wire");
+        proxy.choose(move |_| {
+            let (name, fault) = chance
+                .per_mille(per_mille)
+                .then(|| choose_wire(&mut chance))?;
+            lock(&struck).push(InjectedFault {
+                at_us: micros(SystemTime::now()),
+                name,
+            });
+            Some(fault)
+        });
+    }
+
     pub(super) fn all(&self) -> Vec<InjectedFault> {
         lock(&self.0).clone()
     }
@@ -71,6 +88,24 @@ fn choose(chance: &mut Chance) -> (&'static str, Fault) {
     }
 }
 
+/// Chooses a fault of a connection. Of ten, seven lose something, and three delay it.
+fn choose_wire(chance: &mut Chance) -> (&'static str, WireFault) {
+    match chance.below(20) {
+        0..=2 => ("request lost", WireFault::LoseRequest),
+        3..=5 => ("request cut", WireFault::CutRequest),
+        6..=9 => ("reply lost", WireFault::LoseReply),
+        10..=13 => ("reply cut", WireFault::CutReply),
+        late => {
+            let time = chance.spread(20, 3_000);
+            match late {
+                14..=15 => ("late", WireFault::Delay(time)),
+                16..=17 => ("late reply", WireFault::DelayReply(time)),
+                _ => ("lost and applied later", WireFault::Late(time)),
+            }
+        }
+    }
+}
+
 /// Random choices that depend only on a seed and a purpose, not on earlier choices.
 #[derive(Clone, Debug)]
 pub(super) struct Chance(fastrand::Rng);
@@ -81,6 +116,12 @@ impl Chance {
         let mut hasher = DefaultHasher::new();
         (seed, purpose).hash(&mut hasher);
         Self(fastrand::Rng::with_seed(hasher.finish()))
+    }
+
+    /// Waits about this long.
+    pub(super) async fn pause(&mut self, about: Duration) {
+        let about = u64::try_from(about.as_millis()).unwrap_or(u64::MAX);
+        tokio::time::sleep(Duration::from_millis(about / 2 + self.below(about))).await;
     }
 
     /// Returns a number below `end`, or 0 if that is 0.

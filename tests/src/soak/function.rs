@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 
 /// The variable that makes a process the function.
 pub const ROLE: &str = "SOAK_FUNCTION";
+/// The variable that makes the function an HTTP server.
+pub(super) const SERVER: &str = "SOAK_SERVER";
+/// The variable with the URL of the Valkey server. Without it the store is a table.
+pub(super) const VALKEY: &str = "SOAK_VALKEY_URL";
 /// The variable with the folder in which runs are recorded.
 pub(super) const FOLDER: &str = "SOAK_FOLDER";
 /// The variable with the factor by which this process is slower.
@@ -41,7 +45,7 @@ impl Event {
 
 /// The response. `run` differs for each run.
 #[derive(Debug, Deserialize, Serialize)]
-struct Response {
+pub(super) struct Response {
     key: String,
     run: String,
 }
@@ -52,16 +56,22 @@ pub(super) struct RunStart {
     pub(super) key: String,
     pub(super) run: String,
     pub(super) request_id: String,
+    /// The id of the record. Our function on Lambda and the one in Python do not say it: it follows from the key.
+    #[serde(default)]
+    pub(super) id: Option<String>,
     /// In microseconds since the epoch.
     pub(super) at_us: u64,
 }
 
-/// Serves events until the process is killed.
+/// Serves events, or requests, until the process is killed.
 ///
 /// # Errors
 ///
 /// If the function's settings are wrong.
 pub async fn serve() -> Result<(), BoxError> {
+    if std::env::var_os(SERVER).is_some() {
+        return super::server::serve().await;
+    }
     if std::env::var_os("AWS_LAMBDA_MAX_CONCURRENCY").is_none() {
         return idempotency_lambda::run(handler).await;
     }
@@ -76,6 +86,15 @@ pub async fn serve() -> Result<(), BoxError> {
     expires_after = "1h"
 )]
 async fn handler(event: LambdaEvent<Event>) -> Result<Response, BoxError> {
+    work(event.payload, event.context.request_id, None).await
+}
+
+/// Records the run, and works as the event says.
+pub(super) async fn work(
+    event: Event,
+    request_id: String,
+    id: Option<String>,
+) -> Result<Response, BoxError> {
     static RUNS: AtomicU64 = AtomicU64::new(1);
 
     let Event {
@@ -83,13 +102,14 @@ async fn handler(event: LambdaEvent<Event>) -> Result<Response, BoxError> {
         work_ms,
         extra_ms,
         fails,
-    } = event.payload;
+    } = event;
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let run = format!("{}-{number}", std::process::id());
     note(&RunStart {
         key: key.clone(),
         run: run.clone(),
-        request_id: event.context.request_id,
+        request_id,
+        id,
         at_us: micros(SystemTime::now()),
     })?;
     let slowness: u64 = std::env::var(SLOWNESS)?.parse()?;

@@ -1,22 +1,25 @@
 //! The soak: real function processes on one table, while processes die and requests to the table go wrong.
 //!
-//! Clients deliver events to processes that run at different speeds. Processes are killed and stopped at random moments.
-//! One request in ten to DynamoDB is throttled, fails, is lost or is late (`faults`). The soak records what each caller
+//! Clients deliver events to processes that run at different speeds. Processes are killed and frozen at random moments.
+//! One request in ten to DynamoDB is throttled, fails, is lost or is late (`faults`). A Valkey server dies, freezes and is cut off. The soak records what each caller
 //! received and which handlers ran, and [`check`] compares that with the promises. All choices follow from a seed; the
 //! order in which real processes run does not.
 //!
 //! The function is written in Rust (`function`), or in Python with the library whose records we share
-//! (`tests/interop/soak.py`).
+//! (`tests/interop/soak.py`). The one in Rust is a function on Lambda, or a server that renews its leases (`server`).
 
 mod check;
 mod client;
+mod database;
 mod faults;
 mod function;
 mod processes;
 mod report;
 mod run;
+mod server;
 
 pub use check::check;
+pub use database::SoakStore;
 pub use function::{ROLE, serve};
 pub use processes::Side;
 pub use report::Report;
@@ -51,6 +54,12 @@ pub struct Plan {
     pub kill_every: Option<Duration>,
     /// The mean time between two pauses (SIGSTOP) of a process; `None` for no pauses.
     pub stop_every: Option<Duration>,
+    /// The mean time between two troubles of a Valkey server: a restart, a freeze, cut connections; `None` for none.
+    pub trouble_every: Option<Duration>,
+    /// The store of the function.
+    pub store: SoakStore,
+    /// True for a function that is an HTTP server with renewed leases, and not on Lambda.
+    pub server: bool,
     /// The folder in which the processes record their runs. It must be empty.
     pub folder: PathBuf,
 }
@@ -70,6 +79,9 @@ impl Plan {
             faults: 100,
             kill_every: Some(Duration::from_secs(4)),
             stop_every: Some(Duration::from_secs(4)),
+            trouble_every: Some(Duration::from_secs(4)),
+            store: SoakStore::DynamoDb,
+            server: false,
             folder,
         }
     }

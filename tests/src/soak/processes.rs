@@ -1,4 +1,4 @@
-//! The processes of one side: slow and quick ones. They are killed, stopped and replaced.
+//! The processes of one side: slow and quick ones. They are killed, frozen and replaced.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
-use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda};
 use tokio::sync::Notify;
 
+use super::client::DeliveryResult;
+use super::database::Database;
 use super::faults::Chance;
-use super::function::{FOLDER, ROLE, SLOWNESS};
+use super::function::{Event, FOLDER, ROLE, SERVER, SLOWNESS};
+use super::server::ServerProcess;
 use super::{Plan, lock};
+use crate::valkey::Frozen;
 
 /// The factors by which the processes are slower.
 const SLOWNESSES: [u64; 3] = [1, 2, 5];
@@ -22,26 +25,94 @@ pub struct Side {
     /// The name in reports.
     pub name: &'static str,
     /// Returns the command of a process.
-    pub command: Box<dyn Fn() -> Command + Send + Sync>,
+    pub command: Arc<dyn Fn() -> Command + Send + Sync>,
     /// True for our function. Broken promises of the other side are counted, but do not fail the soak.
     pub ours: bool,
 }
 
 /// All processes, idle and busy.
 pub(super) struct Processes {
-    lambdas: Vec<LocalLambda>,
+    /// What starts the processes of each slowness.
+    starters: Vec<Starter>,
     events: usize,
     /// One entry for each event that can be taken.
     idle: Mutex<VecDeque<Process>>,
     returned: Notify,
-    living: Mutex<Vec<FunctionProcess>>,
+    living: Mutex<Vec<Environment>>,
+}
+
+/// What starts a process.
+enum Starter {
+    Lambda(LocalLambda),
+    Server(Box<dyn Fn() -> Command + Send + Sync>),
+}
+
+/// A process: of the local Lambda, or a server.
+#[derive(Clone)]
+pub(super) enum Environment {
+    Lambda(FunctionProcess),
+    Server(ServerProcess),
+}
+
+impl Environment {
+    pub(super) fn is_alive(&self) -> bool {
+        match self {
+            Self::Lambda(process) => process.is_alive(),
+            Self::Server(process) => process.is_alive(),
+        }
+    }
+
+    async fn kill(&self) {
+        match self {
+            Self::Lambda(process) => process.kill().await,
+            Self::Server(process) => process.kill(),
+        }
+    }
+
+    fn process_id(&self) -> Option<u32> {
+        match self {
+            Self::Lambda(process) => process.process_id(),
+            Self::Server(process) => Some(process.process_id()),
+        }
+    }
+
+    /// Delivers an event. If it `overruns`, a function survives its deadline, which makes it a late owner. Lambda would kill it.
+    pub(super) async fn deliver(
+        &self,
+        event: &Event,
+        request_id: &str,
+        deadline: Duration,
+        overruns: bool,
+    ) -> Result<DeliveryResult, BoxError> {
+        let process = match self {
+            Self::Server(process) => return process.deliver(event, request_id, deadline).await,
+            Self::Lambda(process) => process,
+        };
+        let pending = process
+            .invoke(serde_json::to_string(event)?)
+            .deadline_in(deadline)
+            .enforce_deadline(!overruns)
+            .request_id(request_id)
+            .start();
+        Ok(match pending.await {
+            Ok(reply) => DeliveryResult::Response(reply.payload),
+            Err(error) => match error.error_type.as_str() {
+                "Sandbox.Timedout" => DeliveryResult::Error("timed out".into(), String::new()),
+                "Runtime.ExitError" => DeliveryResult::Killed,
+                "Runtime.InvalidEntrypoint" | "InvalidRequestContentException" => {
+                    return Err(error.into());
+                }
+                _ => DeliveryResult::Error(error.error_type, error.error_message),
+            },
+        })
+    }
 }
 
 /// A slot for one event in a process.
 #[derive(Clone)]
 pub(super) struct Process {
-    pub(super) environment: FunctionProcess,
-    lambda: usize,
+    pub(super) environment: Environment,
+    starter: usize,
     last: bool,
 }
 
@@ -49,45 +120,62 @@ impl Processes {
     pub(super) async fn start(
         side: &Side,
         plan: &Plan,
-        database: &EmbeddedDynamoDb,
+        database: &Database,
     ) -> Result<Arc<Self>, BoxError> {
-        let mut lambdas = Vec::new();
+        let mut starters = Vec::new();
         for slowness in SLOWNESSES {
-            let function = FunctionSpec::new("soak", (side.command)())
-                .envs(database.environment())
-                .env("IDEMPOTENCY_TABLE", "idempotency")
-                .env("NO_PROXY", "127.0.0.1")
-                .env("AWS_EC2_METADATA_DISABLED", "true")
-                .concurrency(plan.events)
-                .env(ROLE, "yes")
-                .env(FOLDER, &plan.folder)
-                .env(SLOWNESS, slowness.to_string());
-            lambdas.push(LocalLambda::start(function).await?);
+            let (slowness, folder) = (slowness.to_string(), plan.folder.clone());
+            let (command, variables) = (Arc::clone(&side.command), database.environment());
+            starters.push(if plan.server {
+                Starter::Server(Box::new(move || {
+                    let mut command = command();
+                    command.envs(variables.clone()).env(SERVER, "yes");
+                    command
+                        .env(ROLE, "yes")
+                        .env(FOLDER, &folder)
+                        .env(SLOWNESS, &slowness);
+                    command
+                }))
+            } else {
+                let function = FunctionSpec::new("soak", command())
+                    .envs(variables)
+                    .concurrency(plan.events)
+                    .env(ROLE, "yes")
+                    .env(FOLDER, &folder)
+                    .env(SLOWNESS, slowness);
+                Starter::Lambda(LocalLambda::start(function).await?)
+            });
         }
         let processes = Arc::new(Self {
-            lambdas,
+            starters,
             idle: Mutex::default(),
             events: plan.events,
             returned: Notify::new(),
             living: Mutex::default(),
         });
         for _ in 0..plan.processes {
-            for lambda in 0..SLOWNESSES.len() {
-                processes.add(lambda).await?;
+            for starter in 0..SLOWNESSES.len() {
+                processes.add(starter).await?;
             }
         }
         Ok(processes)
     }
 
-    async fn add(&self, lambda: usize) -> Result<(), BoxError> {
-        let environment = self.lambdas[lambda].start_process().await?;
-        environment.ready().await?;
+    async fn add(&self, starter: usize) -> Result<(), BoxError> {
+        let environment = match &self.starters[starter] {
+            Starter::Server(command) => Environment::Server(ServerProcess::start(command()).await?),
+            Starter::Lambda(lambda) => {
+                let process = lambda.start_process().await?;
+                process.ready().await?;
+                Environment::Lambda(process)
+            }
+        };
         lock(&self.living).push(environment.clone());
         // Only the last slot replaces a dead process, so that it is replaced once.
         for place in 1..=self.events {
             self.give_back(Process {
                 environment: environment.clone(),
-                lambda,
+                starter,
                 last: place == self.events,
             });
         }
@@ -127,11 +215,11 @@ impl Processes {
         if !process.last {
             return;
         }
-        lock(&self.living).retain(FunctionProcess::is_alive);
+        lock(&self.living).retain(Environment::is_alive);
         let processes = Arc::clone(self);
         tokio::spawn(async move {
             // A process may be killed while it starts.
-            while let Err(error) = processes.add(process.lambda).await {
+            while let Err(error) = processes.add(process.starter).await {
                 eprintln!("a process did not start: {error}");
             }
         });
@@ -149,49 +237,26 @@ impl Processes {
 
     /// Stops processes for a while at random moments until the task is aborted.
     pub(super) async fn stop(&self, every: Duration, seed: u64) {
+        // A server is frozen also for longer than its leases.
+        let is_server = matches!(self.starters[..], [Starter::Server(_), ..]);
+        let longest_ms = if is_server { 6_000 } else { 2_000 };
         let mut chance = Chance::of(seed, "stop");
         loop {
             let environment = self.chosen(every, &mut chance).await;
             if let Some(process_id) = environment.and_then(|chosen| chosen.process_id()) {
-                let stopped = Stopped::new(process_id);
-                tokio::time::sleep(chance.spread(50, 2_000)).await;
-                drop(stopped);
+                let frozen = Frozen::new(process_id);
+                tokio::time::sleep(chance.spread(50, longest_ms)).await;
+                drop(frozen);
             }
         }
     }
 
     /// Waits about this long. Returns a random process, if it is alive.
-    async fn chosen(&self, every: Duration, chance: &mut Chance) -> Option<FunctionProcess> {
-        let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
-        let pause = Duration::from_millis(every / 2 + chance.below(every));
-        tokio::time::sleep(pause).await;
+    async fn chosen(&self, every: Duration, chance: &mut Chance) -> Option<Environment> {
+        chance.pause(every).await;
         let living = lock(&self.living);
         let chosen = usize::try_from(chance.below(living.len() as u64)).ok()?;
         let chosen = living.get(chosen)?;
         chosen.is_alive().then(|| chosen.clone())
     }
-}
-
-/// A process that is stopped until this value is dropped.
-struct Stopped(u32);
-
-impl Stopped {
-    fn new(process_id: u32) -> Self {
-        signal("-STOP", process_id);
-        Self(process_id)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        signal("-CONT", self.0);
-    }
-}
-
-/// Sends a signal. It fails if the process has just ended; that does not matter.
-fn signal(signal: &str, process_id: u32) {
-    let _ = Command::new("kill")
-        .args([signal, &process_id.to_string()])
-        .stderr(std::process::Stdio::null())
-        .status();
 }

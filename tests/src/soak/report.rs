@@ -9,11 +9,13 @@ use super::client::{Delivery, DeliveryResult};
 use super::function::micros;
 use super::run::Played;
 
-/// The error types that mean that the store failed: ours and those of the library for Python.
-const OF_THE_STORE: [&str; 3] = [
+/// The error types that mean that the store failed: ours, those of the library for Python, and those of an HTTP server.
+const OF_THE_STORE: [&str; 5] = [
     "IdempotencyStoreFailed",
     "IdempotencyCompletionUnknown",
     "IdempotencyPersistenceLayerError",
+    "500 not-confirmed",
+    "503 unavailable",
 ];
 
 /// The figures of one or more runs of one side.
@@ -53,7 +55,7 @@ impl Report {
         let keys = played.deliveries.iter().map(|delivery| &delivery.key);
         self.keys += keys.collect::<BTreeSet<_>>().len();
         self.runs += played.runs.len();
-        self.requests += played.requests.len();
+        self.requests += played.received;
         self.struck += played.struck.len();
         self.time += planned;
     }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_lambda::BoxError;
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
+use idempotency_testkit::dynamodb::Request;
 use tokio::task::JoinSet;
 
 use super::client::{Delivery, DeliveryResult, Invoker};
+use super::database::{Applied, Database};
 use super::faults::{Faults, InjectedFault};
 use super::function::{RunStart, micros};
 use super::processes::{Processes, Side};
@@ -30,8 +31,19 @@ pub struct Played {
     /// The keys that got no response in the sweep.
     pub(super) stuck: Vec<String>,
     pub(super) runs: Vec<RunStart>,
+    /// The requests to DynamoDB.
     pub(super) requests: Vec<Request>,
+    /// The number of requests to the store.
+    pub(super) received: usize,
+    pub(super) writes: Vec<Applied>,
     pub(super) struck: Vec<InjectedFault>,
+}
+
+impl Played {
+    /// Returns the number of renewals that were applied.
+    pub fn renewals(&self) -> usize {
+        self.writes.iter().filter(|write| write.renews).count()
+    }
 }
 
 /// Plays the plan on one side.
@@ -40,16 +52,16 @@ pub struct Played {
 ///
 /// If the processes or the database do not start.
 pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
-    let database = EmbeddedDynamoDb::start().await?;
-    database.create_table(TableSpec::new("idempotency")).await?;
+    let database = Arc::new(Database::start(plan.store).await?);
     let processes = Processes::start(side, plan, &database).await?;
     let faults = Faults::default();
-    faults.strike(&database, plan.seed, plan.faults);
+    database.strike(&faults, plan.seed, plan.faults);
     let invoker = Invoker {
         processes: Arc::clone(&processes),
         deliveries: Arc::default(),
         deadlines: plan.deadlines.clone(),
         overruns: plan.overruns,
+        server: plan.server,
     };
 
     let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
@@ -61,6 +73,14 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     if let Some(every) = plan.stop_every {
         let (processes, seed) = (Arc::clone(&processes), plan.seed);
         trouble.spawn(async move { processes.stop(every, seed).await });
+    }
+    if let Some(every) = plan.trouble_every {
+        let (database, seed) = (Arc::clone(&database), plan.seed);
+        trouble.spawn(async move {
+            if let Err(error) = database.trouble(every, seed).await {
+                eprintln!("the server was left alone: {error}");
+            }
+        });
     }
     let next = Arc::new(AtomicU64::new(0));
     let mut clients = JoinSet::new();
@@ -82,7 +102,7 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     }
     let time = began.elapsed();
     trouble.shutdown().await;
-    database.clear_faults();
+    database.calm()?;
     let deliveries = std::mem::take(&mut *lock(&invoker.deliveries));
 
     let stuck = sweep(&invoker, &deliveries).await?;
@@ -94,6 +114,8 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
         deliveries,
         runs: runs(plan)?,
         requests: database.requests(),
+        received: database.received(),
+        writes: database.writes()?,
         struck: faults.all(),
     })
 }

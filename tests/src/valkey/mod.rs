@@ -8,6 +8,6 @@ mod resp;
 mod server;
 
 pub use cluster::Cluster;
-pub use proxy::{Proxy, SentRequest, WireFault};
+pub use proxy::{Proxy, SentRequest, Tunnel, WireFault};
 pub use resp::{Reply, parse};
 pub use server::{Frozen, Server, program};

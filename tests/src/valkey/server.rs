@@ -80,7 +80,7 @@ impl Server {
     ///
     /// If it does not reply after half a minute.
     pub fn start(arguments: &[&str]) -> Result<Self, BoxError> {
-        let server = Self::spawn(arguments)?;
+        let mut server = Self::spawn(arguments)?;
         server.ready()?;
         Ok(server)
     }
@@ -123,9 +123,14 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If it does not after half a minute.
-    pub fn ready(&self) -> Result<(), BoxError> {
-        if reaches(|| self.ask(&["PING"]).text() == "PONG") {
+    /// If it does not after half a minute, or if it has ended.
+    pub fn ready(&mut self) -> Result<(), BoxError> {
+        let mut replies = false;
+        reaches(|| {
+            replies = self.ask(&["PING"]).text() == "PONG";
+            replies || !matches!(self.process.try_wait(), Ok(None))
+        });
+        if replies {
             return Ok(());
         }
         let log = std::fs::read_to_string(self.folder.0.join("log"));
@@ -136,6 +141,11 @@ impl Server {
     /// Sends a request over a connection of its own. Of a failed connection the reply is an error.
     pub fn ask(&self, words: &[&str]) -> Reply {
         let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
+        self.ask_bytes(&words)
+    }
+
+    /// As [`ask`](Self::ask), with words that are no text.
+    pub fn ask_bytes(&self, words: &[&[u8]]) -> Reply {
         let exchange = || -> Result<Reply, BoxError> {
             let mut connection = TcpStream::connect(self.address())?;
             connection.set_read_timeout(Some(PATIENCE))?;
@@ -143,7 +153,7 @@ impl Server {
                 connection.write_all(&request(&[b"AUTH", password.as_bytes()]))?;
                 received(&mut connection)?;
             }
-            connection.write_all(&request(&words))?;
+            connection.write_all(&request(words))?;
             received(&mut connection)
         };
         exchange().unwrap_or_else(|error| Reply::Error(format!("no reply: {error}")))

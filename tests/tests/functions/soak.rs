@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
@@ -21,7 +22,7 @@ async fn the_function() {
 fn side(unprotected: bool) -> Side {
     Side {
         name: "ours",
-        command: Box::new(move || {
+        command: Arc::new(move || {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(["soak::the_function", "--exact", "--nocapture"]);
             if unprotected {
@@ -59,6 +60,25 @@ async fn no_promise_breaks_while_processes_die_and_requests_fail() -> Result<(),
     println!("{report}");
     assert_eq!(check(&history, true), []);
     assert!(report.responses > 0, "{report}");
+    assert!(report.went_wrong() >= 10, "{report}");
+    Ok(())
+}
+
+/// With runs that are longer than a lease without renewals, and freezes that are longer than one with them.
+#[tokio::test]
+async fn no_promise_breaks_on_a_server_that_renews_its_leases() -> Result<(), BoxError> {
+    let plan = Plan {
+        server: true,
+        deadlines: vec![Duration::from_secs(10)],
+        overruns: 150,
+        ..plan("soak-server", 60)
+    };
+    let history = run(&side(false), &plan).await?;
+    let mut report = Report::default();
+    report.add(&history, plan.time);
+    println!("{report}");
+    assert_eq!(check(&history, true), []);
+    assert!(history.renewals() > 0, "{report}");
     assert!(report.went_wrong() >= 10, "{report}");
     Ok(())
 }
