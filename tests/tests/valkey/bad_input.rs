@@ -1,0 +1,139 @@
+//! What a wrong server, a wrong login and a wrong setting get: an error at the start or in the call that says what to do.
+
+use idempotency_core::store::Store;
+use idempotency_lambda::BoxError;
+use idempotency_tests::valkey::Server;
+
+use super::{Calls, record_key, store};
+
+/// Returns the error of the start, then that of a call, which does not run its handler.
+async fn said(url: &str) -> [String; 2] {
+    let (store, calls) = (store(url), Calls::default());
+    let start = store.warm_up().await.err();
+    let start = start.map_or_else(String::new, |error| error.to_string());
+    let call = calls.error(&store, "1").await;
+    assert_eq!(calls.runs(), 0, "{call}");
+    assert!(call.contains("the handler did not run"), "{call}");
+    for text in [&start, &call] {
+        assert!(
+            !text.contains("s3cr3t") && !text.contains("wr0ng"),
+            "{text}"
+        );
+    }
+    [start, call]
+}
+
+/// Asserts that the start and a call have these texts. An empty one: the start finds nothing.
+async fn assert_said(url: &str, at_start: &str, in_call: &str) {
+    let [start, call] = said(url).await;
+    assert_eq!(start.is_empty(), at_start.is_empty(), "{start}");
+    assert!(start.contains(at_start), "{start}");
+    assert!(call.contains(in_call), "{call}");
+}
+
+#[tokio::test]
+async fn a_wrong_login_says_which_setting_to_check() -> Result<(), BoxError> {
+    let (plain, secret) = (
+        Server::start(&[])?,
+        Server::start(&["--requirepass", "s3cr3t"])?,
+    );
+    let with = |server: &Server, user: &str| server.url().replace("//", &format!("//{user}@"));
+    let refused =
+        "refused the login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD";
+    assert_said(
+        &secret.url(),
+        "`NOAUTH Authentication required.`: set IDEMPOTENCY_VALKEY_PASSWORD",
+        "NOAUTH",
+    )
+    .await;
+    assert_said(&with(&secret, ":wr0ng"), refused, refused).await;
+    assert_said(&with(&secret, "wr0ng:s3cr3t"), refused, refused).await;
+    assert_said(&with(&plain, ":s3cr3t"), refused, refused).await;
+    let right = store(&with(&secret, ":s3cr3t"));
+    assert_eq!(Calls::default().error(&right, "1").await, "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_permission_says_which_ones_a_user_needs() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let needs = "give its user `+evalsha +eval";
+    for (user, lacks) in [
+        ("1", "-evalsha"),
+        ("2", "-info"),
+        ("3", "-expire"),
+        ("4", "resetkeys"),
+    ] {
+        let all = [
+            "ACL", "SETUSER", user, "on", ">s3cr3t", "~*", "+@all", lacks,
+        ];
+        assert_eq!(server.ask(&all).text(), "OK");
+        let url = server.url().replace("//", &format!("//{user}:s3cr3t@"));
+        assert_said(&url, needs, needs).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_loses_or_refuses_claims_is_refused() -> Result<(), BoxError> {
+    let evicts = Server::start(&["--maxmemory-policy", "allkeys-lru"])?;
+    let noeviction = "has the `maxmemory-policy` `allkeys-lru`, and deletes claims and responses when it is full, so that handlers run \
+                      again: set it to `noeviction`";
+    assert_said(&evicts.url(), noeviction, noeviction).await;
+    // A restart is not needed.
+    evicts.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    let store = store(&evicts.url());
+    assert_eq!(Calls::default().error(&store, "1").await, "");
+
+    let port = evicts.port().to_string();
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &port])?;
+    replica.until("master_link_status", "up")?;
+    let text = "is a replica, which performs no write: write the endpoint of the primary";
+    assert_said(&replica.url(), text, text).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_that_holds_another_type_is_left_alone() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    server.ask(&["SET", &record_key("1"), "x"]);
+    let text = "another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX)";
+    assert_said(&server.url(), "", text).await;
+    assert_eq!(server.ask(&["GET", &record_key("1")]).text(), "x");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_or_is_another_one_says_what_to_check()
+-> Result<(), BoxError> {
+    let mut server = Server::start(&[])?;
+    let database = "check the database number of the URL";
+    assert_said(&format!("{}/99", server.url()), database, database).await;
+    let tls = server.url().replace("redis:", "rediss:");
+    assert_said(&tls, "and that it serves TLS", "and that it serves TLS").await;
+    server.kill()?;
+    let address = "check its address, that it runs, the network and the security groups";
+    assert_said(&server.url(), address, address).await;
+    assert_said("redis://nowhere.invalid", address, address).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_loads_its_data_is_waited_for() -> Result<(), BoxError> {
+    // It looks at its connections after each 1,024 commands.
+    let mut server = Server::start(&["--key-load-delay", "200"])?;
+    let script = "for i = 1, 8000 do redis.call('SET', KEYS[1], i) end";
+    server.ask(&["EVAL", script, "1", "x"]);
+    server.kill()?;
+    server.spawn_again(&[])?;
+    while !server.ask(&["PING"]).text().starts_with("LOADING") {
+        tokio::task::yield_now().await;
+    }
+    let calls = Calls::default();
+    let error = calls.error(&store(&server.url()), "1").await;
+    assert!(error.is_empty() || error.contains("LOADING"), "{error}");
+    server.until("loading", "0")?;
+    let ended = calls.error(&store(&server.url()), "2").await;
+    assert_eq!(ended, "");
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Whole calls over a connection that loses requests and replies, delays them, and closes.
+
+use std::time::Duration;
+
+use idempotency_lambda::{BoxError, ErrorKind};
+use idempotency_tests::End;
+use idempotency_tests::valkey::{Proxy, Server, WireFault};
+
+use super::{Calls, started};
+
+const FAULTS: [WireFault; 7] = [
+    WireFault::LoseRequest,
+    WireFault::CutRequest,
+    WireFault::LoseReply,
+    WireFault::CutReply,
+    WireFault::Delay(Duration::from_millis(50)),
+    WireFault::DelayReply(Duration::from_millis(50)),
+    WireFault::Late(Duration::from_millis(50)),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_does_not_notice_one_fault_of_the_claim_or_of_the_completion()
+-> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let proxy = Proxy::start(server.address()).await?;
+    let store = started(&proxy.url()).await;
+    for (number, fault) in FAULTS.into_iter().enumerate() {
+        for request in [1, 2] {
+            let (calls, order) = (Calls::default(), format!("{number}-{request}"));
+            proxy.inject_at(request, fault);
+            let first = calls.call(&store, order.as_str()).await;
+            let what = format!("{fault:?} of request {request}");
+            assert!(
+                matches!(first, End::Ran(1) | End::Replayed(1)),
+                "{what}: {first:?}"
+            );
+            assert_eq!(calls.call(&store, order).await, End::Replayed(1), "{what}");
+            assert_eq!(calls.runs(), 1, "{what}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_handler_runs_while_each_claim_loses_its_reply() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let proxy = Proxy::start(server.address()).await?;
+    let (store, calls) = (started(&proxy.url()).await, Calls::default());
+    proxy.choose(|_| Some(WireFault::LoseReply));
+    let first = calls.call(&store, "1").await;
+    assert_eq!(first, End::Refused(ErrorKind::StoreFailed));
+    // The claim was applied. So a retry meets one, or what its release left.
+    proxy.calm();
+    let second = calls.call(&store, "1").await;
+    let expected = [End::Ran(1), End::Refused(ErrorKind::AlreadyInProgress)];
+    assert!(expected.contains(&second), "{second:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_completion_whose_replies_are_all_lost_is_the_response_of_each_duplicate()
+-> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let proxy = Proxy::start(server.address()).await?;
+    let (store, calls) = (started(&proxy.url()).await, Calls::default());
+    let first = calls.call_with(&store, "1", async || {
+        proxy.choose(|_| Some(WireFault::LoseReply));
+        Ok(())
+    });
+    assert_eq!(first.await, End::AfterRun(ErrorKind::CompletionUnknown));
+    proxy.calm();
+    assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
+    assert_eq!(calls.runs(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_arrives_late_takes_nothing_from_the_run_that_has_ended()
+-> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let proxy = Proxy::start(server.address()).await?;
+    let (store, calls) = (started(&proxy.url()).await, Calls::default());
+    let late = Duration::from_millis(300);
+    proxy.inject(WireFault::Late(late));
+    assert_eq!(calls.call(&store, "1").await, End::Ran(1));
+    tokio::time::sleep(late * 2).await;
+    assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_connection_costs_no_call_its_response() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let proxy = Proxy::start(server.address()).await?;
+    let (store, calls) = (started(&proxy.url()).await, Calls::default());
+    for order in 1..=20_usize {
+        let cut = async || {
+            proxy.cut();
+            Ok(())
+        };
+        let ended = calls.call_with(&store, order.to_string(), cut).await;
+        assert!(
+            matches!(ended, End::Ran(run) | End::Replayed(run) if run == order),
+            "{ended:?}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_path_costs_the_documented_round_trips() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let proxy = Proxy::start(server.address()).await?;
+    let (store, calls) = (started(&proxy.url()).await, Calls::default());
+    proxy.requests();
+    let commands = || {
+        let requests = proxy.requests().into_iter();
+        requests.map(|request| request.command).collect::<Vec<_>>()
+    };
+    assert_eq!(calls.call(&store, "1").await, End::Ran(1));
+    assert_eq!(commands(), ["EVALSHA", "EVALSHA"]);
+    assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
+    assert_eq!(commands(), ["EVALSHA"]);
+    let fails = calls.call_with(&store, "2", async || Err("declined".into()));
+    assert_eq!(fails.await, End::Failed("declined".to_owned()));
+    assert_eq!(commands(), ["EVALSHA", "EVALSHA"]);
+    // A server that was restarted does not have the script.
+    server.ask(&["SCRIPT", "FLUSH"]);
+    assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
+    assert_eq!(commands(), ["EVALSHA", "EVAL"]);
+    Ok(())
+}
