@@ -175,9 +175,13 @@ impl HttpOperation {
                     "the request has no idempotency key: send it again with a unique value, such as a UUID in double \
                      quotes, in the header `{name}`"
                 );
+                let error = error.with_detail(format!("the request has no header `{name}`"));
                 Problem::of_request(Reason::KeyMissing, text, error)
             }
-            KeyRule::Expression(_) => Problem::of_error(error),
+            KeyRule::Expression(expression) => {
+                let detail = format!("the `key` `{expression}` finds nothing in the request");
+                Problem::of_error(error.with_detail(detail))
+            }
         }
     }
 

@@ -108,6 +108,22 @@ async fn each_request_has_one_outcome_event_and_no_log_has_a_part_of_a_request_o
     }
 }
 
+#[tokio::test]
+async fn the_event_of_a_request_without_a_key_says_where_the_key_was_looked_for() {
+    let in_body = with(|builder| builder.key("powertools_json(body).id"));
+    let without = || of(without_key(), "{}");
+    for (operation, cause) in [
+        (operation(), "the request has no header `idempotency-key`"),
+        (
+            in_body,
+            "the `key` `powertools_json(body).id` finds nothing in the request",
+        ),
+    ] {
+        let events = events(&logged(&operation, [without()]).await);
+        assert_eq!(events[0]["fields"]["cause"], cause);
+    }
+}
+
 #[test]
 fn a_caller_that_only_the_user_can_judge_is_a_warning_when_the_operation_is_built() {
     let warned = |builder: HttpOperationBuilder| {

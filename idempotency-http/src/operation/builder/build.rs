@@ -244,7 +244,7 @@ impl HttpOperationBuilder {
             tracing::warn!(
                 operation = operation.key_prefix(),
                 "the key prefix begins with `local`, as in each server without a name: set IDEMPOTENCY_KEY_PREFIX or `key_prefix`, \
-                 otherwise two services with one table get each other's responses"
+                 otherwise two services with one store get each other's responses"
             );
         }
         Ok(HttpOperation(Arc::new(Inner {
