@@ -264,7 +264,7 @@ impl Settings {
             );
             return Err(ConfigurationError::value(name, "true", remedy));
         }
-        let refused = |is_setting, row, value: Duration, remedy| {
+        let refused = |is_setting, row, value: Duration, remedy: &str| {
             let value = humantime::format_duration(value).to_string();
             let name = written_in(is_setting, row);
             Err(ConfigurationError::value(name, &value, remedy))
@@ -275,8 +275,9 @@ impl Settings {
             return refused(self.lease.is_some(), of_lease, length, remedy);
         }
         if at_most < length {
-            let remedy = "write at least the length of the `lease`";
-            return refused(ceiling.is_some(), of_ceiling, at_most, remedy);
+            let length = humantime::format_duration(length);
+            let remedy = format!("write at least the length of the `lease`, `{length}`");
+            return refused(ceiling.is_some(), of_ceiling, at_most, &remedy);
         }
         Ok(Lease::Renewed { length, at_most })
     }
@@ -459,7 +460,7 @@ mod tests {
         let below = renews(|it| it.renew_at_most = Some(Duration::from_secs(29)));
         assert_eq!(
             below.unwrap_err().to_string(),
-            "renew_at_most is `29s`: write at least the length of the `lease`"
+            "renew_at_most is `29s`: write at least the length of the `lease`, `30s`"
         );
     }
 
