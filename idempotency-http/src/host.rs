@@ -16,6 +16,10 @@ use serde_json::Value;
 ///
 /// A server has one backend for all requests: [`Backend`] itself is a host. A platform with invocations, such as Lambda, has
 /// a host of its own, which knows the deadline and the tenant of each request.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no host of requests",
+    label = "of a store write `idempotency_http::backend(store)`"
+)]
 pub trait Host: Clone + Send + Sync + 'static {
     /// Returns the backend, deadline and tenant of the request's call.
     ///
