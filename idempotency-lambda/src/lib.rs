@@ -55,6 +55,7 @@
 //!   and the program needs a [`store::Store`] of its own: for all operations with [`set_global_backend`], or for one with
 //!   `store = ..`. If an operation has no store, and `IDEMPOTENCY_STORE` is not `memory`, [`init`] and [`run`] return an error that says
 //!   what to do.
+//! - `valkey`: the store on Valkey and Redis, the crate `idempotency-valkey` as the module `valkey`.
 //! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
 //! - `profiles`: credentials of profiles with SSO, `aws login` or `credential_process`, for runs on your own machine.
@@ -120,6 +121,8 @@ pub use idempotency_core::{random, record, store, time};
 #[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 pub use idempotency_macros::idempotent;
+#[cfg(feature = "valkey")]
+pub use idempotency_valkey as valkey;
 pub use lambda_runtime::{Context, LambdaEvent};
 
 /// Writes to items of your own tables: in one transaction with the response of a call, updates that count once, versioned items.

@@ -37,6 +37,7 @@ pub struct ValkeyStoreBuilder {
     password: Option<String>,
     durability: Durability,
     compress_above: Option<usize>,
+    unencrypted_events: bool,
 }
 
 impl ValkeyStore {
@@ -50,6 +51,7 @@ impl ValkeyStore {
             password: None,
             durability: Durability::default(),
             compress_above: compression::DEFAULT_THRESHOLD,
+            unencrypted_events: false,
         }
     }
 }
@@ -83,6 +85,13 @@ impl ValkeyStoreBuilder {
     /// KiB, and never without the feature `zstd`.
     pub fn compress_above(mut self, bytes: Option<usize>) -> Self {
         self.compress_above = bytes;
+        self
+    }
+
+    /// Says that events (`store_event`) may be kept on the server, whose memory and files no key of yours encrypts. The default is `false`:
+    /// an operation that keeps events is refused.
+    pub fn unencrypted_events(mut self, allowed: bool) -> Self {
+        self.unencrypted_events = allowed;
         self
     }
 
@@ -120,6 +129,7 @@ impl ValkeyStoreBuilder {
             prefix: KeyPrefix::new(&self.prefix)?,
             durability: self.durability,
             compress_above: self.compress_above,
+            unencrypted_events: self.unencrypted_events,
         };
         compression::check(self.compress_above)?;
         Ok((target, settings))

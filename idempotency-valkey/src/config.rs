@@ -12,6 +12,7 @@ const URL: &str = "IDEMPOTENCY_VALKEY_URL";
 const PREFIX: &str = "IDEMPOTENCY_VALKEY_PREFIX";
 const USER: &str = "IDEMPOTENCY_VALKEY_USER";
 const PASSWORD: &str = "IDEMPOTENCY_VALKEY_PASSWORD";
+const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
 const DURABILITY: &str = "IDEMPOTENCY_VALKEY_DURABILITY";
 
 /// The values of [`DURABILITY`]. The first one is the default.
@@ -26,7 +27,15 @@ impl ValkeyStore {
     pub fn kind<S: StoreUse + ?Sized>() -> StoreKind<S> {
         StoreKind {
             name: "valkey",
-            variables: &[URL, PREFIX, USER, PASSWORD, DURABILITY, COMPRESS_ABOVE],
+            variables: &[
+                URL,
+                PREFIX,
+                USER,
+                PASSWORD,
+                DURABILITY,
+                COMPRESS_ABOVE,
+                UNENCRYPTED_EVENTS,
+            ],
             warning: None,
             check: |variables| match variables.value(URL) {
                 Some(url) => builder(url, variables)?.read().map(drop),
@@ -68,7 +77,15 @@ fn builder(url: &str, variables: &Variables) -> Result<ValkeyStoreBuilder, Confi
         })?;
         builder = builder.durability(durability);
     }
-    Ok(builder)
+    match variables.value(UNENCRYPTED_EVENTS) {
+        None | Some("false") => Ok(builder),
+        Some("true") => Ok(builder.unencrypted_events(true)),
+        Some(value) => Err(ConfigurationError::value(
+            UNENCRYPTED_EVENTS,
+            value,
+            "write `true` or `false`",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -131,6 +148,7 @@ mod tests {
                 "(IDEMPOTENCY_VALKEY_PREFIX) is `a b`: write 1 to 128 bytes",
             ),
             (USER, "shop", "needs a password, because a user is set"),
+            (UNENCRYPTED_EVENTS, "1", "write `true` or `false`"),
             (DURABILITY, "yes", "write `asynchronous` or `synchronous`"),
         ] {
             let error = check(&[(name, value)]).unwrap_err();

@@ -36,6 +36,8 @@ pub struct ValkeyStore {
     pub(crate) sender: Sender,
     pub(crate) prefix: KeyPrefix,
     compress_above: Option<usize>,
+    /// True if events may be kept.
+    unencrypted_events: bool,
     checks: Checks,
 }
 
@@ -47,6 +49,7 @@ pub(crate) struct Settings {
     pub(crate) prefix: KeyPrefix,
     pub(crate) durability: Durability,
     pub(crate) compress_above: Option<usize>,
+    pub(crate) unencrypted_events: bool,
 }
 
 impl ValkeyStore {
@@ -55,6 +58,7 @@ impl ValkeyStore {
             sender,
             prefix: settings.prefix,
             compress_above: settings.compress_above,
+            unencrypted_events: settings.unencrypted_events,
             checks: Checks::new(settings.durability),
         }
     }
@@ -69,6 +73,19 @@ impl ValkeyStore {
         Box::pin(self.checks.pass(&self.sender, &key, log)).await
     }
 
+    /// Returns an error unless events may be kept.
+    fn permit_events(&self) -> Result<(), StoreError> {
+        if self.unencrypted_events {
+            return Ok(());
+        }
+        let text = format!(
+            "{} keeps what it stores without a key of yours, and `store_event` keeps events there: set IDEMPOTENCY_STORE_EVENT_UNENCRYPTED=true if \
+             they may be",
+            self.name()
+        );
+        Err(StoreError::new(StoreErrorKind::NotEncrypted, text))
+    }
+
     /// Performs a write, after a check of the server if there was none.
     async fn write(
         &self,
@@ -77,6 +94,9 @@ impl ValkeyStore {
     ) -> Result<StoreReply, StoreError> {
         if matches!(record.write, Write::Put(_)) {
             self.check(log).await?;
+        }
+        if keeps_event(record.write) {
+            self.permit_events()?;
         }
         let arguments = request::write(record, now(), self.compress_above)
             .map_err(|error| self.too_large(&error))?;
@@ -146,6 +166,15 @@ impl ValkeyStore {
     }
 }
 
+/// Returns true if the write stores an event.
+fn keeps_event(write: &Write) -> bool {
+    match write {
+        Write::Put(record) => record.event.exists(),
+        Write::Update(change) => change.set.event.exists(),
+        Write::Delete | Write::Step { .. } => false,
+    }
+}
+
 /// Returns the time of this process, from which the server's TTL is counted. The times of the protocol are those of its caller.
 fn now() -> EpochSeconds {
     let since = SystemTime::now()
@@ -196,6 +225,10 @@ impl Store for ValkeyStore {
 
     fn name(&self) -> String {
         format!("Valkey at {}", self.sender.nodes.seed().address)
+    }
+
+    fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(self.permit_events()))
     }
 
     fn timeout_advice(&self, was_sent: bool) -> String {
