@@ -19,10 +19,10 @@ use crate::failure::Failure;
 const CONNECT: Duration = Duration::from_millis(1_500);
 
 /// How long the reply to a `PING` may take, before a new connection is made.
-const PING: Duration = Duration::from_secs(1);
+pub(crate) const PING: Duration = Duration::from_secs(1);
 
 /// A connection that was not used for longer is tried first: Lambda may have frozen the process, or a device on the way may have forgotten it.
-const TRUSTED_FOR: Duration = Duration::from_secs(10);
+pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(10);
 
 /// How connections are made: the login, and TLS if there is any.
 pub(crate) struct Connector {

@@ -130,7 +130,7 @@ const CODES: [(&str, StoreErrorKind, bool, &str); 16] = [
 ];
 
 /// What a user of the server needs.
-const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hget +hset +hdel +del +expire +persist +scan +ping` for the keys of the prefix";
+pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hset +hdel +del +expire +persist +scan +ping` for the keys of the prefix";
 
 impl Failure {
     /// Returns the failure of a connection: nothing was sent.

@@ -39,3 +39,8 @@ mod store;
 pub use builder::ValkeyStoreBuilder;
 pub use start::Durability;
 pub use store::ValkeyStore;
+
+/// The guide's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/valkey.md")]
+struct Guide;

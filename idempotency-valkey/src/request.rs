@@ -27,7 +27,7 @@ pub(crate) const LARGEST_VALUE: usize = 16 * 1024 * 1024;
 const MOST_FIELDS: usize = 3_000;
 
 /// How long the server keeps a record after its `expiration`: for a caller whose clock is late.
-const KEPT_AFTER_EXPIRATION: Duration = Duration::from_secs(60 * 60);
+pub(crate) const KEPT_AFTER_EXPIRATION: Duration = Duration::from_secs(60 * 60);
 
 /// The longest time to live: a hundred years.
 const LONGEST_LIFE: i64 = 100 * 365 * 24 * 60 * 60;

@@ -19,10 +19,10 @@ use crate::reply::Reply;
 use crate::request::{self, Arguments, SCRIPT};
 
 /// The most sends of one request.
-const MOST_SENDS: u32 = 5;
+pub(crate) const MOST_SENDS: u32 = 5;
 
 /// The pause before the second send of a request that a server could not perform yet. It doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
 /// How long a reply may take whose caller sets no limit: at the start, and of a listing.
 const LONGEST: Duration = Duration::from_secs(5);

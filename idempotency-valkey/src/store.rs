@@ -261,3 +261,31 @@ impl fmt::Debug for ValkeyStore {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{PING, TRUSTED_FOR};
+    use crate::failure::PERMISSIONS;
+    use crate::request::KEPT_AFTER_EXPIRATION;
+    use crate::send::{FIRST_PAUSE, MOST_SENDS};
+
+    #[test]
+    fn the_page_has_the_numbers_and_the_commands_of_the_code() {
+        let page = include_str!("../../docs/guide/valkey.md");
+        let (commands, _) = PERMISSIONS.split_once("` for").unwrap();
+        let (_, commands) = commands.split_once('`').unwrap();
+        assert_eq!((KEPT_AFTER_EXPIRATION.as_secs(), MOST_SENDS), (3_600, 5));
+        for text in [
+            commands.to_owned(),
+            format!("up to {} MB", LARGEST_VALUE / 1_048_576),
+            format!("no reply came for {} s", TRUSTED_FOR.as_secs()),
+            format!("pauses of {} ms", FIRST_PAUSE.as_millis()),
+            "one hour after `expiration`".to_owned(),
+            "up to five times".to_owned(),
+        ] {
+            assert!(page.contains(&text), "{text}");
+        }
+        assert!(PING == Duration::from_secs(1) && page.contains("within a second"));
+    }
+}
