@@ -1,6 +1,7 @@
 //! The real process of a function and an embedded table.
 use aws_config::BehaviorVersion;
 use aws_sdk_dynamodb::types::AttributeValue;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_testkit::lambda::LocalLambda;
 use lambda_runtime::{Error, LambdaEvent};
@@ -10,7 +11,12 @@ use crate::local_lambda::function;
 
 /// Puts an order into the table. Like a deployed function, it finds the table only by its environment variables.
 pub(crate) async fn handler(event: LambdaEvent<Value>) -> Result<(), Error> {
-    let config = aws_config::load_defaults(BehaviorVersion::latest()).await;
+    // Not the client of `aws-config`, whose TLS provider takes longer to compile than the SDK.
+    let http = aws_smithy_http_client::Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .build_https();
+    let config = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
+    let config = config.load().await;
     let id = event.payload["id"].as_str().unwrap_or_default();
     let put = aws_sdk_dynamodb::Client::new(&config).put_item();
     let put = put
