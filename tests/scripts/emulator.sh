@@ -17,4 +17,6 @@ fi
 for function in payment http-api orders ledger shipping; do
     cargo build --quiet -p "$function" --bin "$function"
 done
-cargo run --quiet -p idempotency-tests --example emulator -- "$emulator" "${CARGO_TARGET_DIR:-target}/debug"
+# With the features of all tests of the workspace, which CI has compiled.
+cargo build --quiet --workspace --example emulator
+"${CARGO_TARGET_DIR:-target}/debug/examples/emulator" "$emulator" "${CARGO_TARGET_DIR:-target}/debug"
