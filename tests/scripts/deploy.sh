@@ -17,6 +17,7 @@ if [[ "$(cat "$modules/installed" 2>/dev/null || true)" != "$wanted" ]]; then
     npm install --prefix "$modules" --no-audit --no-fund --silent $wanted
     echo "$wanted" >"$modules/installed"
 fi
+[[ ${1:-} != --install ]] || exit 0
 
 made=target/deploy
 rm -rf "$made"

@@ -45,6 +45,7 @@ if ! cmp --silent "$pom" "$home/pom.xml"; then
     mvn --quiet --batch-mode -Dstyle.color=never --file "$pom" dependency:copy-dependencies -DoutputDirectory="$PWD/$home/lib"
     cp "$pom" "$home/pom.xml" # last, so that an interrupted download starts again
 fi
+[[ ${1:-} != --install ]] || exit 0
 
 # Compiled first: a compile error shows here, and the server runs only for the tests. With the features of all tests of the workspace,
 # which CI has compiled.

@@ -12,6 +12,7 @@ if ! go version -m "$emulator" 2>/dev/null | grep -qF "$version"; then
     command -v go >/dev/null || { echo "emulator.sh: install Go 1.26 or later: it builds AWS's Lambda emulator" >&2; exit 1; }
     GOBIN=$PWD/.tools/bin go install "$module/cmd/aws-lambda-rie@$version"
 fi
+[[ ${1:-} != --install ]] || exit 0
 
 # One command for each package, as tests/scripts/cargo-lambda.sh builds them.
 for function in payment http-api orders ledger shipping; do

@@ -13,6 +13,7 @@ PUBLIC_API_VERSION=0.52.0
 export PATH="$PWD/.tools/bin:$PATH"
 [[ "$(cargo public-api --version 2>/dev/null || true)" == "cargo-public-api $PUBLIC_API_VERSION" ]] ||
     CARGO_TARGET_DIR=.tools/target cargo install cargo-public-api --locked --debug --version "$PUBLIC_API_VERSION" --root .tools
+[[ ${1:-} != --install ]] || exit 0
 
 write=false
 [[ ${1:-} == --write ]] && write=true
