@@ -103,11 +103,15 @@ async fn of_two_operators_the_second_does_not_overwrite_the_decision_of_the_firs
     for ending in ENDINGS {
         let table = Table::held().await;
         table.run(&decide("--completed 1 --yes")).exits(0);
+        let shown = table.item().await;
+        table.run(&decide("--completed 2 --yes")).exits(0);
+        let (decided, before) = (table.item().await, stored(&table).await);
+        table.put("idempotency", shown).await.unwrap();
         let held = table.inject(Fault::on("UpdateItem").hold());
         let second = start(table.command(&decide(ending)));
         held.reached().await;
-        table.run(&decide("--completed 2 --yes")).exits(0);
-        let before = stored(&table).await;
+        // A command in between could take longer than the time limit of the request that is held.
+        table.put("idempotency", decided).await.unwrap();
         held.release().await;
         let second = Ran::from(second.wait_with_output().unwrap());
         second.fails(4, "changed after it was shown and was not resolved");
