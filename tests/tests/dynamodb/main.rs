@@ -22,7 +22,7 @@ use idempotency_lambda::{
     Backend, BoxError, Call, Deadline, DynamoDbStore, ErrorKind, Operation, Outcome, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::store::{FaultyStore, StoreFault};
+use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use idempotency_tests::{End, QuickPauses, START, Table, end, ours, store_on};
 use serde::{Serialize, de::DeserializeOwned};
@@ -78,6 +78,33 @@ impl Processes {
     fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
+
+    /// Lets a call die at its request of this kind and number. Then its lease ends.
+    async fn die(&self, call: impl Future, (request, number): Request, fault: StoreFault) {
+        self.store.inject(request, number, fault);
+        kill(&self.store, call, &format!("{request:?} {number}")).await;
+        self.pass(31);
+    }
+}
+
+/// A request of a call: its kind, and which of its kind it is.
+type Request = (StoreOperation, usize);
+
+/// Returns each death of the runs of an order: its name, its table, and its place. `first` and `second` are the requests of a run, and of
+/// one that follows a death of the first. The place of a death in the second has `true`.
+fn deaths<'a>(
+    table: &'a str,
+    first: &'a [(&str, Request)],
+    second: &'a [(&str, Request)],
+) -> impl Iterator<Item = (String, String, (Request, StoreFault, bool))> {
+    let requests = first.iter().chain(second).enumerate();
+    requests.flat_map(move |(number, (name, request))| {
+        DEATHS.map(|(when, fault)| {
+            let table = format!("{table}-{number}-{when}");
+            let place = (*request, fault, number >= first.len());
+            (format!("{when} the {name}"), table, place)
+        })
+    })
 }
 
 /// Runs a call until a request hangs: the process dies there.

@@ -15,7 +15,7 @@ use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_tests::{operation, ours, store_on};
 use serde_json::{Value, json};
 
-use super::{DEATHS, Processes, assert_published, kill};
+use super::{Processes, Request, assert_published, deaths};
 
 const STEPS: [&str; 3] = ["reserve", "charge", "ship"];
 
@@ -94,12 +94,10 @@ impl Shop {
         self.processes.clock.advance(Duration::from_millis(1));
     }
 
-    /// Places the order in a process that dies at its request of this kind and number.
-    async fn die(&self, (request, number): (StoreOperation, usize), fault: StoreFault) {
-        self.inject(request, number, fault);
-        let place = format!("{request:?} {number}");
-        kill(&self.processes.store, self.place_quietly(), &place).await;
-        self.processes.pass(31);
+    /// Places the order in a process that dies at this request.
+    async fn die(&self, request: Request, fault: StoreFault) {
+        let call = self.place_quietly();
+        self.processes.die(call, request, fault).await;
     }
 
     fn inject(&self, request: StoreOperation, number: usize, fault: StoreFault) {
@@ -123,7 +121,7 @@ impl Shop {
 }
 
 /// The requests of the first run.
-const FIRST: [(&str, (StoreOperation, usize)); 5] = [
+const FIRST: [(&str, Request); 5] = [
     ("claim", (StoreOperation::Put, 1)),
     ("record of `reserve`", (StoreOperation::Step, 1)),
     ("record of `charge`", (StoreOperation::Step, 2)),
@@ -132,7 +130,7 @@ const FIRST: [(&str, (StoreOperation, usize)); 5] = [
 ];
 
 /// The requests of a run that takes over after `reserve` was recorded.
-const SECOND: [(&str, (StoreOperation, usize)); 6] = [
+const SECOND: [(&str, Request); 6] = [
     ("refused claim", (StoreOperation::Put, 1)),
     ("takeover", (StoreOperation::Update, 1)),
     ("read of the steps", (StoreOperation::Read, 1)),
@@ -145,21 +143,17 @@ const SECOND: [(&str, (StoreOperation, usize)); 6] = [
 async fn an_order_killed_at_each_request_is_finished_with_one_response() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let mut rows = Vec::new();
-    for (number, (name, request)) in FIRST.into_iter().chain(SECOND).enumerate() {
-        for (when, fault) in DEATHS {
-            let shop = Shop::new(&database, &format!("{number}-{when}"), Steps::Keep).await;
-            if number >= FIRST.len() {
-                shop.die(FIRST[1].1, StoreFault::HangAfter).await;
-            }
-            shop.die(request, fault).await;
-            shop.finish().await;
-            let [reserve, charge, ship] = shop.world.counts();
-            rows.push(format!(
-                "| {when} the {name} | {reserve} | {charge} | {ship} |"
-            ));
-            let recorded = request.0 != StoreOperation::Step || when == "after";
-            assert!(!recorded || shop.world.counts() == [1; 3], "{rows:?}");
+    for (death, table, (request, fault, is_second)) in deaths("steps", &FIRST, &SECOND) {
+        let shop = Shop::new(&database, &table, Steps::Keep).await;
+        if is_second {
+            shop.die(FIRST[1].1, StoreFault::HangAfter).await;
         }
+        shop.die(request, fault).await;
+        shop.finish().await;
+        let [reserve, charge, ship] = shop.world.counts();
+        rows.push(format!("| {death} | {reserve} | {charge} | {ship} |"));
+        let recorded = request.0 != StoreOperation::Step || fault == StoreFault::HangAfter;
+        assert!(!recorded || shop.world.counts() == [1; 3], "{rows:?}");
     }
     assert_published(&rows);
 }
@@ -351,9 +345,9 @@ async fn keeps_another_payload_out(shop: &Shop, steps: Steps) {
         let placed = shop.processes.call(&shop.place, &payload, steps).await;
         placed.unwrap_err()
     };
-    shop.inject(StoreOperation::Step, 1, StoreFault::HangAfter);
-    kill(&shop.processes.store, place(1), "its first step").await;
-    shop.processes.pass(31);
+    let step = (StoreOperation::Step, 1);
+    let killed = shop.processes.die(place(1), step, StoreFault::HangAfter);
+    killed.await;
     assert_eq!(ours(&place(2).await).kind(), ErrorKind::PayloadMismatch);
     assert_eq!(place(1).await.to_string(), "the bank is closed");
     assert_eq!(shop.world.counts(), [1, 0, 0], "it is recorded");

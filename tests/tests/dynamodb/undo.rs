@@ -14,7 +14,7 @@ use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
 use idempotency_tests::{operation, ours};
 use serde_json::{Value, json};
 
-use super::{DEATHS, Processes, assert_published, kill};
+use super::{Processes, Request, assert_published, deaths};
 
 const EFFECTS: [&str; 4] = ["reserve", "charge", "refund", "release"];
 
@@ -111,11 +111,9 @@ impl Shop {
         self.place(Conduct::default()).await
     }
 
-    async fn die(&self, (request, number): (StoreOperation, usize), fault: StoreFault) {
-        self.processes.store.inject(request, number, fault);
-        let place = format!("{request:?} {number}");
-        kill(&self.processes.store, self.place_quietly(), &place).await;
-        self.processes.pass(31);
+    async fn die(&self, request: Request, fault: StoreFault) {
+        let call = self.place_quietly();
+        self.processes.die(call, request, fault).await;
     }
 
     /// Retries the order until its response is replayed, and checks that everything is undone and that there is one response.
@@ -149,7 +147,7 @@ impl Shop {
 }
 
 /// The requests of the first run.
-const FIRST: [(&str, (StoreOperation, usize)); 7] = [
+const FIRST: [(&str, Request); 7] = [
     ("claim", (StoreOperation::Put, 1)),
     ("record of `reserve`", (StoreOperation::Step, 1)),
     ("record of `charge`", (StoreOperation::Step, 2)),
@@ -160,7 +158,7 @@ const FIRST: [(&str, (StoreOperation, usize)); 7] = [
 ];
 
 /// The requests of a run that takes over after the decision.
-const SECOND: [(&str, (StoreOperation, usize)); 5] = [
+const SECOND: [(&str, Request); 5] = [
     ("refused claim", (StoreOperation::Put, 1)),
     ("takeover", (StoreOperation::Update, 1)),
     ("read of what is decided", (StoreOperation::Read, 1)),
@@ -172,20 +170,17 @@ const SECOND: [(&str, (StoreOperation, usize)); 5] = [
 async fn an_order_killed_at_each_request_of_its_undoing_is_undone_with_one_response() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let mut rows = Vec::new();
-    for (number, (name, request)) in FIRST.into_iter().chain(SECOND).enumerate() {
-        for (when, fault) in DEATHS {
-            let table = format!("undo-{number}-{when}");
-            let shop = Shop::new(&database, &table, OnTimeout::Rerun).await;
-            if number >= FIRST.len() {
-                shop.die(FIRST[4].1, StoreFault::HangAfter).await;
-            }
-            shop.die(request, fault).await;
-            shop.finish().await;
-            let [reserve, charge, refund, release] = shop.world.counts();
-            rows.push(format!(
-                "| {when} the {name} | {reserve} | {charge} | {refund} | {release} |"
-            ));
+    for (death, table, (request, fault, is_second)) in deaths("undo", &FIRST, &SECOND) {
+        let shop = Shop::new(&database, &table, OnTimeout::Rerun).await;
+        if is_second {
+            shop.die(FIRST[4].1, StoreFault::HangAfter).await;
         }
+        shop.die(request, fault).await;
+        shop.finish().await;
+        let [reserve, charge, refund, release] = shop.world.counts();
+        rows.push(format!(
+            "| {death} | {reserve} | {charge} | {refund} | {release} |"
+        ));
     }
     assert_published(&rows);
 }
