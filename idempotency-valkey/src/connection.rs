@@ -56,13 +56,17 @@ struct Live {
 }
 
 impl Live {
-    /// Returns true if the connection was not used for long.
+    /// Returns true if no reply came for long.
     fn is_idle(&self) -> bool {
         let (instant, time) = self.replied;
-        // A clock that was set back says nothing.
-        let by_time = time.elapsed().unwrap_or(Duration::MAX);
-        instant.elapsed().max(by_time) > TRUSTED_FOR
+        is_long(instant.elapsed(), time.elapsed().ok())
     }
+}
+
+/// Returns true if one of two clocks says that more time passed than a connection is trusted for. A wall clock that was set back says
+/// nothing, so it counts.
+fn is_long(by_instant: Duration, by_time: Option<Duration>) -> bool {
+    by_instant.max(by_time.unwrap_or(Duration::MAX)) > TRUSTED_FOR
 }
 
 impl Server {
@@ -150,6 +154,14 @@ impl Server {
     /// Forgets the connection: the next request makes a new one.
     pub(crate) fn disconnect(&self) {
         *self.state() = State::default();
+    }
+
+    /// Sets the time of the last reply back, as if the process had been frozen.
+    #[cfg(test)]
+    pub(crate) fn freeze(&self, long: Duration) {
+        if let Some(live) = &mut self.state().live {
+            live.replied.1 -= long;
+        }
     }
 
     fn has_replied(&self) {
@@ -316,4 +328,22 @@ fn login_failed(error: &RedisError, address: &Address) -> StoreError {
         "{address} closed the connection ({error}): check that it is a Valkey or Redis server, and whether it needs TLS (`rediss://`)"
     );
     StoreError::new(StoreErrorKind::Unreachable, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_trusted_as_long_as_both_clocks_say() {
+        let (short, long) = (TRUSTED_FOR, TRUSTED_FOR + Duration::from_millis(1));
+        for (instant, time, expected) in [
+            (short, Some(short), false),
+            (long, Some(short), true),
+            (short, Some(long), true),
+            (short, None, true),
+        ] {
+            assert_eq!(is_long(instant, time), expected, "{instant:?} {time:?}");
+        }
+    }
 }

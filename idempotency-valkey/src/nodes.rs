@@ -21,6 +21,7 @@ pub(crate) struct Nodes {
 /// What the servers said of the cluster.
 #[derive(Default)]
 struct Known {
+    /// Without that of the URL.
     servers: HashMap<Address, Arc<Server>>,
     /// Empty without a cluster. In order.
     slots: Vec<Slots>,
@@ -29,11 +30,10 @@ struct Known {
 }
 
 /// The first and the last slot of a primary.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Slots {
     first: u16,
     last: u16,
-    primary: Address,
+    primary: Arc<Server>,
 }
 
 impl Nodes {
@@ -48,20 +48,17 @@ impl Nodes {
         }
     }
 
-    /// Returns the address of the URL.
+    /// Returns the server of the URL.
     pub(crate) fn seed(&self) -> &Arc<Server> {
         &self.seed
     }
 
     /// Returns the server of a slot, or the one of the URL if its server is not known.
     pub(crate) fn of_slot(&self, slot: u16) -> Arc<Server> {
-        let mut known = self.known();
+        let known = self.known();
         let at = known.slots.partition_point(|slots| slots.last < slot);
-        let primary = known.slots.get(at).filter(|slots| slots.first <= slot);
-        match primary.map(|slots| slots.primary.clone()) {
-            Some(primary) => self.server_in(&mut known, primary),
-            None => Arc::clone(&self.seed),
-        }
+        let slots = known.slots.get(at).filter(|slots| slots.first <= slot);
+        Arc::clone(slots.map_or(&self.seed, |slots| &slots.primary))
     }
 
     /// Returns the server with this address.
@@ -81,21 +78,15 @@ impl Nodes {
 
     /// Returns the primaries, in the order of their addresses.
     pub(crate) fn primaries(&self) -> Vec<Arc<Server>> {
-        let mut known = self.known();
+        let known = self.known();
         if known.slots.is_empty() {
             return vec![Arc::clone(&self.seed)];
         }
-        let mut primaries: Vec<_> = known
-            .slots
-            .iter()
-            .map(|slots| slots.primary.clone())
-            .collect();
-        primaries.sort();
-        primaries.dedup();
-        let primaries = primaries.into_iter();
+        let slots = known.slots.iter();
+        let mut primaries: Vec<_> = slots.map(|slots| Arc::clone(&slots.primary)).collect();
+        primaries.sort_by(|one, other| one.address.cmp(&other.address));
+        primaries.dedup_by(|one, other| one.address == other.address);
         primaries
-            .map(|address| self.server_in(&mut known, address))
-            .collect()
     }
 
     /// Returns true if the servers are those of a cluster.
@@ -103,25 +94,50 @@ impl Nodes {
         !self.known().slots.is_empty()
     }
 
-    /// Asks the servers which slots they have: `first`, then the others, until one replies. Without a reply all stays as it is.
+    /// Asks the servers which slots they have, `first` and the others, until one replies. Without a reply all stays as it is.
     pub(crate) async fn learn(&self, first: &Arc<Server>) {
+        self.learn_of(Some(first), |_| true).await;
+    }
+
+    /// Asks the servers which slots they have, but not this one, which does not serve.
+    pub(crate) async fn learn_without(&self, failed: &Arc<Server>) {
+        let is_other = |server: &Arc<Server>| server.address != failed.address;
+        self.learn_of(None, is_other).await;
+    }
+
+    async fn learn_of(&self, first: Option<&Arc<Server>>, may_ask: impl Fn(&Arc<Server>) -> bool) {
         let learnt = self.known().learnt;
         let _one = self.asking.lock().await;
         if self.known().learnt != learnt {
             return;
         }
-        let others: Vec<_> = self.known().servers.values().cloned().collect();
-        for server in [first, &self.seed].into_iter().chain(&others) {
-            if let Some(slots) = slots_of(server).await {
-                let mut known = self.known();
-                known
-                    .servers
-                    .retain(|address, _| slots.iter().any(|slots| slots.primary == *address));
-                known.slots = slots;
-                known.learnt += 1;
+        let known: Vec<_> = self.known().servers.values().cloned().collect();
+        let others = [Arc::clone(&self.seed)].into_iter().chain(known);
+        for server in first.cloned().into_iter().chain(others.filter(may_ask)) {
+            if let Some(rows) = slots_of(&server).await {
+                self.keep(rows);
                 return;
             }
         }
+    }
+
+    /// Keeps what a server said. Replicas are kept too, because one of them can be asked when the primaries fail.
+    fn keep(&self, rows: Vec<Row>) {
+        let mut known = self.known();
+        let is_named = |address: &Address| rows.iter().any(|row| row.servers.contains(address));
+        known.servers.retain(|address, _| is_named(address));
+        let slots = rows.into_iter().filter_map(|row| {
+            let mut servers = row.servers.into_iter();
+            let primary = self.server_in(&mut known, servers.next()?);
+            servers.for_each(|replica| drop(self.server_in(&mut known, replica)));
+            Some(Slots {
+                first: row.first,
+                last: row.last,
+                primary,
+            })
+        });
+        known.slots = slots.collect();
+        known.learnt += 1;
     }
 
     /// Returns what is known. A panic cannot leave it half written, so a poisoned lock is still good.
@@ -130,55 +146,69 @@ impl Nodes {
     }
 }
 
+/// What a server says of some slots: the primary, then its replicas.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    first: u16,
+    last: u16,
+    servers: Vec<Address>,
+}
+
 /// Asks one server for the slots of its cluster. `None` if it did not say.
-async fn slots_of(server: &Server) -> Option<Vec<Slots>> {
+async fn slots_of(server: &Server) -> Option<Vec<Row>> {
     let mut command = redis::cmd("CLUSTER");
     command.arg("SLOTS");
     let reply = server.connect().await.ok()?.send(&command).await;
-    read_slots(reply.ok()?, &server.address)
+    read_rows(reply.ok()?, &server.address)
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of the server with this address. `None` if it is none, or has no slot.
-fn read_slots(reply: Value, of: &Address) -> Option<Vec<Slots>> {
+fn read_rows(reply: Value, of: &Address) -> Option<Vec<Row>> {
     let Value::Array(rows) = reply else {
         return None;
     };
-    let mut slots: Vec<_> = rows
-        .into_iter()
-        .map(|row| read_row(row, of))
-        .collect::<Option<_>>()?;
-    slots.sort();
-    (!slots.is_empty()).then_some(slots)
+    let rows = rows.into_iter().map(|row| read_row(row, of));
+    let mut rows: Vec<_> = rows.collect::<Option<_>>()?;
+    rows.sort();
+    (!rows.is_empty()).then_some(rows)
 }
 
-fn read_row(row: Value, of: &Address) -> Option<Slots> {
+fn read_row(row: Value, of: &Address) -> Option<Row> {
     let Value::Array(row) = row else {
         return None;
     };
     let mut row = row.into_iter();
-    let (Some(Value::Int(first)), Some(Value::Int(last)), Some(Value::Array(primary))) =
-        (row.next(), row.next(), row.next())
-    else {
+    let (Some(Value::Int(first)), Some(Value::Int(last))) = (row.next(), row.next()) else {
         return None;
     };
-    let mut primary = primary.into_iter();
-    let host = match primary.next()? {
+    let servers: Vec<_> = row
+        .map(|server| read_server(server, of))
+        .collect::<Option<_>>()?;
+    (!servers.is_empty()).then_some(Row {
+        first: first.try_into().ok()?,
+        last: last.try_into().ok()?,
+        servers,
+    })
+}
+
+fn read_server(server: Value, of: &Address) -> Option<Address> {
+    let Value::Array(server) = server else {
+        return None;
+    };
+    let mut server = server.into_iter();
+    let host = match server.next()? {
         Value::BulkString(host) => String::from_utf8(host).ok()?,
         // The server does not know its own name.
         Value::Nil => String::new(),
         _ => return None,
     };
-    let Some(Value::Int(port)) = primary.next() else {
+    let Some(Value::Int(port)) = server.next() else {
         return None;
     };
     let is_known = !host.is_empty() && host != "?";
-    Some(Slots {
-        first: first.try_into().ok()?,
-        last: last.try_into().ok()?,
-        primary: Address {
-            host: if is_known { host } else { of.host.clone() },
-            port: port.try_into().ok()?,
-        },
+    Some(Address {
+        host: if is_known { host } else { of.host.clone() },
+        port: port.try_into().ok()?,
     })
 }
 
@@ -195,33 +225,36 @@ mod tests {
         redis::parse_redis_value(text.replace(' ', "\r\n").as_bytes()).unwrap()
     }
 
+    fn row(first: u16, last: u16, servers: &[&str]) -> Row {
+        Row {
+            first,
+            last,
+            servers: servers.iter().map(|text| address(text)).collect(),
+        }
+    }
+
     #[test]
-    fn the_slots_of_a_cluster_are_read_with_the_names_of_their_primaries() {
+    fn the_slots_of_a_cluster_are_read_with_the_names_of_their_servers() {
         let rows = "*3 \
             *3 :8000 :16383 *3 $1 b :7 $2 id \
             *4 :0 :5000 *2 $1 a :6 *2 $1 c :8 \
             *3 :5001 :7999 *2 $0  :9 ";
-        let seed = address("seed:6379");
-        let slots = read_slots(reply(rows), &seed).unwrap();
         let expected = [
-            (0, 5_000, "a:6"),
-            (5_001, 7_999, "seed:9"),
-            (8_000, 16_383, "b:7"),
+            row(0, 5_000, &["a:6", "c:8"]),
+            row(5_001, 7_999, &["seed:9"]),
+            row(8_000, 16_383, &["b:7"]),
         ];
-        let expected = expected.map(|(first, last, primary)| Slots {
-            first,
-            last,
-            primary: address(primary),
-        });
-        assert_eq!(slots, expected);
+        let seed = address("seed:6379");
+        assert_eq!(read_rows(reply(rows), &seed).unwrap(), expected);
         for other in [
             "*0 ",
             "+OK ",
             "*1 *0 ",
+            "*1 *2 :0 :1 ",
             "*1 *3 :0 :1 *0 ",
             "*1 *3 :0 :70000 *2 $1 a :1 ",
         ] {
-            assert_eq!(read_slots(reply(other), &seed), None, "{other}");
+            assert_eq!(read_rows(reply(other), &seed), None, "{other}");
         }
     }
 
@@ -232,23 +265,25 @@ mod tests {
         let of = |slot| nodes.of_slot(slot).address.to_string();
         assert!(!nodes.is_cluster() && of(7) == "seed:6379");
         assert_eq!(nodes.primaries().len(), 1);
-        let slots = |first, last, primary| Slots {
-            first,
-            last,
-            primary: address(primary),
-        };
-        nodes.known().slots = vec![
-            slots(0, 9, "b:1"),
-            slots(20, 29, "a:1"),
-            slots(30, 39, "b:1"),
-        ];
+        nodes.keep(vec![
+            row(0, 9, &["b:1", "c:1"]),
+            row(20, 29, &["a:1"]),
+            row(30, 39, &["b:1", "c:1"]),
+        ]);
         let found = [0, 9, 10, 20, 30, 39, 40].map(of);
-        assert_eq!(
-            found,
-            ["b:1", "b:1", "seed:6379", "a:1", "b:1", "b:1", "seed:6379"]
-        );
-        let primaries = nodes.primaries().into_iter();
-        let primaries: Vec<_> = primaries.map(|server| server.address.to_string()).collect();
-        assert_eq!(primaries, ["a:1", "b:1"]);
+        let expected = ["b:1", "b:1", "seed:6379", "a:1", "b:1", "b:1", "seed:6379"];
+        assert_eq!(found, expected);
+        let addresses = |servers: Vec<Arc<Server>>| {
+            let servers = servers.iter();
+            servers
+                .map(|server| server.address.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(addresses(nodes.primaries()), ["a:1", "b:1"]);
+        let replica = nodes.server(address("c:1"));
+        // A server that left is forgotten, and one that stays keeps its connection.
+        nodes.keep(vec![row(0, 16_383, &["c:1"])]);
+        assert!(Arc::ptr_eq(&nodes.of_slot(5), &replica));
+        assert_eq!(nodes.known().servers.len(), 1);
     }
 }

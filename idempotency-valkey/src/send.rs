@@ -18,8 +18,11 @@ use crate::nodes::Nodes;
 use crate::reply::Reply;
 use crate::request::{self, Arguments, SCRIPT};
 
-/// The most sends of one request.
-pub(crate) const MOST_SENDS: u32 = 5;
+/// The most pauses of one request. After each it is sent again.
+pub(crate) const MOST_PAUSES: u32 = 4;
+
+/// How often a request follows its key to another server.
+const MOST_REDIRECTS: u32 = 5;
 
 /// The pause before the second send of a request that a server could not perform yet. It doubles with each further one.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -129,7 +132,7 @@ impl Sender {
     ) -> Result<T, StoreError> {
         let (mut whole, mut asking, mut pause) = (false, false, FIRST_PAUSE);
         let mut server = self.server(to);
-        let mut sends = 1;
+        let (mut pauses, mut redirects) = (0, 0);
         loop {
             let sent = send_once(&server, &command(whole), asking, writes, log).await;
             let failure = match sent.and_then(|value| read(value, &server.address)) {
@@ -139,8 +142,10 @@ impl Sender {
             let maybe_applied = writes && failure.maybe_applied;
             let goes_on = match failure.next {
                 Next::Fail => false,
-                Next::Elsewhere => sends < MOST_SENDS && self.nodes.is_cluster(),
-                _ => sends < MOST_SENDS,
+                Next::SendScript => !whole,
+                Next::Follow(_) | Next::Ask(_) => redirects < MOST_REDIRECTS,
+                Next::Pause | Next::Reconnect => pauses < MOST_PAUSES,
+                Next::Elsewhere => pauses < MOST_PAUSES && self.nodes.is_cluster(),
             };
             if maybe_applied || !goes_on {
                 log.ended(maybe_applied, None);
@@ -151,23 +156,26 @@ impl Sender {
             match failure.next {
                 Next::SendScript => whole = true,
                 Next::Follow(address) => {
+                    redirects += 1;
                     self.nodes.learn(&server).await;
                     server = self.nodes.server(address);
                 }
-                Next::Ask(address) => server = self.nodes.server(address),
+                Next::Ask(address) => {
+                    redirects += 1;
+                    server = self.nodes.server(address);
+                }
                 Next::Pause | Next::Reconnect | Next::Elsewhere | Next::Fail => {
                     if failure.next == Next::Reconnect {
                         server.disconnect();
                     }
                     sleep(pause).await;
-                    pause *= 2;
+                    (pauses, pause) = (pauses + 1, pause * 2);
                     if self.nodes.is_cluster() {
-                        self.nodes.learn(&server).await;
+                        self.nodes.learn_without(&server).await;
                         server = self.server(to);
                     }
                 }
             }
-            sends += 1;
         }
     }
 }

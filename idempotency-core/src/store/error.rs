@@ -42,7 +42,7 @@ pub enum StoreErrorKind {
     Certificate,
     /// The table does not exist.
     TableMissing,
-    /// The table has other keys.
+    /// The table has other keys, or the server is one that would lose records.
     WrongSchema,
     /// The table is not encrypted as events need it (`store_event`).
     NotEncrypted,

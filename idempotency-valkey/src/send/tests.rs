@@ -29,6 +29,7 @@ const APPLIED: &str = "*1\r\n:1\r\n";
 /// A server that does these things in turn, one for each command but `PING`, and notes the first argument of each.
 struct Fake {
     address: Address,
+    does: Arc<Mutex<std::vec::IntoIter<Does>>>,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -37,19 +38,27 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = Address::of(&listener.local_addr().unwrap().to_string()).unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (noted, does) = (Arc::clone(&seen), Arc::new(Mutex::new(does.into_iter())));
+        let does = Arc::new(Mutex::new(does.into_iter()));
+        let (noted, script) = (Arc::clone(&seen), Arc::clone(&does));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (noted, does) = (Arc::clone(&noted), Arc::clone(&does));
-                tokio::spawn(serve(stream, noted, does));
+                tokio::spawn(serve(stream, Arc::clone(&noted), Arc::clone(&script)));
             }
         });
-        Self { address, seen }
+        Self {
+            address,
+            does,
+            seen,
+        }
     }
 
     fn sender(&self) -> Sender {
         let target = Target::of(&format!("redis://{}", self.address)).unwrap();
         Sender::new(Nodes::new(Connector { target, tls: None }))
+    }
+
+    fn does(&self, does: Vec<Does>) {
+        *self.does.lock().unwrap() = does.into_iter();
     }
 
     fn seen(&self) -> Vec<String> {
@@ -105,6 +114,13 @@ fn command(input: &[u8]) -> Option<(String, usize)> {
     Some((name?, at))
 }
 
+/// Returns the reply to `CLUSTER SLOTS` of a cluster whose one primary has this address.
+fn slots(Address { host, port }: &Address) -> Does {
+    let length = host.len();
+    let primary = format!("*2\r\n${length}\r\n{host}\r\n:{port}\r\n");
+    replies(format!("*1\r\n*3\r\n:0\r\n:16383\r\n{primary}"))
+}
+
 /// Sends a write whose caller waits for 5 s. Returns the reply, or the error, and the notes.
 async fn write(sender: &Sender) -> (Result<Reply, StoreError>, SendLog) {
     let log = SendLog::with_limit(Duration::from_secs(5));
@@ -132,13 +148,8 @@ async fn a_script_that_the_server_does_not_have_is_sent_whole() {
 #[tokio::test]
 async fn a_write_follows_its_key_to_another_server_and_learns_the_slots() {
     let other = Fake::new(vec![replies(APPLIED), replies(APPLIED)]).await;
-    let Address { host, port } = &other.address;
-    let slots = format!(
-        "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n${}\r\n{host}\r\n:{port}\r\n$2\r\nid\r\n",
-        host.len()
-    );
     let moved = replies(format!("-MOVED 7 {}\r\n", other.address));
-    let first = Fake::new(vec![moved, replies(slots)]).await;
+    let first = Fake::new(vec![moved, slots(&other.address)]).await;
     let sender = first.sender();
     let (reply, log) = write(&sender).await;
     assert!(reply.is_ok() && !log.maybe_again());
@@ -168,7 +179,7 @@ async fn what_passes_by_itself_is_sent_again_a_few_times() {
     let error = reply.unwrap_err();
     assert!(error.to_string().contains("LOADING"), "{error}");
     assert_eq!(error.kind(), StoreErrorKind::Internal);
-    assert_eq!(fake.seen().len(), MOST_SENDS as usize);
+    assert_eq!(fake.seen().len(), 1 + MOST_PAUSES as usize);
     assert!(!log.maybe_applied());
 }
 
@@ -182,6 +193,36 @@ async fn a_write_whose_reply_is_lost_is_not_sent_again_and_a_read_of_it_neither(
     // The next one has a new connection.
     assert!(write(&sender).await.0.is_ok());
     assert_eq!(fake.seen(), ["EVALSHA", "EVALSHA"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_is_sent_whole_also_after_the_last_pause_and_only_once() {
+    let loading = replies("-LOADING Redis is loading the dataset in memory\r\n");
+    let unknown = || replies("-NOSCRIPT No matching script.\r\n");
+    let mut does = vec![loading; MOST_PAUSES as usize];
+    does.extend([unknown(), replies(APPLIED)]);
+    assert!(write(&Fake::new(does).await.sender()).await.0.is_ok());
+    let fake = Fake::new(vec![unknown(); 3]).await;
+    let error = write(&fake.sender()).await.0.unwrap_err();
+    assert!(error.to_string().contains("NOSCRIPT"), "{error}");
+    assert_eq!(fake.seen(), ["EVALSHA", "EVAL"]);
+}
+
+#[tokio::test]
+async fn a_write_that_is_sent_from_server_to_server_ends() {
+    let first = Fake::new(vec![]).await;
+    let ask = replies(format!("-ASK 7 {}\r\n", first.address));
+    let second = Fake::new(vec![ask; 99]).await;
+    first.does(vec![replies(format!("-ASK 7 {}\r\n", second.address)); 99]);
+    let (reply, log) = write(&first.sender()).await;
+    assert!(
+        reply
+            .unwrap_err()
+            .to_string()
+            .contains("from server to server")
+    );
+    assert_eq!(log.sends(), 1 + MOST_REDIRECTS);
+    assert!(!log.maybe_applied());
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,6 +259,35 @@ async fn a_connection_whose_send_was_given_up_is_tried_before_the_next_one() {
     // The server does not read the `PING`, so a new connection is made.
     assert!(write(&sender).await.0.is_ok());
     assert_eq!(fake.seen(), ["EVALSHA", "EVALSHA"]);
+}
+
+#[tokio::test]
+async fn a_connection_that_was_frozen_is_tried_and_kept_or_replaced_before_a_send() {
+    let fake = Fake::new(vec![replies(APPLIED), replies(APPLIED)]).await;
+    let sender = fake.sender();
+    assert!(write(&sender).await.0.is_ok());
+    sender.nodes.seed().freeze(Duration::from_secs(60));
+    let (reply, log) = write(&sender).await;
+    assert!(reply.is_ok() && log.sends() == 1);
+    assert_eq!(fake.seen(), ["EVALSHA", "PING", "EVALSHA"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_primary_is_gone_is_asked_for_the_next_one() {
+    let gone = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Address::of(&listener.local_addr().unwrap().to_string()).unwrap()
+    };
+    let next = Fake::new(vec![replies(APPLIED)]).await;
+    let seed = Fake::new(vec![slots(&gone), slots(&next.address)]).await;
+    let sender = seed.sender();
+    sender.nodes.learn(sender.nodes.seed()).await;
+    let (reply, log) = write(&sender).await;
+    assert!(reply.is_ok() && !log.maybe_again());
+    assert_eq!(
+        (seed.seen(), next.seen()),
+        (vec!["CLUSTER".to_owned(); 2], vec!["EVALSHA".to_owned()])
+    );
 }
 
 #[tokio::test]
