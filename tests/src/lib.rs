@@ -3,6 +3,8 @@
 mod end;
 pub mod hostile;
 pub mod process;
+#[cfg(unix)]
+pub mod server;
 pub mod soak;
 mod table;
 pub mod valkey;

@@ -61,14 +61,14 @@ pub fn command() -> Result<Command, BoxError> {
     Ok(command)
 }
 
-/// Returns the command that starts this program in a role that is no function: a server beside Lambda.
+/// Returns the command that starts this program as a server beside Lambda. Its suite is `server`.
 ///
 /// # Errors
 ///
 /// If the path of this program is not known.
-pub fn server(role: &str) -> Result<Command, BoxError> {
+pub fn server() -> Result<Command, BoxError> {
     let mut command = command()?;
-    command.env(ROLE, role);
+    command.env(ROLE, "server/");
     Ok(command)
 }
 
