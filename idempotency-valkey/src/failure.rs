@@ -224,6 +224,11 @@ impl Failure {
 
     /// Returns the failure of a command in the script, with the text of the server.
     pub(crate) fn in_script(text: &str, has_written: bool, server: &Address) -> Self {
+        // Redis 6.2 says first where: `@user_script: 91: -OOM ..`.
+        let in_line = text.strip_prefix("@user_script: ");
+        let text = in_line
+            .and_then(|it| it.split_once(": "))
+            .map_or(text, |(_, text)| text);
         let text = text.trim_start_matches('-');
         let code = text.split(' ').next().unwrap_or_default();
         // In a script this one has no code.
@@ -332,6 +337,10 @@ mod tests {
     fn a_failure_in_the_script_says_itself_whether_something_was_written() {
         for (text, kind) in [
             ("OOM command not allowed", StoreErrorKind::Internal),
+            (
+                "@user_script: 91: -OOM command not allowed",
+                StoreErrorKind::Internal,
+            ),
             (
                 "-READONLY You can't write against a replica",
                 StoreErrorKind::Internal,
