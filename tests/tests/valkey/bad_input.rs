@@ -90,6 +90,10 @@ async fn a_server_that_loses_or_refuses_claims_is_refused() -> Result<(), BoxErr
     replica.until("master_link_status", "up")?;
     let text = "is a replica, which performs no write: write the endpoint of the primary";
     assert_said(&replica.url(), text, text).await;
+
+    let full = Server::start(&["--maxmemory", "1"])?;
+    let text = "the server is full: give it more memory (`maxmemory`)";
+    assert_said(&full.url(), text, text).await;
     Ok(())
 }
 

@@ -14,23 +14,28 @@ use idempotency_testkit::conformance::{
 };
 use idempotency_testkit::store::StoreOperation;
 use idempotency_tests::valkey::{Proxy, Server, WireFault};
-
-use super::store;
+use idempotency_valkey::ValkeyStore;
 
 struct Factory {
     server: Server,
     proxy: Proxy,
 }
 
+impl Factory {
+    fn build(&self) -> Result<Arc<ValkeyStore>, BoxError> {
+        // The suite does not test encryption.
+        let store = ValkeyStore::builder(self.proxy.url()).unencrypted_events(true);
+        Ok(Arc::new(store.build()?))
+    }
+}
+
 impl StoreFactory for Factory {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
-        Box::pin(async { Ok(store(&self.proxy.url()) as Arc<dyn Store>) })
+        Box::pin(async { Ok(self.build()? as Arc<dyn Store>) })
     }
 
     fn listing(&self) -> Option<BoxFuture<'_, Result<Arc<dyn StoreScan>, BoxError>>> {
-        Some(Box::pin(async {
-            Ok(store(&self.proxy.url()) as Arc<dyn StoreScan>)
-        }))
+        Some(Box::pin(async { Ok(self.build()? as Arc<dyn StoreScan>) }))
     }
 
     fn plant<'a>(

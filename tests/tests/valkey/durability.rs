@@ -3,13 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::future::join_all;
-use idempotency_lambda::BoxError;
-use idempotency_tests::End;
-use idempotency_tests::valkey::{Server, Tunnel};
-use tokio::sync::Notify;
+use std::time::Duration;
 
-use super::{Calls, field, store};
+use futures_util::future::join_all;
+use idempotency_core::system::SystemClock;
+use idempotency_core::time::Clock;
+use idempotency_lambda::{Backend, BoxError, Deadline, ErrorKind, with_backend};
+use idempotency_testkit::{ManualClock, SeededRandom};
+use idempotency_tests::valkey::{Server, Tunnel};
+use idempotency_tests::{End, end, keyed};
+use serde_json::json;
+use tokio::sync::{Notify, oneshot};
+
+use super::{Calls, field, started, store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_loses_nothing_that_was_acknowledged() -> Result<(), BoxError> {
@@ -88,6 +94,60 @@ async fn a_failover_to_an_asynchronous_replica_can_lose_an_acknowledged_claim()
     let first = first.await;
     assert!(matches!(first, End::AfterRun(_)), "{first:?}");
     assert_eq!((second, calls.runs()), (Some(End::Ran(3)), 3));
-    drop(Arc::clone(&after));
+    Ok(())
+}
+
+/// The claim that a killed run leaves lasts for one lease from its last renewal on. The next call then runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_run_that_renewed_its_lease_blocks_its_key_for_one_lease() -> Result<(), BoxError>
+{
+    let server = Server::start(&[])?;
+    let store = started(&server.url()).await;
+    let clock = ManualClock::at(SystemClock.now().get());
+    let lease = Duration::from_secs(30);
+    let charge = keyed(|operation| operation.renew(true).lease(lease));
+    let order = json!({ "order_id": "1" });
+    let process = |seed| {
+        let random = Arc::new(SeededRandom::new(seed));
+        Backend::new(store.clone(), Arc::new(clock.clone()), random)
+    };
+    let (begun, begins) = oneshot::channel();
+    let run = charge.run(&order, Deadline::Inherited, || async {
+        let _ = begun.send(());
+        std::future::pending::<Result<u8, BoxError>>().await
+    });
+    let ends = || {
+        field(&server, "1", "in_progress_expiration")
+            .parse::<i64>()
+            .unwrap_or(0)
+    };
+    let renewal = async {
+        begins.await?;
+        let claimed = ends();
+        // Past a third of the lease.
+        clock.advance(lease / 2);
+        while ends() == claimed {
+            tokio::task::yield_now().await;
+        }
+        Ok::<_, BoxError>(())
+    };
+    tokio::select! {
+        _ = with_backend(process(1), run) => panic!("the run ended"),
+        renewed = renewal => renewed?,
+    }
+    let left = ends() - clock.now().get();
+    assert!((1..=30_000).contains(&left), "{left}");
+    let next = || {
+        let call = charge.run(&order, Deadline::Inherited, || async {
+            Ok::<_, BoxError>(2_u8)
+        });
+        with_backend(process(2), call)
+    };
+    assert_eq!(
+        end(next().await),
+        End::Refused(ErrorKind::AlreadyInProgress)
+    );
+    clock.advance(Duration::from_millis(u64::try_from(left)? + 1));
+    assert_eq!(end(next().await), End::Ran(2));
     Ok(())
 }
