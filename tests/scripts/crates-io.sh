@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-crates='(dynamodb-(lean-client|writes)|idempotency-(cli|core|dynamodb|expression|http|lambda|macros|testkit|valkey))'
+crates='(dynamodb-(lean-client|writes)|idempotency-(cli|core|dynamodb|expression|http|lambda|macros|postgres|testkit|valkey))'
 places=('*.md' 'templates/*' ':!docs/guide/releases.md')
 # A dependency, or a command of cargo.
 named="(\b$crates = [\"{]|cargo (add|install|binstall) .*\b$crates\b)"

@@ -19,6 +19,7 @@ idempotency-lambda    dynamodb       dynamodb/index.html
 idempotency-lambda    http           http/index.html
 idempotency-lambda    lean-client
 idempotency-lambda    metrics        metrics/index.html
+idempotency-lambda    postgres
 idempotency-lambda    profiles
 idempotency-lambda    rustls-aws-lc
 idempotency-lambda    rustls-ring

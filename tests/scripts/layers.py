@@ -16,6 +16,7 @@ CRATES = {
     "idempotency-core": "modules",
     "idempotency-dynamodb": "files",
     "idempotency-lambda": "modules",
+    "idempotency-postgres": "files",
     "idempotency-valkey": "files",
 }
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|\br(#*)".*?"\1|"(?:\\.|[^"\\])*"|\'(?:\\[^\']+|[^\\\'])\'', re.S)

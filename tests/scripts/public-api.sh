@@ -18,7 +18,7 @@ export PATH="$PWD/.tools/bin:$PATH"
 write=false
 [[ ${1:-} == --write ]] && write=true
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-crates=(dynamodb-lean-client dynamodb-writes idempotency-core idempotency-http idempotency-macros idempotency-dynamodb idempotency-valkey idempotency-lambda idempotency-testkit)
+crates=(dynamodb-lean-client dynamodb-writes idempotency-core idempotency-http idempotency-macros idempotency-dynamodb idempotency-postgres idempotency-valkey idempotency-lambda idempotency-testkit)
 different=()
 mkdir -p tests/public-api
 # rustdoc's JSON is not stable yet. All crates at once, because one by one each compiles most dependencies anew.

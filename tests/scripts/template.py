@@ -133,7 +133,7 @@ def check_functions():
 
 
 def check_variables():
-    known = literals(rust("idempotency-core/src", "idempotency-expression/src", "idempotency-dynamodb/src", "idempotency-valkey/src", "idempotency-lambda/src"), "IDEMPOTENCY_[A-Z_]+")
+    known = literals(rust("idempotency-core/src", "idempotency-expression/src", "idempotency-dynamodb/src", "idempotency-postgres/src", "idempotency-valkey/src", "idempotency-lambda/src"), "IDEMPOTENCY_[A-Z_]+")
     require(len(known) > 20, f"only {len(known)} variables were found in the code: this script reads it wrongly")
     for name, function in [("Globals", GLOBALS), *FUNCTIONS.items()]:
         for each in function.get("Environment", {}).get("Variables", {}):

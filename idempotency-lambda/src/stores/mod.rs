@@ -36,6 +36,8 @@ fn kinds<S: StoreUse + ?Sized>() -> impl Iterator<Item = StoreKind<S>> {
         #[cfg(feature = "dynamodb")]
         idempotency_dynamodb::DynamoDbStore::kind(),
         MemoryStore::kind(),
+        #[cfg(feature = "postgres")]
+        idempotency_postgres::PostgresStore::kind(),
         #[cfg(feature = "valkey")]
         idempotency_valkey::ValkeyStore::kind(),
         #[cfg(feature = "__shelf")]

@@ -1,0 +1,169 @@
+//! The builder of the store.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use idempotency_core::config::ConfigurationError;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+
+use crate::connection::{self, Connections, Passwords, Pooler};
+use crate::store::PostgresStore;
+use crate::table::TableName;
+
+/// Builds a [`PostgresStore`].
+///
+/// # Examples
+///
+/// A server has more connections, and takes its password from elsewhere:
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use idempotency_postgres::PostgresStore;
+/// # async fn token() -> Result<String, std::io::Error> { Ok(String::new()) }
+///
+/// let store = PostgresStore::builder()
+///     .url("postgres://app@db.internal/shop?sslmode=verify-full&sslrootcert=/etc/rds.pem")
+///     .connections(8)
+///     .password(token)
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct PostgresStoreBuilder {
+    server: Option<Server>,
+    table: Option<String>,
+    pooler: Pooler,
+    connections: Option<u32>,
+    passwords: Option<Passwords>,
+}
+
+#[derive(Clone)]
+enum Server {
+    Url { setting: &'static str, url: String },
+    Pool(PgPool),
+}
+
+impl PostgresStore {
+    /// Returns a builder of a store.
+    pub fn builder() -> PostgresStoreBuilder {
+        PostgresStoreBuilder::default()
+    }
+}
+
+impl PostgresStoreBuilder {
+    /// Sets the server, such as `postgres://USER:PASSWORD@HOST:5432/DATABASE`. The variables of libpq (`PGPASSWORD`, `PGSSLROOTCERT`, ..)
+    /// set what the URL does not.
+    ///
+    /// TLS is required, unless the URL says `sslmode=disable`. Its certificate is checked with `sslmode=verify-full`.
+    pub fn url(self, url: impl Into<String>) -> Self {
+        self.url_of("`url`", url)
+    }
+
+    pub(crate) fn url_of(mut self, setting: &'static str, url: impl Into<String>) -> Self {
+        let url = url.into();
+        self.server = Some(Server::Url { setting, url });
+        self
+    }
+
+    /// Sets a pool of connections that the program has already. Its own options decide about TLS, the number of connections and their test:
+    /// [`pool_options`](crate::pool_options) returns those that the store takes for a URL.
+    pub fn pool(mut self, pool: PgPool) -> Self {
+        self.server = Some(Server::Pool(pool));
+        self
+    }
+
+    /// Sets the table, `idempotency` by default, also with its schema: `billing.idempotency`.
+    pub fn table(mut self, table: impl Into<String>) -> Self {
+        self.table = Some(table.into());
+        self
+    }
+
+    /// Sets the most connections that the store opens, 1 by default: a function takes one event at a time.
+    pub fn connections(mut self, most: u32) -> Self {
+        self.connections = Some(most);
+        self
+    }
+
+    /// Says that a pooler in transaction mode is between this process and the server, and keeps no prepared statements, as PgBouncer before
+    /// 1.21. Each request is then a transaction of four round trips instead of one.
+    pub fn transaction_pooler(mut self) -> Self {
+        self.pooler = Pooler::Transaction;
+        self
+    }
+
+    /// Sets where passwords come from. It is called before a connection is opened, and again if the last password is older than ten
+    /// minutes: a token of IAM is valid for 15.
+    pub fn password<F, E>(mut self, next: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<String, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let next = move || {
+            let next = next();
+            Box::pin(async move { next.await.map_err(Into::into) }) as _
+        };
+        self.passwords = Some(Passwords::new(Arc::new(next)));
+        self
+    }
+
+    /// Builds the store. It connects when it is first used, or with its `warm_up`.
+    ///
+    /// # Errors
+    ///
+    /// Without a URL or pool, if the URL or the name of the table is wrong, if there is a number of connections of zero, or outside of a Tokio
+    /// runtime.
+    pub fn build(self) -> Result<PostgresStore, ConfigurationError> {
+        let table = self.table.as_deref().unwrap_or(TableName::DEFAULT);
+        let table = TableName::new("`table`", table)?;
+        if tokio::runtime::Handle::try_current().is_err() {
+            let text = "a store on PostgreSQL needs a Tokio runtime: call `build` inside of one";
+            return Err(ConfigurationError::new(text));
+        }
+        let pool = match self.server {
+            None => {
+                return Err(ConfigurationError::new(
+                    "there is no server: set `url` or `pool`",
+                ));
+            }
+            Some(Server::Pool(pool)) => pool,
+            Some(Server::Url { setting, url }) => {
+                let options = connection::options(setting, &url)?;
+                let most = self.connections.unwrap_or(1);
+                if most == 0 {
+                    let remedy = "write at least 1";
+                    return Err(ConfigurationError::value("`connections`", "0", remedy));
+                }
+                pool_options()
+                    .max_connections(most)
+                    .connect_lazy_with(options)
+            }
+        };
+        let connections = Connections::new(pool, self.pooler, self.passwords, table.plain());
+        Ok(PostgresStore::new(connections, table))
+    }
+}
+
+/// Returns the options of the pool that a store opens for a URL: one connection, which is tested before it is used after a pause, because
+/// Lambda freezes processes.
+pub fn pool_options() -> PgPoolOptions {
+    connection::pool_options()
+}
+
+/// Returns the same options, as a store uses them for a URL: never without TLS because the server does not offer it, and accepted by poolers.
+pub fn secured(options: PgConnectOptions) -> PgConnectOptions {
+    connection::secured(options)
+}
+
+/// Shows no URL, because it can have a password.
+impl fmt::Debug for PostgresStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStoreBuilder")
+            .field("table", &self.table)
+            .field("pooler", &self.pooler)
+            .field("connections", &self.connections)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,251 @@
+//! The columns of the table, and the form of each value in them.
+
+use std::borrow::Cow;
+
+use idempotency_core::record::{
+    Attribute, Columns, Data, Field, FieldValue, Record, RecordedSteps, StoredEvent,
+};
+use idempotency_core::store::UNLISTED;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+/// The column of the record id.
+pub(crate) const ID: &str = "id";
+
+/// Returns the type of the column of an attribute, as PostgreSQL prints it. Its name is that of the attribute.
+pub(crate) const fn type_of(attribute: Attribute) -> &'static str {
+    use Attribute::{
+        Data, Decision, Event, Expiration, Failure, InProgressExpiration, Operation, Owner, Status,
+        Steps, Undo, Validation,
+    };
+    match attribute {
+        Expiration | InProgressExpiration => "bigint",
+        Status | Data | Validation | Owner | Failure | Operation | Decision | Event | Undo => {
+            "text"
+        }
+        Steps => "text[]",
+    }
+}
+
+/// Returns the attributes that a read brings back: all but the event, for which no rule of the protocol asks.
+pub(crate) fn read() -> impl Iterator<Item = Attribute> {
+    let all = Attribute::ALL.into_iter();
+    all.filter(|attribute| *attribute != Attribute::Event)
+}
+
+/// Returns the attributes that a listing brings back.
+pub(crate) fn listed() -> impl Iterator<Item = Attribute> {
+    let all = Attribute::ALL.into_iter();
+    all.filter(|attribute| !UNLISTED.contains(attribute))
+}
+
+/// A value in the form of its column.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Value<'a> {
+    Number(i64),
+    Text(Cow<'a, str>),
+    Texts(Vec<Cow<'a, str>>),
+}
+
+impl<'a> From<FieldValue<'a>> for Value<'a> {
+    fn from(value: FieldValue<'a>) -> Self {
+        match value {
+            FieldValue::Seconds(at) => Self::Number(at.get()),
+            FieldValue::Millis(at) => Self::Number(at.get()),
+            FieldValue::Text(text) => Self::Text(stored(text)),
+            FieldValue::Data(data) => Self::Text(stored(data.as_str())),
+            FieldValue::Event(event) => Self::Text(stored(event.stored())),
+            FieldValue::Steps(steps) => {
+                let pairs = steps.iter().map(|(name, result)| step(name, result));
+                Self::Texts(pairs.flatten().collect())
+            }
+        }
+    }
+}
+
+/// Returns the two elements that a step adds to the column of the steps.
+pub(crate) fn step<'a>(name: &'a str, result: &'a Data) -> [Cow<'a, str>; 2] {
+    [stored(name), stored(result.as_str())]
+}
+
+/// Returns the text that is stored for a text.
+///
+/// A text of PostgreSQL has no U+0000. So U+0000 is stored as U+0001 U+0001, and U+0001 as U+0001 U+0002: two texts that differ
+/// stay different, and keep their order.
+pub(crate) fn stored(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|byte| byte <= 1) {
+        return Cow::Borrowed(text);
+    }
+    let mut stored = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        match letter {
+            '\0' => stored.push_str("\u{1}\u{1}"),
+            '\u{1}' => stored.push_str("\u{1}\u{2}"),
+            other => stored.push(other),
+        }
+    }
+    Cow::Owned(stored)
+}
+
+/// Returns the text for which this one is stored.
+pub(crate) fn restored(text: String) -> String {
+    if !text.contains('\u{1}') {
+        return text;
+    }
+    let mut restored = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        let (letter, is_pair) = match (letter, letters.as_str().chars().next()) {
+            ('\u{1}', Some('\u{1}')) => ('\0', true),
+            ('\u{1}', Some('\u{2}')) => ('\u{1}', true),
+            (letter, _) => (letter, false),
+        };
+        restored.push(letter);
+        if is_pair {
+            letters.next();
+        }
+    }
+    restored
+}
+
+/// Returns the record of a row. A `listed` row has only what a listing brings back.
+pub(crate) fn record(row: &PgRow, listed: bool) -> Record {
+    Record::read(&mut OfRow { row, listed })
+}
+
+/// Returns what a row keeps of the event.
+pub(crate) fn event(row: &PgRow) -> Field<StoredEvent> {
+    let of_row = OfRow { row, listed: false };
+    match of_row.get::<String>(Attribute::Event) {
+        Field::Absent => Field::Absent,
+        Field::Value(text) => {
+            StoredEvent::from_stored(&restored(text)).map_or(Field::Unreadable, Field::Value)
+        }
+        Field::Unreadable => Field::Unreadable,
+    }
+}
+
+struct OfRow<'a> {
+    row: &'a PgRow,
+    listed: bool,
+}
+
+impl OfRow<'_> {
+    /// Returns a column. One of another type than [`type_of`] cannot be read.
+    fn get<T>(&self, attribute: Attribute) -> Field<T>
+    where
+        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+    {
+        if self.listed && UNLISTED.contains(&attribute) {
+            return Field::Absent;
+        }
+        match self.row.try_get::<Option<T>, _>(attribute.default_name()) {
+            Ok(value) => value.into(),
+            Err(_) => Field::Unreadable,
+        }
+    }
+}
+
+impl Columns for OfRow<'_> {
+    fn number(&mut self, attribute: Attribute) -> Field<i64> {
+        self.get(attribute)
+    }
+
+    fn text(&mut self, attribute: Attribute) -> Field<String> {
+        self.get(attribute).map(restored)
+    }
+
+    fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
+        match self.get::<Vec<String>>(attribute) {
+            Field::Absent => Field::Absent,
+            Field::Value(elements) => steps(elements).map_or(Field::Unreadable, Field::Value),
+            Field::Unreadable => Field::Unreadable,
+        }
+    }
+}
+
+/// Returns the steps of an array. `None` if it has a name without a result.
+fn steps(elements: Vec<String>) -> Option<RecordedSteps> {
+    let mut steps = RecordedSteps::default();
+    let mut elements = elements.into_iter();
+    while let Some(name) = elements.next() {
+        steps.insert(restored(name), Data::new(restored(elements.next()?)));
+    }
+    Some(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_without_a_null_character_are_stored_as_they_are() {
+        for text in ["", "a", "é\t\r\n\u{2}", "日本語"] {
+            assert!(matches!(stored(text), Cow::Borrowed(same) if same == text));
+            assert_eq!(restored(text.to_owned()), text);
+        }
+    }
+
+    #[test]
+    fn every_text_is_restored_and_the_order_of_two_is_kept() {
+        let letters = ['\0', '\u{1}', '\u{2}', 'a'];
+        let mut texts = vec![String::new()];
+        for length in 0..4 {
+            let longest: Vec<_> = texts
+                .iter()
+                .filter(|it| it.len() == length)
+                .cloned()
+                .collect();
+            for text in longest {
+                texts.extend(letters.map(|letter| format!("{text}{letter}")));
+            }
+        }
+        assert_eq!(texts.len(), 1 + 4 + 16 + 64 + 256);
+        for text in &texts {
+            let kept = stored(text);
+            assert!(!kept.contains('\0'));
+            assert_eq!(restored(kept.into_owned()), *text);
+            for other in &texts {
+                assert_eq!(
+                    stored(text).cmp(&stored(other)),
+                    text.cmp(other),
+                    "{text:?} {other:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_mark_of_another_program_is_read_as_it_is() {
+        assert_eq!(restored("a\u{1}b".to_owned()), "a\u{1}b");
+        assert_eq!(restored("a\u{1}".to_owned()), "a\u{1}");
+    }
+
+    #[test]
+    fn steps_are_pairs_and_the_last_result_of_a_name_counts() {
+        let read = |elements: &[&str]| steps(elements.iter().map(|it| (*it).to_owned()).collect());
+        assert_eq!(read(&[]), Some(RecordedSteps::default()));
+        let pairs = [
+            ("a".to_owned(), Data::new("3")),
+            ("b".to_owned(), Data::new("2")),
+        ];
+        assert_eq!(
+            read(&["a", "1", "b", "2", "a", "3"]),
+            Some(pairs.into_iter().collect())
+        );
+        assert_eq!(read(&["a"]), None);
+    }
+
+    #[test]
+    fn the_migration_has_each_column_with_its_type() {
+        let columns: Vec<_> = crate::MIGRATION
+            .lines()
+            .filter_map(|line| line.strip_prefix("    "))
+            .filter(|line| !line.starts_with("--"))
+            .map(|line| line.trim_end_matches(',').replace(" COLLATE \"C\"", ""))
+            .collect();
+        let typed = Attribute::ALL.map(|it| format!("{} {}", it.default_name(), type_of(it)));
+        assert_eq!(columns[0], "id text PRIMARY KEY");
+        assert_eq!(columns[1..], typed);
+    }
+}

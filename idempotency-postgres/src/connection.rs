@@ -1,0 +1,427 @@
+//! The connections: how they are opened, tested after a pause, and never used again in an unknown state.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use idempotency_core::config::ConfigurationError;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow, PgSslMode};
+use sqlx::{AssertSqlSafe, Connection as _, Postgres};
+use tokio::time::{Instant, timeout};
+
+use crate::failure::{Failure, Next, Whom};
+use crate::statement::Statement;
+
+/// A connection that was not used for longer than this is tested before it is used.
+const TEST_AFTER: Duration = Duration::from_secs(5);
+
+/// How long the test of a connection may take.
+const TEST_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a request without a limit waits for a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a statement without a limit waits for another transaction.
+const WAIT_WITHOUT_LIMIT: Duration = Duration::from_secs(5);
+
+/// What is left of the time of a request for its reply.
+const REPLY_RESERVE: Duration = Duration::from_millis(100);
+
+/// After this time a password is asked for again. A token of IAM is valid for 15 minutes.
+const PASSWORD_AFTER: Duration = Duration::from_secs(10 * 60);
+
+/// How prepared statements are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pooler {
+    /// Each connection prepares a statement once, and keeps it: one round trip. For a server without a pooler, and for a pooler that keeps
+    /// sessions or prepared statements.
+    #[default]
+    Session,
+    /// Each statement is prepared in a transaction of its own: four round trips.
+    Transaction,
+}
+
+type Password = dyn Fn() -> BoxFuture<'static, Result<String, Box<dyn std::error::Error + Send + Sync>>>
+    + Send
+    + Sync;
+
+/// Where the passwords of new connections come from.
+#[derive(Clone)]
+pub(crate) struct Passwords {
+    pub(crate) next: Arc<Password>,
+    /// When it was asked for, in milliseconds since the epoch. The clock of the system goes on while a function is frozen.
+    asked: Arc<AtomicU64>,
+}
+
+impl Passwords {
+    pub(crate) fn new(next: Arc<Password>) -> Self {
+        Self {
+            next,
+            asked: Arc::default(),
+        }
+    }
+}
+
+/// The connections of a store.
+pub(crate) struct Connections {
+    pool: PgPool,
+    pooler: Pooler,
+    passwords: Option<Passwords>,
+    /// The table with its server, for errors.
+    name: String,
+    table: String,
+}
+
+/// Returns how to connect to the server of a URL: with TLS, unless the URL switches it off.
+///
+/// # Errors
+///
+/// If it is no URL of PostgreSQL. The text does not quote it, because it can have a password.
+pub(crate) fn options(setting: &str, url: &str) -> Result<PgConnectOptions, ConfigurationError> {
+    let wrong = |what: &str| {
+        ConfigurationError::new(format!(
+            "{setting} {what}: write `postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full`, with `%40` for `@` and so on in the \
+             password"
+        ))
+    };
+    let schemes = ["postgres://", "postgresql://"];
+    if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
+        return Err(wrong("is no URL of PostgreSQL"));
+    }
+    // `sqlx` would log the value of a parameter that it does not know.
+    let (_, query) = url.split_once('?').unwrap_or_default();
+    let names = query.split('&').filter_map(|it| it.split('=').next());
+    if let Some(name) = names
+        .filter(|it| !it.is_empty())
+        .find(|it| !PARAMETERS.contains(it))
+    {
+        return Err(wrong(&format!(
+            "has the unknown parameter `{}`",
+            visible(name)
+        )));
+    }
+    let options = PgConnectOptions::from_str(url).map_err(|_| wrong("cannot be read"))?;
+    Ok(secured(options))
+}
+
+/// The parameters of a URL that are accepted. `options` is none of them: a pooler refuses it.
+const PARAMETERS: [&str; 12] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "statement-cache-capacity",
+];
+
+fn visible(name: &str) -> String {
+    name.chars()
+        .filter(|letter| !letter.is_control())
+        .take(40)
+        .collect()
+}
+
+/// Returns the same options, which never fall back to a connection without TLS. A socket of this machine has none.
+pub(crate) fn secured(options: PgConnectOptions) -> PgConnectOptions {
+    // A pooler refuses `extra_float_digits`, and no value here is a float.
+    let options = options.extra_float_digits(None);
+    let is_socket = options.get_socket().is_some() || options.get_host().starts_with('/');
+    match options.get_ssl_mode() {
+        _ if is_socket => options.ssl_mode(PgSslMode::Disable),
+        PgSslMode::Allow | PgSslMode::Prefer => options.ssl_mode(PgSslMode::Require),
+        PgSslMode::Disable | PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull => {
+            options
+        }
+    }
+}
+
+/// Returns the options of a pool for a function: one connection, which is tested before it is used after a pause.
+pub(crate) fn pool_options() -> PgPoolOptions {
+    let used = Arc::new(AtomicU64::new(now()));
+    PgPoolOptions::new()
+        .max_connections(1)
+        .test_before_acquire(false)
+        .before_acquire(move |connection, meta| {
+            // Lambda may have frozen the process: then the clock of `idle_for` can have stopped, and the clock of the system has not.
+            let paused =
+                Duration::from_millis(now().saturating_sub(used.swap(now(), Ordering::Relaxed)));
+            Box::pin(async move {
+                if meta.idle_for.max(paused) < TEST_AFTER {
+                    return Ok(true);
+                }
+                let test = timeout(TEST_WITHIN, connection.ping()).await;
+                Ok(matches!(test, Ok(Ok(()))))
+            })
+        })
+}
+
+/// Returns the time of the system, in milliseconds since the epoch.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
+impl Connections {
+    pub(crate) fn new(
+        pool: PgPool,
+        pooler: Pooler,
+        passwords: Option<Passwords>,
+        table: String,
+    ) -> Self {
+        let options = pool.connect_options();
+        let server = match options.get_socket() {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", options.get_host(), options.get_port()),
+        };
+        let database = options.get_database().unwrap_or(options.get_username());
+        let name = format!("PostgreSQL table `{table}` of `{database}` at {server}");
+        Self {
+            pool,
+            pooler,
+            passwords,
+            name,
+            table,
+        }
+    }
+
+    pub(crate) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes a connection of the pool, within the time of the request. Nothing is sent yet.
+    pub(crate) async fn acquire(&self, log: &SendLog) -> Result<InUse<'_>, Failure> {
+        let started = Instant::now();
+        let limit = log.limit();
+        self.renew_password().await?;
+        let within = limit.map_or(CONNECT_WITHIN, |limit| {
+            limit.saturating_sub(REPLY_RESERVE).max(limit / 2)
+        });
+        match timeout(within, self.pool.acquire()).await {
+            Ok(Ok(connection)) => Ok(InUse {
+                connection: Some(connection),
+                of: self,
+                deadline: limit.map(|limit| started + limit),
+            }),
+            Ok(Err(error)) => Err(self.connecting(error)),
+            Err(_) => Err(self.connecting(sqlx::Error::PoolTimedOut)),
+        }
+    }
+
+    /// Opens a connection beside the pool, which hides why a server refuses connections.
+    pub(crate) async fn try_connect(&self, within: Duration) -> Result<(), Failure> {
+        let options = self.pool.connect_options();
+        match timeout(within, sqlx::PgConnection::connect_with(&options)).await {
+            Ok(Ok(connection)) => {
+                // It has told what it was opened for.
+                drop(connection);
+                Ok(())
+            }
+            Ok(Err(error)) => Err(self.connecting(error)),
+            Err(_) => Err(self.connecting(sqlx::Error::PoolTimedOut)),
+        }
+    }
+
+    /// Asks for a new password if the last one is old. Connections that are open stay open.
+    async fn renew_password(&self) -> Result<(), Failure> {
+        let Some(passwords) = &self.passwords else {
+            return Ok(());
+        };
+        let since =
+            Duration::from_millis(now().saturating_sub(passwords.asked.load(Ordering::Relaxed)));
+        if since < PASSWORD_AFTER {
+            return Ok(());
+        }
+        match (passwords.next)().await {
+            Ok(password) => {
+                let options = (*self.pool.connect_options()).clone().password(&password);
+                self.pool.set_connect_options(options);
+                passwords.asked.store(now(), Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => {
+                let text = format!(
+                    "there is no password for {}: correct the function that gives it ({error})",
+                    self.name
+                );
+                Err(Failure {
+                    error: StoreError::new(StoreErrorKind::Credentials, text),
+                    maybe_applied: false,
+                    next: Next::Keep,
+                })
+            }
+        }
+    }
+
+    fn connecting(&self, error: sqlx::Error) -> Failure {
+        let options = self.pool.connect_options();
+        self.whom(&options).connecting(error)
+    }
+
+    fn executing(&self, error: sqlx::Error) -> Failure {
+        let options = self.pool.connect_options();
+        self.whom(&options).executing(error)
+    }
+
+    pub(crate) fn whom<'a>(&'a self, options: &'a PgConnectOptions) -> Whom<'a> {
+        Whom {
+            name: &self.name,
+            table: &self.table,
+            role: options.get_username(),
+        }
+    }
+}
+
+/// A connection with which a statement is executed. It is closed if the future of the statement is dropped, or if its state is not known: the
+/// reply to one statement must not be read as that to the next one.
+pub(crate) struct InUse<'a> {
+    connection: Option<sqlx::pool::PoolConnection<Postgres>>,
+    of: &'a Connections,
+    deadline: Option<Instant>,
+}
+
+impl InUse<'_> {
+    /// Returns how long the statement may wait for another transaction, so that its reply comes in time.
+    pub(crate) fn wait(&self) -> Duration {
+        self.deadline.map_or(WAIT_WITHOUT_LIMIT, |deadline| {
+            deadline
+                .saturating_duration_since(Instant::now())
+                .saturating_sub(REPLY_RESERVE)
+        })
+    }
+
+    /// Executes a statement, and reads its reply to the end: an error of the commit comes after the rows.
+    pub(crate) async fn execute(mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
+        let result = match self.of.pooler {
+            Pooler::Session => self.rows(statement, true).await,
+            Pooler::Transaction => self.in_transaction(statement).await,
+        };
+        let result = result.map_err(|error| self.of.executing(error));
+        let next = result
+            .as_ref()
+            .err()
+            .map_or(Next::Keep, |failure| failure.next);
+        let is_whole = matches!(next, Next::Keep | Next::Again)
+            && !(self.of.pooler == Pooler::Transaction && result.is_err());
+        if is_whole {
+            drop(self.connection.take());
+        }
+        result
+    }
+
+    /// Executes one text without parameters: one round trip behind every pooler.
+    pub(crate) async fn execute_text(mut self, text: String) -> Result<Vec<PgRow>, Failure> {
+        let result = self.text(text).await;
+        let result = result.map_err(|error| self.of.executing(error));
+        if result.is_ok() {
+            drop(self.connection.take());
+        }
+        result
+    }
+
+    async fn in_transaction(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
+        self.text("BEGIN".to_owned()).await?;
+        let rows = self.rows(statement, false).await?;
+        self.text("COMMIT".to_owned()).await?;
+        Ok(rows)
+    }
+
+    async fn text(&mut self, text: String) -> Result<Vec<PgRow>, sqlx::Error> {
+        let text = sqlx::raw_sql(AssertSqlSafe(text));
+        match &mut self.connection {
+            Some(connection) => text.fetch_all(&mut **connection).await,
+            None => Err(sqlx::Error::PoolClosed),
+        }
+    }
+
+    async fn rows(&mut self, statement: Statement, kept: bool) -> Result<Vec<PgRow>, sqlx::Error> {
+        let arguments = statement.arguments.map_err(sqlx::Error::Encode)?;
+        // The text has no value of a call: each is a parameter.
+        let query = sqlx::query_with(AssertSqlSafe(statement.text), arguments).persistent(kept);
+        match &mut self.connection {
+            Some(connection) => query.fetch_all(&mut **connection).await,
+            None => Err(sqlx::Error::PoolClosed),
+        }
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // Closes the socket. A statement that runs may still be applied.
+            drop(connection.detach());
+        }
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(url: &str) -> PgSslMode {
+        options("URL", url).unwrap().get_ssl_mode()
+    }
+
+    #[test]
+    fn tls_is_required_unless_the_url_switches_it_off() {
+        let url = "postgres://app@db.internal/shop";
+        assert!(matches!(mode(url), PgSslMode::Require));
+        for (set, expected) in [
+            ("prefer", PgSslMode::Require),
+            ("allow", PgSslMode::Require),
+            ("disable", PgSslMode::Disable),
+            ("verify-ca", PgSslMode::VerifyCa),
+            ("verify-full", PgSslMode::VerifyFull),
+        ] {
+            let found = mode(&format!("{url}?sslmode={set}"));
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{set}");
+        }
+        assert!(matches!(
+            mode("postgres://app@%2Frun%2Fpostgresql/shop"),
+            PgSslMode::Disable
+        ));
+        assert!(matches!(
+            mode("postgres:///shop?host=/run/postgresql"),
+            PgSslMode::Disable
+        ));
+    }
+
+    #[test]
+    fn a_wrong_url_is_an_error_that_does_not_quote_it() {
+        for url in [
+            "s3cr3t",
+            "mysql://app:s3cr3t@db/shop",
+            "postgres://app:s3cr3t@db:port/shop",
+            "postgres://app:s3cr3t@db/shop?sslmode=s3cr3t",
+            "postgres://app@db/shop?pasword=s3cr3t",
+            "postgres://app@db/shop?sslmode=require&options=-c%20s3cr3t",
+        ] {
+            let error = options("URL", url).unwrap_err().to_string();
+            assert!(
+                error.starts_with("URL ") && !error.contains("s3cr3t"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! What an error of the server or of the connection means: its kind, what to do, and whether the write may have been applied.
+
+use idempotency_core::store::{StoreError, StoreErrorKind as Kind};
+use sqlx::Error;
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
+use crate::statement::OTHER_STATEMENT;
+
+/// A statement or a connection that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: StoreError,
+    /// True if the statement may have been applied, or may still be.
+    pub(crate) maybe_applied: bool,
+    /// What becomes of the connection and of the statement.
+    pub(crate) next: Next,
+}
+
+/// What follows a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The connection can be used again.
+    Keep,
+    /// The connection is in an unknown state.
+    Discard,
+    /// Another transaction was faster. The same statement can be sent again at once.
+    Again,
+    /// The table was changed after the connection prepared the statement. It can be sent again at once, over another connection.
+    AgainElsewhere,
+}
+
+/// Whom the error is about, for its text.
+pub(crate) struct Whom<'a> {
+    /// The table with its server.
+    pub(crate) name: &'a str,
+    /// The name of the table.
+    pub(crate) table: &'a str,
+    /// The role that connects.
+    pub(crate) role: &'a str,
+}
+
+impl Whom<'_> {
+    /// Returns the failure of a connection. Nothing was sent.
+    pub(crate) fn connecting(&self, error: Error) -> Failure {
+        let name = self.name;
+        let error = match error {
+            Error::Database(error) => {
+                let error = error.downcast::<PgDatabaseError>();
+                let (kind, remedy) = self.of_connection(error.code());
+                let text = format!(
+                    "{name} refused the connection ({}): {remedy}",
+                    quoted(&error)
+                );
+                StoreError::new(kind, text)
+            }
+            Error::Tls(error) => {
+                let text = format!(
+                    "no connection to {name} with TLS ({error}): switch TLS on in the server and name its certificate authority in the URL \
+                     (`?sslmode=verify-full&sslrootcert=FILE`), or write `?sslmode=disable` for a server on this machine"
+                );
+                StoreError::new(Kind::Certificate, text)
+            }
+            Error::Io(error) => {
+                let text = format!("no connection to {name} ({error}): {REACH}");
+                StoreError::new(Kind::Unreachable, text).with_source(error)
+            }
+            Error::PoolTimedOut => self.no_connection(),
+            Error::PoolClosed => {
+                let text = format!(
+                    "the pool of connections to {name} was closed: keep it open while calls run"
+                );
+                StoreError::new(Kind::Rejected, text)
+            }
+            other => {
+                let text = format!(
+                    "no connection to {name} ({other}): check the URL, and that a server of PostgreSQL has this address"
+                );
+                StoreError::new(Kind::Unreachable, text)
+            }
+        };
+        Failure {
+            error,
+            maybe_applied: false,
+            next: Next::Keep,
+        }
+    }
+
+    /// Returns the error of a request for which no connection came in time.
+    pub(crate) fn no_connection(&self) -> StoreError {
+        let text = format!(
+            "no connection to {} in time: {REACH}; or all connections of the pool were in use: set a larger number of them",
+            self.name
+        );
+        StoreError::new(Kind::Unreachable, text)
+    }
+
+    fn of_connection(&self, code: &str) -> (Kind, String) {
+        let role = self.role;
+        match code {
+            "28P01" | "28000" => (
+                Kind::Credentials,
+                format!(
+                    "check the password of the role `{role}`, and that `pg_hba.conf` lets it in from this address; a token of IAM is valid \
+                     for 15 minutes"
+                ),
+            ),
+            "3D000" => (Kind::TableMissing, "create the database, or correct its name in the URL".to_owned()),
+            "42501" => (Kind::AccessDenied, format!("grant CONNECT on the database to the role `{role}`")),
+            "53300" | "53400" => (
+                Kind::Throttled,
+                "the server has as many connections as it may have: raise its `max_connections`, limit the concurrency of the function, or \
+                 put a pooler before the server"
+                    .to_owned(),
+            ),
+            "08P01" => (Kind::Rejected, POOLER.to_owned()),
+            _ => {
+                let (kind, remedy) = self.of_statement(code, "");
+                (kind, remedy.unwrap_or_else(|| REACH.to_owned()))
+            }
+        }
+    }
+
+    /// Returns the failure of a statement that was sent.
+    pub(crate) fn executing(&self, error: Error) -> Failure {
+        let name = self.name;
+        match error {
+            Error::Database(error) => self.executed(&error.downcast::<PgDatabaseError>()),
+            Error::Encode(error) => Failure {
+                error: StoreError::new(
+                    Kind::TooLarge,
+                    format!("a value is too large for {name} ({error}): store less"),
+                ),
+                maybe_applied: false,
+                next: Next::Keep,
+            },
+            Error::Io(error) => Failure {
+                error: StoreError::new(
+                    Kind::Unreachable,
+                    format!("the connection to {name} broke ({error}): {REACH}"),
+                )
+                .with_source(error),
+                maybe_applied: true,
+                next: Next::Discard,
+            },
+            other => Failure {
+                error: StoreError::new(
+                    Kind::Unreachable,
+                    format!(
+                        "the reply of {name} cannot be read ({other}): check that a server of PostgreSQL has this address"
+                    ),
+                ),
+                maybe_applied: true,
+                next: Next::Discard,
+            },
+        }
+    }
+
+    /// Returns the failure that a reply of the server describes.
+    ///
+    fn executed(&self, error: &PgDatabaseError) -> Failure {
+        let code = error.code();
+        let is_rolled_back = is_rolled_back(error.severity(), code);
+        let (kind, remedy) = self.of_statement(code, error.message());
+        let remedy = remedy.unwrap_or_else(|| "see the log of the server".to_owned());
+        let next = next(is_rolled_back, code);
+        Failure {
+            error: StoreError::new(
+                kind,
+                format!(
+                    "a request to {} failed ({}): {remedy}",
+                    self.name,
+                    quoted(error)
+                ),
+            ),
+            maybe_applied: !is_rolled_back,
+            next,
+        }
+    }
+
+    /// Returns the kind of an error of the server, and what to do.
+    fn of_statement(&self, code: &str, message: &str) -> (Kind, Option<String>) {
+        let (table, role) = (self.table, self.role);
+        let (kind, remedy) = match code {
+            _ if message.contains(OTHER_STATEMENT) => (Kind::Rejected, POOLER.to_owned()),
+            "26000" | "42P05" | "08P01" => (Kind::Rejected, POOLER.to_owned()),
+            "42P01" | "3F000" => (
+                Kind::TableMissing,
+                format!("create the table `{table}` with the migration of `idempotency-postgres`, or set IDEMPOTENCY_POSTGRES_TABLE"),
+            ),
+            "42703" | "42804" | "42883" | "42P10" | "42809" | "22P02" | "23502" | "23514" | "23505" => {
+                (Kind::WrongSchema, OTHER_VERSION.to_owned())
+            }
+            "42501" => (
+                Kind::AccessDenied,
+                format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role}, and USAGE on its schema"),
+            ),
+            "25006" => (Kind::Unreachable, READ_ONLY.to_owned()),
+            "40001" | "40P01" => (Kind::Conflict, "other transactions have the record: send the request again".to_owned()),
+            "55P03" => (
+                Kind::Conflict,
+                "another transaction holds the row of the record: end it, and keep transactions with this table short".to_owned(),
+            ),
+            "57014" => (
+                Kind::Unreachable,
+                "the server cancelled the statement: raise `statement_timeout` of the role, or find what blocks it".to_owned(),
+            ),
+            "0A000" => (Kind::Internal, "the table was changed while the function ran: send the request again".to_owned()),
+            code if code.starts_with("53") => (Kind::Throttled, "the server lacks memory, disk or connections".to_owned()),
+            code if code.starts_with("54") => (Kind::TooLarge, "return less from the handler, or a reference to where it is stored".to_owned()),
+            code if code.starts_with("57P") || code.starts_with("08") => (Kind::Unreachable, REACH.to_owned()),
+            code if code.starts_with("58") || code.starts_with("XX") => return (Kind::Internal, None),
+            _ => return (Kind::Rejected, None),
+        };
+        (kind, Some(remedy))
+    }
+}
+
+const REACH: &str = "check that the server runs, that its security group or firewall admits this address, and that DNS finds it";
+
+pub(crate) const READ_ONLY: &str = "the server is read-only: connect to the primary (on Aurora the cluster endpoint, not the reader endpoint)";
+
+pub(crate) const OTHER_VERSION: &str =
+    "its columns are not those of this version: apply the migration of `idempotency-postgres`";
+
+const POOLER: &str = "a pooler between this process and the server keeps no prepared statements, or has no sessions: set \
+                      IDEMPOTENCY_POSTGRES_POOLER=transaction, or `max_prepared_statements` of PgBouncer 1.21 or later; statement mode cannot be used";
+
+/// Returns true if this error proves that nothing was applied.
+///
+/// An `ERROR` has rolled the transaction back. A `FATAL` ends the session, and can follow a commit. Errors of class 08 can be those of a
+/// pooler, which does not know what the server did.
+fn is_rolled_back(severity: PgSeverity, code: &str) -> bool {
+    matches!(severity, PgSeverity::Error) && !code.starts_with("08") && code != "40003"
+}
+
+fn next(is_rolled_back: bool, code: &str) -> Next {
+    match code {
+        _ if !is_rolled_back => Next::Discard,
+        "40001" | "40P01" => Next::Again,
+        "0A000" => Next::AgainElsewhere,
+        // A connection to a server that became a standby stays at it.
+        "25006" => Next::Discard,
+        _ => Next::Keep,
+    }
+}
+
+/// Returns what the server says, without its detail: that can quote a row.
+fn quoted(error: &PgDatabaseError) -> String {
+    format!("{}, SQLSTATE {}", error.message(), error.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOM: Whom<'_> = Whom {
+        name: "the table",
+        table: "idempotency",
+        role: "app",
+    };
+
+    #[test]
+    fn only_an_error_that_rolled_back_proves_that_nothing_was_applied() {
+        use PgSeverity::{Error, Fatal, Panic};
+        for (severity, code, proves, then) in [
+            (Error, "40001", true, Next::Again),
+            (Error, "40P01", true, Next::Again),
+            (Error, "0A000", true, Next::AgainElsewhere),
+            (Error, "55P03", true, Next::Keep),
+            (Error, "57014", true, Next::Keep),
+            (Error, "25006", true, Next::Discard),
+            (Fatal, "57P01", false, Next::Discard),
+            (Panic, "XX000", false, Next::Discard),
+            (Fatal, "40001", false, Next::Discard),
+            // A pooler lost its connection to the server.
+            (Error, "08006", false, Next::Discard),
+            (Error, "08P01", false, Next::Discard),
+            (Error, "40003", false, Next::Discard),
+        ] {
+            let is_rolled_back = is_rolled_back(severity, code);
+            assert_eq!(
+                (is_rolled_back, next(is_rolled_back, code)),
+                (proves, then),
+                "{code}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_code_has_a_kind_and_says_what_to_do() {
+        for (code, kind, text) in [
+            (
+                "26000",
+                Kind::Rejected,
+                "IDEMPOTENCY_POSTGRES_POOLER=transaction",
+            ),
+            (
+                "42P01",
+                Kind::TableMissing,
+                "create the table `idempotency`",
+            ),
+            ("42703", Kind::WrongSchema, "apply the migration"),
+            (
+                "42501",
+                Kind::AccessDenied,
+                "GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO app",
+            ),
+            ("25006", Kind::Unreachable, "connect to the primary"),
+            ("40001", Kind::Conflict, "send the request again"),
+            ("55P03", Kind::Conflict, "end it"),
+            ("57014", Kind::Unreachable, "statement_timeout"),
+            ("53100", Kind::Throttled, "disk"),
+            ("54000", Kind::TooLarge, "return less"),
+            ("57P01", Kind::Unreachable, "check that the server runs"),
+        ] {
+            let (found, remedy) = WHOM.of_statement(code, "");
+            let remedy = remedy.unwrap();
+            assert!(
+                found == kind && remedy.contains(text),
+                "{code}: {found:?} {remedy}"
+            );
+        }
+        assert_eq!(WHOM.of_statement("XX001", ""), (Kind::Internal, None));
+        assert_eq!(WHOM.of_statement("22021", ""), (Kind::Rejected, None));
+        let (kind, remedy) = WHOM.of_statement("22P02", &format!("\"{OTHER_STATEMENT}07\""));
+        assert_eq!((kind, remedy.as_deref()), (Kind::Rejected, Some(POOLER)));
+    }
+
+    #[test]
+    fn an_error_of_a_connection_is_about_the_role_or_the_server() {
+        for (code, kind, text) in [
+            ("28P01", Kind::Credentials, "the password of the role `app`"),
+            ("3D000", Kind::TableMissing, "create the database"),
+            ("42501", Kind::AccessDenied, "grant CONNECT"),
+            ("53300", Kind::Throttled, "max_connections"),
+            ("08P01", Kind::Rejected, "pooler"),
+            ("57P03", Kind::Unreachable, "check that the server runs"),
+        ] {
+            let (found, remedy) = WHOM.of_connection(code);
+            assert!(
+                found == kind && remedy.contains(text),
+                "{code}: {found:?} {remedy}"
+            );
+        }
+        let failure = WHOM.connecting(Error::Tls("no".into()));
+        assert_eq!(failure.error.kind(), Kind::Certificate);
+        assert!(!failure.maybe_applied);
+    }
+
+    #[test]
+    fn a_connection_that_breaks_leaves_the_write_in_doubt() {
+        let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        for error in [
+            Error::Io(broken),
+            Error::Protocol("short".to_owned()),
+            Error::WorkerCrashed,
+        ] {
+            let failure = WHOM.executing(error);
+            assert!(failure.maybe_applied);
+            assert_eq!(failure.next, Next::Discard);
+            assert_eq!(failure.error.kind(), Kind::Unreachable);
+        }
+        let unsent = WHOM.executing(Error::Encode("too long".into()));
+        assert!(!unsent.maybe_applied && unsent.error.kind() == Kind::TooLarge);
+    }
+}

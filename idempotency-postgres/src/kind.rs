@@ -1,0 +1,140 @@
+//! The kind `postgres` of `IDEMPOTENCY_STORE`.
+
+use idempotency_core::config::{ConfigurationError, Variables};
+use idempotency_core::store::{StoreKind, StoreUse};
+
+use crate::builder::PostgresStoreBuilder;
+use crate::connection::options;
+use crate::store::PostgresStore;
+use crate::table::TableName;
+
+/// The URL of the server.
+const URL: &str = "IDEMPOTENCY_POSTGRES_URL";
+/// The table, with or without its schema.
+const TABLE: &str = "IDEMPOTENCY_POSTGRES_TABLE";
+/// Whether a pooler keeps sessions.
+const POOLER: &str = "IDEMPOTENCY_POSTGRES_POOLER";
+/// The most connections.
+const CONNECTIONS: &str = "IDEMPOTENCY_POSTGRES_CONNECTIONS";
+
+impl PostgresStore {
+    /// Returns the kind of these stores.
+    #[doc(hidden)]
+    pub fn kind<S: StoreUse + ?Sized>() -> StoreKind<S> {
+        StoreKind {
+            name: "postgres",
+            variables: &[URL, TABLE, POOLER, CONNECTIONS],
+            warning: None,
+            check: |variables| builder(variables).map(drop),
+            open: |variables| {
+                Box::pin(async move {
+                    if variables.value(URL).is_none() {
+                        return Err(ConfigurationError::new(format!(
+                            "{URL} is not set, and IDEMPOTENCY_STORE is `postgres`: set it to the URL of the server"
+                        )));
+                    }
+                    Ok(S::shared(builder(variables)?.build()?))
+                })
+            },
+        }
+    }
+}
+
+/// Returns the builder that the variables describe.
+///
+/// # Errors
+///
+/// If one of them has a value that it cannot have.
+fn builder(variables: &Variables) -> Result<PostgresStoreBuilder, ConfigurationError> {
+    let mut builder = PostgresStore::builder();
+    if let Some(url) = variables.value(URL) {
+        options(URL, url)?;
+        builder = builder.url_of(URL, url);
+    }
+    if let Some(table) = variables.value(TABLE) {
+        TableName::new(TABLE, table)?;
+        builder = builder.table(table);
+    }
+    if let Some(most) = variables.value(CONNECTIONS) {
+        let number = most.parse().ok().filter(|most| *most > 0);
+        let remedy = "write a number of connections, such as `1`";
+        let number = number.ok_or_else(|| ConfigurationError::value(CONNECTIONS, most, remedy))?;
+        builder = builder.connections(number);
+    }
+    match variables.value(POOLER) {
+        None | Some("session") => Ok(builder),
+        Some("transaction") => Ok(builder.transaction_pooler()),
+        Some(other) => Err(ConfigurationError::value(
+            POOLER,
+            other,
+            "write `session` or `transaction`",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use idempotency_core::store::Store;
+
+    use super::*;
+
+    fn check(pairs: &[(&str, &str)]) -> Result<(), String> {
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let kind = PostgresStore::kind::<dyn Store>();
+        (kind.check)(&pairs.collect()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_variables_are_checked_without_a_connection() {
+        assert_eq!(check(&[]), Ok(()));
+        let url = (URL, "postgres://app:s3cr3t@db/shop?sslmode=verify-full");
+        let all = [
+            url,
+            (TABLE, "shop.idempotency"),
+            (POOLER, "transaction"),
+            (CONNECTIONS, "4"),
+        ];
+        assert_eq!(check(&all), Ok(()));
+        for (name, value, remedy) in [
+            (URL, "db", "write `postgres://"),
+            (TABLE, "a.b.c", "SCHEMA.TABLE"),
+            (TABLE, "\"a\"", "without quotes"),
+            (POOLER, "statement", "write `session` or `transaction`"),
+            (CONNECTIONS, "0", "write a number of connections"),
+            (CONNECTIONS, "many", "write a number of connections"),
+        ] {
+            let error = check(&[(name, value)]).unwrap_err();
+            assert!(error.starts_with(name) && error.contains(remedy), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_needs_a_url_and_shows_no_password() {
+        let open = PostgresStore::kind::<dyn Store>().open;
+        let error = open(&Variables::default()).await.err().unwrap();
+        assert!(
+            error
+                .to_string()
+                .starts_with("IDEMPOTENCY_POSTGRES_URL is not set")
+        );
+        let builder = PostgresStore::builder().url("postgres://app:s3cr3t@db/shop");
+        let store = builder.clone().build().unwrap();
+        let shown = format!("{builder:?} {store:?} {}", store.name());
+        assert!(!shown.contains("s3cr3t"), "{shown}");
+        assert_eq!(
+            store.name(),
+            "PostgreSQL table `idempotency` of `shop` at db:5432"
+        );
+        for unfinished in [PostgresStore::builder(), builder.connections(0)] {
+            assert!(unfinished.build().is_err());
+        }
+    }
+
+    #[test]
+    fn outside_of_a_runtime_no_store_is_built() {
+        let builder = PostgresStore::builder().url("postgres://app@db/shop");
+        assert!(builder.build().unwrap_err().to_string().contains("Tokio"));
+    }
+}

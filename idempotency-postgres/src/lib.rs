@@ -1,0 +1,39 @@
+//! The store of the idempotency framework on PostgreSQL: one statement, which evaluates the condition of a write and performs it.
+//!
+//! Functions use [`idempotency-lambda`](https://docs.rs/idempotency-lambda) with its feature `postgres`, servers `idempotency-http`.
+//!
+//! | item | what it is |
+//! |---|---|
+//! | [`MIGRATION`] | creates the table |
+//! | [`PostgresStore`], [`PostgresStoreBuilder`] | the store and its settings |
+//! | [`pool_options`], [`secured`] | what the store uses for a URL, for a pool of the program |
+//!
+//! | module, the lowest first | what it does |
+//! |---|---|
+//! | `columns`, `table` | the columns, and the form of each value in them; the name of the table |
+//! | `statement` | the statements; `statement::condition` the conditions of the protocol as SQL |
+//! | `failure` | what an error means: whether the write may be applied, and what to do |
+//! | `connection` | opens connections, notices a dead one, executes statements |
+//! | `check` | checks the server, the role and the table before the first claim |
+//! | `store` | the store, and the listing of its records |
+//! | `builder`, `kind` | builds the store; its settings from variables, and its place among the kinds of stores |
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod builder;
+mod check;
+mod columns;
+mod connection;
+mod failure;
+mod kind;
+mod limits;
+mod statement;
+mod store;
+mod table;
+
+pub use builder::{PostgresStoreBuilder, pool_options, secured};
+pub use sqlx;
+pub use store::PostgresStore;
+
+/// The migration that creates the table `idempotency`: the file `migrations/0001_idempotency.sql`, to be put beside your own.
+pub const MIGRATION: &str = include_str!("../migrations/0001_idempotency.sql");

@@ -1,0 +1,374 @@
+//! The store: one statement for each request.
+
+use std::fmt;
+
+use idempotency_core::future::BoxFuture;
+use idempotency_core::record::{Field, RecordId, StoredEvent};
+use idempotency_core::store::{
+    Consistency, RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError, StoreErrorKind,
+    StoreLimits, StoreReply, StoreRequest, StoreScan, Write,
+};
+use idempotency_core::time::EpochSeconds;
+use sqlx::Row as _;
+use sqlx::postgres::{PgPool, PgRow};
+
+use crate::check::{self, Found};
+use crate::columns::{self, restored};
+use crate::connection::Connections;
+use crate::failure::{Failure, Next, READ_ONLY};
+use crate::limits::LARGEST_RESPONSE;
+use crate::statement::{self, APPLIED, HELD, IS_PRESENT, IS_STANDBY};
+use crate::table::TableName;
+
+/// How often a request is sent if other transactions are faster each time.
+const MOST_SENDS: usize = 16;
+
+/// How many rows one statement deletes.
+const PIECE: i64 = 1_000;
+
+/// How long the check of the server may take.
+const CHECK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// A store of records in a table of PostgreSQL.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use idempotency_core::store::Store;
+/// use idempotency_postgres::PostgresStore;
+///
+/// let store = PostgresStore::builder().url("postgres://app@db.internal/shop?sslmode=verify-full").build()?;
+/// store.warm_up().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct PostgresStore {
+    connections: Connections,
+    table: TableName,
+}
+
+impl PostgresStore {
+    pub(crate) fn new(connections: Connections, table: TableName) -> Self {
+        Self { connections, table }
+    }
+
+    /// Returns the pool of connections that the store uses.
+    pub fn pool(&self) -> &PgPool {
+        self.connections.pool()
+    }
+
+    /// Deletes the rows that expired before this time, in pieces of 1,000. Rows that another transaction holds stay. Returns how many
+    /// were deleted.
+    ///
+    /// Choose a time some days ago: a record that is still there shows what became of its key.
+    ///
+    /// # Errors
+    ///
+    /// If a piece could not be deleted. Those before it are.
+    pub async fn delete_expired(&self, before: EpochSeconds) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        loop {
+            let connection = self.connections.acquire(&SendLog::default()).await;
+            let connection = connection.map_err(|failure| failure.error)?;
+            let piece = statement::delete_expired(&self.table, before, PIECE);
+            let piece = connection
+                .execute(piece)
+                .await
+                .map_err(|failure| failure.error)?;
+            deleted += u64::try_from(piece.len()).unwrap_or(u64::MAX);
+            if piece.len() < usize::try_from(PIECE).unwrap_or(usize::MAX) {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    /// Performs a write. Sends it again while other transactions are faster: such a send changed nothing.
+    async fn write(&self, record: RecordWrite<'_>, log: &SendLog) -> Result<StoreReply, Failure> {
+        if let Some(bytes) = response_of(record.write).filter(|bytes| *bytes > LARGEST_RESPONSE) {
+            return Err(self.failed(StoreErrorKind::TooLarge, format!(
+                "the response has {bytes} bytes and {} stores at most {LARGEST_RESPONSE}: return less from the handler, or a reference to \
+                 where it is stored",
+                self.name()
+            )));
+        }
+        for _ in 0..MOST_SENDS {
+            let connection = self.connections.acquire(log).await?;
+            let statement = statement::write(&self.table, record, connection.wait());
+            log.sending();
+            let rows = match connection.execute(statement).await {
+                Ok(rows) => rows,
+                Err(failure) => {
+                    log.ended(failure.maybe_applied, None);
+                    if matches!(failure.next, Next::Again | Next::AgainElsewhere) {
+                        continue;
+                    }
+                    return Err(failure);
+                }
+            };
+            let reply = self.ended(record, &rows);
+            match &reply {
+                Ok(Some(StoreReply::Applied { .. })) => {}
+                Ok(_) => log.ended(false, None),
+                Err(failure) => log.ended(failure.maybe_applied, None),
+            }
+            if let Some(reply) = reply? {
+                return Ok(reply);
+            }
+        }
+        Err(self.failed(StoreErrorKind::Conflict, format!(
+            "other transactions changed the record of {} during each of {MOST_SENDS} sends: look for what writes it so often",
+            self.name()
+        )))
+    }
+
+    /// Returns the reply that the row of a write means. `None` if another transaction was faster.
+    ///
+    /// # Errors
+    ///
+    /// If the row cannot be read, or if a step was sent to a record without steps.
+    fn ended(
+        &self,
+        record: RecordWrite<'_>,
+        rows: &[PgRow],
+    ) -> Result<Option<StoreReply>, Failure> {
+        let RecordWrite {
+            write, condition, ..
+        } = record;
+        let [row] = rows else {
+            return Err(self.unreadable());
+        };
+        let applied: bool = row.try_get(APPLIED).map_err(|_| self.unreadable())?;
+        let held: Option<bool> = row.try_get(HELD).map_err(|_| self.unreadable())?;
+        let found = || columns::record(row, false);
+        Ok(match (write, applied, held) {
+            (Write::Put(_), true, Some(_)) => Some(StoreReply::replaced(Some(found()))),
+            (Write::Put(_), true, None) => Some(StoreReply::replaced(None)),
+            (_, true, _) => Some(StoreReply::applied()),
+            (_, false, Some(false)) => Some(StoreReply::condition_failed(Some(found()))),
+            (_, false, None) if !condition.holds(None) => Some(StoreReply::condition_failed(None)),
+            // There is nothing to delete.
+            (Write::Delete, false, None) => Some(StoreReply::applied()),
+            (Write::Step { .. }, false, held) if held.is_none() || !found().steps.exists() => {
+                let text = "the record has no steps: its claim was made without them".to_owned();
+                return Err(self.failed(StoreErrorKind::Rejected, text));
+            }
+            (_, false, _) => None,
+        })
+    }
+
+    /// Reads a record.
+    async fn read(
+        &self,
+        id: &RecordId,
+        consistency: Consistency,
+        log: &SendLog,
+    ) -> Result<StoreReply, Failure> {
+        let connection = self.connections.acquire(log).await?;
+        log.reading();
+        let rows = connection
+            .execute(statement::read(&self.table, id, columns::read()))
+            .await;
+        log.ended(false, None);
+        let rows = rows?;
+        let [row] = &*rows else {
+            return Err(self.unreadable());
+        };
+        let get = |name| row.try_get::<bool, _>(name).map_err(|_| self.unreadable());
+        if consistency == Consistency::Strong && get(IS_STANDBY)? {
+            let text = format!("{} cannot be read: {READ_ONLY}", self.name());
+            return Err(self.failed(StoreErrorKind::Unreachable, text));
+        }
+        let record = get(IS_PRESENT)?.then(|| columns::record(row, false));
+        Ok(StoreReply::found(record))
+    }
+
+    /// Returns a failure of a request that was not applied.
+    fn failed(&self, kind: StoreErrorKind, text: String) -> Failure {
+        Failure {
+            error: StoreError::new(kind, text),
+            maybe_applied: false,
+            next: Next::Keep,
+        }
+    }
+
+    /// Returns the failure of a reply that is not that of the statement.
+    fn unreadable(&self) -> Failure {
+        let text = format!(
+            "the reply of {} is not that of the statement that was sent: check that a server of PostgreSQL has this address",
+            self.name()
+        );
+        Failure {
+            maybe_applied: true,
+            ..self.failed(StoreErrorKind::Rejected, text)
+        }
+    }
+
+    /// Checks the server, the role and the table.
+    async fn check(&self) -> Result<(), Failure> {
+        let log = SendLog::default();
+        let connection =
+            match tokio::time::timeout(CHECK_WITHIN, self.connections.acquire(&log)).await {
+                Ok(connection) => connection?,
+                // The pool waits for a server that refuses connections, and does not say so.
+                Err(_) => {
+                    self.connections.try_connect(CHECK_WITHIN).await?;
+                    self.connections.acquire(&log).await?
+                }
+            };
+        let rows = connection
+            .execute_text(check::statement(&self.table))
+            .await?;
+        let found = match &*rows {
+            [row] => Found::read(row).map_err(|_| self.unreadable())?,
+            _ => return Err(self.unreadable()),
+        };
+        let options = self.pool().connect_options();
+        match found.flaw(&self.connections.whom(&options)) {
+            None => Ok(()),
+            Some(error) => Err(Failure {
+                error,
+                maybe_applied: false,
+                next: Next::Keep,
+            }),
+        }
+    }
+}
+
+/// Returns the length of the response that a write stores, or of the result of its step, in bytes.
+fn response_of(write: &Write) -> Option<usize> {
+    let data = match write {
+        Write::Put(record) => record.data.value(),
+        Write::Update(change) => change.set.data.value(),
+        Write::Step { result, .. } => Some(result),
+        Write::Delete => None,
+    };
+    data.map(|data| data.as_str().len())
+}
+
+impl Store for PostgresStore {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
+        log.preparing();
+        Box::pin(async move {
+            let reply = match request {
+                StoreRequest::Write(record) => self.write(record, log).await,
+                StoreRequest::Read(id, consistency) => self.read(id, consistency, log).await,
+                StoreRequest::Transact(transaction) => {
+                    return StoreReply::failed(transaction.staged.unsupported(&self.name()));
+                }
+            };
+            let is_write = matches!(request, StoreRequest::Write(_));
+            let reply = reply.unwrap_or_else(|failure| StoreReply::Failed {
+                error: failure.error,
+                maybe_applied: is_write && failure.maybe_applied,
+            });
+            if is_write {
+                reply.add_notes(log)
+            } else {
+                reply
+            }
+        })
+    }
+
+    fn limits(&self) -> StoreLimits {
+        StoreLimits {
+            steps: Some(LARGEST_RESPONSE),
+            ..StoreLimits::NONE
+        }
+    }
+
+    /// Returns the table, the database and the server.
+    fn name(&self) -> String {
+        self.connections.name().to_owned()
+    }
+
+    fn timeout_advice(&self, was_sent: bool) -> String {
+        let advice = match was_sent {
+            true => {
+                "check the network to the server, and that no other transaction holds the row for long"
+            }
+            false => {
+                "no connection was free in time: check that the server can be reached, connect before the first event with the store's \
+                 `warm_up`, or set a larger number of connections"
+            }
+        };
+        advice.to_owned()
+    }
+
+    /// Connects, and checks the server, the role and the table. It reads no record.
+    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.check().await.map_err(|failure| failure.error) })
+    }
+}
+
+/// Lists the records in the order of their ids. A page begins after the id that the one before ended with.
+impl StoreScan for PostgresStore {
+    fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
+        Box::pin(async move {
+            let connection = self.connections.acquire(&SendLog::default()).await;
+            let connection = connection.map_err(|failure| failure.error)?;
+            let rows = connection
+                .execute(statement::scan(&self.table, request))
+                .await;
+            let rows = rows.map_err(|failure| failure.error)?;
+            let mut page = ScanPage {
+                read: rows.len(),
+                ..ScanPage::default()
+            };
+            for row in &rows {
+                let id = row
+                    .try_get::<String, _>(columns::ID)
+                    .map_err(|_| self.unreadable().error)?;
+                let held = row
+                    .try_get::<bool, _>(HELD)
+                    .map_err(|_| self.unreadable().error)?;
+                let id = restored(id);
+                page.next = (rows.len() == request.limit.max(1)).then(|| id.clone());
+                if held {
+                    page.records
+                        .push((RecordId::new(id), columns::record(row, true)));
+                }
+            }
+            Ok(page)
+        })
+    }
+
+    fn stored_event<'a>(
+        &'a self,
+        id: &'a RecordId,
+    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
+        Box::pin(async move {
+            let connection = self.connections.acquire(&SendLog::default()).await;
+            let connection = connection.map_err(|failure| failure.error)?;
+            let event = [idempotency_core::record::Attribute::Event].into_iter();
+            let rows = connection
+                .execute(statement::read(&self.table, id, event))
+                .await;
+            let rows = rows.map_err(|failure| failure.error)?;
+            match rows.first().map_or(Field::Absent, columns::event) {
+                Field::Absent => Ok(None),
+                Field::Value(event) => Ok(Some(event)),
+                Field::Unreadable => {
+                    let text = format!(
+                        "the event of the record `{id}` in {} cannot be read: another program wrote it",
+                        self.name()
+                    );
+                    Err(StoreError::new(StoreErrorKind::Rejected, text))
+                }
+            }
+        })
+    }
+}
+
+/// Shows the table and the server, and no password.
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("table", &self.table.plain())
+            .finish_non_exhaustive()
+    }
+}
