@@ -3,11 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use idempotency_core::config::ConfigurationError;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
-use crate::connection::{self, Connections, Passwords, Pooler};
+use crate::connection::{self, Connections, Passwords, Pooler, TEST_AFTER};
 use crate::store::PostgresStore;
 use crate::table::TableName;
 
@@ -38,6 +39,7 @@ pub struct PostgresStoreBuilder {
     pooler: Pooler,
     connections: Option<u32>,
     passwords: Option<Passwords>,
+    test_after: Option<Duration>,
 }
 
 #[derive(Clone)]
@@ -109,6 +111,13 @@ impl PostgresStoreBuilder {
         self
     }
 
+    /// Sets after which pause a connection is tested, for the tests of this product.
+    #[doc(hidden)]
+    pub fn test_after(mut self, pause: Duration) -> Self {
+        self.test_after = Some(pause);
+        self
+    }
+
     /// Builds the store. It connects when it is first used, or with its `warm_up`.
     ///
     /// # Errors
@@ -136,7 +145,8 @@ impl PostgresStoreBuilder {
                     let remedy = "write at least 1";
                     return Err(ConfigurationError::value("`connections`", "0", remedy));
                 }
-                pool_options()
+                let test_after = self.test_after.unwrap_or(TEST_AFTER);
+                connection::pool_options(test_after)
                     .max_connections(most)
                     .connect_lazy_with(options)
             }
@@ -149,7 +159,7 @@ impl PostgresStoreBuilder {
 /// Returns the options of the pool that a store opens for a URL: one connection, which is tested before it is used after a pause, because
 /// Lambda freezes processes.
 pub fn pool_options() -> PgPoolOptions {
-    connection::pool_options()
+    connection::pool_options(TEST_AFTER)
 }
 
 /// Returns the same options, as a store uses them for a URL: never without TLS because the server does not offer it, and accepted by poolers.

@@ -17,7 +17,7 @@ use crate::failure::{Failure, Next, Whom};
 use crate::statement::Statement;
 
 /// A connection that was not used for longer than this is tested before it is used.
-const TEST_AFTER: Duration = Duration::from_secs(5);
+pub(crate) const TEST_AFTER: Duration = Duration::from_secs(5);
 
 /// How long the test of a connection may take.
 const TEST_WITHIN: Duration = Duration::from_secs(1);
@@ -145,8 +145,8 @@ pub(crate) fn secured(options: PgConnectOptions) -> PgConnectOptions {
     }
 }
 
-/// Returns the options of a pool for a function: one connection, which is tested before it is used after a pause.
-pub(crate) fn pool_options() -> PgPoolOptions {
+/// Returns the options of a pool for a function: one connection, which is tested before it is used after a pause of this length.
+pub(crate) fn pool_options(test_after: Duration) -> PgPoolOptions {
     let used = Arc::new(AtomicU64::new(now()));
     PgPoolOptions::new()
         .max_connections(1)
@@ -156,7 +156,7 @@ pub(crate) fn pool_options() -> PgPoolOptions {
             let paused =
                 Duration::from_millis(now().saturating_sub(used.swap(now(), Ordering::Relaxed)));
             Box::pin(async move {
-                if meta.idle_for.max(paused) < TEST_AFTER {
+                if meta.idle_for.max(paused) < test_after {
                     return Ok(true);
                 }
                 let test = timeout(TEST_WITHIN, connection.ping()).await;

@@ -7,22 +7,31 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Attribute, RecordId};
 use idempotency_core::store::{Store, StoreScan};
 use idempotency_postgres::PostgresStore;
-use idempotency_postgres::sqlx::{self, AssertSqlSafe, PgPool};
+use idempotency_postgres::sqlx::{self, AssertSqlSafe};
 use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::StoreOperation;
+
+use crate::proxy::{Fault, Proxy};
+use crate::server::{database, database_url, execute, store, told, url};
 use idempotency_testkit::conformance::{self, ForeignRecord, ForeignValue, StoreFactory};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-struct Factory(Arc<PostgresStore>);
+/// A store, and a way to lose the reply to a write.
+struct Factory {
+    store: Arc<PostgresStore>,
+    proxy: Option<Proxy>,
+    largest_response: Option<usize>,
+}
 
 impl StoreFactory for Factory {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
-        let store: Arc<dyn Store> = self.0.clone();
+        let store: Arc<dyn Store> = self.store.clone();
         Box::pin(async move { Ok(store) })
     }
 
     fn listing(&self) -> Option<BoxFuture<'_, Result<Arc<dyn StoreScan>, BoxError>>> {
-        let store: Arc<dyn StoreScan> = self.0.clone();
+        let store: Arc<dyn StoreScan> = self.store.clone();
         Some(Box::pin(async move { Ok(store) }))
     }
 
@@ -63,39 +72,68 @@ impl StoreFactory for Factory {
         );
         Some(Box::pin(async move {
             sqlx::raw_sql(AssertSqlSafe(insert))
-                .execute(self.0.pool())
+                .execute(self.store.pool())
                 .await?;
             Ok(())
         }))
     }
 
     fn largest_response(&self) -> Option<usize> {
-        Some(8 * 1024 * 1024)
+        self.largest_response
     }
+
+    fn lose_next_reply(&self, operation: StoreOperation) -> bool {
+        let Some(proxy) = &self.proxy else {
+            return false;
+        };
+        proxy.inject(Fault::LoseReply);
+        operation != StoreOperation::Read
+    }
+}
+
+async fn conforms(factory: Factory) {
+    factory.store.warm_up().await.unwrap();
+    let clock = ManualClock::at(1_700_000_000_500);
+    println!("{}", conformance::assert_conformance(factory, &clock).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_is_conformant() {
-    let url = std::env::var("POSTGRES_URL").unwrap();
-    let pool = PgPool::connect(&url).await.unwrap();
-    sqlx::raw_sql("DROP TABLE IF EXISTS idempotency")
-        .execute(&pool)
-        .await
-        .unwrap();
-    sqlx::raw_sql(idempotency_postgres::MIGRATION)
-        .execute(&pool)
-        .await
-        .unwrap();
-    let store = PostgresStore::builder()
-        .url(url)
-        .connections(16)
-        .build()
-        .unwrap();
-    store.warm_up().await.unwrap();
-    let report = conformance::assert_conformance(
-        Factory(Arc::new(store)),
-        &ManualClock::at(1_700_000_000_500),
-    )
+    let proxy = Proxy::start(told("POSTGRES_SERVER")).await;
+    let url = url(&proxy.address(), "postgres", &database().await);
+    conforms(Factory {
+        store: Arc::new(store(&url, 16)),
+        proxy: Some(proxy),
+        largest_response: Some(8 * 1024 * 1024),
+    })
     .await;
-    println!("{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_is_conformant_behind_a_pooler_without_prepared_statements() {
+    let url = url(&told("POSTGRES_POOLER"), "postgres", &database().await);
+    let builder = PostgresStore::builder().url(url).connections(16);
+    conforms(Factory {
+        store: Arc::new(builder.transaction_pooler().build().unwrap()),
+        proxy: None,
+        largest_response: None,
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_is_conformant_at_every_isolation_level() {
+    for level in ["repeatable read", "serializable"] {
+        let database = database().await;
+        let url = database_url(&database);
+        let set =
+            format!("ALTER DATABASE {database} SET default_transaction_isolation = '{level}'");
+        execute(&url, &set).await;
+        conforms(Factory {
+            store: Arc::new(store(&url, 16)),
+            proxy: None,
+            largest_response: None,
+        })
+        .await;
+    }
 }

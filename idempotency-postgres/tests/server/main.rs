@@ -1,4 +1,10 @@
-//! The store against real servers, which `tests/scripts/postgres.sh` installs.
+//! The store against real servers, which `tests/scripts/postgres.sh` installs and starts.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod conformance;
+mod crash;
+mod pooler;
+mod proxy;
+mod requests;
+mod server;
+mod start;

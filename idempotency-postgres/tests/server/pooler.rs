@@ -1,0 +1,87 @@
+//! Poolers: what is refused before a statement can be mistaken for that of another client.
+
+use idempotency_core::store::{SendLog, Store, StoreErrorKind, StoreReply};
+use idempotency_postgres::PostgresStore;
+
+use crate::requests::{claim, found};
+use crate::server::{database, told, url};
+
+#[tokio::test]
+async fn statements_that_a_pooler_mixes_up_are_never_executed_in_place_of_others() {
+    let url = url(&told("POSTGRES_POOLER"), "postgres", &database().await);
+    // Each store numbers its statements in another order. The pooler has three connections.
+    let stores: Vec<_> = (0..6)
+        .map(|_| PostgresStore::builder().url(&url).build().unwrap())
+        .collect();
+    let mut refusals = 0;
+    for round in 0..30_u8 {
+        for (number, store) in stores.iter().enumerate() {
+            let log = SendLog::new();
+            if (number + usize::from(round)) % 2 == 0 {
+                match claim(store, 1, &log).await {
+                    StoreReply::Failed { error, .. } => {
+                        assert_eq!(error.kind(), StoreErrorKind::Rejected, "{error}");
+                        assert!(
+                            error
+                                .to_string()
+                                .contains("IDEMPOTENCY_POSTGRES_POOLER=transaction"),
+                            "{error}"
+                        );
+                        refusals += 1;
+                    }
+                    StoreReply::Applied { .. } | StoreReply::ConditionFailed { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            } else {
+                let read = idempotency_core::record::RecordId::new("pay#1");
+                let read = idempotency_core::store::StoreRequest::Read(
+                    &read,
+                    idempotency_core::store::Consistency::Strong,
+                );
+                match store.send(read, &log).await {
+                    StoreReply::Failed { error, .. } => {
+                        assert!(
+                            error
+                                .to_string()
+                                .contains("IDEMPOTENCY_POSTGRES_POOLER=transaction"),
+                            "{error}"
+                        );
+                        refusals += 1;
+                    }
+                    StoreReply::Found { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+    assert!(refusals > 0, "the pooler kept the statements apart");
+    let pooled = PostgresStore::builder()
+        .url(&url)
+        .transaction_pooler()
+        .build()
+        .unwrap();
+    pooled.warm_up().await.unwrap();
+    claim(&pooled, 1, &SendLog::new()).await;
+    assert!(found(&pooled).await.is_some());
+}
+
+#[tokio::test]
+async fn a_pooler_in_statement_mode_is_refused() {
+    let url = url(
+        &told("POSTGRES_STATEMENT_POOLER"),
+        "postgres",
+        &database().await,
+    );
+    let pooled = PostgresStore::builder()
+        .url(&url)
+        .transaction_pooler()
+        .build()
+        .unwrap();
+    let StoreReply::Failed { error, .. } = claim(&pooled, 1, &SendLog::new()).await else {
+        panic!("a transaction in statement mode");
+    };
+    assert!(
+        error.to_string().contains("statement mode cannot be used"),
+        "{error}"
+    );
+}

@@ -1,0 +1,362 @@
+//! What a request costs, what other transactions do to it, and what a lost one means.
+
+use std::time::Duration;
+
+use idempotency_core::protocol::condition::{claimable, held_by};
+use idempotency_core::protocol::policy::OnTimeout;
+use idempotency_core::record::{Data, Field, OwnerToken, Record, RecordId, Status};
+use idempotency_core::store::{
+    Change, Consistency, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest, Write,
+};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_postgres::PostgresStore;
+use idempotency_postgres::sqlx::{self, Connection, PgConnection};
+
+use crate::proxy::{Fault, Proxy};
+use crate::server::{database, database_url, execute, store, told, url};
+
+const NOW: EpochMillis = EpochMillis::new(1_700_000_000_500);
+
+fn id() -> RecordId {
+    RecordId::new("pay#1")
+}
+
+fn owner(number: u8) -> OwnerToken {
+    OwnerToken::from_bytes([number; 16])
+}
+
+/// Sends a claim whose lease has this end.
+pub(crate) async fn claim(store: &PostgresStore, number: u8, log: &SendLog) -> StoreReply {
+    let put = Write::Put(Record {
+        expiration: Field::Value(EpochSeconds::new(1_700_003_600)),
+        in_progress_expiration: Field::Value(EpochMillis::new(NOW.get() + 60_000)),
+        status: Field::Value(Status::InProgress),
+        owner: Field::Value(owner(number)),
+        ..Record::default()
+    });
+    let claimable = claimable(NOW, OnTimeout::Rerun);
+    store
+        .send(StoreRequest::write(&id(), &put, &claimable), log)
+        .await
+}
+
+async fn complete(store: &PostgresStore, number: u8, response: &str) -> StoreReply {
+    let set = Record {
+        status: Field::Value(Status::Completed),
+        data: Field::Value(Data::new(response)),
+        ..Record::default()
+    };
+    let update = Write::Update(Change {
+        set,
+        remove: Vec::new(),
+    });
+    let fence = held_by(&owner(number));
+    store
+        .send(StoreRequest::write(&id(), &update, &fence), &SendLog::new())
+        .await
+}
+
+/// Returns the record as the store reads it.
+pub(crate) async fn found(store: &PostgresStore) -> Option<Record> {
+    let read = StoreRequest::Read(&id(), Consistency::Strong);
+    match store.send(read, &SendLog::new()).await {
+        StoreReply::Found { record, .. } => record,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn within(milliseconds: u64) -> SendLog {
+    SendLog::with_limit(Duration::from_millis(milliseconds))
+}
+
+#[tokio::test]
+async fn each_request_is_one_round_trip() {
+    let proxy = Proxy::start(told("POSTGRES_SERVER")).await;
+    let url = url(&proxy.address(), "postgres", &database().await);
+    let plain = store(&url, 1);
+    // The first of each kind is prepared.
+    claim(&plain, 1, &SendLog::new()).await;
+    complete(&plain, 9, "1").await;
+    found(&plain).await;
+    proxy.trips();
+    let refused = claim(&plain, 2, &SendLog::new()).await;
+    assert!(matches!(
+        refused,
+        StoreReply::ConditionFailed {
+            existing: Some(_),
+            maybe_applied: false,
+            ..
+        }
+    ));
+    assert_eq!(proxy.trips(), 1);
+    assert!(matches!(
+        complete(&plain, 1, "1").await,
+        StoreReply::Applied {
+            maybe_again: false,
+            ..
+        }
+    ));
+    assert_eq!(proxy.trips(), 1);
+    found(&plain).await;
+    assert_eq!(proxy.trips(), 1);
+    let pooled = PostgresStore::builder()
+        .url(&url)
+        .transaction_pooler()
+        .build()
+        .unwrap();
+    claim(&pooled, 2, &SendLog::new()).await;
+    assert_eq!(proxy.trips(), 4);
+}
+
+#[tokio::test]
+async fn a_duplicate_writes_nothing_to_the_log_of_the_server() {
+    let url = database_url(&database().await);
+    let store = store(&url, 1);
+    claim(&store, 1, &SendLog::new()).await;
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let mut transaction_ids = async || {
+        let next =
+            sqlx::query_scalar("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint");
+        next.fetch_one(&mut connection).await.unwrap()
+    };
+    // Each write of the server takes a number of a transaction. Other tests may too.
+    let mut least = i64::MAX;
+    for _ in 0..100 {
+        let before: i64 = transaction_ids().await;
+        assert!(matches!(
+            claim(&store, 2, &SendLog::new()).await,
+            StoreReply::ConditionFailed { .. }
+        ));
+        least = least.min(transaction_ids().await - before);
+    }
+    assert_eq!(least, 0);
+}
+
+#[tokio::test]
+async fn a_row_that_another_transaction_holds_is_a_conflict_in_time() {
+    let url = database_url(&database().await);
+    let store = store(&url, 1);
+    claim(&store, 1, &SendLog::new()).await;
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut holding = other.begin().await.unwrap();
+    sqlx::query("SELECT FROM idempotency FOR UPDATE")
+        .fetch_all(&mut *holding)
+        .await
+        .unwrap();
+    let put = Write::Update(Change::default());
+    let fence = held_by(&owner(1));
+    let blocked = store
+        .send(StoreRequest::write(&id(), &put, &fence), &within(400))
+        .await;
+    let StoreReply::Failed {
+        error,
+        maybe_applied: false,
+    } = blocked
+    else {
+        panic!("{blocked:?}");
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Conflict);
+    assert!(
+        error
+            .to_string()
+            .contains("another transaction holds the row"),
+        "{error}"
+    );
+    // A duplicate needs no lock.
+    assert!(matches!(
+        claim(&store, 2, &within(400)).await,
+        StoreReply::ConditionFailed { .. }
+    ));
+    holding.rollback().await.unwrap();
+    assert!(matches!(
+        complete(&store, 1, "1").await,
+        StoreReply::Applied { .. }
+    ));
+    // No setting is left in the session.
+    let left: String = sqlx::query_scalar("SHOW lock_timeout")
+        .fetch_one(store.pool())
+        .await
+        .unwrap();
+    assert_eq!(left, "0");
+}
+
+#[tokio::test]
+async fn a_claim_waits_for_a_claim_that_is_not_committed() {
+    let url = database_url(&database().await);
+    let store = store(&url, 2);
+    for commits in [false, true] {
+        let mut other = PgConnection::connect(&url).await.unwrap();
+        let mut first = other.begin().await.unwrap();
+        sqlx::query("DELETE FROM idempotency")
+            .execute(&mut *first)
+            .await
+            .unwrap();
+        first.commit().await.unwrap();
+        let mut first = other.begin().await.unwrap();
+        let insert = "INSERT INTO idempotency (id, status, owner, in_progress_expiration) VALUES ('pay#1', 'INPROGRESS', 'other', 9e15)";
+        sqlx::query(insert).execute(&mut *first).await.unwrap();
+        let log = within(5_000);
+        let second = claim(&store, 2, &log);
+        let ending = async {
+            // The claim waits now, or it will.
+            let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+            let pool = store.pool();
+            while sqlx::query_scalar::<_, i64>(waits)
+                .fetch_one(pool)
+                .await
+                .unwrap()
+                == 0
+            {}
+            if commits {
+                first.commit().await.unwrap()
+            } else {
+                first.rollback().await.unwrap()
+            }
+        };
+        let (second, ()) = tokio::join!(second, ending);
+        match second {
+            StoreReply::ConditionFailed {
+                existing: Some(record),
+                maybe_applied: false,
+                ..
+            } if commits => {
+                assert_eq!(record.owner.value().unwrap().as_str(), "other");
+            }
+            StoreReply::Applied {
+                maybe_again: false, ..
+            } if !commits => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_statement_is_maybe_applied_and_the_next_one_gets_its_own_reply() {
+    let proxy = Proxy::start(told("POSTGRES_SERVER")).await;
+    let url = url(&proxy.address(), "postgres", &database().await);
+    let store = store(&url, 1);
+    store.warm_up().await.unwrap();
+    proxy.inject(Fault::LoseRequest);
+    let lost = claim(&store, 1, &SendLog::new()).await;
+    assert!(
+        matches!(
+            lost,
+            StoreReply::Failed {
+                maybe_applied: true,
+                ..
+            }
+        ),
+        "{lost:?}"
+    );
+    assert!(found(&store).await.is_none());
+    proxy.inject(Fault::LoseReply);
+    let lost = claim(&store, 1, &SendLog::new()).await;
+    assert!(
+        matches!(
+            lost,
+            StoreReply::Failed {
+                maybe_applied: true,
+                ..
+            }
+        ),
+        "{lost:?}"
+    );
+    assert_eq!(found(&store).await.unwrap().owner, Field::Value(owner(1)));
+    // The engine drops a request whose time has ended. The log says what that means.
+    proxy.inject(Fault::Hang);
+    let log = SendLog::new();
+    let dropped = tokio::time::timeout(Duration::from_millis(100), claim(&store, 2, &log)).await;
+    assert!(dropped.is_err() && log.maybe_applied());
+    assert_eq!(found(&store).await.unwrap().owner, Field::Value(owner(1)));
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_during_a_pause_costs_no_request() {
+    let url = database_url(&database().await);
+    let builder = PostgresStore::builder().url(&url);
+    let store = builder.test_after(Duration::ZERO).build().unwrap();
+    claim(&store, 1, &SendLog::new()).await;
+    for _ in 0..3 {
+        let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        execute(&url, end).await;
+        let refused = claim(&store, 2, &SendLog::new()).await;
+        assert!(
+            matches!(refused, StoreReply::ConditionFailed { .. }),
+            "{refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_changes_under_a_connection_costs_no_request() {
+    let url = database_url(&database().await);
+    let store = store(&url, 1);
+    claim(&store, 1, &SendLog::new()).await;
+    execute(
+        &url,
+        "ALTER TABLE idempotency ALTER status TYPE varchar COLLATE \"C\"",
+    )
+    .await;
+    let refused = claim(&store, 2, &SendLog::new()).await;
+    assert!(
+        matches!(
+            refused,
+            StoreReply::ConditionFailed {
+                existing: Some(_),
+                ..
+            }
+        ),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn steps_of_another_form_cannot_be_read() {
+    let url = database_url(&database().await);
+    let store = store(&url, 1);
+    for steps in ["ARRAY['reserve']", "ARRAY['reserve', NULL]"] {
+        let insert = format!(
+            "DELETE FROM idempotency; INSERT INTO idempotency (id, steps) VALUES ('pay#1', {steps})"
+        );
+        execute(&url, &insert).await;
+        assert_eq!(
+            found(&store).await.unwrap().steps,
+            Field::Unreadable,
+            "{steps}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn expired_rows_are_deleted_in_pieces_and_those_in_use_stay() {
+    let url = database_url(&database().await);
+    let store = store(&url, 1);
+    let fill = "INSERT INTO idempotency (id, expiration) SELECT 'pay#' || n, n FROM generate_series(1, 2600) n";
+    execute(&url, fill).await;
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut holding = other.begin().await.unwrap();
+    sqlx::query("SELECT FROM idempotency WHERE id = 'pay#7' FOR UPDATE")
+        .fetch_all(&mut *holding)
+        .await
+        .unwrap();
+    assert_eq!(
+        store
+            .delete_expired(EpochSeconds::new(2_501))
+            .await
+            .unwrap(),
+        2_499
+    );
+    holding.rollback().await.unwrap();
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM idempotency")
+        .fetch_one(store.pool())
+        .await
+        .unwrap();
+    assert_eq!(left, 101);
+    assert_eq!(
+        store
+            .delete_expired(EpochSeconds::new(2_501))
+            .await
+            .unwrap(),
+        1
+    );
+}

@@ -1,0 +1,166 @@
+//! Servers: the one that the script has started, with a database for each test, and some that a test starts and kills.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use idempotency_postgres::sqlx::postgres::PgConnection;
+use idempotency_postgres::sqlx::{self, AssertSqlSafe, Connection};
+use idempotency_postgres::{MIGRATION, PostgresStore};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Returns what the script says in a variable.
+pub(crate) fn told(variable: &str) -> String {
+    let told = std::env::var(variable);
+    told.unwrap_or_else(|_| panic!("{variable} is not set: run tests/scripts/postgres.sh"))
+}
+
+/// Returns the URL of a database, for a role.
+pub(crate) fn url(address: &str, role: &str, database: &str) -> String {
+    format!("postgres://{role}@{address}/{database}?sslmode=disable")
+}
+
+/// Creates a database that only this test uses, with the table.
+pub(crate) async fn database() -> String {
+    let database = empty_database(&told("POSTGRES_SERVER")).await;
+    execute(&database_url(&database), MIGRATION).await;
+    database
+}
+
+/// Creates a database without a table.
+pub(crate) async fn empty_database(address: &str) -> String {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let database = format!("test_{}_{number}", std::process::id());
+    let create = format!("CREATE DATABASE {database} TEMPLATE template0");
+    execute(&url(address, "postgres", "postgres"), &create).await;
+    database
+}
+
+/// Returns the URL of a database of the server that the script has started.
+pub(crate) fn database_url(database: &str) -> String {
+    url(&told("POSTGRES_SERVER"), "postgres", database)
+}
+
+/// Executes statements over a connection of their own.
+pub(crate) async fn execute(url: &str, statements: &str) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
+    statements.execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+/// Returns a store on a database, with so many connections.
+pub(crate) fn store(url: &str, connections: u32) -> PostgresStore {
+    let builder = PostgresStore::builder().url(url).connections(connections);
+    builder.build().unwrap()
+}
+
+/// A server that a test starts and kills.
+pub(crate) struct Server {
+    data: PathBuf,
+    port: u16,
+    process: Option<Child>,
+}
+
+impl Server {
+    /// Starts a server without databases of tests.
+    pub(crate) fn start(settings: &[&str]) -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let run = PathBuf::from(told("POSTGRES_RUN"));
+        let data = run.join(format!("own-{}-{number}", std::process::id()));
+        let copied = command("cp")
+            .arg("-a")
+            .arg(run.join("template"))
+            .arg(&data)
+            .status();
+        assert!(copied.unwrap().success());
+        let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = unused.local_addr().unwrap().port();
+        drop(unused);
+        let mut server = Self {
+            data,
+            port,
+            process: None,
+        };
+        server.restart(settings);
+        server
+    }
+
+    /// Starts the server again, and waits until it accepts connections.
+    pub(crate) fn restart(&mut self, settings: &[&str]) {
+        let program = PathBuf::from(told("POSTGRES_BIN")).join("postgres");
+        let mut start = command(program.to_str().unwrap());
+        start
+            .arg("-D")
+            .arg(&self.data)
+            .arg("-p")
+            .arg(self.port.to_string());
+        settings.iter().for_each(|setting| {
+            start.arg("-c").arg(setting);
+        });
+        self.process = Some(
+            start
+                .stderr(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        for _ in 0..1_000 {
+            if self.is_ready().unwrap_or(false) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the server does not start");
+    }
+
+    /// Returns true if the server accepts connections.
+    fn is_ready(&self) -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        let start = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
+        let length = u32::try_from(start.len() + 4).unwrap_or_default();
+        stream.write_all(&length.to_be_bytes())?;
+        stream.write_all(start)?;
+        let mut kind = [0];
+        stream.read_exact(&mut kind)?;
+        // A request for a password, or the news that none is needed.
+        Ok(kind == *b"R")
+    }
+
+    /// Ends the server as a crash does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let killed = Command::new("kill")
+                .arg("-QUIT")
+                .arg(process.id().to_string())
+                .status();
+            assert!(killed.unwrap().success());
+            process.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        // The folder is the script's to remove if this cannot.
+        let _ = std::fs::remove_dir_all(&self.data);
+    }
+}
+
+/// Returns a command of the user that runs servers.
+fn command(program: &str) -> Command {
+    let told = told("POSTGRES_AS");
+    let mut words = told.split_whitespace().chain([program]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words);
+    command
+}

@@ -1,0 +1,221 @@
+//! What is found before the first event: a server, a role or a table that cannot be used.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use idempotency_core::store::{Store, StoreError, StoreErrorKind as Kind};
+use idempotency_postgres::{MIGRATION, PostgresStore};
+
+use crate::requests::claim;
+use crate::server::{Server, database, database_url, empty_database, execute, store, told, url};
+
+const PASSWORD: &str = "s3cr3t";
+
+/// Returns the error of the start.
+async fn refused(store: &PostgresStore) -> StoreError {
+    let error = store.warm_up().await.unwrap_err();
+    let text = format!("{error} {error:?} {store:?}");
+    assert!(!text.contains(PASSWORD), "{text}");
+    error
+}
+
+#[track_caller]
+fn says(error: &StoreError, kind: Kind, text: &str) {
+    assert!(
+        error.kind() == kind && error.to_string().contains(text),
+        "{kind:?} {text}: {error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_table_of_the_migration_can_be_used() {
+    let url = database_url(&database().await);
+    store(&url, 1).warm_up().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_that_is_missing_or_another_one_is_refused() {
+    let url = database_url(&empty_database(&told("POSTGRES_SERVER")).await);
+    let store = store(&url, 1);
+    let missing = "there is no table `idempotency`";
+    says(&refused(&store).await, Kind::TableMissing, missing);
+    let claimed = claim(&store, 1, &Default::default()).await;
+    let text = format!("{claimed:?}");
+    assert!(
+        text.contains("TableMissing") && text.contains("maybe_applied: false"),
+        "{text}"
+    );
+    execute(&url, MIGRATION).await;
+    for (change, undo, text) in [
+        (
+            "ALTER TABLE idempotency DROP undo",
+            "ALTER TABLE idempotency ADD undo text",
+            "there is no column `undo`",
+        ),
+        (
+            "ALTER TABLE idempotency ALTER data TYPE jsonb USING data::jsonb",
+            "ALTER TABLE idempotency ALTER data TYPE text",
+            "there is no column `data` of the type text",
+        ),
+        (
+            "ALTER TABLE idempotency DROP CONSTRAINT idempotency_pkey",
+            "ALTER TABLE idempotency ADD PRIMARY KEY (id)",
+            "`id` is not its primary key",
+        ),
+        (
+            "ALTER TABLE idempotency ALTER id TYPE text COLLATE \"default\"",
+            "ALTER TABLE idempotency ALTER id TYPE text COLLATE \"C\"",
+            "`id` is not its primary key",
+        ),
+        (
+            "ALTER TABLE idempotency SET UNLOGGED",
+            "ALTER TABLE idempotency SET LOGGED",
+            "unlogged",
+        ),
+    ] {
+        execute(&url, change).await;
+        says(&refused(&store).await, Kind::WrongSchema, text);
+        execute(&url, undo).await;
+    }
+    store.warm_up().await.unwrap();
+    execute(
+        &url,
+        "CREATE SCHEMA \"Shop\"; ALTER TABLE idempotency SET SCHEMA \"Shop\"",
+    )
+    .await;
+    says(&refused(&store).await, Kind::TableMissing, missing);
+    let named = PostgresStore::builder()
+        .url(&url)
+        .table("Shop.idempotency")
+        .build()
+        .unwrap();
+    named.warm_up().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_role_without_a_permission_is_refused() {
+    let database = database().await;
+    let owner = database_url(&database);
+    let role = format!("app_{database}");
+    execute(
+        &owner,
+        &format!("CREATE ROLE {role} LOGIN; GRANT SELECT, INSERT ON idempotency TO {role}"),
+    )
+    .await;
+    let app = store(&url(&told("POSTGRES_SERVER"), &role, &database), 1);
+    let grant = format!("GRANT UPDATE, DELETE ON idempotency TO {role}");
+    says(&refused(&app).await, Kind::AccessDenied, &grant);
+    execute(&owner, &grant).await;
+    app.warm_up().await.unwrap();
+    execute(&owner, &format!("ALTER TABLE idempotency ENABLE ROW LEVEL SECURITY; CREATE POLICY none ON idempotency TO {role} USING (false)")).await;
+    says(
+        &refused(&app).await,
+        Kind::WrongSchema,
+        "row level security",
+    );
+    execute(&owner, &format!("ALTER TABLE idempotency DISABLE ROW LEVEL SECURITY; ALTER ROLE {role} SET synchronous_commit = off")).await;
+    let app = store(&url(&told("POSTGRES_SERVER"), &role, &database), 1);
+    says(
+        &refused(&app).await,
+        Kind::Rejected,
+        &format!("ALTER ROLE {role} SET synchronous_commit = on"),
+    );
+    execute(&owner, &format!("ALTER ROLE {role} SET default_transaction_read_only = on; ALTER ROLE {role} RESET synchronous_commit")).await;
+    let app = store(&url(&told("POSTGRES_SERVER"), &role, &database), 1);
+    says(
+        &refused(&app).await,
+        Kind::AccessDenied,
+        "connect to the primary",
+    );
+    let claimed = format!("{:?}", claim(&app, 1, &Default::default()).await);
+    assert!(
+        claimed.contains("connect to the primary") && claimed.contains("maybe_applied: false"),
+        "{claimed}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
+    let server = told("POSTGRES_SERVER");
+    let database = database().await;
+    let role = format!("secret_{database}");
+    let create = format!(
+        "CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'; GRANT ALL ON idempotency TO {role}; GRANT secret TO {role}"
+    );
+    let group = "DO $$ BEGIN CREATE ROLE secret; EXCEPTION WHEN duplicate_object THEN END $$";
+    execute(&database_url(&database), group).await;
+    execute(&database_url(&database), &create).await;
+    let wrong = store(&url(&server, &format!("{role}:wrong"), &database), 1);
+    says(
+        &refused(&wrong).await,
+        Kind::Credentials,
+        &format!("check the password of the role `{role}`"),
+    );
+    let right = store(&url(&server, &format!("{role}:{PASSWORD}"), &database), 1);
+    right.warm_up().await.unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let given = PostgresStore::builder()
+        .url(url(&server, &role, &database))
+        .password(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { Ok::<_, std::io::Error>(PASSWORD.to_owned()) }
+        });
+    let given = given.build().unwrap();
+    given.warm_up().await.unwrap();
+    claim(&given, 1, &Default::default()).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    let failing = PostgresStore::builder()
+        .url(url(&server, &role, &database))
+        .password(|| async { Err::<String, _>("no token") });
+    says(
+        &refused(&failing.build().unwrap()).await,
+        Kind::Credentials,
+        "no token",
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_refused() {
+    let server = told("POSTGRES_SERVER");
+    let absent = store(&url(&server, "postgres", "absent"), 1);
+    says(
+        &refused(&absent).await,
+        Kind::TableMissing,
+        "create the database",
+    );
+    let encrypted = store(
+        &format!("postgres://postgres:{PASSWORD}@{server}/postgres"),
+        1,
+    );
+    says(
+        &refused(&encrypted).await,
+        Kind::Certificate,
+        "sslmode=disable",
+    );
+    let unknown = store("postgres://postgres@db.invalid/postgres?sslmode=disable", 1);
+    says(
+        &refused(&unknown).await,
+        Kind::Unreachable,
+        "no connection to PostgreSQL table `idempotency` of `postgres` at db.invalid:5432",
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_has_ended_or_was_replaced_by_a_standby_is_noticed() {
+    let mut server = Server::start(&[]);
+    let url = url(
+        &server.address(),
+        "postgres",
+        &empty_database(&server.address()).await,
+    );
+    execute(&url, MIGRATION).await;
+    let store = store(&url, 1);
+    store.warm_up().await.unwrap();
+    claim(&store, 1, &Default::default()).await;
+    server.kill();
+    let error = refused(&store).await;
+    says(&error, Kind::Unreachable, "check that the server runs");
+    server.restart(&["default_transaction_read_only=on"]);
+    says(&refused(&store).await, Kind::AccessDenied, "read-only");
+}
