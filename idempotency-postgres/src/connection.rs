@@ -378,9 +378,22 @@ impl fmt::Debug for Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::LARGEST_RESPONSE;
 
     fn mode(url: &str) -> PgSslMode {
         options("URL", url).unwrap().get_ssl_mode()
+    }
+
+    #[test]
+    fn the_guide_has_these_numbers() {
+        let page = include_str!("../../docs/guide/postgres.md");
+        for text in [
+            format!("**After a pause of {} s**", TEST_AFTER.as_secs()),
+            format!("again after {} minutes", PASSWORD_AFTER.as_secs() / 60),
+            format!("at most {} MiB", LARGEST_RESPONSE / 1024 / 1024),
+        ] {
+            assert!(page.contains(&text), "{text}");
+        }
     }
 
     #[test]

@@ -35,5 +35,10 @@ pub use builder::{PostgresStoreBuilder, pool_options, secured};
 pub use sqlx;
 pub use store::PostgresStore;
 
+/// The guide's page, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/postgres.md")]
+struct Guide;
+
 /// The migration that creates the table `idempotency`: the file `migrations/0001_idempotency.sql`, to be put beside your own.
 pub const MIGRATION: &str = include_str!("../migrations/0001_idempotency.sql");

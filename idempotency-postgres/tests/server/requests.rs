@@ -328,6 +328,20 @@ async fn steps_of_another_form_cannot_be_read() {
 }
 
 #[tokio::test]
+async fn the_statement_of_the_guide_deletes_what_expired_a_week_ago() {
+    let url = database_url(&database().await);
+    let page = include_str!("../../../docs/guide/postgres.md");
+    let (_, rest) = page.split_once("```sql\n").unwrap();
+    let (statement, _) = rest.split_once("```").unwrap();
+    let fill = "INSERT INTO idempotency (id, expiration) SELECT n::text, extract(epoch FROM now())::bigint - n * 86400 FROM generate_series(-5, 10) n";
+    execute(&url, fill).await;
+    execute(&url, statement).await;
+    let left = sqlx::query_scalar("SELECT min(id::int) || ' to ' || max(id::int) FROM idempotency");
+    let left: String = left.fetch_one(store(&url, 1).pool()).await.unwrap();
+    assert_eq!(left, "-5 to 7");
+}
+
+#[tokio::test]
 async fn expired_rows_are_deleted_in_pieces_and_those_in_use_stay() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
