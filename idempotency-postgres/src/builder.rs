@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::config::ConfigurationError;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use crate::connection::{self, Connections, Passwords, Pooler, TEST_AFTER};
 use crate::store::PostgresStore;
@@ -160,11 +160,6 @@ impl PostgresStoreBuilder {
 /// Lambda freezes processes.
 pub fn pool_options() -> PgPoolOptions {
     connection::pool_options(TEST_AFTER)
-}
-
-/// Returns the same options, as a store uses them for a URL: never without TLS because the server does not offer it, and accepted by poolers.
-pub fn secured(options: PgConnectOptions) -> PgConnectOptions {
-    connection::secured(options)
 }
 
 /// Shows no URL, because it can have a password.

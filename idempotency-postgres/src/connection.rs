@@ -1,6 +1,5 @@
 //! The connections: how they are opened, tested after a pause, and never used again in an unknown state.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,21 +94,23 @@ pub(crate) fn options(setting: &str, url: &str) -> Result<PgConnectOptions, Conf
     // `sqlx` would log the value of a parameter that it does not know.
     let (_, query) = url.split_once('?').unwrap_or_default();
     let names = query.split('&').filter_map(|it| it.split('=').next());
-    if let Some(name) = names
+    // No name is quoted: it can be the rest of a password that has a `?`.
+    if !names
         .filter(|it| !it.is_empty())
-        .find(|it| !PARAMETERS.contains(it))
+        .all(|it| PARAMETERS.contains(&it))
     {
+        let known = PARAMETERS.join(", ");
         return Err(wrong(&format!(
-            "has the unknown parameter `{}`",
-            visible(name)
+            "has a parameter that is not one of {known}"
         )));
     }
     let options = PgConnectOptions::from_str(url).map_err(|_| wrong("cannot be read"))?;
     Ok(secured(options))
 }
 
-/// The parameters of a URL that are accepted. `options` is none of them: a pooler refuses it.
-const PARAMETERS: [&str; 12] = [
+/// The parameters of a URL that are accepted. `options` is none of them, because a pooler refuses it, nor is `statement-cache-capacity`: without a
+/// cache each request would leave a prepared statement behind.
+const PARAMETERS: [&str; 11] = [
     "sslmode",
     "sslrootcert",
     "sslcert",
@@ -121,18 +122,10 @@ const PARAMETERS: [&str; 12] = [
     "user",
     "password",
     "application_name",
-    "statement-cache-capacity",
 ];
 
-fn visible(name: &str) -> String {
-    name.chars()
-        .filter(|letter| !letter.is_control())
-        .take(40)
-        .collect()
-}
-
 /// Returns the same options, which never fall back to a connection without TLS. A socket of this machine has none.
-pub(crate) fn secured(options: PgConnectOptions) -> PgConnectOptions {
+fn secured(options: PgConnectOptions) -> PgConnectOptions {
     // A pooler refuses `extra_float_digits`, and no value here is a float.
     let options = options.extra_float_digits(None);
     let is_socket = options.get_socket().is_some() || options.get_host().starts_with('/');
@@ -218,7 +211,16 @@ impl Connections {
                 of: self,
                 deadline: limit.map(|limit| started + limit),
             }),
-            Ok(Err(error)) => Err(self.connecting(error)),
+            Ok(Err(error)) => {
+                let failure = self.connecting(error);
+                // The password may have been changed.
+                if let (StoreErrorKind::Credentials, Some(passwords)) =
+                    (failure.error.kind(), &self.passwords)
+                {
+                    passwords.asked.store(0, Ordering::Relaxed);
+                }
+                Err(failure)
+            }
             Err(_) => Err(self.connecting(sqlx::Error::PoolTimedOut)),
         }
     }
@@ -227,11 +229,7 @@ impl Connections {
     pub(crate) async fn try_connect(&self, within: Duration) -> Result<(), Failure> {
         let options = self.pool.connect_options();
         match timeout(within, sqlx::PgConnection::connect_with(&options)).await {
-            Ok(Ok(connection)) => {
-                // It has told what it was opened for.
-                drop(connection);
-                Ok(())
-            }
+            Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(self.connecting(error)),
             Err(_) => Err(self.connecting(sqlx::Error::PoolTimedOut)),
         }
@@ -369,12 +367,6 @@ impl Drop for InUse<'_> {
     }
 }
 
-impl fmt::Debug for Connections {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -428,6 +420,9 @@ mod tests {
             "postgres://app:s3cr3t@db:port/shop",
             "postgres://app:s3cr3t@db/shop?sslmode=s3cr3t",
             "postgres://app@db/shop?pasword=s3cr3t",
+            "postgres://app:a?s3cr3t@db/shop",
+            "postgres://app:a?s3cr3t=@db/shop",
+            "postgres://app:a#s3cr3t@db/shop",
             "postgres://app@db/shop?sslmode=require&options=-c%20s3cr3t",
         ] {
             let error = options("URL", url).unwrap_err().to_string();

@@ -53,12 +53,10 @@ impl Whom<'_> {
                 );
                 StoreError::new(kind, text)
             }
-            Error::Tls(error) => {
-                let text = format!(
-                    "no connection to {name} with TLS ({error}): switch TLS on in the server and name its certificate authority in the URL \
-                     (`?sslmode=verify-full&sslrootcert=FILE`), or write `?sslmode=disable` for a server on this machine"
-                );
-                StoreError::new(Kind::Certificate, text)
+            Error::Tls(error) => self.without_tls(&error),
+            // This is how the handshake of TLS fails.
+            Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                self.without_tls(&error)
             }
             Error::Io(error) => {
                 let text = format!("no connection to {name} ({error}): {REACH}");
@@ -83,6 +81,15 @@ impl Whom<'_> {
             maybe_applied: false,
             next: Next::Keep,
         }
+    }
+
+    fn without_tls(&self, error: &dyn std::fmt::Display) -> StoreError {
+        let text = format!(
+            "no connection to {} with TLS ({error}): switch TLS on in the server and name its certificate authority in the URL \
+             (`?sslmode=verify-full&sslrootcert=FILE`), or write `?sslmode=disable` for a server on this machine",
+            self.name
+        );
+        StoreError::new(Kind::Certificate, text)
     }
 
     /// Returns the error of a request for which no connection came in time.
@@ -206,7 +213,7 @@ impl Whom<'_> {
             ),
             "0A000" => (Kind::Internal, "the table was changed while the function ran: send the request again".to_owned()),
             code if code.starts_with("53") => (Kind::Throttled, "the server lacks memory, disk or connections".to_owned()),
-            code if code.starts_with("54") => (Kind::TooLarge, "return less from the handler, or a reference to where it is stored".to_owned()),
+            code if code.starts_with("54") => (Kind::TooLarge, "a value is too long: return less from the handler, or shorten the prefix of the key".to_owned()),
             code if code.starts_with("57P") || code.starts_with("08") => (Kind::Unreachable, REACH.to_owned()),
             code if code.starts_with("58") || code.starts_with("XX") => return (Kind::Internal, None),
             _ => return (Kind::Rejected, None),

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`MIGRATION`] | creates the table |
 //! | [`PostgresStore`], [`PostgresStoreBuilder`] | the store and its settings |
-//! | [`pool_options`], [`secured`] | what the store uses for a URL, for a pool of the program |
+//! | [`pool_options`] | the options of the store's pool, for a pool of the program |
 //!
 //! | module, the lowest first | what it does |
 //! |---|---|
@@ -31,7 +31,7 @@ mod statement;
 mod store;
 mod table;
 
-pub use builder::{PostgresStoreBuilder, pool_options, secured};
+pub use builder::{PostgresStoreBuilder, pool_options};
 pub use sqlx;
 pub use store::PostgresStore;
 

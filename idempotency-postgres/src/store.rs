@@ -92,6 +92,7 @@ impl PostgresStore {
                 self.name()
             )));
         }
+        let mut moved = false;
         for _ in 0..MOST_SENDS {
             let connection = self.connections.acquire(log).await?;
             let statement = statement::write(&self.table, record, connection.wait());
@@ -100,10 +101,12 @@ impl PostgresStore {
                 Ok(rows) => rows,
                 Err(failure) => {
                     log.ended(failure.maybe_applied, None);
-                    if matches!(failure.next, Next::Again | Next::AgainElsewhere) {
-                        continue;
+                    match failure.next {
+                        Next::Again => {}
+                        Next::AgainElsewhere if !moved => moved = true,
+                        _ => return Err(failure),
                     }
-                    return Err(failure);
+                    continue;
                 }
             };
             let reply = self.ended(record, &rows);

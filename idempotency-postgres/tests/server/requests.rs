@@ -288,7 +288,7 @@ async fn a_connection_that_ended_during_a_pause_costs_no_request() {
 }
 
 #[tokio::test]
-async fn a_table_that_changes_under_a_connection_costs_no_request() {
+async fn a_table_that_changes_under_a_connection_costs_no_write() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
     claim(&store, 1, &SendLog::new()).await;

@@ -69,6 +69,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server without databases of tests.
     pub(crate) fn start(settings: &[&str]) -> Self {
+        Self::start_with(settings, &[])
+    }
+
+    /// Starts a server with these files in its folder, which only its user may read.
+    pub(crate) fn start_with(settings: &[&str], files: &[(&str, &str)]) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let run = PathBuf::from(told("POSTGRES_RUN"));
         let data = run.join(format!("own-{}-{number}", std::process::id()));
@@ -78,6 +83,20 @@ impl Server {
             .arg(&data)
             .status();
         assert!(copied.unwrap().success());
+        for (name, content) in files {
+            let mut write = command("sh");
+            write
+                .args(["-c", "umask 077; cat > \"$0\""])
+                .arg(data.join(name));
+            let mut write = write.stdin(Stdio::piped()).spawn().unwrap();
+            write
+                .stdin
+                .take()
+                .unwrap()
+                .write_all(content.as_bytes())
+                .unwrap();
+            assert!(write.wait().unwrap().success());
+        }
         let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = unused.local_addr().unwrap().port();
         drop(unused);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use idempotency_core::store::{Store, StoreError, StoreErrorKind as Kind};
-use idempotency_postgres::{MIGRATION, PostgresStore};
+use idempotency_postgres::{MIGRATION, PostgresStore, sqlx};
 
 use crate::requests::claim;
 use crate::server::{Server, database, database_url, empty_database, execute, store, told, url};
@@ -165,6 +165,17 @@ async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
     given.warm_up().await.unwrap();
     claim(&given, 1, &Default::default()).await;
     assert_eq!(asked.load(Ordering::Relaxed), 1);
+    // A password that was refused is asked for again.
+    let turns = Arc::new(AtomicUsize::new(0));
+    let builder = PostgresStore::builder().url(url(&server, &role, &database));
+    let changing = builder.password(move || {
+        let turn = turns.fetch_add(1, Ordering::Relaxed);
+        let password = if turn == 0 { "old" } else { PASSWORD };
+        async move { Ok::<_, std::io::Error>(password.to_owned()) }
+    });
+    let changing = changing.build().unwrap();
+    refused(&changing).await;
+    changing.warm_up().await.unwrap();
     let failing = PostgresStore::builder()
         .url(url(&server, &role, &database))
         .password(|| async { Err::<String, _>("no token") });
@@ -199,6 +210,65 @@ async fn a_server_that_cannot_be_reached_is_refused() {
         Kind::Unreachable,
         "no connection to PostgreSQL table `idempotency` of `postgres` at db.invalid:5432",
     );
+}
+
+#[tokio::test]
+async fn tls_is_used_and_its_certificate_checked_as_the_url_says() {
+    let plain = store(&database_url("postgres"), 1);
+    let library = sqlx::query_scalar("SHOW ssl_library");
+    let library: String = library.fetch_one(plain.pool()).await.unwrap();
+    if library.is_empty() {
+        // The wheel of PostgreSQL 18 was built without TLS. Debian's server has it.
+        assert!(told("POSTGRES_BIN").contains("wheel"));
+        return;
+    }
+    let tls = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tests/functions/tls");
+    let server = Server::start_with(
+        &["ssl=on"],
+        &[
+            (
+                "server.crt",
+                include_str!("../../../tests/tests/functions/tls/server.pem"),
+            ),
+            (
+                "server.key",
+                include_str!("../../../tests/tests/functions/tls/server.key"),
+            ),
+        ],
+    );
+    let port = server.address().split_once(':').unwrap().1.to_owned();
+    let database = empty_database(&server.address()).await;
+    execute(&url(&server.address(), "postgres", &database), MIGRATION).await;
+    for (more, kind) in [
+        ("", None),
+        ("?sslmode=prefer", None),
+        ("?sslmode=verify-full", Some(Kind::Certificate)),
+        ("?sslmode=verify-full&sslrootcert=TLS/server.pem", None),
+        (
+            "?sslmode=verify-full&sslrootcert=TLS/other.pem",
+            Some(Kind::Certificate),
+        ),
+        ("?sslmode=verify-ca&sslrootcert=TLS/server.pem", None),
+    ] {
+        let more = more.replace("TLS", tls);
+        let store = store(
+            &format!("postgres://postgres@localhost:{port}/{database}{more}"),
+            1,
+        );
+        assert_eq!(
+            store.warm_up().await.err().map(|error| error.kind()),
+            kind,
+            "{more}"
+        );
+        if kind.is_none() {
+            let asked = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+            let is_used: bool = sqlx::query_scalar(asked)
+                .fetch_one(store.pool())
+                .await
+                .unwrap();
+            assert!(is_used, "{more}");
+        }
+    }
 }
 
 #[tokio::test]
