@@ -58,6 +58,7 @@
 //! - `valkey`: the store on Valkey and Redis, the crate `idempotency-valkey` as the module `valkey`.
 //! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
+//! - `postgres`: the store on PostgreSQL, for `IDEMPOTENCY_STORE=postgres`.
 //! - `profiles`: credentials of profiles with SSO, `aws login` or `credential_process`, for runs on your own machine.
 //! - `metrics`: metrics for CloudWatch, with one line in `main` (`metrics::to_cloudwatch`).
 //!
