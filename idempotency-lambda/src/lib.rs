@@ -58,7 +58,7 @@
 //! - `valkey`: the store on Valkey and Redis, the crate `idempotency-valkey` as the module `valkey`.
 //! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
-//! - `postgres`: the store on PostgreSQL, for `IDEMPOTENCY_STORE=postgres`.
+//! - `postgres`: the store on PostgreSQL, the crate `idempotency-postgres` as the module `postgres`.
 //! - `profiles`: credentials of profiles with SSO, `aws login` or `credential_process`, for runs on your own machine.
 //! - `metrics`: metrics for CloudWatch, with one line in `main` (`metrics::to_cloudwatch`).
 //!
@@ -122,6 +122,8 @@ pub use idempotency_core::{random, record, store, time};
 #[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 pub use idempotency_macros::idempotent;
+#[cfg(feature = "postgres")]
+pub use idempotency_postgres as postgres;
 #[cfg(feature = "valkey")]
 pub use idempotency_valkey as valkey;
 pub use lambda_runtime::{Context, LambdaEvent};

@@ -39,6 +39,7 @@ pub struct PostgresStoreBuilder {
     pooler: Pooler,
     connections: Option<u32>,
     passwords: Option<Passwords>,
+    unencrypted_events: bool,
     test_after: Option<Duration>,
 }
 
@@ -111,6 +112,13 @@ impl PostgresStoreBuilder {
         self
     }
 
+    /// Says that events (`store_event`) may be kept in the table, as plain text: the store cannot see whether the disks of the server are
+    /// encrypted. The default is `false`: an operation that keeps events is refused.
+    pub fn unencrypted_events(mut self, allowed: bool) -> Self {
+        self.unencrypted_events = allowed;
+        self
+    }
+
     /// Sets after which pause a connection is tested, for the tests of this product.
     #[doc(hidden)]
     pub fn test_after(mut self, pause: Duration) -> Self {
@@ -152,7 +160,11 @@ impl PostgresStoreBuilder {
             }
         };
         let connections = Connections::new(pool, self.pooler, self.passwords, table.plain());
-        Ok(PostgresStore::new(connections, table))
+        Ok(PostgresStore::new(
+            connections,
+            table,
+            self.unencrypted_events,
+        ))
     }
 }
 

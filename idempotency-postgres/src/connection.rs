@@ -257,11 +257,8 @@ impl Connections {
                     "there is no password for {}: correct the function that gives it ({error})",
                     self.name
                 );
-                Err(Failure {
-                    error: StoreError::new(StoreErrorKind::Credentials, text),
-                    maybe_applied: false,
-                    next: Next::Keep,
-                })
+                let error = StoreError::new(StoreErrorKind::Credentials, text);
+                Err(Failure::before_send(error))
             }
         }
     }

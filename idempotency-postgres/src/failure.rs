@@ -16,6 +16,17 @@ pub(crate) struct Failure {
     pub(crate) next: Next,
 }
 
+impl Failure {
+    /// Returns the failure of a request that was not sent, or not applied.
+    pub(crate) fn before_send(error: StoreError) -> Self {
+        Self {
+            error,
+            maybe_applied: false,
+            next: Next::Keep,
+        }
+    }
+}
+
 /// What follows a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {

@@ -16,6 +16,8 @@ const TABLE: &str = "IDEMPOTENCY_POSTGRES_TABLE";
 const POOLER: &str = "IDEMPOTENCY_POSTGRES_POOLER";
 /// The most connections.
 const CONNECTIONS: &str = "IDEMPOTENCY_POSTGRES_CONNECTIONS";
+/// Whether events may be kept.
+const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
 
 impl PostgresStore {
     /// Returns the kind of these stores.
@@ -23,7 +25,7 @@ impl PostgresStore {
     pub fn kind<S: StoreUse + ?Sized>() -> StoreKind<S> {
         StoreKind {
             name: "postgres",
-            variables: &[URL, TABLE, POOLER, CONNECTIONS],
+            variables: &[URL, TABLE, POOLER, CONNECTIONS, UNENCRYPTED_EVENTS],
             warning: None,
             check: |variables| builder(variables).map(drop),
             open: |variables| {
@@ -60,6 +62,14 @@ fn builder(variables: &Variables) -> Result<PostgresStoreBuilder, ConfigurationE
         let remedy = "write a number of connections, such as `1`";
         let number = number.ok_or_else(|| ConfigurationError::value(CONNECTIONS, most, remedy))?;
         builder = builder.connections(number);
+    }
+    match variables.value(UNENCRYPTED_EVENTS) {
+        None | Some("false") => {}
+        Some("true") => builder = builder.unencrypted_events(true),
+        Some(other) => {
+            let remedy = "write `true` or `false`";
+            return Err(ConfigurationError::value(UNENCRYPTED_EVENTS, other, remedy));
+        }
     }
     match variables.value(POOLER) {
         None | Some("session") => Ok(builder),
@@ -103,6 +113,7 @@ mod tests {
             (TABLE, "\"a\"", "without quotes"),
             (POOLER, "statement", "write `session` or `transaction`"),
             (CONNECTIONS, "0", "write a number of connections"),
+            (UNENCRYPTED_EVENTS, "1", "write `true` or `false`"),
             (CONNECTIONS, "many", "write a number of connections"),
         ] {
             let error = check(&[(name, value)]).unwrap_err();

@@ -46,11 +46,21 @@ const CHECK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 pub struct PostgresStore {
     connections: Connections,
     table: TableName,
+    /// True if events may be kept.
+    unencrypted_events: bool,
 }
 
 impl PostgresStore {
-    pub(crate) fn new(connections: Connections, table: TableName) -> Self {
-        Self { connections, table }
+    pub(crate) fn new(
+        connections: Connections,
+        table: TableName,
+        unencrypted_events: bool,
+    ) -> Self {
+        Self {
+            connections,
+            table,
+            unencrypted_events,
+        }
     }
 
     /// Returns the pool of connections that the store uses.
@@ -91,6 +101,10 @@ impl PostgresStore {
                  where it is stored",
                 self.name()
             )));
+        }
+        if keeps_event(record.write) {
+            let permitted = self.permit_events();
+            permitted.map_err(Failure::before_send)?;
         }
         let mut moved = false;
         for _ in 0..MOST_SENDS {
@@ -186,13 +200,22 @@ impl PostgresStore {
         Ok(StoreReply::found(record))
     }
 
+    /// Returns an error unless events may be kept.
+    fn permit_events(&self) -> Result<(), StoreError> {
+        if self.unencrypted_events {
+            return Ok(());
+        }
+        let text = format!(
+            "{} keeps what it stores without a key of yours, and `store_event` keeps events there: set IDEMPOTENCY_STORE_EVENT_UNENCRYPTED=true if \
+             they may be",
+            self.name()
+        );
+        Err(StoreError::new(StoreErrorKind::NotEncrypted, text))
+    }
+
     /// Returns a failure of a request that was not applied.
     fn failed(&self, kind: StoreErrorKind, text: String) -> Failure {
-        Failure {
-            error: StoreError::new(kind, text),
-            maybe_applied: false,
-            next: Next::Keep,
-        }
+        Failure::before_send(StoreError::new(kind, text))
     }
 
     /// Returns the failure of a reply that is not that of the statement.
@@ -229,11 +252,7 @@ impl PostgresStore {
         let options = self.pool().connect_options();
         match found.flaw(&self.connections.whom(&options)) {
             None => Ok(()),
-            Some(error) => Err(Failure {
-                error,
-                maybe_applied: false,
-                next: Next::Keep,
-            }),
+            Some(error) => Err(Failure::before_send(error)),
         }
     }
 }
@@ -247,6 +266,15 @@ fn response_of(write: &Write) -> Option<usize> {
         Write::Delete => None,
     };
     data.map(|data| data.as_str().len())
+}
+
+/// Returns true if the write stores an event.
+fn keeps_event(write: &Write) -> bool {
+    match write {
+        Write::Put(record) => record.event.exists(),
+        Write::Update(change) => change.set.event.exists(),
+        Write::Delete | Write::Step { .. } => false,
+    }
 }
 
 impl Store for PostgresStore {
@@ -300,6 +328,10 @@ impl Store for PostgresStore {
             }
         };
         advice.to_owned()
+    }
+
+    fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(self.permit_events()))
     }
 
     /// Connects, and checks the server, the role and the table. It reads no record.

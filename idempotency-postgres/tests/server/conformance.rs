@@ -114,7 +114,13 @@ async fn the_store_is_conformant_behind_a_pooler_without_prepared_statements() {
     let url = url(&told("POSTGRES_POOLER"), "postgres", &database().await);
     let builder = PostgresStore::builder().url(url).connections(16);
     conforms(Factory {
-        store: Arc::new(builder.transaction_pooler().build().unwrap()),
+        store: Arc::new(
+            builder
+                .transaction_pooler()
+                .unencrypted_events(true)
+                .build()
+                .unwrap(),
+        ),
         proxy: None,
         largest_response: None,
     })

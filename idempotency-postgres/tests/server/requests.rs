@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use idempotency_core::protocol::condition::{claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Data, Field, OwnerToken, Record, RecordId, Status};
+use idempotency_core::record::{Data, Field, OwnerToken, Record, RecordId, Status, StoredEvent};
 use idempotency_core::store::{
-    Change, Consistency, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest, Write,
+    Change, Condition, Consistency, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest,
+    StoreScan, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_postgres::PostgresStore;
@@ -268,6 +269,38 @@ async fn a_lost_statement_is_maybe_applied_and_the_next_one_gets_its_own_reply()
     let dropped = tokio::time::timeout(Duration::from_millis(100), claim(&store, 2, &log)).await;
     assert!(dropped.is_err() && log.maybe_applied());
     assert_eq!(found(&store).await.unwrap().owner, Field::Value(owner(1)));
+}
+
+#[tokio::test]
+async fn an_event_is_kept_only_if_that_is_permitted_and_reads_back() {
+    let url = database_url(&database().await);
+    let event = StoredEvent::all("{\"card\":\"4242\"}").unwrap();
+    let put = Write::Put(Record {
+        event: Field::Value(event.clone()),
+        ..Record::default()
+    });
+    let (id, condition) = (id(), Condition::NoRecord);
+    let write = StoreRequest::write(&id, &put, &condition);
+    let strict = PostgresStore::builder().url(&url).build().unwrap();
+    for error in [
+        strict.check_events().await.unwrap_err(),
+        match strict.send(write, &SendLog::new()).await {
+            StoreReply::Failed {
+                error,
+                maybe_applied: false,
+            } => error,
+            other => panic!("{other:?}"),
+        },
+    ] {
+        assert_eq!(error.kind(), StoreErrorKind::NotEncrypted);
+    }
+    let store = store(&url, 1);
+    store.check_events().await.unwrap();
+    assert_eq!(store.stored_event(&id).await.unwrap(), None);
+    store.send(write, &SendLog::new()).await;
+    assert_eq!(store.stored_event(&id).await.unwrap(), Some(event));
+    execute(&url, "UPDATE idempotency SET event = 'else'").await;
+    assert!(store.stored_event(&id).await.is_err());
 }
 
 #[tokio::test]

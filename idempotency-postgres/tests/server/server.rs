@@ -56,7 +56,7 @@ pub(crate) async fn execute(url: &str, statements: &str) {
 /// Returns a store on a database, with so many connections.
 pub(crate) fn store(url: &str, connections: u32) -> PostgresStore {
     let builder = PostgresStore::builder().url(url).connections(connections);
-    builder.build().unwrap()
+    builder.unencrypted_events(true).build().unwrap()
 }
 
 /// A server that a test starts and kills.
