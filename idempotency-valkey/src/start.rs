@@ -69,8 +69,8 @@ impl Checks {
         if !self.passed.swap(true, Ordering::AcqRel) && self.durability == Durability::Asynchronous
         {
             tracing::warn!(
-                "{seed} may lose a write that it has acknowledged, in a failover or a restart: then a handler can run again. If it cannot, set \
-                 IDEMPOTENCY_VALKEY_DURABILITY to `synchronous`",
+                "{seed} may lose a write that it has acknowledged, in a failover or a restart: then a handler can run again. If it cannot, say so: \
+                 set IDEMPOTENCY_VALKEY_DURABILITY to `synchronous`, or `durability` of the builder",
                 seed = seed.address,
             );
         }
