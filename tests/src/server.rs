@@ -123,7 +123,7 @@ impl ServerProcess {
             .ok_or_else(|| "no signal was sent".into())
     }
 
-    /// Waits for the end of the process, and returns true if it reports none but success.
+    /// Waits for the end of the process. Returns true if it ended without an error.
     ///
     /// # Errors
     ///

@@ -12,13 +12,14 @@ use tokio::net::TcpListener;
 async fn main() -> Result<(), BoxError> {
     let logs = tracing_subscriber::fmt().with_ansi(false);
     logs.with_writer(std::io::stderr).init();
-    let address = std::env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
-    let listener = TcpListener::bind(address).await?;
     let backend = match std::env::var("VALKEY_URL") {
         Ok(url) => backend(ValkeyStore::builder(url).build()?),
         Err(_) => backend(MemoryStore::new()),
     };
+    // A server without its store does not start.
     backend.warm_up().await?;
+    let address = std::env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
+    let listener = TcpListener::bind(address).await?;
     explain(listener.local_addr()?, &backend.store().name());
     server::serve(listener, backend, server::stop_signal()).await
 }
