@@ -24,6 +24,9 @@ pub(crate) const PING: Duration = Duration::from_secs(1);
 /// A connection that was not used for longer is tried first: Lambda may have frozen the process, or a device on the way may have forgotten it.
 pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(10);
 
+/// After so long without a reply, the task of a connection is given a turn before a send.
+const MOMENT: Duration = Duration::from_millis(50);
+
 /// How connections are made: the login, and TLS if there is any.
 pub(crate) struct Connector {
     pub(crate) target: Target,
@@ -56,17 +59,16 @@ struct Live {
 }
 
 impl Live {
-    /// Returns true if no reply came for long.
-    fn is_idle(&self) -> bool {
+    /// Returns how long no reply came.
+    fn rested(&self) -> Duration {
         let (instant, time) = self.replied;
-        is_long(instant.elapsed(), time.elapsed().ok())
+        longer(instant.elapsed(), time.elapsed().ok())
     }
 }
 
-/// Returns true if one of two clocks says that more time passed than a connection is trusted for. A wall clock that was set back says
-/// nothing, so it counts.
-fn is_long(by_instant: Duration, by_time: Option<Duration>) -> bool {
-    by_instant.max(by_time.unwrap_or(Duration::MAX)) > TRUSTED_FOR
+/// Returns the longer of the times that two clocks say. A wall clock that was set back says nothing, so it counts as for ever.
+fn longer(by_instant: Duration, by_time: Option<Duration>) -> Duration {
+    by_instant.max(by_time.unwrap_or(Duration::MAX))
 }
 
 impl Server {
@@ -85,7 +87,14 @@ impl Server {
     ///
     /// If none can be made. Nothing was sent.
     pub(crate) async fn connect(&self) -> Result<Link<'_>, Failure> {
-        if let Some(connection) = self.usable() {
+        if let Some((connection, has_rested)) = self.usable() {
+            if !has_rested {
+                return Ok(self.link(connection));
+            }
+            // The task of the connection sees now whether the server has closed it.
+            tokio::task::yield_now().await;
+        }
+        if let Some((connection, _)) = self.usable() {
             return Ok(self.link(connection));
         }
         // Boxed, so that the future of every other request stays small.
@@ -94,7 +103,7 @@ impl Server {
 
     async fn reconnect(&self) -> Result<Link<'_>, Failure> {
         let _one = self.connecting.lock().await;
-        if let Some(connection) = self.usable() {
+        if let Some((connection, _)) = self.usable() {
             return Ok(self.link(connection));
         }
         if let Some(mut connection) = self.open() {
@@ -133,12 +142,13 @@ impl Server {
         StoreError::new(StoreErrorKind::Unreachable, text)
     }
 
-    /// Returns the connection if it can be used without a trial.
-    fn usable(&self) -> Option<MultiplexedConnection> {
+    /// Returns the connection if it can be used without a trial, and whether it was not used for a moment.
+    fn usable(&self) -> Option<(MultiplexedConnection, bool)> {
         let state = self.state();
         let live = state.live.as_ref().filter(|_| !state.suspect)?;
-        let is_usable = !live.driver.is_finished() && !live.is_idle();
-        is_usable.then(|| live.connection.clone())
+        let rested = live.rested();
+        let is_usable = !live.driver.is_finished() && rested <= TRUSTED_FOR;
+        is_usable.then(|| (live.connection.clone(), rested > MOMENT))
     }
 
     /// Returns the connection if it is open, as far as is known.
@@ -336,14 +346,10 @@ mod tests {
 
     #[test]
     fn a_connection_is_trusted_as_long_as_both_clocks_say() {
-        let (short, long) = (TRUSTED_FOR, TRUSTED_FOR + Duration::from_millis(1));
-        for (instant, time, expected) in [
-            (short, Some(short), false),
-            (long, Some(short), true),
-            (short, Some(long), true),
-            (short, None, true),
-        ] {
-            assert_eq!(is_long(instant, time), expected, "{instant:?} {time:?}");
-        }
+        let (short, long) = (MOMENT, TRUSTED_FOR);
+        assert_eq!(longer(short, Some(short)), short);
+        assert_eq!(longer(long, Some(short)), long);
+        assert_eq!(longer(short, Some(long)), long);
+        assert_eq!(longer(short, None), Duration::MAX);
     }
 }

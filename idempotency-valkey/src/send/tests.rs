@@ -272,6 +272,36 @@ async fn a_connection_that_was_frozen_is_tried_and_kept_or_replaced_before_a_sen
     assert_eq!(fake.seen(), ["EVALSHA", "PING", "EVALSHA"]);
 }
 
+#[test]
+fn a_connection_that_was_closed_while_the_process_did_nothing_costs_no_send() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    let server = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut input = [0; 4096];
+            assert!(stream.read(&mut input).unwrap() > 0);
+            stream.write_all(APPLIED.as_bytes()).unwrap();
+            drop(stream);
+            closed.send(()).unwrap();
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.unwrap();
+    let target = Target::of(&format!("redis://{address}")).unwrap();
+    let sender = Sender::new(Nodes::new(Connector { target, tls: None }));
+    assert!(runtime.block_on(write(&sender)).0.is_ok());
+    is_closed.recv().unwrap();
+    sender.nodes.seed().freeze(Duration::from_secs(1));
+    let (reply, log) = runtime.block_on(write(&sender));
+    assert!(reply.is_ok() && log.sends() == 1);
+    server.join().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cluster_whose_primary_is_gone_is_asked_for_the_next_one() {
     let gone = {
