@@ -45,7 +45,7 @@ pub(crate) struct Server {
 #[derive(Default)]
 struct State {
     live: Option<Live>,
-    /// True if a request was given up before its reply: the connection may be dead.
+    /// True if the last request had no reply: the connection may be dead.
     suspect: bool,
 }
 
@@ -228,7 +228,7 @@ impl Link<'_> {
     }
 }
 
-/// Makes the connection suspect if a send is given up before its end.
+/// Makes the connection suspect, unless a reply came: the send was given up, or failed. It may have been over an earlier connection.
 struct Noted<'a>(Option<&'a Server>);
 
 impl<'a> Noted<'a> {
@@ -236,13 +236,11 @@ impl<'a> Noted<'a> {
         Self(Some(server))
     }
 
-    /// Notes what the end of a send says of the connection. An error of the server is a value, so this is one of the connection.
+    /// Notes the end of a send. An error of the server is a value, so this is one of the connection.
     fn end<T>(mut self, sent: RedisResult<T>) -> RedisResult<T> {
-        if let Some(server) = self.0.take() {
-            match sent {
-                Ok(_) => server.has_replied(),
-                Err(_) => server.disconnect(),
-            }
+        if let (Ok(_), Some(server)) = (&sent, self.0) {
+            server.has_replied();
+            self.0 = None;
         }
         sent
     }
@@ -329,10 +327,18 @@ fn login_failed(error: &RedisError, address: &Address) -> StoreError {
         return StoreError::new(StoreErrorKind::Credentials, text);
     }
     if error.code().is_some() || error.kind() == ErrorKind::Client {
-        let text = format!(
-            "{address} refused the connection: check the database number of the URL, which is 0 in a cluster"
-        );
-        return StoreError::new(StoreErrorKind::Rejected, text);
+        let (kind, advice) = match error.detail() {
+            // The server does not say it by a code here.
+            Some(detail) if detail.contains("loading") => (
+                StoreErrorKind::Internal,
+                "wait until the server has loaded its data",
+            ),
+            _ => (
+                StoreErrorKind::Rejected,
+                "check the database number of the URL, which is 0 in a cluster",
+            ),
+        };
+        return StoreError::new(kind, format!("{address} refused the connection: {advice}"));
     }
     let text = format!(
         "{address} closed the connection ({error}): check that it is a Valkey or Redis server, and whether it needs TLS (`rediss://`)"

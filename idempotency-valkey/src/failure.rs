@@ -64,7 +64,7 @@ const CODES: [(&str, StoreErrorKind, bool, &str); 16] = [
         "BUSY",
         StoreErrorKind::Internal,
         true,
-        "find the script that blocks the server",
+        "find the script that blocks the server, or give it more connections (`maxclients`)",
     ),
     (
         "READONLY",
@@ -193,6 +193,9 @@ impl Failure {
                 port: address.port,
             })
         });
+        // Said in place of a reply to the first command, before the server closes the connection.
+        let is_full = code == "ERR" && text.contains("max number of clients");
+        let code = if is_full { "BUSY" } else { code };
         let row = CODES.iter().find(|(known, ..)| *known == code);
         let (kind, advice) = match row {
             Some((_, kind, _, advice)) => (*kind, *advice),
@@ -290,6 +293,7 @@ mod tests {
             ("CLUSTERDOWN Hash slot not served", "Internal", Next::Pause),
             ("TRYAGAIN Multiple keys", "Internal", Next::Pause),
             ("BUSY Redis is busy", "Internal", Next::Pause),
+            ("ERR max number of clients reached", "Internal", Next::Pause),
             ("READONLY You can't write", "Internal", Next::Reconnect),
             ("OOM command not allowed", "Internal", Next::Fail),
             ("MISCONF Redis is configured", "Internal", Next::Fail),

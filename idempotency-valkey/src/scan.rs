@@ -11,7 +11,6 @@ use serde_json::json;
 
 use crate::address::Address;
 use crate::connection::Server;
-use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::request::{Arguments, list};
 use crate::send::To;
@@ -170,14 +169,10 @@ impl ValkeyStore {
             // The first one brings the script.
             commands.add_command(self.sender.script(&key, filter, number == 0));
         }
-        let link = server.connect().await.map_err(|failure| failure.error)?;
-        let replies = link.send_all(&commands).await;
-        let replies = replies.map_err(|error| Failure::of(error, &server.address).error)?;
+        let replies = self.sender.read_all(server, &commands).await;
+        let replies = replies.map_err(|failure| failure.error)?;
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
-            let reply = reply
-                .extract_error()
-                .map_err(|error| Failure::of(error, &server.address).error)?;
             // Deleted since, or left out by the filter, if it is not shown.
             if let Some(Reply::Applied(Some(fields))) = Reply::of(reply) {
                 records.push((RecordId::new(id), fields.record().0));

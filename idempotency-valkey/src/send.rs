@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
-use redis::{Cmd, RedisResult, Script, Value};
+use redis::{Cmd, Pipeline, Script, Value};
 use tokio::time::{sleep, timeout};
 
 use crate::address::Address;
@@ -94,6 +94,23 @@ impl Sender {
         let command = |whole| self.script(key, &arguments, whole);
         let probed = self.send(To::Slot(slot(key)), command, false, read_reply, log);
         probed.await.map(drop)
+    }
+
+    /// Sends commands that change nothing together, and returns the reply to each.
+    ///
+    /// # Errors
+    ///
+    /// If a command failed.
+    pub(crate) async fn read_all(
+        &self,
+        server: &Server,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, Failure> {
+        let failed = |error| Failure::of(error, &server.address);
+        let sent = server.connect().await?.send_all(commands);
+        let replies = in_time(server, sent).await?.map_err(failed)?;
+        let replies = replies.into_iter().map(Value::extract_error);
+        replies.collect::<Result<_, _>>().map_err(failed)
     }
 
     /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.
@@ -203,24 +220,23 @@ async fn send_once(
         let reply = link.send_all(&both).await?.pop().unwrap_or_default();
         reply.extract_error()
     };
-    let replied: RedisResult<Value> = match log.limit() {
+    let replied = match log.limit() {
         // The engine ends the request.
         Some(_) => sent.await,
-        None => match timeout(LONGEST, sent).await {
-            Ok(replied) => replied,
-            Err(_) => {
-                let text = format!(
-                    "no reply of {} within {LONGEST:?}: check that it runs, and the network",
-                    server.address
-                );
-                return Err(Failure::lost(StoreError::new(
-                    StoreErrorKind::Unreachable,
-                    text,
-                )));
-            }
-        },
+        None => in_time(server, sent).await?,
     };
     replied.map_err(|error| Failure::of(error, &server.address))
+}
+
+/// Waits for the replies of a server to a request without a limit of its own.
+async fn in_time<T>(server: &Server, sent: impl Future<Output = T>) -> Result<T, Failure> {
+    timeout(LONGEST, sent).await.map_err(|_| {
+        let text = format!(
+            "no reply of {} within {LONGEST:?}: check that it runs, and the network",
+            server.address
+        );
+        Failure::lost(StoreError::new(StoreErrorKind::Unreachable, text))
+    })
 }
 
 /// Reads the reply of the script that performs a write.
