@@ -61,6 +61,11 @@ impl Ending {
         self.is_refusal(ErrorKind::Unresolved, "urn:idempotency:outcome-unknown")
     }
 
+    /// Returns true if the steps of the key may not be undone. Over HTTP other calls end so too.
+    fn is_not_undone(&self) -> bool {
+        self.is_refusal(ErrorKind::StepNotUndone, "urn:idempotency:not-confirmed")
+    }
+
     /// Returns true if the event was refused because its key was used for another payload.
     pub(super) fn is_mismatch(&self) -> bool {
         self.is_refusal(ErrorKind::PayloadMismatch, "urn:idempotency:key-reused")
@@ -383,7 +388,13 @@ pub(super) fn judge_changed(stage: &mut Stage<'_>, changed: usize) -> Result<Jud
 /// Judges a scenario in which no delivery got a final response.
 fn unfinished(stage: &Stage<'_>, lost: Vec<String>) -> Judgement {
     let last = stage.of(EVENT).last();
+    let not_undone = stage.of(EVENT).filter(|it| it.ending.is_not_undone());
     if last.is_some_and(|delivery| delivery.ending.is_held()) {
+        // A fault ends one delivery. More of them fail by what the handler or an undo does.
+        if not_undone.count() > 1 {
+            let finding = "its steps are not undone, also by runs without a fault, so the key is held until an operator decides";
+            return (SafetyVerdict::Stuck, vec![finding.to_owned()]);
+        }
         let finding = "the key is held until an operator decides (`on_timeout = \"hold\"`)";
         return (SafetyVerdict::Held, vec![finding.to_owned()]);
     }
