@@ -79,7 +79,7 @@ pub use idempotency_core::operation::{Call, Run, Step, StepRetry, Token};
 pub use idempotency_core::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,
 };
-pub use idempotency_core::store::MemoryStore;
+pub use idempotency_core::store::{MemoryStore, StoreError};
 pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder};
 #[doc(hidden)]
 pub use operation::{HttpTarget, RequestEvent};
