@@ -1,7 +1,7 @@
 //! Measures how much a failed request to DynamoDB adds to a call: the median with a fault minus the median without one.
 //!
 //! ```bash
-//! cargo run --release -p idempotency-tests --example added_latency      # or with a number of calls for each line
+//! cargo run --release -p idempotency-tests --features servers --example added_latency      # or with a number of calls for each line
 //! ```
 //!
 //! Each line is measured twice: with the pauses of the SDK's standard retries and with those of this store.

@@ -49,7 +49,7 @@ fi
 
 # Compiled first: a compile error shows here, and the server runs only for the tests. With the features of all tests of the workspace,
 # which CI has compiled.
-cargo build --workspace --example conformance
+cargo build --workspace --features idempotency-tests/servers --example conformance
 cargo test --workspace --test dynamodb --test business --no-run
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')

@@ -19,5 +19,5 @@ for function in payment http-api orders ledger shipping; do
     cargo build --quiet -p "$function" --bin "$function"
 done
 # With the features of all tests of the workspace, which CI has compiled.
-cargo build --quiet --workspace --example emulator
+cargo build --quiet --workspace --features idempotency-tests/servers --example emulator
 "${CARGO_TARGET_DIR:-target}/debug/examples/emulator" "$emulator" "${CARGO_TARGET_DIR:-target}/debug"

@@ -26,5 +26,5 @@ if [[ ${SOAK_STORE:-} == valkey ]]; then
     source tests/scripts/valkey-servers.sh
     export VALKEY_SERVER=${servers[-1]}
 fi
-cargo build --quiet -p idempotency-tests --example soak
-exec cargo run --quiet -p idempotency-tests --example soak
+cargo build --quiet -p idempotency-tests --features servers --example soak
+exec cargo run --quiet -p idempotency-tests --features servers --example soak

@@ -1,8 +1,8 @@
 //! The conformance suite on a DynamoDB that environment variables name, with both clients and both key layouts.
 //!
 //! ```console
-//! CONFORMANCE_DYNAMODB_ENDPOINT=http://127.0.0.1:8000 cargo run -p idempotency-tests --example conformance
-//! CONFORMANCE_DYNAMODB_ENDPOINT=http://127.0.0.1:8000 cargo run -p idempotency-tests --example conformance differences
+//! CONFORMANCE_DYNAMODB_ENDPOINT=http://127.0.0.1:8000 cargo run -p idempotency-tests --features servers --example conformance
+//! CONFORMANCE_DYNAMODB_ENDPOINT=http://127.0.0.1:8000 cargo run -p idempotency-tests --features servers --example conformance differences
 //! ```
 //!
 //! It is no test: without an endpoint it fails, so that a success always means a run. `differences` compares the embedded

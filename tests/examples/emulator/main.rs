@@ -1,7 +1,7 @@
 //! Functions under AWS's own Lambda emulator and under the local Lambda of the testkit: each event gets the same answer from both.
 //!
 //! ```text
-//! cargo run -p idempotency-tests --example emulator -- <path of aws-lambda-rie> <folder with the examples' programs>
+//! cargo run -p idempotency-tests --features servers --example emulator -- <path of aws-lambda-rie> <folder with the examples' programs>
 //! ```
 //!
 //! The emulator has the code of Lambda's own runtime interface: a real deadline, and a real kill at the timeout. `tests/scripts/emulator.sh`
