@@ -14,6 +14,7 @@ use super::rules::Rules;
 use super::state::{
     Action, Active, Call, End, Phase, Python, Reply, Shared, State, TimedRequest, Trace, UndoKind,
 };
+use super::table::Known;
 
 /// The business data at the beginning: enough for one transaction.
 const FUNDS: u8 = 1;
@@ -32,6 +33,7 @@ pub(crate) struct Scenario {
     broken: AtomicBool,
     /// One bit for each goal that was reached.
     reached: AtomicU64,
+    pub(crate) known: Known,
 }
 
 impl Scenario {
@@ -48,6 +50,7 @@ impl Scenario {
             promises,
             broken: AtomicBool::new(false),
             reached: AtomicU64::new(0),
+            known: Known::default(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The table: the memory store, which is the reference for all stores, and what each applied write does.
 
+use std::collections::HashMap;
 use std::pin::pin;
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use idempotency_core::error::ErrorKind;
@@ -20,6 +22,20 @@ use idempotency_testkit::history::{Bond, Given, Refused, Terms, What};
 use super::scenario::Scenario;
 use super::state::{Ghost, Python, Reply, Shared, State, TimedRequest};
 use super::steps::NAMES;
+
+/// What was computed before. Most writes, and most claims that they leave, are those of other states too.
+#[derive(Default)]
+pub(crate) struct Known {
+    writes: Mutex<HashMap<Asked, Written>>,
+    /// Whether a claim comes free.
+    free: Mutex<HashMap<Shared<Record>, bool>>,
+}
+
+/// The record that the table holds, the business data, and a write.
+type Asked = (Option<Shared<Record>>, u8, Shared<Effect>);
+
+/// What the store does with a write: its reply, and the record and the business data afterwards.
+type Written = (WriteResult, Option<Shared<Record>>, u8);
 
 /// Returns the only key.
 pub(crate) fn key() -> RecordId {
@@ -163,6 +179,72 @@ fn write_with(
     (result, store.evict(&id), left)
 }
 
+/// Returns true if a fresh call under `rerun` runs as soon as the lease of this claim has expired.
+fn comes_free(claim: &Record) -> bool {
+    let Some(lease) = claim.in_progress_expiration.value() else {
+        return false;
+    };
+    let now = EpochMillis::new(lease.get() + 1);
+    let fresh = CallTerms {
+        id: key(),
+        owner: OwnerToken::from_bytes([u8::MAX; 16]),
+        validation: None,
+        deadline: Some(now),
+        lease: Lease::Until(now),
+        operation: None,
+        event: None,
+        policy: Policy::default(),
+        limits: StoreLimits::NONE,
+    };
+    let undoing = claim.status.value() == Some(&Status::Undoing);
+    let plain = undoing || runs(claim, now, fresh.clone());
+    let mut with_steps = fresh;
+    with_steps.policy.steps = Steps::Keep;
+    plain && (claim.steps.value().is_none() || runs(claim, now, with_steps))
+}
+
+/// Returns true if a call runs over this record.
+fn runs(record: &Record, now: EpochMillis, call: CallTerms) -> bool {
+    let mut record = Some(record.clone());
+    let (attempt, _) = Attempt::begin(call);
+    let (mut attempt, mut effect) = attempt.step(now, Input::Local(None));
+    loop {
+        let input = match &effect {
+            Effect::Write(..) => {
+                let (written, after) = write(record.as_ref(), &effect);
+                record = after;
+                Input::Written(written)
+            }
+            Effect::Read(_) => Input::Read(record.clone()),
+            _ => return effect == Effect::Run,
+        };
+        (attempt, effect) = attempt.step(now, input);
+    }
+}
+
+impl Known {
+    fn written(&self, asked: Asked) -> Written {
+        let mut writes = self.writes.lock().unwrap();
+        let written = writes
+            .entry(asked)
+            .or_insert_with_key(|(record, funds, effect)| {
+                let (written, after, left) = write_with(record.as_deref(), *funds, effect);
+                (written, after.map(Shared::new), left)
+            });
+        written.clone()
+    }
+
+    fn comes_free(&self, claim: &Shared<Record>) -> bool {
+        let mut free = self.free.lock().unwrap();
+        if let Some(known) = free.get(claim) {
+            return *known;
+        }
+        let comes_free = comes_free(claim);
+        free.insert(claim.clone(), comes_free);
+        comes_free
+    }
+}
+
 impl Scenario {
     /// Applies a send, and returns the store's reply.
     pub(crate) fn apply(&self, state: &mut State, sent: &TimedRequest) -> Reply {
@@ -188,10 +270,11 @@ impl Scenario {
         if transacts && state.tokens.contains(&token) {
             return Reply::of(Input::Written(WriteResult::APPLIED));
         }
-        let (written, after, funds) = write_with(before.as_deref(), state.funds, &sent.effect);
+        let asked = (before.clone(), state.funds, sent.effect.clone());
+        let (written, after, funds) = self.known.written(asked);
         let applied = matches!(written, WriteResult::Applied { .. });
         if applied {
-            state.record = after.map(Shared::new);
+            state.record = after;
             state.funds = funds;
             self.applied(state, sent, before.as_deref());
             if transacts && self.bounds.tokens {
@@ -234,58 +317,18 @@ impl Scenario {
 
     /// Checks a claim: a fresh call under `rerun` runs as soon as its lease has expired.
     pub(crate) fn try_fresh_call(&self, state: &mut State) {
-        let record = state.record.as_deref();
         let is_claim = |record: &Record| in_progress(record) || is_undoing(record);
-        if record.is_none_or(|record| !is_claim(record) || self.comes_free(record)) {
+        if state
+            .record
+            .as_ref()
+            .is_none_or(|record| !is_claim(record) || self.known.comes_free(record))
+        {
             return;
         }
         let (fresh, now) = (self.operator() + 1, self.time(state, 0));
         state.see(fresh, now, What::Calmed);
         let refusal = Refused::of(Some(ErrorKind::AlreadyInProgress));
         state.see(fresh, now, What::Refused(refusal));
-    }
-
-    /// Returns true if a fresh call under `rerun` runs as soon as the lease of this claim has expired.
-    pub(crate) fn comes_free(&self, claim: &Record) -> bool {
-        let Some(lease) = claim.in_progress_expiration.value() else {
-            return false;
-        };
-        let now = EpochMillis::new(lease.get() + 1);
-        let fresh = CallTerms {
-            id: key(),
-            owner: OwnerToken::from_bytes([u8::MAX; 16]),
-            validation: None,
-            deadline: Some(now),
-            lease: Lease::Until(now),
-            operation: None,
-            event: None,
-            policy: Policy::default(),
-            limits: StoreLimits::NONE,
-        };
-        let undoing = claim.status.value() == Some(&Status::Undoing);
-        let plain = undoing || self.runs(claim, now, fresh.clone());
-        let mut with_steps = fresh;
-        with_steps.policy.steps = Steps::Keep;
-        plain && (claim.steps.value().is_none() || self.runs(claim, now, with_steps))
-    }
-
-    /// Returns true if a call runs over this record.
-    fn runs(&self, record: &Record, now: EpochMillis, call: CallTerms) -> bool {
-        let mut record = Some(record.clone());
-        let (attempt, _) = Attempt::begin(call);
-        let (mut attempt, mut effect) = attempt.step(now, Input::Local(None));
-        loop {
-            let input = match &effect {
-                Effect::Write(..) => {
-                    let (written, after) = write(record.as_ref(), &effect);
-                    record = after;
-                    Input::Written(written)
-                }
-                Effect::Read(_) => Input::Read(record.clone()),
-                _ => return effect == Effect::Run,
-            };
-            (attempt, effect) = attempt.step(now, input);
-        }
     }
 
     /// Applies Python's claim. Returns false if it is refused.
