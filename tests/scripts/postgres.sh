@@ -33,9 +33,10 @@ if [[ "$(cat "$home/installed" 2>/dev/null || true)" != "$wheel $packages" ]]; t
     cd - >/dev/null
     echo "$wheel $packages" >"$home/installed"
 fi
+[[ ${1:-} != --install ]] || exit 0
 
-# Compiled first, so that a compile error shows once.
-cargo test -p idempotency-postgres --features __servers --test server --no-run
+# Compiled first, so that a compile error shows once. With the features of all tests of the workspace, which CI has compiled.
+cargo test --workspace --features idempotency-postgres/__servers --test server --no-run
 
 # PostgreSQL does not run as root, and another user may not read this checkout.
 as=()
@@ -88,7 +89,7 @@ for bin in "$scratch/usr/lib/postgresql/15/bin" "$wheel"; do
     pooler statement "$statements"
     POSTGRES_BIN=$bin POSTGRES_AS=${as[*]} POSTGRES_RUN=$scratch/run POSTGRES_SERVER=127.0.0.1:$server_port \
         POSTGRES_POOLER=127.0.0.1:$transactions POSTGRES_STATEMENT_POOLER=127.0.0.1:$statements \
-        cargo test -p idempotency-postgres --features __servers --test server -- "$@" 2>&1 | tee "$scratch/report"
+        cargo test --workspace --features idempotency-postgres/__servers --test server -- "$@" 2>&1 | tee "$scratch/report"
     if grep -q ' 0 passed' "$scratch/report"; then fail "no test has \"$*\" in its name"; fi
     rm -rf "$scratch/run/template"
 done

@@ -11,7 +11,8 @@ fail() { echo "valkey.sh: $*" >&2; exit 1; }
 source tests/scripts/valkey-servers.sh
 # Compiled first, so that a compile error shows once. With the features of all tests of the workspace, which CI has compiled.
 cargo test --workspace --features idempotency-tests/servers --test valkey --no-run
-cargo build --workspace --bin idempotency
+# The command.
+cargo test --workspace --test cli --no-run
 export IDEMPOTENCY_COMMAND=$PWD/target/debug/idempotency
 # A loopback address must not go through a proxy.
 export NO_PROXY=127.0.0.1 no_proxy=127.0.0.1
