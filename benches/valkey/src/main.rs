@@ -1,0 +1,231 @@
+//! Measures fresh calls and duplicates on a server of Valkey: with this framework, and with commands that are written by hand. Both run in
+//! one process, in alternation. `benches/valkey.sh` starts the server.
+//!
+//! ```console
+//! valkey <url> [rounds]
+//! ```
+//!
+//! It prints a table, and fails if a ratio is above the limit or if the two made different numbers of round trips.
+
+mod by_hand;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use idempotency_lambda::{BoxError, Deadline, Operation};
+use idempotency_valkey::ValkeyStore;
+use nix::time::{ClockId, clock_gettime};
+use redis::aio::MultiplexedConnection;
+use serde::{Deserialize, Serialize};
+
+use by_hand::ByHand;
+
+/// How long a claim lasts.
+const LEASE: Duration = Duration::from_secs(30);
+/// How long a response is replayed.
+const WINDOW: Duration = Duration::from_secs(3_600);
+
+/// The calls of a block.
+const CALLS: u64 = 500;
+/// The largest ratio that the store may have.
+const LIMIT: f64 = 1.10;
+
+/// The event.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Order {
+    pub user: String,
+    pub order_id: String,
+    pub amount: u64,
+}
+
+/// The response.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Receipt {
+    pub payment_id: String,
+    pub amount: u64,
+}
+
+fn order(number: u64) -> Order {
+    Order {
+        user: "ana@example.com".to_owned(),
+        order_id: format!("order-{number:012}"),
+        amount: 4_200,
+    }
+}
+
+/// The work, which is the same for both.
+fn handler(order: &Order) -> Receipt {
+    Receipt {
+        payment_id: format!("pay-{}", order.order_id),
+        amount: order.amount,
+    }
+}
+
+/// The two that are compared.
+enum Side {
+    ByHand(ByHand),
+    Ours(Operation),
+}
+
+impl Side {
+    async fn charge(&mut self, order: &Order) -> Result<(Receipt, bool)> {
+        let operation = match self {
+            Self::ByHand(by_hand) => return by_hand.charge(order).await,
+            Self::Ours(operation) => operation,
+        };
+        let handle = || async { Ok::<_, BoxError>(handler(order)) };
+        let outcome = operation.run(order, Deadline::Inherited, handle).await;
+        let outcome = outcome.map_err(|error| anyhow!("{error}"))?;
+        let is_replayed = outcome.is_replayed();
+        Ok((outcome.into_response(), is_replayed))
+    }
+}
+
+/// What a block of calls took, for each call.
+#[derive(Clone, Copy, Default)]
+struct Took {
+    wall: f64,
+    cpu: f64,
+    round_trips: f64,
+}
+
+/// Counts the round trips of the server.
+struct Counter(MultiplexedConnection);
+
+impl Counter {
+    /// Returns how often the server has read from a connection, without this request.
+    async fn reads(&mut self) -> Result<u64> {
+        let info: String = redis::cmd("INFO")
+            .arg("stats")
+            .query_async(&mut self.0)
+            .await?;
+        let mut lines = info.lines();
+        let reads = lines.find_map(|line| line.strip_prefix("total_reads_processed:"));
+        Ok(reads
+            .context("the server does not count its reads")?
+            .parse()?)
+    }
+}
+
+fn cpu() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
+}
+
+/// Makes a block of calls, and checks each response.
+async fn block(
+    side: &mut Side,
+    from: u64,
+    duplicates: bool,
+    counter: &mut Counter,
+) -> Result<Took> {
+    let orders: Vec<_> = (from..from + CALLS).map(order).collect();
+    let reads = counter.reads().await?;
+    let (began, cpu_before) = (Instant::now(), cpu()?);
+    for order in &orders {
+        let (receipt, is_replayed) = side.charge(order).await?;
+        ensure!(
+            receipt == handler(order) && is_replayed == duplicates,
+            "{receipt:?}"
+        );
+    }
+    let (wall, took) = (began.elapsed(), cpu()? - cpu_before);
+    let calls = CALLS as f64;
+    // The request that asks is the last one that it counts.
+    let round_trips = (counter.reads().await? - reads - 1) as f64;
+    Ok(Took {
+        wall: wall.as_secs_f64() / calls * 1e6,
+        cpu: took.as_secs_f64() / calls * 1e6,
+        round_trips: round_trips / calls,
+    })
+}
+
+/// Returns the value that this share of the values are below.
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1) as f64;
+    values[(last * share).round() as usize]
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let url = arguments.next().context("name the URL of the server")?;
+    let rounds: u64 = arguments.next().map_or(Ok(60), |rounds| rounds.parse())?;
+    let store = ValkeyStore::builder(&url)
+        .build()
+        .map_err(|error| anyhow!("{error}"))?;
+    let ours = Operation::builder("bench::charge")
+        .key("[user, order_id]")
+        .validate("amount")
+        .expires_after(WINDOW)
+        .lease(LEASE)
+        .store(Arc::new(store))
+        .build()
+        .map_err(|error| anyhow!("{error}"))?;
+    let mut sides = [Side::ByHand(ByHand::connect(&url).await?), Side::Ours(ours)];
+    let client = redis::Client::open(url.as_str())?;
+    let mut counter = Counter(client.get_multiplexed_async_connection().await?);
+
+    // Connections, scripts and caches.
+    for side in &mut sides {
+        block(side, 0, false, &mut counter).await?;
+        block(side, 0, true, &mut counter).await?;
+    }
+    let mut took = Vec::new();
+    for round in 1..=rounds {
+        let mut of_round = [[Took::default(); 2]; 2];
+        // By turns one is first.
+        for turn in 0..2 {
+            let at = usize::from((round + turn) % 2 == 0);
+            for duplicates in [false, true] {
+                let block = block(&mut sides[at], round * CALLS, duplicates, &mut counter);
+                of_round[at][usize::from(duplicates)] = block.await?;
+            }
+        }
+        took.push(of_round);
+    }
+
+    println!("| | by hand | with the framework | ratio: median (10 % to 90 %) | limit |");
+    println!("|---|---|---|---|---|");
+    let mut is_met = true;
+    for (at, call) in ["fresh call", "duplicate"].into_iter().enumerate() {
+        for (measure, of) in [
+            ("wall", (|took| took.wall) as fn(&Took) -> f64),
+            ("CPU", |took| took.cpu),
+        ] {
+            let median = |side: usize| {
+                quantile(
+                    &mut took.iter().map(|it| of(&it[side][at])).collect::<Vec<_>>(),
+                    0.5,
+                )
+            };
+            let ratios = took.iter().map(|it| of(&it[1][at]) / of(&it[0][at]));
+            let mut ratios: Vec<_> = ratios.collect();
+            let [low, ratio, high] = [0.1, 0.5, 0.9].map(|share| quantile(&mut ratios, share));
+            is_met &= ratio <= LIMIT;
+            println!(
+                "| {call}, {measure} | {:.1} µs | {:.1} µs | {ratio:.2} ({low:.2} to {high:.2}) | {LIMIT:.2} |",
+                median(0),
+                median(1),
+            );
+        }
+        let trips = |side: usize| {
+            let trips = took.iter().map(|it| it[side][at].round_trips);
+            trips.fold(0.0, f64::max)
+        };
+        println!(
+            "| {call}, round trips | {:.2} | {:.2} | | the same |",
+            trips(0),
+            trips(1)
+        );
+        is_met &= trips(0) == trips(1);
+    }
+    // Fewer rounds show that it works, and no ratio.
+    if !is_met && rounds >= 10 {
+        eprintln!("a limit is not met");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
