@@ -73,7 +73,8 @@ struct Shared {
     choose: Mutex<Option<Choose>>,
     /// The number of times that all connections were closed.
     cuts: watch::Sender<u64>,
-    refuses: watch::Sender<bool>,
+    /// The number of late requests that the server has performed.
+    late: watch::Sender<u64>,
 }
 
 impl Proxy {
@@ -90,16 +91,13 @@ impl Proxy {
             requests: Mutex::default(),
             choose: Mutex::default(),
             cuts: watch::Sender::new(0),
-            refuses: watch::Sender::new(false),
+            late: watch::Sender::new(0),
         });
         let accepting = Arc::clone(&shared);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let shared = Arc::clone(&accepting);
                 let mut cuts = shared.cuts.subscribe();
-                if *shared.refuses.borrow() {
-                    continue;
-                }
                 tokio::spawn(async move {
                     // Either way both connections close.
                     tokio::select! {
@@ -139,7 +137,6 @@ impl Proxy {
     /// Lets nothing happen from now on.
     pub fn calm(&self) {
         *lock(&self.shared.choose) = None;
-        self.shared.refuses.send_replace(false);
     }
 
     /// Closes all connections.
@@ -147,10 +144,11 @@ impl Proxy {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Closes all connections, and each new one, until [`calm`](Self::calm).
-    pub fn refuse(&self) {
-        self.shared.refuses.send_replace(true);
-        self.cut();
+    /// Waits until the server has performed a late request.
+    pub async fn late_request(&self) {
+        let mut late = self.shared.late.subscribe();
+        // The sender lives in `self`, so the wait cannot fail.
+        let _ = late.wait_for(|late| *late > 0).await;
     }
 
     /// Returns the requests about records since the last call of this function.
@@ -258,10 +256,13 @@ async fn serve(client: TcpStream, shared: &Shared) -> io::Result<()> {
             }
             Some(WireFault::Late(time)) => {
                 // In a task of its own: it goes on when the connections are closed.
+                let late = shared.late.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(time).await;
                     to_server.write_all(&bytes).await?;
-                    from_server.next().await
+                    let reply = from_server.next().await;
+                    late.send_modify(|late| *late += 1);
+                    reply
                 });
                 return Ok(());
             }

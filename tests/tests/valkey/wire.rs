@@ -80,10 +80,9 @@ async fn a_claim_that_arrives_late_takes_nothing_from_the_run_that_has_ended()
     let server = Server::start(&[])?;
     let proxy = Proxy::start(server.address()).await?;
     let (store, calls) = (started(&proxy.url()).await, Calls::default());
-    let late = Duration::from_millis(300);
-    proxy.inject(WireFault::Late(late));
+    proxy.inject(WireFault::Late(Duration::from_millis(300)));
     assert_eq!(calls.call(&store, "1").await, End::Ran(1));
-    tokio::time::sleep(late * 2).await;
+    proxy.late_request().await;
     assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
     Ok(())
 }
