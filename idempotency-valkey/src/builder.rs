@@ -1,6 +1,5 @@
 //! Builds the store.
 
-use std::fmt;
 use std::sync::Arc;
 
 use idempotency_core::compression;
@@ -17,7 +16,7 @@ use crate::send::Sender;
 use crate::start::Durability;
 use crate::store::{Settings, ValkeyStore};
 
-/// Builds a [`ValkeyStore`]. Its `Debug` shows no password.
+/// Builds a [`ValkeyStore`]. It has no `Debug`, because its URL can have a password.
 ///
 /// # Examples
 ///
@@ -33,8 +32,8 @@ use crate::store::{Settings, ValkeyStore};
 pub struct ValkeyStoreBuilder {
     url: String,
     prefix: String,
-    user: Option<String>,
-    password: Option<String>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
     durability: Durability,
     compress_above: Option<usize>,
     unencrypted_events: bool,
@@ -153,15 +152,4 @@ fn tls() -> Result<TlsConnector, ConfigurationError> {
     Ok(TlsConnector::from(Arc::new(
         config.with_root_certificates(roots).with_no_client_auth(),
     )))
-}
-
-impl fmt::Debug for ValkeyStoreBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the URL: it can have a password.
-        f.debug_struct("ValkeyStoreBuilder")
-            .field("prefix", &self.prefix)
-            .field("user", &self.user)
-            .field("durability", &self.durability)
-            .finish_non_exhaustive()
-    }
 }

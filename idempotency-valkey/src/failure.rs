@@ -33,101 +33,42 @@ pub(crate) enum Next {
     Reconnect,
 }
 
-/// What the code of an error of the server means. None of them was applied: the server says so before it performs the command, and
-/// what fails in the middle of the script is in the script's reply.
-const CODES: [(&str, StoreErrorKind, bool, &str); 16] = [
-    (
-        "LOADING",
-        StoreErrorKind::Internal,
-        true,
-        "wait until the server has loaded its data",
-    ),
-    (
-        "CLUSTERDOWN",
-        StoreErrorKind::Internal,
-        true,
-        "wait for the failover, or check the cluster: a part of its slots has no server",
-    ),
-    (
-        "MASTERDOWN",
-        StoreErrorKind::Internal,
-        true,
-        "wait for the failover, or check the primary",
-    ),
-    (
-        "TRYAGAIN",
-        StoreErrorKind::Internal,
-        true,
-        "wait until the slot has moved",
-    ),
-    (
-        "BUSY",
-        StoreErrorKind::Internal,
-        true,
-        "find the script that blocks the server, or give it more connections (`maxclients`)",
-    ),
-    (
-        "READONLY",
-        StoreErrorKind::Internal,
-        true,
-        "the server is a replica: write the endpoint of the primary, or wait for the failover",
-    ),
-    (
-        "NOREPLICAS",
-        StoreErrorKind::Internal,
-        false,
-        "the server has fewer replicas than `min-replicas-to-write`: check them",
-    ),
-    (
-        "MISCONF",
-        StoreErrorKind::Internal,
-        false,
-        "the server cannot write to its disk: check it",
-    ),
-    (
-        "OOM",
-        StoreErrorKind::Internal,
-        false,
-        "the server is full: give it more memory (`maxmemory`)",
-    ),
-    (
-        "EXECABORT",
-        StoreErrorKind::Internal,
-        false,
-        "check the server",
-    ),
-    (
-        "NOAUTH",
-        StoreErrorKind::Credentials,
-        false,
-        "set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL",
-    ),
-    (
-        "WRONGPASS",
-        StoreErrorKind::Credentials,
-        false,
-        "check the user and the password",
-    ),
-    ("NOPERM", StoreErrorKind::AccessDenied, false, PERMISSIONS),
-    (
-        "WRONGTYPE",
-        StoreErrorKind::WrongSchema,
-        false,
-        "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX)",
-    ),
-    (
-        "CROSSSLOT",
-        StoreErrorKind::Rejected,
-        false,
-        "check what stands between this program and the server",
-    ),
-    (
-        "NOSCRIPT",
-        StoreErrorKind::Internal,
-        false,
-        "check the server: it forgot a script that it has just got",
-    ),
-];
+/// Returns what a code of the server means: its kind, whether it passes by itself, and what to do. None of them was applied: the server says
+/// so before it performs the command, and what fails in the middle of the script is in the script's reply.
+fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
+    let advice = match code {
+        "LOADING" => "wait until it has loaded its data",
+        "CLUSTERDOWN" => "wait for the failover, or check the cluster",
+        "MASTERDOWN" => "wait for the failover, or check the primary",
+        "TRYAGAIN" => "wait until the slot has moved",
+        "BUSY" => "find the script that blocks it, or raise `maxclients`",
+        "READONLY" => REPLICA,
+        "MOVED" | "ASK" => "check the cluster: it sends the store from server to server",
+        "NOREPLICAS" => "check its replicas (`min-replicas-to-write`)",
+        "MISCONF" => "it cannot write to its disk: check it",
+        "OOM" => "the server is full: give it more memory (`maxmemory`)",
+        "NOSCRIPT" => "it forgets scripts: check it",
+        "NOAUTH" => NO_PASSWORD,
+        "WRONGPASS" => "check the user and the password",
+        "NOPERM" => PERMISSIONS,
+        "WRONGTYPE" => NO_HASH,
+        _ => return None,
+    };
+    let kind = match code {
+        "NOAUTH" | "WRONGPASS" => StoreErrorKind::Credentials,
+        "NOPERM" => StoreErrorKind::AccessDenied,
+        "WRONGTYPE" => StoreErrorKind::WrongSchema,
+        _ => StoreErrorKind::Internal,
+    };
+    let passing = ["LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY"];
+    Some((kind, passing.contains(&code), advice))
+}
+
+const UNKNOWN: &str = "check that it is Redis 6.2 or later, or Valkey, and what stands before it";
+const REPLICA: &str =
+    "it is a replica: write the endpoint of the primary, or wait for the failover";
+const NO_PASSWORD: &str = "set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL";
+const NO_HASH: &str = "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX)";
 
 /// What a user of the server needs.
 pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hset +hdel +del +expire +persist +scan +ping` for the keys of the prefix";
@@ -196,31 +137,20 @@ impl Failure {
         // Said in place of a reply to the first command, before the server closes the connection.
         let is_full = code == "ERR" && text.contains("max number of clients");
         let code = if is_full { "BUSY" } else { code };
-        let row = CODES.iter().find(|(known, ..)| *known == code);
-        let (kind, advice) = match row {
-            Some((_, kind, _, advice)) => (*kind, *advice),
-            None if to.is_some() => (
-                StoreErrorKind::Internal,
-                "check the cluster: it sends the store from server to server",
-            ),
-            None => (
-                StoreErrorKind::Rejected,
-                "check that the server is Redis 6.2 or later, or Valkey, and what stands before it",
-            ),
-        };
+        let known = meaning(code);
+        let (kind, passes, advice) = known.unwrap_or((StoreErrorKind::Rejected, false, UNKNOWN));
         let next = match (code, to) {
             ("MOVED", Some(to)) => Next::Follow(to),
             ("ASK", Some(to)) => Next::Ask(to),
             ("NOSCRIPT", _) => Next::SendScript,
             ("READONLY", _) => Next::Reconnect,
-            _ if row.is_some_and(|(_, _, again, _)| *again) => Next::Pause,
+            _ if passes => Next::Pause,
             _ => Next::Fail,
         };
-        let is_known = row.is_some() || matches!(code, "MOVED" | "ASK");
         Self {
             error: StoreError::new(kind, format!("{server} replied {text}: {advice}")),
-            // An error that this table does not know can come from the middle of the script.
-            maybe_applied: !is_known,
+            // One that is not known can come from the middle of the script.
+            maybe_applied: known.is_none(),
             next,
         }
     }
