@@ -233,7 +233,7 @@ impl Server {
             for entry in entries {
                 let path = entry?.path();
                 let is_log = path.extension().is_some_and(|extension| extension == "aof");
-                if path.is_file() && is_log && !path.to_string_lossy().ends_with(".base.rdb") {
+                if path.is_file() && is_log {
                     files.push(path);
                 }
             }
