@@ -98,8 +98,8 @@ pub(crate) mod shared {
     use crate::operation::CompiledOperation;
     use crate::outcome::Outcome;
     use crate::store::{
-        MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply,
-        StoreRequest,
+        MemoryStore, OpenTransaction, SendLog, Store, StoreError, StoreErrorKind, StoreLimits,
+        StoreReply, StoreRequest,
     };
     use crate::time::{Clock, EpochMillis};
 
@@ -237,6 +237,10 @@ pub(crate) mod shared {
                     (reply, _) => reply,
                 }
             })
+        }
+
+        fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+            self.records.begin()
         }
 
         fn limits(&self) -> StoreLimits {

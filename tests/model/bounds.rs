@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use idempotency_core::protocol::Commits;
 use idempotency_core::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy, Steps,
 };
@@ -49,6 +50,8 @@ pub(crate) enum Ending {
     Stages,
     /// With staged writes, and a response that is too large for the store.
     StagesTooLarge,
+    /// With a transaction of its own, which commits together with the completion, and once.
+    Commits,
     /// With an error.
     Fails,
     /// With an error that a layer made up, such as that of a timeout. It reports no result.
@@ -192,6 +195,7 @@ impl Ending {
             "unstored" => Self::RespondsUnstored,
             "stages" => Self::Stages,
             "stages-too-large" => Self::StagesTooLarge,
+            "commits" => Self::Commits,
             "fails" => Self::Fails,
             "unreported" => Self::FailsUnreported,
             "panics" => Self::Panics,
@@ -213,15 +217,24 @@ impl Ending {
         match self {
             Self::Fails if recorded => Some(Reported::Failed),
             Self::RespondsUnstored => Some(Reported::NotStored),
-            Self::Stages | Self::StagesTooLarge => Some(Reported::Staged),
+            Self::Stages | Self::StagesTooLarge | Self::Commits => Some(Reported::Staged),
             Self::Undoes => Some(Reported::Undoes),
             _ => None,
         }
     }
 
-    /// Returns true if the handler staged writes.
+    /// Returns true if the handler staged writes, or wrote into a transaction of its own.
     pub(crate) fn stages(self) -> bool {
-        matches!(self, Self::Stages | Self::StagesTooLarge)
+        self.writes().is_some()
+    }
+
+    /// Returns how often the transaction of its writes can commit, if it has any.
+    pub(crate) fn writes(self) -> Option<Commits> {
+        match self {
+            Self::Stages | Self::StagesTooLarge => Some(Commits::Again),
+            Self::Commits => Some(Commits::Once),
+            _ => None,
+        }
     }
 }
 

@@ -61,7 +61,7 @@ impl Scenario {
         let delivery = &self.bounds.deliveries[usize::from(number)];
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let result = match ending {
-            Ending::Responds | Ending::Stages | Ending::Undoes => {
+            Ending::Responds | Ending::Stages | Ending::Commits | Ending::Undoes => {
                 HandlerResult::Returned(response_of(number))
             }
             Ending::RespondsTooLarge | Ending::StagesTooLarge => {
@@ -85,7 +85,7 @@ impl Scenario {
         let ended = Input::HandlerEnded(HandlerEnd {
             result,
             steps,
-            staged: ending.stages(),
+            staged: ending.writes(),
             refused: false,
             window: delivery.asked_s.map(Duration::from_secs),
             undo: active.steps.as_ref().and_then(|run| run.undo(ending)),

@@ -6,7 +6,7 @@ use idempotency_testkit::history::What;
 use super::scenario::Scenario;
 use super::single_flight::leader_progress;
 use super::state::{Action, Call, Phase, Python, Shared, State, UndoKind};
-use super::table::{does, is_too_large};
+use super::table::{commits_once, does, is_too_large};
 
 impl Scenario {
     pub(crate) fn choices(&self, state: &State, actions: &mut Vec<Action>) {
@@ -123,7 +123,9 @@ impl Scenario {
             actions.extend(endings.map(|ending| Action::End(number, ending)));
             return;
         }
-        if active.polled != Some(poll(state)) {
+        // A transaction that commits once is sent once.
+        let is_sent = active.maybe_applied && commits_once(&call.trace, &active.asked.effect);
+        if active.polled != Some(poll(state)) && !is_sent {
             actions.push(Action::Serve(number));
             if state.left.delays > 0 {
                 actions.push(Action::ServeWithLateReply(number));
@@ -136,7 +138,7 @@ impl Scenario {
         }
         let is_read = matches!(*active.asked.effect, Effect::Read(_));
         let too_large = is_too_large(&active.asked.effect);
-        if state.left.lost_replies > 0 && !is_read && !too_large {
+        if state.left.lost_replies > 0 && !is_read && !too_large && !is_sent {
             actions.push(Action::Lose(number));
         }
         // A call whose send was lost may give up at any time.

@@ -57,7 +57,8 @@ mod every_promise_holds {
         a_step_beside_none a_step_and_unprotected undone_steps undone_and_late undone_and_failing undone_under_hold undone_and_decided
         undone_and_evicted undone_and_clocks_off undone_in_one_process staged_writes staged_with_tokens staged_and_evicted staged_endings
         staged_and_held staged_and_windows_end staged_in_one_process staged_and_unprotected conflicts late_staged_write
-        late_and_evicted renewing renewing_and_clocks_off renewing_under_hold renewing_with_a_step renewing_and_undone renewing_staged
+        late_and_evicted committed committed_and_evicted committed_and_held committed_endings committed_beside_staged late_commit committed_and_unprotected
+        committed_with_a_step committed_and_renewed renewing renewing_and_clocks_off renewing_under_hold renewing_with_a_step renewing_and_undone renewing_staged
         renewing_and_windows_end renewing_in_one_process renewing_and_decided renewing_and_unprotected renewing_at_most
         renewing_beside_python
     }
@@ -184,6 +185,12 @@ mod each_fault_is_found {
             PRODUCTION in late_and_evicted_without_tokens breaks StagedTwice in 10;
         an_unfenced_release_after_a_rejection:
             UNFENCED_RELEASE in one_staged_write breaks LateOwner in 7;
+        a_commit_that_is_sent_twice: COMMITS_AGAIN in one_commit breaks StagedAlone in 6;
+        a_completion_outside_of_its_transaction: COMPLETES_WITHOUT_THE_WRITES in one_commit breaks StagedAlone in 4;
+        a_lost_commit_that_counts_as_rolled_back:
+            LOST_COMMIT_COUNTS_AS_ROLLED_BACK in one_commit breaks RejectedThoughApplied in 6;
+        a_claim_that_counts_as_rolled_back: CLAIM_COUNTS_AS_ROLLED_BACK in one_commit breaks RejectedThoughApplied in 7;
+        an_unfenced_commit: REPEATS_WITHOUT_FENCE in two_commits breaks LateOwner in 8;
         an_unfenced_renewal: UNFENCED_RENEWAL in quiet_renewing breaks LateOwner in 8;
         a_refused_renewal_that_counts: REFUSED_RENEWAL_COUNTS in quiet_renewing breaks HeldThoughGone in 7;
         a_failed_renewal_that_counts: FAILED_RENEWAL_COUNTS in failing_renewal breaks HeldThoughGone in 4;

@@ -4,8 +4,8 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::decision::DecisionWrite;
 use idempotency_core::protocol::{
-    CallEnd, CallTerms, ClaimEnd, Consistency, Effect, HandlerResult, InFlightKey, Input, Refusal,
-    RefusalDetail, Resolution, Stage, StagedEnd, StepEnd, Undoing, Write, WriteErrorKind,
+    CallEnd, CallTerms, ClaimEnd, Commits, Consistency, Effect, HandlerResult, InFlightKey, Input,
+    Refusal, RefusalDetail, Resolution, Stage, StagedEnd, StepEnd, Undoing, Write, WriteErrorKind,
     WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, OwnerToken, Record, RecordedSteps, Status};
@@ -718,6 +718,33 @@ pub(crate) const FAILED_RELEASE_COUNTS_AS_RELEASED: Rules = receiving(|view, inp
         && view.releases
     {
         *input = Input::Written(WriteResult::APPLIED);
+    }
+});
+
+// Deliberate faults of a transaction that the handler wrote into.
+
+/// A transaction that can commit once is sent again.
+pub(crate) const COMMITS_AGAIN: Rules = receiving(|_, input| {
+    if let Input::HandlerEnded(end) = input
+        && end.staged.is_some()
+    {
+        end.staged = Some(Commits::Again);
+    }
+});
+
+/// A commit whose reply was lost counts as rolled back. The record is not read.
+pub(crate) const LOST_COMMIT_COUNTS_AS_ROLLED_BACK: Rules = requesting(|view, effect| {
+    if view.ran && matches!(effect, Effect::Read(_)) {
+        let failed = CallEnd::refused(ErrorKind::CompletionUnknown);
+        *effect = Effect::Finish(failed.with_staged(Some(StagedEnd::Dropped)));
+    }
+});
+
+/// A commit whose reply was lost counts as rolled back if the record is still the claim: it is not released.
+pub(crate) const CLAIM_COUNTS_AS_ROLLED_BACK: Rules = requesting(|view, effect| {
+    if view.ran && releases(effect) {
+        let failed = CallEnd::refused(ErrorKind::CompletionUnknown);
+        *effect = Effect::Finish(failed.with_staged(Some(StagedEnd::Dropped)));
     }
 });
 

@@ -125,7 +125,8 @@ impl Scenario {
 
     /// Lets the store serve the request of a call.
     fn serve(&self, state: &mut State, active: &Active) -> Reply {
-        let mut reply = self.apply(state, &active.asked);
+        let sent = self.next_send(state, &active.asked);
+        let mut reply = self.apply(state, &sent);
         if let Input::Written(
             WriteResult::Applied {
                 maybe_again: maybe, ..
@@ -256,9 +257,8 @@ impl Model for Scenario {
             }
             Action::Lose(number) => {
                 state.left.lost_replies -= 1;
-                let active = active_mut(state, number)?;
-                active.maybe_applied = true;
-                let sent = active.asked.clone();
+                let sent = self.next_send(state, &active(last, number)?.asked);
+                active_mut(state, number)?.maybe_applied = true;
                 state.send(sent);
             }
             Action::Fail(number, kind) => {

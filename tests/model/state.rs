@@ -160,6 +160,8 @@ pub(crate) struct Trace {
     pub(crate) undid: bool,
     /// The store rejected its staged writes.
     pub(crate) rejected: bool,
+    /// It sent the transaction that its handler wrote into.
+    pub(crate) committed: bool,
     /// Its run renewed its lease.
     pub(crate) renewed: bool,
     /// Its run renewed a lease that had expired.

@@ -9,7 +9,7 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{Policy, Steps};
 use idempotency_core::protocol::{
-    Attempt, CallTerms, Effect, Input, Lease, Undoing, WriteErrorKind, WriteResult,
+    Attempt, CallTerms, Commits, Effect, Input, Lease, Undoing, WriteErrorKind, WriteResult,
 };
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{
@@ -19,8 +19,9 @@ use idempotency_core::store::{
 use idempotency_core::time::EpochMillis;
 use idempotency_testkit::history::{Bond, Given, Refused, Terms, What};
 
+use super::bounds::Ending;
 use super::scenario::Scenario;
-use super::state::{Ghost, Python, Reply, Shared, State, TimedRequest};
+use super::state::{Ghost, Python, Reply, Shared, State, TimedRequest, Trace};
 use super::steps::NAMES;
 
 /// What was computed before. Most writes, and most claims that they leave, are those of other states too.
@@ -77,6 +78,12 @@ pub(crate) fn does(effect: &Effect) -> Option<What> {
     };
     let staged = matches!(effect, Effect::Transact(..));
     Some(What::of_write(write, staged, &NAMES))
+}
+
+/// Returns true if this is the transaction of a call whose handler wrote into it, which commits once.
+pub(crate) fn commits_once(trace: &Trace, effect: &Effect) -> bool {
+    let writes = trace.ending.and_then(Ending::writes);
+    writes == Some(Commits::Once) && matches!(effect, Effect::Transact(..))
 }
 
 /// Returns true if this is a claim that puts a record, or a takeover.
@@ -246,6 +253,19 @@ impl Known {
 }
 
 impl Scenario {
+    /// Returns the next send of a request. If the handler wrote into its transaction, only the first send has its writes.
+    pub(crate) fn next_send(&self, state: &mut State, asked: &TimedRequest) -> TimedRequest {
+        let mut sent = asked.clone();
+        let trace = &mut state.calls[usize::from(sent.by)].trace;
+        if commits_once(trace, &sent.effect)
+            && std::mem::replace(&mut trace.committed, true)
+            && let Effect::Transact(write, condition) = &*sent.effect
+        {
+            sent.effect = Shared::new(Effect::Write(write.clone(), condition.clone()));
+        }
+        sent
+    }
+
     /// Applies a send, and returns the store's reply.
     pub(crate) fn apply(&self, state: &mut State, sent: &TimedRequest) -> Reply {
         let before = state.record.clone();
@@ -272,6 +292,17 @@ impl Scenario {
         }
         let asked = (before.clone(), state.funds, sent.effect.clone());
         let (written, after, funds) = self.known.written(asked);
+        let trace = &state.calls[usize::from(sent.by)].trace;
+        let written = match written {
+            // Another transaction was first.
+            WriteResult::Rejected { .. } if commits_once(trace, &sent.effect) => {
+                WriteResult::Failed {
+                    maybe_applied: false,
+                    kind: WriteErrorKind::Conflict,
+                }
+            }
+            written => written,
+        };
         let applied = matches!(written, WriteResult::Applied { .. });
         if applied {
             state.record = after;

@@ -17,8 +17,8 @@ use crate::error::Error;
 use crate::event::{CircuitChange, Report};
 use crate::outcome::{NoResponse, Outcome};
 use crate::protocol::{
-    Admission, Attempt, CallTerms, Circuit, Effect, InFlight, Input, Lease, StoreHealth, UndoEnd,
-    transaction_token,
+    Admission, Attempt, CallTerms, Circuit, Commits, Effect, InFlight, Input, Lease, StoreHealth,
+    UndoEnd, transaction_token,
 };
 use crate::record::Record;
 use crate::store::{Consistency, RecordWrite, StoreRequest, TransactionRequest};
@@ -54,6 +54,7 @@ impl<R> Driver<'_, R> {
         let mut claimed = None;
         // The call of a run whose lease is renewed, or whose steps are undone. Its time decides until when the lease lasts.
         let mut open = None;
+        let mut in_transaction = false;
         let mut reasons = Reasons::default();
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
@@ -143,6 +144,7 @@ impl<R> Driver<'_, R> {
                     };
                     let is_stored = effect != unclaimed;
                     let (end, left) = self.end_run(&call, output, is_stored, errors, report);
+                    in_transaction = end.staged == Some(Commits::Once);
                     ran = Some(left);
                     if is_renewed || end.undo.is_some() {
                         open = Some(call);
@@ -181,6 +183,13 @@ impl<R> Driver<'_, R> {
                 report.note(OUTLIVED);
             }
             (attempt, effect) = attempt.step(now, input);
+            // An open transaction that does not commit is rolled back before the next request: it may hold the only connection, and locks.
+            if in_transaction
+                && !matches!(effect, Effect::Transact(..))
+                && let Some(ran) = &mut ran
+            {
+                (ran.staged, in_transaction) = (None, false);
+            }
             if let Some(in_flight) = attempt.in_flight() {
                 guard.publish(in_flight, now);
             }

@@ -33,7 +33,7 @@ mod staging;
 mod unprotected;
 
 pub use backend::Backend;
-pub use call::{Call, Step, Token, UndoableStep, run_without_claim};
+pub use call::{Call, CallTransaction, Step, Token, UndoableStep, run_without_claim};
 pub use codec::{Codec, Errors, Written};
 pub(crate) use driver::Driver;
 pub(crate) use handler::StoreWhen;

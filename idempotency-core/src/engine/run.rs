@@ -87,7 +87,7 @@ impl<R> Driver<'_, R> {
             result,
             steps,
             undo: undo.map(Box::new),
-            staged: closed.staged.is_some(),
+            staged: closed.staged.as_ref().map(Staged::commits),
             refused: closed.refused.is_some(),
             window,
         };

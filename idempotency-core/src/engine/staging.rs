@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::store::{Staged, StagedWrites};
+use crate::store::{OpenTransaction, Staged, StagedWrites};
 
 /// The staged writes of one call. It is open while the handler runs.
 #[derive(Default)]
@@ -32,12 +32,26 @@ pub(crate) enum Misplaced {
     InOtherRun,
 }
 
+/// What a handler must do that returned a response and kept its transaction.
+const KEPT: &str = "the handler returned a response although its transaction was still open, so it is never committed: end it with \
+                    `commit_with_response` or `rollback` before the handler returns, and leave it to no other task";
+
+/// What a handler must do that returned a response and dropped its transaction.
+const DROPPED: &str = "the handler returned a response although it dropped its transaction, which rolled it back: end it with \
+                       `commit_with_response`, or with `rollback` if the response counts on none of its writes";
+
 #[derive(Default)]
 enum State {
     /// Nothing is staged.
     #[default]
     Empty,
     Staged(Box<dyn StagedWrites>),
+    /// The handler holds an open transaction.
+    Begun,
+    /// The handler has handed its open transaction back.
+    HandedBack(OpenTransaction),
+    /// The handler dropped its transaction and did not say why.
+    Dropped,
     /// The handler has ended.
     Closed,
     /// No completion would apply what is staged.
@@ -57,7 +71,7 @@ pub enum StageError<E> {
     InStep,
     /// The handler of another protected operation runs here. A replay of that operation skips its handler, and with it the write.
     InOtherRun,
-    /// The handler has staged writes of another store.
+    /// The handler has staged writes of another store, or has begun a transaction.
     OtherStore,
     /// The write was refused.
     Refused(E),
@@ -99,7 +113,7 @@ impl<E: fmt::Display> fmt::Display for StageError<E> {
                  write; stage it with the call of that operation, or outside of its handler",
             ),
             Self::OtherStore => f.write_str(
-                "this call has staged writes of another store, so the write was not staged: one transaction has one store",
+                "this call has staged writes of another store, or begun a transaction, so the write was not staged: a call has one transaction",
             ),
             Self::Refused(error) => error.fmt(f),
         }
@@ -138,6 +152,61 @@ impl Staging {
         changed
     }
 
+    /// Notes that the handler begins a transaction. `misplaced` says why it may not begin one here.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not. A refusal sticks, as in [`change`](Self::change).
+    pub(crate) fn begin(&self, misplaced: Option<Misplaced>) -> Result<(), &'static str> {
+        let mut inner = self.inner();
+        let refused = match (&inner.state, misplaced) {
+            (State::Closed, _) => {
+                "the handler of this call has ended, so no transaction was begun: begin it before the handler returns"
+            }
+            (State::Outside, _) => {
+                "this run is outside of an operation, or the store failed before it, so no transaction was begun: nothing would commit it"
+            }
+            (_, Some(Misplaced::InStep)) => {
+                "a step of this call is open, so no transaction was begun: a later run skips the step and would lose its writes; begin it \
+                 before the step or after it, with the result of the step"
+            }
+            (_, Some(Misplaced::InOtherRun)) => {
+                "the handler of another operation runs here, so no transaction was begun: a replay of that operation would lose its \
+                 writes; begin it with the call of that operation, or outside of its handler"
+            }
+            (State::Begun | State::HandedBack(_) | State::Staged(_), None) => {
+                "this call has a transaction already, or has staged writes, so no other transaction was begun: a call has one"
+            }
+            (State::Empty | State::Dropped, None) => {
+                inner.state = State::Begun;
+                return Ok(());
+            }
+        };
+        let ignored = "the handler returned a response although a transaction was refused when it was begun: return that error";
+        inner.refused.get_or_insert(ignored);
+        Err(refused)
+    }
+
+    /// Takes the open transaction of the handler back. After the end of the handler it is dropped.
+    pub(crate) fn hand_back(&self, open: OpenTransaction) {
+        let mut inner = self.inner();
+        if matches!(inner.state, State::Begun) {
+            inner.state = State::HandedBack(open);
+        }
+    }
+
+    /// Notes that the open transaction of the handler is rolled back. `is_meant` is false if the handler only dropped it.
+    pub(crate) fn roll_back(&self, is_meant: bool) {
+        let mut inner = self.inner();
+        if matches!(inner.state, State::Begun) {
+            inner.state = if is_meant {
+                State::Empty
+            } else {
+                State::Dropped
+            };
+        }
+    }
+
     /// Refuses all writes, because no completion would apply them.
     pub(crate) fn refuse(&self) {
         self.inner().state = State::Outside;
@@ -147,19 +216,26 @@ impl Staging {
     pub(crate) fn has_staged(&self) -> bool {
         let inner = self.inner();
         inner.refused.is_some()
-            || matches!(&inner.state, State::Staged(writes) if writes.count() > 0)
+            || match &inner.state {
+                State::Staged(writes) => writes.count() > 0,
+                State::Begun | State::Dropped | State::HandedBack(_) => true,
+                State::Empty | State::Closed | State::Outside => false,
+            }
     }
 
     /// Ends the staging, and returns what was staged. After a refusal nothing of it may be applied.
     pub(crate) fn close(&self) -> StagedByHandler {
         let mut inner = self.inner();
-        let staged = match std::mem::replace(&mut inner.state, State::Closed) {
-            State::Staged(writes) if writes.count() > 0 => Some(Staged::of(writes)),
-            _ => None,
+        let (staged, lost) = match std::mem::replace(&mut inner.state, State::Closed) {
+            State::Staged(writes) if writes.count() > 0 => (Some(Staged::of(writes)), None),
+            State::HandedBack(open) => (Some(Staged::open(open)), None),
+            State::Begun => (None, Some(KEPT)),
+            State::Dropped => (None, Some(DROPPED)),
+            _ => (None, None),
         };
         StagedByHandler {
             staged,
-            refused: inner.refused.take(),
+            refused: inner.refused.take().or(lost),
         }
     }
 
@@ -188,6 +264,9 @@ impl State {
                 change(&mut writes).map_err(StageError::Refused)?;
                 *self = Self::Staged(Box::new(writes));
                 Ok(())
+            }
+            (Self::Begun | Self::Dropped | Self::HandedBack(_), None) => {
+                Err(StageError::OtherStore)
             }
             (Self::Staged(staged), None) => {
                 let staged: &mut dyn Any = &mut **staged;

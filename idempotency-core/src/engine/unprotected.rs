@@ -103,7 +103,8 @@ impl<R> Unprotected<'_, R> {
             token: token.as_str(),
         });
         let begun = now();
-        let machine = PlainTransaction::begin(begun, self.lease.end(begun), backend.limits());
+        let (end, limits) = (self.lease.end(begun), backend.limits());
+        let machine = PlainTransaction::begin(begun, end, limits, staged.commits());
         let mut reasons = Reasons::default();
         let end = resend(backend, now, request, machine, &mut reasons, report).await;
         report.staged(end);

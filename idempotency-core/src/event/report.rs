@@ -7,7 +7,7 @@ use tracing::Span;
 use super::emit::span;
 use super::summary::{CallOutcome, CallSummary, CircuitChange, HandlerProgress};
 use crate::outcome::{Bypass, NoResponse, Outcome, OutcomeKind};
-use crate::protocol::{CallEnd, StagedEnd};
+use crate::protocol::{CallEnd, Commits, StagedEnd};
 use crate::record::RecordId;
 use crate::store::{Staged, StoreError};
 use crate::time::{Clock, EpochMillis};
@@ -91,10 +91,16 @@ impl<'a> Report<'a> {
     /// Records that the writes that the handler staged are dropped, because the response that it returned is not stored.
     pub(crate) fn drops(&mut self, staged: &Staged) {
         self.staged(StagedEnd::Dropped);
-        self.note(format!(
-            "the response is not stored, so the {} writes that the handler staged are dropped",
-            staged.count()
-        ));
+        self.note(match staged.commits() {
+            Commits::Again => format!(
+                "the response is not stored, so the {} writes that the handler staged are dropped",
+                staged.count()
+            ),
+            Commits::Once => {
+                "the response is not stored, so the transaction of the handler is rolled back"
+                    .to_owned()
+            }
+        });
     }
 
     /// Records that the handler runs without a confirmed claim, because of this error of the store. It is `None` if the circuit was open,

@@ -13,7 +13,7 @@ mod texts;
 
 #[doc(hidden)]
 pub use crate::engine::run_without_claim;
-pub use crate::engine::{Call, StageError, Step, Token, UndoableStep};
+pub use crate::engine::{Call, CallTransaction, StageError, Step, Token, UndoableStep};
 pub use crate::protocol::{Run, StepRetry};
 pub use identity::Identity;
 use stored_event::Keeps;

@@ -14,13 +14,12 @@ use super::CallTerms;
 use super::breaker::StoreHealth;
 use super::classify::is_expired;
 use super::effect::{Effect, Input, WriteErrorKind, WriteResult};
-use super::end::Source;
+use super::end::{Commits, Source};
 use super::in_flight::{InFlight, Stage};
 use super::lease::Lease;
 use super::limits::time_limit;
 use super::renewal::Renewal;
 use super::run::Run;
-use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
 use state::{Releasing, Running, State, UndoPhase, finish, refuse};
@@ -181,6 +180,10 @@ impl Attempt {
             State::LookingUp(claiming) => claim::limit(now, claiming) / 2,
             State::Claiming(claiming) | State::Reading(claiming) => claim::limit(now, claiming),
             State::GivingUp(giving_up) => claim::release_limit(now, giving_up),
+            // Half of the time is kept to read the record, if the reply is lost.
+            State::Completing(completing) if completing.staged == Some(Commits::Once) => {
+                by_lease() / 2
+            }
             State::Keeping { .. }
             | State::Releasing(Releasing {
                 returned: false, ..
@@ -325,13 +328,13 @@ impl Attempt {
                 completion::completion_written(&call, now, completing, result)
             }
             (State::RetryingCompletion(completing), Input::Paused) => {
-                completion::send_completion(&call, completing)
+                completion::go_on(&call, completing)
             }
             (State::ReadingAfterCompletion(completing), Input::Read(existing)) => {
                 completion::claim_gone(&call, now, completing, existing)
             }
             (State::ReadingAfterCompletion(completing), Input::ReadFailed) => {
-                completion::not_stored(&completing, ErrorKind::CompletionUnknown)
+                completion::read_failed(now, completing)
             }
             (State::ReadingAfterSteps { staged, .. }, Input::Read(existing)) => {
                 completion::claim_lost(&call, now, staged, existing)

@@ -113,14 +113,24 @@ pub struct HandlerEnd {
     pub result: HandlerResult,
     /// The worst end of the steps that it started. `None` if it started none.
     pub steps: Option<StepEnd>,
-    /// True if it staged writes. They must be applied if and only if its key is completed by this call.
-    pub staged: bool,
+    /// How often the transaction of its writes can commit. `None` if it has none. They must be applied if and only if its key is completed
+    /// by this call.
+    pub staged: Option<Commits>,
     /// True if a write was refused when it was staged. Then the key must not be completed, because the response counts on that write.
     pub refused: bool,
     /// The window that it asked for. `None`: that of the operation.
     pub window: Option<Duration>,
     /// What it says of undoing. `None` if it decided nothing, and no earlier run did.
     pub undo: Option<Box<HandlerUndo>>,
+}
+
+/// How often the transaction with a completion and the writes of a handler can commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Commits {
+    /// The writes are staged, so the same transaction can be sent again.
+    Again,
+    /// The handler wrote into an open transaction, which can commit once. When its end is not known, the record is read.
+    Once,
 }
 
 /// What a handler returned, or why it returned nothing.
@@ -244,7 +254,7 @@ impl From<HandlerResult> for HandlerEnd {
         Self {
             result,
             steps: None,
-            staged: false,
+            staged: None,
             refused: false,
             window: None,
             undo: None,

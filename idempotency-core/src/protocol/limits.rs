@@ -38,6 +38,15 @@ pub(super) fn time_limit(now: EpochMillis, deadline: EpochMillis) -> Duration {
     less_reserve(left)
 }
 
+/// Returns how long a handler may wait for a transaction that it begins, if its claim lasts until `lease_end`.
+pub(crate) fn begin_limit(
+    now: EpochMillis,
+    lease_end: Option<EpochMillis>,
+    store_timeout: Duration,
+) -> Duration {
+    lease_end.map_or(store_timeout, |end| time_limit(now, end).min(store_timeout))
+}
+
 /// Returns the time left less the reserve, or half of the time left if that is more.
 pub(super) fn less_reserve(left: Duration) -> Duration {
     left.saturating_sub(REPLY_RESERVE).max(left / 2)

@@ -47,11 +47,12 @@ pub use effect::{
     Change, Consistency, Effect, Input, Replaced, Resend, Write, WriteErrorKind, WriteResult,
 };
 pub use end::{
-    CallEnd, ClaimEnd, HandlerEnd, HandlerResult, Refusal, RefusalDetail, Resolution, Source,
-    StagedEnd, StepEnd,
+    CallEnd, ClaimEnd, Commits, HandlerEnd, HandlerResult, Refusal, RefusalDetail, Resolution,
+    Source, StagedEnd, StepEnd,
 };
 pub use in_flight::{InFlight, InFlightKey, Stage};
 pub use lease::Lease;
+pub(crate) use limits::begin_limit;
 pub use plain::PlainTransaction;
 pub use renewal::{Renewal, RenewalEnd, RenewalPause};
 pub(crate) use requests::{recorded_path, transaction_token};

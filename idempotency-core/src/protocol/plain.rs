@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::effect::{Resend, WriteErrorKind, WriteResult};
-use super::end::StagedEnd;
+use super::end::{Commits, StagedEnd};
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
 use super::store_limits::StoreLimits;
 use crate::time::EpochMillis;
@@ -19,19 +19,27 @@ const ON_ITS_WAY: Duration = Duration::from_secs(60);
 pub struct PlainTransaction {
     first_until: EpochMillis,
     again_until: EpochMillis,
+    commits: Commits,
     tries: u8,
     conflicts: u8,
     maybe_applied: bool,
 }
 
 impl PlainTransaction {
-    /// Begins a transaction whose invocation ends at `deadline`, in a store with these limits. The first send comes at once.
-    pub fn begin(now: EpochMillis, deadline: EpochMillis, limits: StoreLimits) -> Self {
+    /// Begins a transaction whose invocation ends at `deadline`, in a store with these limits. The first send comes at once. One that
+    /// commits once has no other.
+    pub fn begin(
+        now: EpochMillis,
+        deadline: EpochMillis,
+        limits: StoreLimits,
+        commits: Commits,
+    ) -> Self {
         let is_known = limits.token.saturating_sub(ON_ITS_WAY);
         Self {
             // A store can repeat a request itself, so its memory bounds the first send too.
             first_until: deadline.min(now.plus(is_known.max(ON_ITS_WAY))),
             again_until: deadline.min(now.plus(is_known)),
+            commits,
             tries: 0,
             conflicts: 0,
             maybe_applied: false,
@@ -74,6 +82,14 @@ impl Resend for PlainTransaction {
         let again = match kind {
             WriteErrorKind::Permanent | WriteErrorKind::TooLarge => {
                 return ControlFlow::Break(self.refused(maybe_applied));
+            }
+            _ if self.commits == Commits::Once => {
+                let dropped = StagedEnd::Dropped;
+                return ControlFlow::Break(if maybe_applied {
+                    StagedEnd::Unknown
+                } else {
+                    dropped
+                });
             }
             WriteErrorKind::Conflict | WriteErrorKind::Credentials => {
                 self.conflicts = self.conflicts.saturating_add(1);
@@ -132,7 +148,7 @@ mod tests {
                 kind,
             }));
         }
-        let begun = PlainTransaction::begin(NOW, now_plus(30_000), LIMITS);
+        let begun = PlainTransaction::begin(NOW, now_plus(30_000), LIMITS, Commits::Again);
         let mut open = vec![(begun, false)];
         for _ in 0..4 {
             for (before, was_lost) in std::mem::take(&mut open) {
@@ -167,10 +183,14 @@ mod tests {
     fn a_transaction_is_sent_again_while_it_may_be_applied_once() {
         check_rows(include_str!("tests/plain.txt"), |row| {
             let (until, script) = row.split_once(" | ").expect("a time and a script");
+            let (until, commits) = match until.strip_suffix(" once") {
+                Some(until) => (until, Commits::Once),
+                None => (until, Commits::Again),
+            };
             let (until, token) = until.split_once(" token=").unwrap_or((until, "600000"));
             let token = Duration::from_millis(token.parse().expect("a duration"));
             let limits = StoreLimits { token, ..LIMITS };
-            let mut transaction = PlainTransaction::begin(NOW, time(until), limits);
+            let mut transaction = PlainTransaction::begin(NOW, time(until), limits, commits);
             play_replies(script, &mut transaction)
         });
     }

@@ -40,6 +40,8 @@ pub struct StepLedger {
     end: Option<StepEnd>,
     /// True if a write of the run was refused when it was staged. The call cannot complete, so no further step starts or is recorded.
     refused: bool,
+    /// True while the handler writes into a transaction, which commits at its end.
+    in_transaction: bool,
     /// True if the handler has ended.
     closed: bool,
     /// The steps of the run that can be undone, the last one first.
@@ -76,6 +78,9 @@ pub enum StepRefusal {
     ClaimLost,
     /// A write of this run was refused when it was staged, so the call cannot complete.
     WriteRefused,
+    /// The handler writes into a transaction, which commits at its end. The result of a step would be recorded before it, and stay if it is
+    /// rolled back.
+    InTransaction,
     /// The handler has ended. The key may be free, so another call may run the step.
     HandlerEnded,
     /// The recorded steps of the key are being undone, so no other step runs.
@@ -93,6 +98,7 @@ impl StepLedger {
             open: 0,
             end: None,
             refused: false,
+            in_transaction: false,
             closed: false,
             undoable: Vec::new(),
             unread: Vec::new(),
@@ -152,6 +158,8 @@ impl StepLedger {
             Some(StepRefusal::Undoing)
         } else if self.refused {
             Some(StepRefusal::WriteRefused)
+        } else if self.in_transaction {
+            Some(StepRefusal::InTransaction)
         } else if lease_end.is_some_and(|end| is_expired(end, now)) {
             Some(StepRefusal::LeaseExpired)
         } else {
@@ -168,6 +176,11 @@ impl StepLedger {
     /// recorded any more.
     pub fn refuse(&mut self) {
         self.refused = true;
+    }
+
+    /// Notes that the handler has begun a transaction, or that it was rolled back. No step starts in between.
+    pub fn transacts(&mut self, in_transaction: bool) {
+        self.in_transaction = in_transaction;
     }
 
     /// Returns true if the results of steps that end now are recorded.
@@ -433,6 +446,8 @@ mod tests {
                     "undoable" => ledger.can_undo(about),
                     "undoing" => ledger = ledger.clone().undoing(),
                     "refuse" => ledger.refuse(),
+                    "begins" => ledger.transacts(true),
+                    "rolls-back" => ledger.transacts(false),
                     "failed" => ledger.failed(),
                     "recorded" => ledger.recorded(step_end(about)),
                     "close" => ledger.close(),

@@ -19,12 +19,12 @@ pub use error::{StoreError, StoreErrorKind};
 #[doc(hidden)]
 pub use kind::{StoreKind, StoreUse};
 pub use log::SendLog;
-pub use memory::{LedgerEntry, MemoryStore, MemoryWrites};
+pub use memory::{LedgerEntry, MemoryStore, MemoryTransaction, MemoryWrites};
 pub use request::{RecordWrite, StoreReply, StoreRequest, TransactionRequest};
 #[doc(hidden)]
 pub use scan::UNLISTED;
 pub use scan::{ScanPage, ScanRequest, StoreScan};
-pub use staged::{Staged, StagedWrites};
+pub use staged::{OpenTransaction, Staged, StagedWrites};
 
 /// A store of records.
 ///
@@ -58,6 +58,24 @@ pub trait Store: Send + Sync {
     /// store should pass `log` on.
     fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog)
     -> BoxFuture<'a, StoreReply>;
+
+    /// Begins a transaction for the handler of a call, which reads and writes in it and hands it back. It must not lock a record.
+    ///
+    /// [`send`](Self::send) then gets it in a [`Transact`](StoreRequest::Transact) ([`Staged::take_open`]): the store performs the write of the
+    /// record in this transaction if its condition holds, and commits. With any other reply nothing of the transaction is applied, now or later,
+    /// unless the reply says that it may have been. It is sent once. The default is for a store without transactions.
+    ///
+    /// # Errors
+    ///
+    /// If none could be begun.
+    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        let text = format!(
+            "{} has no transactions that a handler can begin: stage writes, or use a store that has them",
+            self.name()
+        );
+        let error = StoreError::new(StoreErrorKind::Rejected, text);
+        Box::pin(std::future::ready(Err(error)))
+    }
 
     /// Returns what the store accepts. It is asked once, without I/O. There is no default, so that a store that wraps another one cannot
     /// forget to return the limits of that one.

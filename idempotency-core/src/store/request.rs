@@ -25,7 +25,7 @@ use crate::record::{Record, RecordId};
 pub enum StoreRequest<'a> {
     /// Perform the write if its condition holds for the current record, or for the absence of one.
     Write(RecordWrite<'a>),
-    /// Perform a write and the staged writes of a handler: all of them, or none.
+    /// Perform a write and the staged writes of a handler, or what it wrote in its open transaction: all of them, or none.
     ///
     /// The conditions of all writes are evaluated in one atomic step with the writes. The condition on the record decides first:
     /// if it fails, the reply is [`StoreReply::ConditionFailed`], also if a staged write was refused. If it holds and a condition of a

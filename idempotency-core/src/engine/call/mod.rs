@@ -5,12 +5,15 @@
 //! | `mod` | the call, and how it ends |
 //! | `step` | the steps of the call |
 //! | `token` | tokens for effects outside |
+//! | `transaction` | the transaction that the handler writes in |
 
 mod step;
 mod token;
+mod transaction;
 
 pub use step::{Step, UndoableStep};
 pub use token::Token;
+pub use transaction::CallTransaction;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -401,7 +404,7 @@ impl Call {
         has_open.then_some(Misplaced::InStep)
     }
 
-    /// Returns true if the handler has staged writes, or a write of it was refused, and it has not ended.
+    /// Returns true if the handler has staged writes or begun a transaction, or one of these was refused, and it has not ended.
     ///
     /// # Examples
     ///

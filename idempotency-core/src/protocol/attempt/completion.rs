@@ -13,8 +13,8 @@ use super::super::classify::{
 };
 use super::super::effect::{Effect, WriteErrorKind, WriteResult};
 use super::super::end::{
-    CallEnd, ClaimEnd, HandlerEnd, HandlerResult, Refusal, RefusalDetail, Source, StagedEnd,
-    StepEnd,
+    CallEnd, ClaimEnd, Commits, HandlerEnd, HandlerResult, Refusal, RefusalDetail, Source,
+    StagedEnd, StepEnd,
 };
 use super::super::lease::Lease;
 use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff};
@@ -94,7 +94,7 @@ fn after_run(on_timeout: OnTimeout, unreported: Unreported, end: HandlerEnd) -> 
         HandlerResult::NotSerializable => AfterRun::Complete(Err(Unstorable::NotSerializable)),
         HandlerResult::NotDeserializable => AfterRun::Complete(Err(Unstorable::OwnCallerOnly)),
         // The caller gets this response as a success, so its writes must be applied.
-        HandlerResult::Unstorable if end.staged => {
+        HandlerResult::Unstorable if end.staged.is_some() => {
             AfterRun::Complete(Err(Unstorable::OwnCallerOnly))
         }
         HandlerResult::NotStarted => AfterRun::ReleaseUnrun,
@@ -171,11 +171,13 @@ pub(super) fn handler_ended(
     let mut held = held.for_requests_after(call, now);
     held.has_steps |= end.steps.is_some();
     held.unreported = held.unreported.max(unreported(&end));
-    let (staged, window) = (end.staged || end.refused, end.window);
+    let (staged, window) = (end.staged.is_some() || end.refused, end.window);
     // A decision to undo drops the writes that the handler staged, also one that was refused.
     let decided = end.undo.as_ref().is_some_and(|undo| undo.decided);
-    end.staged &= !decided;
-    end.refused &= !decided;
+    if decided {
+        (end.staged, end.refused) = (None, false);
+    }
+    let commits = end.staged.or(end.refused.then_some(Commits::Again));
     let lease_end = held.lease_end;
     let releasing = |returned, shorter| Releasing {
         returned,
@@ -185,7 +187,7 @@ pub(super) fn handler_ended(
     };
     let completing = |response: Result<Data, Unstorable>| Completing {
         held,
-        staged: staged && !decided,
+        staged: commits,
         tries: 0,
         conflicts: 0,
         maybe_applied: false,
@@ -281,7 +283,8 @@ fn free_key(
 pub(super) fn send_completion(call: &CallTerms, mut completing: Completing) -> Next {
     completing.tries += 1;
     let undo = completing.undone.as_ref().map(|undone| &*undone.before);
-    let effect = requests::complete(call, &completing.record, completing.staged, undo);
+    let staged = completing.staged.is_some();
+    let effect = requests::complete(call, &completing.record, staged, undo);
     (State::Completing(completing), effect)
 }
 
@@ -313,6 +316,9 @@ pub(super) fn completion_written(
             kind,
         } => {
             completing.maybe_applied |= maybe_applied;
+            if completing.staged == Some(Commits::Once) {
+                return not_committed(call, now, completing, kind);
+            }
             match kind {
                 // The effect has happened: complete the key without its response rather than let it run again.
                 WriteErrorKind::TooLarge if completing.record.data.exists() => {
@@ -332,7 +338,9 @@ pub(super) fn completion_written(
                     send_later(call, now, completing)
                 }
                 // The store does not accept the transaction.
-                WriteErrorKind::TooLarge | WriteErrorKind::Permanent if completing.staged => {
+                WriteErrorKind::TooLarge | WriteErrorKind::Permanent
+                    if completing.staged.is_some() =>
+                {
                     free_rejected(call, now, completing, ErrorKind::TransactionRejected.into())
                 }
                 WriteErrorKind::Transient => give_up(call, now, completing),
@@ -340,6 +348,51 @@ pub(super) fn completion_written(
             }
         }
     }
+}
+
+/// Handles an open transaction that failed, or whose end is not known. It cannot be sent again.
+fn not_committed(
+    call: &CallTerms,
+    now: EpochMillis,
+    completing: Completing,
+    kind: WriteErrorKind,
+) -> Next {
+    let why = match kind {
+        // Its writes may be applied without the completion, because the handler ended it. So no other run may follow at once.
+        WriteErrorKind::TooLarge | WriteErrorKind::Permanent if completing.maybe_applied => {
+            return not_confirmed(call, now, &completing);
+        }
+        _ if completing.maybe_applied => return (State::ReadingAfterCompletion(completing), READ),
+        WriteErrorKind::Refused => return (State::ReadingAfterCompletion(completing), READ),
+        WriteErrorKind::TooLarge | WriteErrorKind::Permanent => ErrorKind::TransactionRejected,
+        // It was rolled back, and the same handler may succeed.
+        WriteErrorKind::Transient | WriteErrorKind::Conflict | WriteErrorKind::Credentials => {
+            ErrorKind::CompletionUnknown
+        }
+    };
+    free_rejected(call, now, completing, why.into())
+}
+
+/// Goes on after a pause: sends the completion again, or reads the record again after an open transaction.
+pub(super) fn go_on(call: &CallTerms, mut completing: Completing) -> Next {
+    if completing.staged == Some(Commits::Once) {
+        completing.tries += 1;
+        return (State::ReadingAfterCompletion(completing), READ);
+    }
+    send_completion(call, completing)
+}
+
+/// Handles a read after a completion that failed. After an open transaction only the record shows what became of it, so it is read
+/// again.
+pub(super) fn read_failed(now: EpochMillis, completing: Completing) -> Next {
+    let pause = backoff(completing.tries);
+    if completing.staged == Some(Commits::Once)
+        && completing.tries < MAX_COMPLETIONS
+        && has_time_for(pause, now, &completing)
+    {
+        return (State::RetryingCompletion(completing), Effect::Pause(pause));
+    }
+    not_stored(&completing, ErrorKind::CompletionUnknown)
 }
 
 /// Returns true if the lease leaves time for a pause, one more try and its reply. The caller must get its error before the
@@ -368,7 +421,7 @@ fn send_later(call: &CallTerms, now: EpochMillis, completing: Completing) -> Nex
 /// at once, and not after the lease.
 fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
     // Without staged writes the effects of the run stay, so no other run may follow it at once.
-    if completing.maybe_applied || !completing.staged {
+    if completing.maybe_applied || completing.staged.is_none() {
         return not_confirmed(call, now, &completing);
     }
     free_rejected(call, now, completing, ErrorKind::CompletionUnknown.into())
@@ -501,7 +554,7 @@ pub(super) fn claim_gone(
     match existing {
         Some(existing) => other_record(call, now, completing, existing),
         // A transaction is not restored: nothing of it was applied, and "no record" is no fence: a late send would apply it again.
-        None if completing.staged || completing.maybe_applied || expired => {
+        None if completing.staged.is_some() || completing.maybe_applied || expired => {
             not_stored(&completing, ErrorKind::LostOwnership)
         }
         None => {
@@ -559,6 +612,10 @@ fn other_record(
     existing: Record,
 ) -> Next {
     if is_claim_of(&existing, call) {
+        if completing.staged == Some(Commits::Once) {
+            // It was rolled back, or its commit is on its way. The release shows which.
+            return free_rejected(call, now, completing, ErrorKind::CompletionUnknown.into());
+        }
         // The condition holds for this record, and yet it failed: what is stored is unknown. Or another send of the claim has made it again.
         return not_confirmed(call, now, &completing);
     }
@@ -600,8 +657,8 @@ fn stored(
 ///
 /// A run under a claim that was never confirmed promised its caller no agreed response, so the caller gets its own result. But not
 /// if it staged writes, which may not have been applied.
-pub(super) fn not_stored(completing: &Completing, kind: ErrorKind) -> Next {
-    if completing.held.is_confirmed() || completing.staged {
+fn not_stored(completing: &Completing, kind: ErrorKind) -> Next {
+    if completing.held.is_confirmed() || completing.staged.is_some() {
         unknown(completing, kind)
     } else {
         finish(CallEnd::own(None))

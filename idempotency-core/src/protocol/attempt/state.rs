@@ -3,7 +3,7 @@
 use super::super::CallTerms;
 use super::super::effect::Consistency;
 use super::super::effect::Effect;
-use super::super::end::{CallEnd, Refusal, Source, StagedEnd};
+use super::super::end::{CallEnd, Commits, Refusal, Source, StagedEnd};
 use super::super::in_flight::InFlight;
 use super::super::run::Run;
 use super::super::undo::Undoing;
@@ -35,7 +35,7 @@ pub(super) enum State {
     RunningUnclaimed(EpochMillis),
     /// Sends a completion.
     Completing(Completing),
-    /// Pauses before it sends the completion again.
+    /// Pauses before it sends the completion again, or reads the record again.
     RetryingCompletion(Completing),
     /// Reads the record, because the condition of a completion failed and brought no record back.
     ReadingAfterCompletion(Completing),
@@ -187,8 +187,8 @@ pub(super) enum Unreported {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Completing {
     pub(super) held: HeldClaim,
-    /// True if the handler staged writes, which are in one transaction with the completion.
-    pub(super) staged: bool,
+    /// How often the transaction of the completion and the writes of the handler can commit, if it has any.
+    pub(super) staged: Option<Commits>,
     /// The number of completions sent, not counting those that met another transaction.
     pub(super) tries: u8,
     /// The number of completions that met another transaction.
@@ -315,7 +315,11 @@ impl Completing {
     /// Returns what the end of the call says of the writes that its handler staged, if `end` became of those of its completion.
     pub(super) fn staged_end(&self, end: StagedEnd) -> Option<StagedEnd> {
         let dropped = self.dropped.then_some(StagedEnd::Dropped);
-        if self.staged { Some(end) } else { dropped }
+        if self.staged.is_some() {
+            Some(end)
+        } else {
+            dropped
+        }
     }
 }
 

@@ -70,6 +70,11 @@ fn staged_writes_and_the_completion_are_one_transaction() {
 }
 
 #[test]
+fn an_open_transaction_commits_once() {
+    check(include_str!("tests/open.txt"));
+}
+
+#[test]
 fn a_record_means_to_a_call_what_the_policies_say() {
     check_records(include_str!("tests/records.txt"), |record, call| {
         let record = record.expect("a row has a record");

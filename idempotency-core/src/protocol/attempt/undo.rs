@@ -79,7 +79,7 @@ pub(super) fn run_ended(
             .then_some(Unstorable::OwnCallerOnly),
         decided,
         is_own: false,
-        dropped: end.staged || end.refused,
+        dropped: end.staged.is_some() || end.refused,
     };
     let undoable = end.undo.unwrap_or_default().undoable;
     match end.result {
@@ -271,7 +271,7 @@ fn completing(call: &CallTerms, now: EpochMillis, run: UndoRun) -> Completing {
     record.undo = Field::Value(undoing.to_json());
     Completing {
         held: run.held,
-        staged: false,
+        staged: None,
         tries: 0,
         conflicts: 0,
         maybe_applied: false,

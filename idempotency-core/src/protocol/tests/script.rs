@@ -15,7 +15,7 @@
 //!   that a claim replaced nothing; `applied-blind` does not say it. `met-late`, `rejected-late` and `lost` are the same after a send that
 //!   may have been applied.
 //! - `leave Timeout` is the release that leaves this failure, and a window, in the record of a claim that was made at [`NOW`].
-//! - `ends` gives the end of the handler, `stages` the same with staged writes, and `misses` the same after a write that was refused when
+//! - `ends` gives the end of the handler, `stages` the same with staged writes, `commits` with an open transaction, and `misses` the same after a write that was refused when
 //!   it was staged. `recorded:`, `step-too-large:`, `not-recorded:` and
 //!   `claim-lost:` before it tell how its steps ended. `window=60000` before it is the window that the handler asked for. `decides b+a/c` before it says that the handler decided to undo its steps `b` and
 //!   `a`, and did not ask for the recorded step `c`; `collects` says that an earlier run decided.
@@ -227,7 +227,7 @@ fn input(text: &str, claims: bool) -> Input {
         "reads" => return Input::Read(record(rest)),
         "read-fails" => return Input::ReadFailed,
         "paused" => return Input::Paused,
-        "ends" | "stages" | "misses" => return handler(rest, name),
+        "ends" | "stages" | "commits" | "misses" => return handler(rest, name),
         "decides" | "collects" => return decided(rest, name == "decides"),
         "undone" => return Input::Undone(UndoEnd::Undone),
         "undo-fails" => return Input::Undone(UndoEnd::Failed(rest.to_owned())),
@@ -276,7 +276,11 @@ fn handler(end: &str, how: &str) -> Input {
     Input::HandlerEnded(HandlerEnd {
         result,
         steps,
-        staged: how == "stages",
+        staged: match how {
+            "stages" => Some(Commits::Again),
+            "commits" => Some(Commits::Once),
+            _ => None,
+        },
         refused: how == "misses",
         window,
         undo: None,
@@ -292,7 +296,7 @@ fn decided(text: &str, decided: bool) -> Input {
         names.map(str::to_owned).collect()
     };
     let (how, end) = match end.split_once(' ') {
-        Some((how @ ("stages" | "misses"), end)) => (how, end),
+        Some((how @ ("stages" | "commits" | "misses"), end)) => (how, end),
         _ => ("", end),
     };
     let Input::HandlerEnded(end) = handler(end, how) else {

@@ -5,6 +5,27 @@ use std::collections::HashMap;
 use crate::store::staged::StagedWrites;
 use crate::store::{RejectedWrite, Rejection};
 
+/// The balances of the accounts, and how often each was changed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger(HashMap<String, (i64, u64)>);
+
+impl Ledger {
+    /// Returns the balance of an account. One that was never written has 0.
+    pub(super) fn balance(&self, account: &str) -> i64 {
+        self.0.get(account).map_or(0, |(balance, _)| *balance)
+    }
+
+    /// Returns how often an account was changed.
+    pub(super) fn version(&self, account: &str) -> u64 {
+        self.0.get(account).map_or(0, |(_, version)| *version)
+    }
+
+    pub(super) fn set(&mut self, account: String, balance: i64) {
+        let version = self.version(&account) + 1;
+        self.0.insert(account, (balance, version));
+    }
+}
+
 /// Staged writes of a [`MemoryStore`](super::MemoryStore): all of them are applied, or none.
 ///
 /// # Examples
@@ -74,11 +95,11 @@ impl MemoryWrites {
     /// # Errors
     ///
     /// If the condition of an entry does not hold. The rejection has each such entry, with the balance before the transaction.
-    pub(super) fn apply(&self, ledger: &mut HashMap<String, i64>) -> Result<(), Rejection> {
+    pub(super) fn apply(&self, ledger: &mut Ledger) -> Result<(), Rejection> {
         let mut changed = HashMap::new();
         let mut rejected = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
-            let before = ledger.get(&entry.account).copied().unwrap_or(0);
+            let before = ledger.balance(&entry.account);
             let balance = changed.entry(&entry.account).or_insert(before);
             *balance = balance.saturating_add(entry.amount);
             if entry.at_least.is_some_and(|least| *balance < least) {
@@ -90,11 +111,9 @@ impl MemoryWrites {
         if !rejected.is_empty() {
             return Err(Rejection::new(self.entries.len(), rejected));
         }
-        let changed: Vec<_> = changed
-            .into_iter()
-            .map(|(account, balance)| (account.clone(), balance))
-            .collect();
-        ledger.extend(changed);
+        for (account, balance) in changed {
+            ledger.set(account.clone(), balance);
+        }
         Ok(())
     }
 }

@@ -1,16 +1,20 @@
 //! The store in memory: the specification of a store, and `IDEMPOTENCY_STORE=memory`.
 
 mod ledger;
+mod transaction;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ledger::Ledger;
 pub use ledger::{LedgerEntry, MemoryWrites};
+pub use transaction::MemoryTransaction;
 
 use super::{
-    RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError, StoreErrorKind, StoreKind,
-    StoreLimits, StoreReply, StoreRequest, StoreScan, StoreUse, TransactionRequest, Write,
+    OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreLimits, StoreReply, StoreRequest, StoreScan, StoreUse,
+    TransactionRequest, Write,
 };
 use crate::future::BoxFuture;
 use crate::protocol::condition::time_of_claim;
@@ -22,7 +26,7 @@ use crate::time::EpochSeconds;
 /// Each claim drops the other records that have expired by its clock, as TTL does. So the memory is that of the records that arrive within
 /// one window.
 ///
-/// Beside them it has a ledger: numbers that staged writes ([`MemoryWrites`]) change, so that tests have data of their own in one
+/// Beside them it has a ledger: numbers that staged writes ([`MemoryWrites`]) or an open transaction ([`MemoryTransaction`]) change, so that tests have data of their own in one
 /// transaction with a record.
 ///
 /// # Examples
@@ -44,8 +48,7 @@ struct State {
     records: HashMap<RecordId, Record>,
     /// When each record expires, if it says so.
     ends: BTreeSet<(EpochSeconds, RecordId)>,
-    /// The balances of the accounts that staged writes change.
-    ledger: HashMap<String, i64>,
+    ledger: Ledger,
     /// The tokens of the transactions without a record that were applied.
     tokens: HashSet<String>,
 }
@@ -88,9 +91,14 @@ impl MemoryStore {
 
     /// Performs a transaction, under one lock.
     fn transact(&self, transaction: TransactionRequest<'_>) -> StoreReply {
-        let Some(writes) = transaction.staged.downcast_ref::<MemoryWrites>() else {
-            return StoreReply::failed(transaction.staged.unsupported(&self.name()));
-        };
+        let mut open = None;
+        let writes = transaction.staged.downcast_ref::<MemoryWrites>();
+        if writes.is_none() {
+            match transaction.staged.take_open::<Box<MemoryTransaction>>(self) {
+                Ok(taken) => open = Some(taken),
+                Err(reply) => return *reply,
+            }
+        }
         let mut state = self.state();
         if transaction.record.is_none() && state.tokens.contains(transaction.token) {
             return StoreReply::applied();
@@ -98,11 +106,14 @@ impl MemoryStore {
         if let Some(refused) = transaction.record.and_then(|record| state.refuse(record)) {
             return refused;
         }
-        if let Err(rejection) = writes.apply(&mut state.ledger) {
+        if let Some(Err(rejection)) = writes.map(|writes| writes.apply(&mut state.ledger)) {
             return StoreReply::Rejected {
                 rejection,
                 maybe_applied: false,
             };
+        }
+        if let Some(Err(reply)) = open.map(|open| open.commit(&mut state.ledger)) {
+            return *reply;
         }
         match transaction.record {
             Some(record) => state.write(record),
@@ -135,12 +146,12 @@ impl MemoryStore {
 impl MemoryStore {
     /// Returns the balance of an account of the ledger. An account that was never written has 0.
     pub fn balance(&self, account: &str) -> i64 {
-        self.state().ledger.get(account).copied().unwrap_or(0)
+        self.state().ledger.balance(account)
     }
 
     /// Sets the balance of an account of the ledger, without a condition.
     pub fn set_balance(&self, account: impl Into<String>, balance: i64) {
-        self.state().ledger.insert(account.into(), balance);
+        self.state().ledger.set(account.into(), balance);
     }
 }
 
@@ -236,6 +247,11 @@ impl Store for MemoryStore {
                 StoreRequest::Read(id, _) => StoreReply::found(self.record(id)),
             }
         })
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        let open = Box::new(MemoryTransaction::begin(&self.state().ledger));
+        Box::pin(async move { Ok(Box::new(open) as OpenTransaction) })
     }
 
     fn limits(&self) -> StoreLimits {

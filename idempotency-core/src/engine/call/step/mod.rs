@@ -117,6 +117,11 @@ impl Steps {
         self.state().ledger.refuse();
     }
 
+    /// Notes that the handler has begun a transaction, or that it was rolled back.
+    pub(super) fn transacts(&self, in_transaction: bool) {
+        self.state().ledger.transacts(in_transaction);
+    }
+
     /// Notes that the handler has ended: no step starts any more.
     pub(super) fn close(&self) {
         self.state().ledger.close();
@@ -453,6 +458,11 @@ impl Call {
             StepRefusal::WriteRefused => (
                 ErrorKind::StepRefused,
                 "a write of this call was refused when it was staged, so the call cannot complete: return the error of the write",
+            ),
+            StepRefusal::InTransaction => (
+                ErrorKind::StepRefused,
+                "a transaction of this call is open, and the result of the step would stay although it is rolled back: run the step \
+                 before the transaction is begun",
             ),
             StepRefusal::HandlerEnded => (
                 ErrorKind::StepRefused,
