@@ -9,8 +9,9 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Change, Consistency, RecordWrite, ScanPage, ScanRequest, SendLog, Staged, Store, StoreError,
-    StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
+    Change, Consistency, OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Staged,
+    Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan,
+    TransactionRequest, Write,
 };
 
 use crate::lock::lock;
@@ -460,6 +461,11 @@ impl<S: Store> Store for FaultyStore<S> {
         log: &'a SendLog,
     ) -> BoxFuture<'a, StoreReply> {
         Box::pin(self.send_with_fault(request, log))
+    }
+
+    /// Begins a transaction of the inner store. This is not noted, and has no fault.
+    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        self.inner.begin()
     }
 
     fn limits(&self) -> StoreLimits {

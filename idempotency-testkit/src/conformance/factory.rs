@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Attribute, Record, RecordId};
-use idempotency_core::store::{Staged, StagedWrites, Store, StoreScan};
+use idempotency_core::store::{OpenTransaction, Staged, StagedWrites, Store, StoreScan};
 
 use crate::store::StoreOperation;
 
@@ -92,6 +92,17 @@ pub trait StoreFactory: Send + Sync {
     /// transactions.
     fn take_one(&self, name: &str, limit: u32) -> Option<Staged> {
         let _ = (name, limit);
+        None
+    }
+
+    /// Begins a transaction, as [`Store::begin`] of this store does, and takes one in it from what is left under `name`. Returns `None` if
+    /// the store has none.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be begun. The case fails with this text.
+    fn open_taking_one<'a>(&'a self, name: &'a str) -> Option<Created<'a, OpenTransaction>> {
+        let _ = name;
         None
     }
 

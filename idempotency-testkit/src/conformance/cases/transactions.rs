@@ -1,4 +1,5 @@
-//! Transactions: a write of a record and staged writes are applied together or not at all, and the record decides first.
+//! Transactions: a write of a record is applied together with staged writes, or with an open transaction, or nothing is, and the record
+//! decides first.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -20,6 +21,13 @@ super::cases![
     a_transaction_without_a_record_is_applied_once_for_each_token,
     of_16_concurrent_sends_of_one_transaction_one_is_applied,
     a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied,
+    an_open_transaction_applies_the_write_of_the_record_and_its_own_writes,
+    an_open_transaction_without_a_record_applies_its_own_writes,
+    an_open_transaction_whose_record_refuses_it_applies_nothing_and_returns_the_record,
+    an_open_transaction_does_not_lock_the_record,
+    an_open_transaction_that_is_sent_again_applies_nothing,
+    an_open_transaction_that_is_dropped_applies_nothing,
+    an_open_transaction_whose_reply_is_lost_is_reported_as_maybe_applied,
 ];
 
 const LIMIT: u32 = 2;
@@ -38,11 +46,30 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     async fn new(trial: &'a Trial, name: &str) -> Check<Self> {
-        let key = trial.key(name);
-        // An id of the trial, so that the item is deleted at the end, as the record is.
-        let name = trial.id(&format!("{name}-staged")).as_str().to_owned();
-        let staged = trial.factory.take_one(&name, LIMIT);
+        let item = Self::item(trial, name);
+        let staged = trial.factory.take_one(&item, LIMIT);
         let staged = staged.ok_or(Flaw::NotOffered("the factory stages no writes"))?;
+        Self::with(trial, name, staged).await
+    }
+
+    /// Returns a case whose write is in an open transaction.
+    async fn open(trial: &'a Trial, name: &str) -> Check<Self> {
+        let item = Self::item(trial, name);
+        let open = trial.factory.open_taking_one(&item);
+        let open = open.ok_or(Flaw::NotOffered("the factory begins no transactions"))?;
+        let open = open
+            .await
+            .map_err(|error| format!("no transaction was begun: {error}"))?;
+        Self::with(trial, name, Staged::open(open)).await
+    }
+
+    /// Returns an id of the trial, so that the item is deleted at the end, as the record is.
+    fn item(trial: &Trial, name: &str) -> String {
+        trial.id(&format!("{name}-staged")).as_str().to_owned()
+    }
+
+    async fn with(trial: &'a Trial, name: &str, staged: Staged) -> Check<Self> {
+        let (key, name) = (trial.key(name), Self::item(trial, name));
         let claim = claim(&owner(1), trial.at(30_000));
         key.place(&claim).await?;
         Ok(Self {
@@ -107,6 +134,45 @@ impl<'a> Case<'a> {
         broken(format!(
             "the staged write was applied {taken} times instead of {expected}"
         ))
+    }
+
+    /// Checks that a send whose reply is lost is applied, and not reported as not applied.
+    async fn loses_its_reply(&self, label: &str) -> Check {
+        if !self.trial.factory.lose_next_reply(StoreOperation::Transact) {
+            return Err(Flaw::NotOffered("the factory loses no replies"));
+        }
+        match self.sent_by(1, label).await {
+            // The store sent it again, and recognised the token or the record.
+            StoreReply::Applied { .. }
+            | StoreReply::ConditionFailed {
+                maybe_applied: true,
+                ..
+            }
+            | StoreReply::Failed {
+                maybe_applied: true,
+                ..
+            } => {}
+            other => {
+                return broken(format!(
+                    "a transaction was applied, but reported as not applied: {other:?}"
+                ));
+            }
+        }
+        self.key.finds(Some(&self.completed())).await?;
+        self.was_taken(1).await
+    }
+
+    /// Checks that the open transaction was sent before, so that another send is not applied, and is reported as one that may have been.
+    async fn is_spent(&self, label: &str) -> Check {
+        match self.sent_by(1, label).await {
+            StoreReply::Failed {
+                maybe_applied: true,
+                ..
+            } => Ok(()),
+            other => broken(format!(
+                "an open transaction was sent before, and the outcome was {other:?}"
+            )),
+        }
     }
 
     /// Takes all that is left, so that the condition of the staged write no longer holds.
@@ -284,26 +350,73 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
 
 async fn a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial) -> Check {
     let case = Case::new(trial, "1").await?;
-    if !trial.factory.lose_next_reply(StoreOperation::Transact) {
-        return Err(Flaw::NotOffered("the factory loses no replies"));
-    }
-    match case.sent_by(1, "t-9").await {
-        // The store sent it again, and recognised the token or the record.
-        StoreReply::Applied { .. }
-        | StoreReply::ConditionFailed {
-            maybe_applied: true,
-            ..
-        }
-        | StoreReply::Failed {
-            maybe_applied: true,
-            ..
-        } => {}
-        other => {
-            return broken(format!(
-                "a transaction was applied, but reported as not applied: {other:?}"
-            ));
-        }
-    }
+    case.loses_its_reply("t-9").await
+}
+
+async fn an_open_transaction_applies_the_write_of_the_record_and_its_own_writes(
+    trial: &Trial,
+) -> Check {
+    let case = Case::open(trial, "1").await?;
+    case.was_taken(0).await?;
+    is_applied(&case.sent_by(1, "o-1").await)?;
     case.key.finds(Some(&case.completed())).await?;
     case.was_taken(1).await
+}
+
+async fn an_open_transaction_without_a_record_applies_its_own_writes(trial: &Trial) -> Check {
+    let case = Case::open(trial, "1").await?;
+    case.applies_staged("o-2").await?;
+    case.key.finds(Some(&case.claim)).await?;
+    case.was_taken(1).await
+}
+
+async fn an_open_transaction_whose_record_refuses_it_applies_nothing_and_returns_the_record(
+    trial: &Trial,
+) -> Check {
+    let case = Case::open(trial, "1").await?;
+    let refused = case.sent_by(2, "o-3").await;
+    is_refused(refused, &case.claim)?;
+    case.key.finds(Some(&case.claim)).await?;
+    case.was_taken(0).await?;
+    // It was rolled back, so another send has nothing to commit.
+    case.is_spent("o-4").await?;
+    case.key.finds(Some(&case.claim)).await?;
+    case.was_taken(0).await
+}
+
+async fn an_open_transaction_does_not_lock_the_record(trial: &Trial) -> Check {
+    let case = Case::open(trial, "1").await?;
+    let renewed = claim(&owner(1), trial.at(60_000));
+    case.key.place(&renewed).await?;
+    is_applied(&case.sent_by(1, "o-5").await)?;
+    let completed = completed(&renewed, "[1]", case.window_end());
+    case.key.finds(Some(&completed)).await?;
+    case.was_taken(1).await
+}
+
+async fn an_open_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Check {
+    let case = Case::open(trial, "1").await?;
+    is_applied(&case.sent_by(1, "o-6").await)?;
+    let next = claim(&owner(1), trial.at(60_000));
+    case.key.place(&next).await?;
+    case.is_spent("o-6").await?;
+    case.key.finds(Some(&next)).await?;
+    case.was_taken(1).await
+}
+
+async fn an_open_transaction_that_is_dropped_applies_nothing(trial: &Trial) -> Check {
+    let Case { key, claim, .. } = Case::open(trial, "1").await?;
+    key.finds(Some(&claim)).await?;
+    // It holds no locks any more.
+    let again = Case::open(trial, "1").await?;
+    again.was_taken(0).await?;
+    is_applied(&again.sent_by(1, "o-7").await)?;
+    again.was_taken(1).await
+}
+
+async fn an_open_transaction_whose_reply_is_lost_is_reported_as_maybe_applied(
+    trial: &Trial,
+) -> Check {
+    let case = Case::open(trial, "1").await?;
+    case.loses_its_reply("o-8").await
 }

@@ -7,8 +7,9 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Change, Consistency, MemoryStore, ScanPage, ScanRequest, SendLog, Store, StoreError,
-    StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, Write,
+    Change, Consistency, MemoryStore, MemoryTransaction, OpenTransaction, ScanPage, ScanRequest,
+    SendLog, Staged, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
+    StoreScan, TransactionRequest, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
@@ -52,6 +53,8 @@ pub(crate) enum Mistake {
     PagesSkipOne,
     PagesWithoutLimit,
     FilterNeedsLease,
+    CompletesBesideItsTransaction,
+    CommitsWhatIsGone,
 }
 
 pub(crate) struct BrokenStore {
@@ -85,6 +88,18 @@ impl StoreFactory for Factory {
     fn listing(&self) -> Option<BoxFuture<'_, Result<Arc<dyn StoreScan>, BoxError>>> {
         let store: Arc<dyn StoreScan> = self.0.clone();
         Some(Box::pin(async move { Ok(store) }))
+    }
+
+    fn open_taking_one<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> Option<BoxFuture<'a, Result<OpenTransaction, BoxError>>> {
+        Some(Box::pin(super::open_taking_one(&*self.0, name)))
+    }
+
+    fn taken<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<u32, BoxError>> {
+        let taken = -self.0.inner.balance(name);
+        Box::pin(async move { Ok(u32::try_from(taken)?) })
     }
 
     fn lose_next_reply(&self, operation: StoreOperation) -> bool {
@@ -317,6 +332,43 @@ impl BrokenStore {
     }
 }
 
+impl BrokenStore {
+    /// Performs the open transaction of a handler.
+    async fn transact(&self, transaction: TransactionRequest<'_>) -> StoreReply {
+        let log = SendLog::new();
+        let send = |request| self.inner.send(request, &log);
+        let (Some(record), staged) = (transaction.record, transaction.staged) else {
+            return send(StoreRequest::Transact(transaction)).await;
+        };
+        let alone = TransactionRequest {
+            record: None,
+            ..transaction
+        };
+        match self.mistake {
+            Mistake::CompletesBesideItsTransaction => {
+                let written = send(StoreRequest::Write(record)).await;
+                send(StoreRequest::Transact(alone)).await;
+                written
+            }
+            Mistake::CommitsWhatIsGone => match staged.take_open::<Box<MemoryTransaction>>(self) {
+                Err(_) => send(StoreRequest::Write(record)).await,
+                Ok(open) => {
+                    let staged = Staged::open(Box::new(open));
+                    let transaction = TransactionRequest {
+                        staged: &staged,
+                        ..transaction
+                    };
+                    send(StoreRequest::Transact(transaction)).await
+                }
+            },
+            _ => {
+                let reply = send(StoreRequest::Transact(transaction)).await;
+                self.reported(StoreOperation::Transact, reply)
+            }
+        }
+    }
+}
+
 impl Store for BrokenStore {
     fn send<'a>(
         &'a self,
@@ -332,11 +384,13 @@ impl Store for BrokenStore {
                     self.write(record.id, record.write, record.condition).await
                 }
                 StoreRequest::Read(id, consistency) => self.read(id, consistency, log).await,
-                StoreRequest::Transact(transaction) => {
-                    StoreReply::failed(transaction.staged.unsupported(&self.name()))
-                }
+                StoreRequest::Transact(transaction) => self.transact(transaction).await,
             }
         })
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        self.inner.begin()
     }
 
     fn limits(&self) -> StoreLimits {
