@@ -107,16 +107,21 @@ fn with_stale_reads_before_the_claim_there_is_no_second_run_under_hold() {
 }
 
 #[test]
-fn staged_writes_are_applied_once_and_only_with_their_response_under_every_fault() {
+fn writes_are_applied_once_and_only_with_their_response_under_every_fault() {
     for mix in [
         "calm",
         "network",
         "crashes",
         "everything",
         "everything hold",
+        "calm opens",
+        "network opens",
+        "crashes opens",
+        "everything opens",
+        "everything opens hold",
     ] {
         let faults = Faults::of(mix);
-        let (mut applied, mut rejected, mut unknown) = (0, 0, 0);
+        let (mut applied, mut rejected, mut unknown, mut opened) = (0, 0, 0, 0);
         for seed in seeds() {
             let played = staging::play(seed, &faults);
             if let Some(broken) = played.history.broken(&faults).first() {
@@ -126,10 +131,14 @@ fn staged_writes_are_applied_once_and_only_with_their_response_under_every_fault
             applied += usize::from(played.is_applied());
             rejected += played.count("rejected");
             unknown += played.count("unknown");
+            opened += played.count("opened");
         }
-        println!("{mix}: {applied} applied, {rejected} rejected, {unknown} unknown");
+        println!(
+            "{mix}: {applied} applied, {rejected} rejected, {unknown} unknown, {opened} opened"
+        );
         assert!(applied > 0 && rejected > 0, "{mix}");
         assert!(unknown > 0 || faults.lost == 0, "{mix}");
+        assert_eq!(opened > 0, faults.opens > 0, "{mix}");
     }
 }
 

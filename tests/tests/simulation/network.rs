@@ -9,8 +9,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    Consistency, MemoryStore, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind,
-    StoreLimits, StoreReply, StoreRequest, TransactionRequest, Write,
+    Consistency, MemoryStore, MemoryWrites, OpenTransaction, RecordWrite, SendLog, Staged, Store,
+    StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest, TransactionRequest, Write,
 };
 use idempotency_core::time::EpochMillis;
 use idempotency_testkit::history::What;
@@ -33,6 +33,14 @@ struct WriteInTransit {
     condition: Condition,
     /// The staged writes, and their token.
     staged: Option<(Staged, String)>,
+}
+
+impl WriteInTransit {
+    /// Returns true if it is an open transaction, which is sent once.
+    fn commits_once(&self) -> bool {
+        let staged = self.staged.as_ref();
+        staged.is_some_and(|(staged, _)| staged.downcast_ref::<MemoryWrites>().is_none())
+    }
 }
 
 /// The table and the network between it and the processes.
@@ -169,13 +177,16 @@ impl Network {
                     1 => drop(self.apply(&sent)),
                     _ => self.late.lock().unwrap().push(sent.clone()),
                 }
+                if sent.commits_once() {
+                    break;
+                }
                 continue;
             }
             let reply = self.apply(&sent);
             self.travel().await;
             return if lost { reply.admit_earlier() } else { reply };
         }
-        let error = StoreError::new(StoreErrorKind::Unreachable, "three sends failed");
+        let error = StoreError::new(StoreErrorKind::Unreachable, "no send succeeded");
         StoreReply::Failed {
             error,
             maybe_applied: lost,
@@ -235,6 +246,16 @@ impl Store for Network {
             staged,
         };
         Box::pin(self.carry(sent, log.clone()))
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        Box::pin(async {
+            self.travel().await;
+            if self.dice.percent(self.faults.lost) {
+                return Err(StoreError::new(StoreErrorKind::Unreachable, "lost"));
+            }
+            self.table.begin().await
+        })
     }
 
     fn limits(&self) -> StoreLimits {

@@ -6,7 +6,7 @@ use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::store::{LedgerEntry, MemoryWrites};
+use idempotency_core::store::{LedgerEntry, MemoryTransaction, MemoryWrites};
 use idempotency_core::time::Clock;
 use idempotency_lambda::{BoxError, Error, ErrorKind, Run};
 use idempotency_testkit::history::{Bond, Given, HistoryEvent, Reported, Terms, What};
@@ -124,6 +124,26 @@ impl Delivery {
                     basis: process.recorder.basis(this.number),
                     first: call.which_run() == Run::First,
                 });
+                if process.dice.percent(faults.opens) {
+                    process.recorder.count("opened");
+                    let begun = call.open_transaction::<Box<MemoryTransaction>>().await;
+                    let mut open =
+                        begun.inspect_err(|_| see(What::RunReported(Reported::Failed)))?;
+                    // Another program can be first, and a slow owner sometimes outlives its lease.
+                    process.sleep_sometimes(30, 4_500).await;
+                    if open.balance("alice") < 1 {
+                        see(What::RunReported(Reported::Failed));
+                        return Err(BoxError::from("declined"));
+                    }
+                    open.add("alice", -1);
+                    open.add("bob", 1);
+                    open.add(&format!("run-{}", this.number), 1);
+                    process.panic_sometimes(faults.handler_panics);
+                    open.commit_with_response();
+                    yield_now().await;
+                    see(What::RunReported(Reported::Staged));
+                    return Ok(this.number);
+                }
                 let entries = [
                     LedgerEntry::add("alice", -1).at_least(0),
                     LedgerEntry::add("bob", 1),

@@ -45,6 +45,8 @@ pub(crate) struct Faults {
     pub(crate) renew: bool,
     /// True if the handler has steps.
     pub(crate) steps: bool,
+    /// How often the handler writes into an open transaction, instead of staging writes.
+    pub(crate) opens: u64,
     /// True if the store does not check the conditions of completions, releases and steps.
     pub(crate) unfenced: bool,
     /// True if the store confirms the results of steps, and does not record them.
@@ -80,6 +82,7 @@ impl Faults {
                 "breaker" => faults.breaker = true,
                 "renew" => faults.renew = true,
                 "steps" => faults.steps = true,
+                "opens" => faults.opens = 50,
                 "drops_claims" => faults.drops_claims = true,
                 "drops_steps" => faults.drops_steps = true,
                 "unfenced" => faults.unfenced = true,
