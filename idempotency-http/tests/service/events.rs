@@ -16,7 +16,7 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use idempotency_core::operation::{Call, Run};
-use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
+use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryTransaction, MemoryWrites};
 use idempotency_http::{ClientReply, Error, HttpOperation, HttpOperationBuilder, Unstorable};
 use tower::{Layer, ServiceExt, service_fn};
 use tracing::instrument::WithSubscriber;
@@ -336,8 +336,17 @@ async fn a_response_that_is_not_stored_is_a_warning_that_says_why() {
     }
 }
 
-/// Stages a write that adds one to an account.
-fn stage(call: &Call) {
+/// Adds one to an account: with a staged write, or in an open transaction.
+async fn add_one(call: Call, opens: bool) {
+    if opens {
+        let mut open = call
+            .open_transaction::<Box<MemoryTransaction>>()
+            .await
+            .unwrap();
+        open.add("shop", 1);
+        open.commit_with_response();
+        return;
+    }
     let staged = call.stage(|writes: &mut MemoryWrites| {
         writes.push(LedgerEntry::add("shop", 1));
         Ok::<_, Infallible>(())
@@ -351,24 +360,33 @@ fn key_in_event(builder: HttpOperationBuilder) -> HttpOperationBuilder {
     builder.key_required(false)
 }
 
-/// Returns a service over this store whose handler stages a write and responds with this text.
+/// Returns a service over this store whose handler adds one to an account and responds with this text.
 fn staging(
     operation: &HttpOperation,
     store: &Arc<MemoryStore>,
+    opens: bool,
     status: u16,
     response: &'static str,
 ) -> App {
     let layer = operation.layer(backend_over(store));
     let stage_and_respond = move |request: Request<Body>, _| {
-        stage(request.extensions().get::<Call>().unwrap());
-        ready(text(status, response))
+        let call = request.extensions().get::<Call>().unwrap().clone();
+        async move {
+            add_one(call, opens).await;
+            text(status, response)
+        }
     };
     serve_with(layer, stage_and_respond).0
 }
 
-/// Checks how many writes are applied of a handler that stages one and responds with `x`: with a key and without one, where the head and
+/// Checks how many writes are applied of a handler that has one and responds with `x`: with a key and without one, where the head and
 /// where the body shows that there is none, through the layer and in memory.
-async fn applies(rules: impl Fn() -> HttpOperationBuilder, status: u16, expected: i64) {
+async fn applies(
+    rules: impl Fn() -> HttpOperationBuilder,
+    opens: bool,
+    status: u16,
+    expected: i64,
+) {
     let optional = built(rules().key_required(false));
     let in_event = built(key_in_event(rules()));
     for (operation, head) in [
@@ -377,7 +395,7 @@ async fn applies(rules: impl Fn() -> HttpOperationBuilder, status: u16, expected
         (&in_event, post),
     ] {
         let store = Arc::new(MemoryStore::new());
-        let service = staging(operation, &store, status, "x");
+        let service = staging(operation, &store, opens, status, "x");
         let answer = answer(&service, of(head(), "{}")).await;
         assert_eq!(answer, format!("{status} x"));
         assert_eq!(store.balance("shop"), expected, "{status} {operation:?}");
@@ -387,7 +405,7 @@ async fn applies(rules: impl Fn() -> HttpOperationBuilder, status: u16, expected
         let request = ReceivedRequest::new(&parts, b"{}");
         let call = operation.call(Ok(place(backend_over(&store))), &request);
         let handler = async |call: Call| {
-            stage(&call);
+            add_one(call, opens).await;
             let response = Response::builder().status(status);
             Ok::<_, Infallible>(response.body(Bytes::from("x")).unwrap())
         };
@@ -405,7 +423,9 @@ async fn a_response_has_the_same_verdict_on_staged_writes_with_and_without_a_key
         let rules = || with_settings(|settings| settings.store_when = store_when.map(Into::into));
         for (statuses, balance) in [(applied, 1), (dropped, 0)] {
             for status in statuses {
-                applies(rules, *status, balance).await;
+                for opens in [false, true] {
+                    applies(rules, opens, *status, balance).await;
+                }
             }
         }
     }
@@ -422,14 +442,20 @@ async fn staged_writes_of_a_response_that_cannot_be_stored_are_applied_under_eve
     for rule in RULES {
         for head in [post(), without_key()] {
             let store = Arc::new(MemoryStore::new());
-            let service = staging(&too_long(rule), &store, 200, "too long");
+            let service = staging(&too_long(rule), &store, false, 200, "too long");
             drop(send(&service, of(head, "{}")).await);
             assert_eq!(store.balance("shop"), 1, "{rule:?}");
         }
     }
     // The key is completed, so a duplicate does not apply them again.
     let store = Arc::new(MemoryStore::new());
-    let service = staging(&too_long(Unstorable::Release), &store, 200, "too long");
+    let service = staging(
+        &too_long(Unstorable::Release),
+        &store,
+        false,
+        200,
+        "too long",
+    );
     let expected = ["200 too long", "500 response-unavailable"];
     assert_eq!(twice(&service).await, expected);
     assert_eq!(store.balance("shop"), 1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use futures_util::FutureExt as _;
-use idempotency_core::store::{LedgerEntry, MemoryWrites};
+use idempotency_core::store::{LedgerEntry, MemoryTransaction, MemoryWrites};
 use idempotency_lambda::batch::{Batch, KeyFrom, Message, RawBody};
 use idempotency_lambda::{BoxError, Call, ErrorKind, KeyRequired, OnStoreError, Steps};
 use idempotency_testkit::events::{self, AwsBatch, AwsRecord};
@@ -298,5 +298,37 @@ async fn a_record_is_acknowledged_only_if_its_staged_writes_are_known_to_be_appl
                 "claim {claim}, transaction {end}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn each_message_has_a_transaction_of_its_own() {
+    let shop = Shop::new();
+    let store = shop.harness.store.inner();
+    let operation = builder("batch.sqs.open").key("order_id").build().unwrap();
+    let handler = async |order: Order, call: Call| {
+        let order = order.order_id;
+        let mut open = call.open_transaction::<Box<MemoryTransaction>>().await?;
+        open.add(&order, 1);
+        match order.as_str() {
+            "dropped" => drop(open),
+            "late" => {
+                store.set_balance("late", 0);
+                open.commit_with_response();
+            }
+            _ => open.commit_with_response(),
+        }
+        if order == "fails" {
+            return Err(BoxError::from("declined"));
+        }
+        Ok(order)
+    };
+    for _delivery in 0..2 {
+        let event = shop.parsed::<SqsEvent>(&queue(&["a", "dropped", "late", "fails", "b"]));
+        let batch = Batch::new(&operation).run(event, handler);
+        let response = shop.harness.within(batch).await;
+        assert_eq!(named(&response.unwrap()).len(), 3);
+        let applied = ["a", "dropped", "late", "fails", "b"].map(|order| store.balance(order));
+        assert_eq!(applied, [1, 0, 0, 0, 1]);
     }
 }
