@@ -137,6 +137,12 @@ pub mod dynamodb {
     pub use idempotency_dynamodb::{InvalidExpression, RequestError, once, versioned};
 }
 
+/// The handler's own SQL in the transaction of its response.
+#[cfg(feature = "postgres")]
+pub mod postgres {
+    pub use idempotency_postgres::{Begin, PostgresStore, PostgresTransaction, sqlx};
+}
+
 /// The README's own example, compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
@@ -153,6 +159,7 @@ struct Attribute;
 #[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/counters.md"))]
 #[doc = include_str!("../../docs/guide/effects.md")]
 #[doc = include_str!("../../docs/guide/functions.md")]
+#[cfg_attr(feature = "postgres", doc = include_str!("../../docs/guide/sql.md"))]
 #[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/transactions.md"))]
 #[cfg_attr(feature = "http", doc = include_str!("../../docs/guide/http.md"))]
 #[cfg_attr(feature = "metrics", doc = include_str!("../../docs/guide/metrics.md"))]

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::failure::{Failure, Next, Whom};
 use crate::statement::Statement;
+use crate::transaction::{PostgresTransaction, begin, commit, roll_back};
 
 /// A connection that was not used for longer than this is tested before it is used.
 pub(crate) const TEST_AFTER: Duration = Duration::from_secs(5);
@@ -225,6 +226,22 @@ impl Connections {
         }
     }
 
+    /// Begins a transaction for a handler.
+    pub(crate) async fn begin(&self) -> Result<PostgresTransaction, Failure> {
+        // The caller limits the time, so that the handler does not wait for long.
+        let used = self.acquire(&SendLog::default()).await?;
+        used.begin().await
+    }
+
+    /// Goes on with the transaction of a handler.
+    pub(crate) fn go_on(&self, open: PostgresTransaction, log: &SendLog) -> InUse<'_> {
+        InUse {
+            connection: open.into_connection(),
+            of: self,
+            deadline: log.limit().map(|limit| Instant::now() + limit),
+        }
+    }
+
     /// Opens a connection beside the pool, which hides why a server refuses connections.
     pub(crate) async fn try_connect(&self, within: Duration) -> Result<(), Failure> {
         let options = self.pool.connect_options();
@@ -317,6 +334,46 @@ impl InUse<'_> {
             drop(self.connection.take());
         }
         result
+    }
+
+    /// Begins a transaction. If the future is dropped, it can have begun, and the connection is closed.
+    async fn begin(mut self) -> Result<PostgresTransaction, Failure> {
+        let begun = match &mut self.connection {
+            Some(connection) => begin(connection).await,
+            None => Err(sqlx::Error::PoolClosed),
+        };
+        begun.map_err(|error| self.of.executing(error))?;
+        Ok(PostgresTransaction::of(self.connection.take()))
+    }
+
+    /// Executes a write in the transaction of a handler.
+    pub(crate) async fn complete(&mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
+        let rows = self
+            .rows(statement, self.of.pooler == Pooler::Session)
+            .await;
+        let options = self.of.pool.connect_options();
+        rows.map_err(|error| self.of.whom(&options).completing(error))
+    }
+
+    /// Commits the transaction of a handler.
+    pub(crate) async fn commit(mut self) -> Result<(), Failure> {
+        let committed = match &mut self.connection {
+            Some(connection) => commit(connection).await,
+            None => Err(sqlx::Error::PoolClosed),
+        };
+        let options = self.of.pool.connect_options();
+        let committed = committed.map_err(|error| self.of.whom(&options).committing(error));
+        if committed.is_ok() {
+            drop(self.connection.take());
+        }
+        committed
+    }
+
+    /// Rolls the transaction of a handler back.
+    pub(crate) fn roll_back(mut self) {
+        if let Some(mut connection) = self.connection.take() {
+            roll_back(&mut connection);
+        }
     }
 
     /// Executes one text without parameters: one round trip behind every pooler.

@@ -4,7 +4,7 @@ use idempotency_core::store::{StoreError, StoreErrorKind as Kind};
 use sqlx::Error;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
-use crate::statement::OTHER_STATEMENT;
+use crate::statement::{NOT_OPEN, OTHER_STATEMENT};
 
 /// A statement or a connection that failed.
 #[derive(Debug)]
@@ -173,8 +173,72 @@ impl Whom<'_> {
         }
     }
 
+    /// Returns the failure of the completion in the transaction of a handler. Unless the handler had ended it, nothing of it is applied: it
+    /// was not committed.
+    pub(crate) fn completing(&self, error: Error) -> Failure {
+        let found = error.as_database_error();
+        let found = found.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+        let what = match found {
+            Some(error) if error.message().contains(NOT_OPEN) => {
+                return self.of_transaction(ENDED, true);
+            }
+            Some(error) if error.code() == "25P02" => ABORTED,
+            _ => {
+                let failure = self.of_conflict(found);
+                return Failure {
+                    maybe_applied: false,
+                    ..failure.unwrap_or_else(|| self.executing(error))
+                };
+            }
+        };
+        self.of_transaction(what, false)
+    }
+
+    /// Returns the failure of the commit of the transaction of a handler.
+    pub(crate) fn committing(&self, error: Error) -> Failure {
+        let found = error.as_database_error();
+        let found = found.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+        match found {
+            Some(error) if error.code().starts_with("23") => {
+                let text = format!(
+                    "a constraint that is checked at the commit does not hold ({})",
+                    quoted(error)
+                );
+                self.of_transaction(&text, false)
+            }
+            _ => {
+                let failure = self.of_conflict(found);
+                failure.unwrap_or_else(|| self.executing(error))
+            }
+        }
+    }
+
+    /// Returns the failure of a transaction that the server rolled back because another one was first.
+    fn of_conflict(&self, error: Option<&PgDatabaseError>) -> Option<Failure> {
+        let error = error.filter(|error| matches!(error.code(), "40001" | "40P01"))?;
+        let text = format!(
+            "the transaction of the handler was rolled back, because another one was first ({}): call again",
+            quoted(error)
+        );
+        Some(Failure {
+            error: StoreError::new(Kind::Conflict, text),
+            maybe_applied: false,
+            next: Next::Discard,
+        })
+    }
+
+    fn of_transaction(&self, what: &str, maybe_applied: bool) -> Failure {
+        Failure {
+            error: StoreError::new(
+                Kind::Rejected,
+                format!("{what}; the record is in {}", self.name),
+            ),
+            maybe_applied,
+            next: Next::Discard,
+        }
+    }
+
     /// Returns the failure that a reply of the server describes.
-    ///
     fn executed(&self, error: &PgDatabaseError) -> Failure {
         let code = error.code();
         let is_rolled_back = is_rolled_back(error.severity(), code);
@@ -232,6 +296,12 @@ impl Whom<'_> {
         (kind, Some(remedy))
     }
 }
+
+const ABORTED: &str = "the transaction of the handler was aborted by a statement that failed: return the error of the statement, or run it in a \
+                       savepoint (`tx.begin()`)";
+
+const ENDED: &str = "the handler ended its transaction itself, so its writes may be applied without the response: leave COMMIT and ROLLBACK to \
+                     `commit_with_response` and `rollback`";
 
 const REACH: &str = "check that the server runs, that its security group or firewall admits this address, and that DNS finds it";
 

@@ -7,12 +7,14 @@
 //! | [`MIGRATION`] | creates the table |
 //! | [`PostgresStore`], [`PostgresStoreBuilder`] | the store and its settings |
 //! | [`pool_options`] | the options of the store's pool, for a pool of the program |
+//! | [`Begin`] | the transaction of a handler, which commits with its response |
 //!
 //! | module, the lowest first | what it does |
 //! |---|---|
 //! | `columns`, `table` | the columns, and the form of each value in them; the name of the table |
 //! | `statement` | the statements; `statement::condition` the conditions of the protocol as SQL |
 //! | `failure` | what an error means: whether the write may be applied, and what to do |
+//! | `transaction` | the transaction of a handler |
 //! | `connection` | opens connections, notices a dead one, executes statements |
 //! | `check` | checks the server, the role and the table before the first claim |
 //! | `store` | the store, and the listing of its records |
@@ -30,10 +32,12 @@ mod limits;
 mod statement;
 mod store;
 mod table;
+mod transaction;
 
 pub use builder::{PostgresStoreBuilder, pool_options};
 pub use sqlx;
 pub use store::PostgresStore;
+pub use transaction::{Begin, PostgresTransaction};
 
 /// The guide's page, compiled with the tests.
 #[cfg(doctest)]

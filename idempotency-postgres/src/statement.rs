@@ -12,6 +12,7 @@ use idempotency_core::time::EpochSeconds;
 
 use self::parameters::Parameters;
 pub(crate) use self::parameters::{OTHER_STATEMENT, Statement};
+
 use crate::columns::{self, ID, Value, stored};
 use crate::table::TableName;
 
@@ -20,14 +21,25 @@ pub(crate) const APPLIED: &str = "applied";
 /// Whether the condition held. NULL if there was no record.
 pub(crate) const HELD: &str = "held";
 
-/// Returns a write that waits for at most `wait` for another transaction with the row.
+/// Begins the transaction of a handler, and marks it: the mark ends with it.
+pub(crate) const BEGIN: &str = "BEGIN; SET LOCAL idempotency.transaction = 'open'";
+/// What the error of the server quotes if the transaction of the handler has ended.
+pub(crate) const NOT_OPEN: &str = "not in the transaction of the handler ";
+
+/// Returns a write that waits for at most `wait` for another transaction with the row. If it is `in_open` transaction of a handler, it fails
+/// outside of that.
 ///
 /// It reads the record, evaluates the condition on what it read, and writes if the row is still that version: its `xmin` names the
 /// transaction that made it, and no transaction of a store makes two versions of a row. So a write whose condition does not hold takes
 /// no lock and leaves nothing in the log of the server, what a put replaced is known in every version of PostgreSQL, and a write that lost
 /// a race changes nothing. Its reply has one row: see [`APPLIED`] and [`HELD`]. Neither applied nor refused means that another transaction
 /// was faster.
-pub(crate) fn write(table: &TableName, record: RecordWrite<'_>, wait: Duration) -> Statement {
+pub(crate) fn write(
+    table: &TableName,
+    record: RecordWrite<'_>,
+    wait: Duration,
+    in_open: bool,
+) -> Statement {
     let RecordWrite {
         id,
         write,
@@ -91,8 +103,17 @@ pub(crate) fn write(table: &TableName, record: RecordWrite<'_>, wait: Duration) 
         "NOT a.applied"
     };
     let wait = parameters.text(&wait.as_millis().max(1).to_string());
-    let wait = format!("set_config('lock_timeout', {wait}, true)");
-    let own = parameters.own(&[&held, &change, &insert, returned], &wait);
+    let mut wait = format!("set_config('lock_timeout', {wait}, true)");
+    let mut place = "alone";
+    if in_open {
+        place = "open";
+        // The clock keeps the server from evaluating the error before the test.
+        wait = format!(
+            "CASE WHEN current_setting('idempotency.transaction', true) = 'open' THEN {wait} \
+             ELSE (('{NOT_OPEN}' || clock_timestamp())::bigint)::text END"
+        );
+    }
+    let own = parameters.own(&[&held, &change, &insert, returned, place], &wait);
     let mut text = format!("WITH r AS MATERIALIZED (SELECT xmin AS version, {held} AS {HELD}");
     columns::read().for_each(|it| push(&mut text, format_args!(", {}", it.default_name())));
     push(

@@ -5,8 +5,8 @@ use std::fmt;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Field, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Consistency, RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError, StoreErrorKind,
-    StoreLimits, StoreReply, StoreRequest, StoreScan, Write,
+    Consistency, OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError,
+    StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
 };
 use idempotency_core::time::EpochSeconds;
 use sqlx::Row as _;
@@ -14,11 +14,12 @@ use sqlx::postgres::{PgPool, PgRow};
 
 use crate::check::{self, Found};
 use crate::columns::{self, restored};
-use crate::connection::Connections;
+use crate::connection::{Connections, InUse};
 use crate::failure::{Failure, Next, READ_ONLY};
 use crate::limits::LARGEST_RESPONSE;
 use crate::statement::{self, APPLIED, HELD, IS_PRESENT, IS_STANDBY};
 use crate::table::TableName;
+use crate::transaction::PostgresTransaction;
 
 /// How often a request is sent if other transactions are faster each time.
 const MOST_SENDS: usize = 16;
@@ -95,13 +96,7 @@ impl PostgresStore {
 
     /// Performs a write. Sends it again while other transactions are faster: such a send changed nothing.
     async fn write(&self, record: RecordWrite<'_>, log: &SendLog) -> Result<StoreReply, Failure> {
-        if let Some(bytes) = response_of(record.write).filter(|bytes| *bytes > LARGEST_RESPONSE) {
-            return Err(self.failed(StoreErrorKind::TooLarge, format!(
-                "the response has {bytes} bytes and {} stores at most {LARGEST_RESPONSE}: return less from the handler, or a reference to \
-                 where it is stored",
-                self.name()
-            )));
-        }
+        self.check_length(record.write)?;
         if keeps_event(record.write) {
             let permitted = self.permit_events();
             permitted.map_err(Failure::before_send)?;
@@ -109,7 +104,7 @@ impl PostgresStore {
         let mut moved = false;
         for _ in 0..MOST_SENDS {
             let connection = self.connections.acquire(log).await?;
-            let statement = statement::write(&self.table, record, connection.wait());
+            let statement = statement::write(&self.table, record, connection.wait(), false);
             log.sending();
             let rows = match connection.execute(statement).await {
                 Ok(rows) => rows,
@@ -133,10 +128,67 @@ impl PostgresStore {
                 return Ok(reply);
             }
         }
-        Err(self.failed(StoreErrorKind::Conflict, format!(
+        Err(self.too_busy())
+    }
+
+    /// Completes the key in the transaction of a handler, and commits that. Rolls it back if the claim is gone.
+    async fn commit(
+        &self,
+        transaction: TransactionRequest<'_>,
+        open: PostgresTransaction,
+        log: &SendLog,
+    ) -> Result<StoreReply, Failure> {
+        let mut used = self.connections.go_on(open, log);
+        if let Some(record) = transaction.record {
+            // Without a reply the state of the connection is not known, so it is closed.
+            let completed = self.complete(record, &mut used).await?;
+            if !matches!(completed, StoreReply::Applied { .. }) {
+                used.roll_back();
+                return Ok(completed);
+            }
+        }
+        log.sending();
+        let committed = used.commit().await;
+        if let Err(failure) = &committed {
+            log.ended(failure.maybe_applied, None);
+        }
+        committed.map(|()| StoreReply::applied())
+    }
+
+    async fn complete(
+        &self,
+        record: RecordWrite<'_>,
+        used: &mut InUse<'_>,
+    ) -> Result<StoreReply, Failure> {
+        self.check_length(record.write)?;
+        for _ in 0..MOST_SENDS {
+            let statement = statement::write(&self.table, record, used.wait(), true);
+            let rows = used.complete(statement).await?;
+            if let Some(reply) = self.ended(record, &rows)? {
+                return Ok(reply);
+            }
+        }
+        Err(self.too_busy())
+    }
+
+    /// Returns an error if the response of a write is too large.
+    fn check_length(&self, write: &Write) -> Result<(), Failure> {
+        let bytes = response_of(write).filter(|bytes| *bytes > LARGEST_RESPONSE);
+        bytes.map_or(Ok(()), |bytes| {
+            Err(self.failed(StoreErrorKind::TooLarge, format!(
+                "the response has {bytes} bytes and {} stores at most {LARGEST_RESPONSE}: return less from the handler, or a reference to \
+                 where it is stored",
+                self.name()
+            )))
+        })
+    }
+
+    /// Returns the failure of a write that lost too many races.
+    fn too_busy(&self) -> Failure {
+        self.failed(StoreErrorKind::Conflict, format!(
             "other transactions changed the record of {} during each of {MOST_SENDS} sends: look for what writes it so often",
             self.name()
-        )))
+        ))
     }
 
     /// Returns the reply that the row of a write means. `None` if another transaction was faster.
@@ -288,11 +340,12 @@ impl Store for PostgresStore {
             let reply = match request {
                 StoreRequest::Write(record) => self.write(record, log).await,
                 StoreRequest::Read(id, consistency) => self.read(id, consistency, log).await,
-                StoreRequest::Transact(transaction) => {
-                    return StoreReply::failed(transaction.staged.unsupported(&self.name()));
-                }
+                StoreRequest::Transact(transaction) => match transaction.staged.take_open(self) {
+                    Ok(open) => self.commit(transaction, open, log).await,
+                    Err(reply) => return *reply,
+                },
             };
-            let is_write = matches!(request, StoreRequest::Write(_));
+            let is_write = !matches!(request, StoreRequest::Read(..));
             let reply = reply.unwrap_or_else(|failure| StoreReply::Failed {
                 error: failure.error,
                 maybe_applied: is_write && failure.maybe_applied,
@@ -302,6 +355,14 @@ impl Store for PostgresStore {
             } else {
                 reply
             }
+        })
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        Box::pin(async move {
+            let begun = self.connections.begin().await;
+            let open = begun.map_err(|failure| failure.error)?;
+            Ok(Box::new(open) as OpenTransaction)
         })
     }
 

@@ -20,7 +20,7 @@ fn written(write: &Write, condition: &Condition) -> (String, usize) {
         write,
         condition,
     };
-    let statement = super::write(&table(), record, WAIT);
+    let statement = super::write(&table(), record, WAIT, false);
     (statement.text, statement.arguments.unwrap().len())
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Attribute, RecordId};
-use idempotency_core::store::{Store, StoreScan};
-use idempotency_postgres::PostgresStore;
-use idempotency_postgres::sqlx::{self, AssertSqlSafe};
+use idempotency_core::store::{OpenTransaction, Store, StoreScan};
+use idempotency_postgres::sqlx::{self, AssertSqlSafe, Row as _};
+use idempotency_postgres::{PostgresStore, PostgresTransaction};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::StoreOperation;
 
@@ -86,13 +86,46 @@ impl StoreFactory for Factory {
         let Some(proxy) = &self.proxy else {
             return false;
         };
-        proxy.inject(Fault::LoseReply);
+        match operation {
+            StoreOperation::Transact => proxy.inject_at_commit(Fault::LoseReply),
+            _ => proxy.inject(Fault::LoseReply),
+        }
         operation != StoreOperation::Read
+    }
+
+    fn open_taking_one<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> Option<BoxFuture<'a, Result<OpenTransaction, BoxError>>> {
+        Some(Box::pin(async move {
+            let mut open = self.store.begin().await?;
+            let transaction = open.downcast_mut::<PostgresTransaction>();
+            let transaction = transaction.ok_or("another form")?;
+            // The others fail if the record is changed meanwhile, as they must.
+            let level = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+            sqlx::raw_sql(level).execute(&mut **transaction).await?;
+            let take = "INSERT INTO taken VALUES ($1, 1) ON CONFLICT (name) DO UPDATE SET number = taken.number + 1";
+            let take = sqlx::query(take).bind(name).persistent(false);
+            take.execute(&mut **transaction).await?;
+            Ok(open)
+        }))
+    }
+
+    fn taken<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<u32, BoxError>> {
+        Box::pin(async move {
+            // Behind the pooler a statement of two round trips needs a transaction.
+            let taken = format!("SELECT coalesce(sum(number), 0) FROM taken WHERE name = '{name}'");
+            let taken = sqlx::raw_sql(AssertSqlSafe(taken));
+            let taken: i64 = taken.fetch_one(self.store.pool()).await?.try_get(0)?;
+            Ok(u32::try_from(taken)?)
+        })
     }
 }
 
 async fn conforms(factory: Factory) {
     factory.store.warm_up().await.unwrap();
+    let taken = sqlx::raw_sql("CREATE TABLE taken (name text PRIMARY KEY, number int NOT NULL)");
+    taken.execute(factory.store.pool()).await.unwrap();
     let clock = ManualClock::at(1_700_000_000_500);
     println!("{}", conformance::assert_conformance(factory, &clock).await);
 }

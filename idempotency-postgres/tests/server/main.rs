@@ -8,3 +8,4 @@ mod proxy;
 mod requests;
 mod server;
 mod start;
+mod transactions;

@@ -20,6 +20,7 @@ pub(crate) enum Fault {
 #[derive(Default)]
 struct State {
     fault: Option<Fault>,
+    commit_fault: Option<Fault>,
     trips: usize,
 }
 
@@ -58,6 +59,11 @@ impl Proxy {
         self.state().fault = Some(fault);
     }
 
+    /// Lets this happen to the next commit of a transaction.
+    pub(crate) fn inject_at_commit(&self, fault: Fault) {
+        self.state().commit_fault = Some(fault);
+    }
+
     /// Returns how often a client sent something to execute or to prepare since the last call.
     pub(crate) fn trips(&self) -> usize {
         std::mem::take(&mut self.state().trips)
@@ -80,7 +86,7 @@ impl Proxy {
                     if length == 0 {
                         return Ok(());
                     }
-                    match self.fault_of(sent[0]) {
+                    match self.fault_of(&sent[..length]) {
                         None => server.write_all(&sent[..length]).await?,
                         Some(Fault::LoseRequest) => return Ok(()),
                         Some(Fault::LoseReply) => {
@@ -104,14 +110,14 @@ impl Proxy {
     }
 
     /// Counts a message of a client, and returns what happens to it.
-    fn fault_of(&self, kind: u8) -> Option<Fault> {
-        let mut state = self.state();
+    fn fault_of(&self, sent: &[u8]) -> Option<Fault> {
+        let (kind, mut state) = (sent[0], self.state());
         // Bind, Parse and Query.
         state.trips += usize::from(matches!(kind, b'B' | b'P' | b'Q'));
-        if kind == b'B' {
-            state.fault.take()
-        } else {
-            None
+        match kind {
+            b'B' => state.fault.take(),
+            b'Q' if sent.ends_with(b"COMMIT\0") => state.commit_fault.take(),
+            _ => None,
         }
     }
 }

@@ -1,0 +1,120 @@
+//! The transaction that a handler writes in. It commits together with the completion of the key.
+
+use std::ops::{Deref, DerefMut};
+
+use idempotency_core::error::Error;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::operation::{Call, CallTransaction};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgTransactionManager;
+use sqlx::{PgConnection, Postgres, SqlSafeStr as _};
+use sqlx_core::transaction::TransactionManager as _;
+
+use crate::statement::BEGIN;
+
+/// Begins the transaction of a call.
+pub trait Begin {
+    /// Begins a transaction of the database that has the record of this call. The handler reads and writes in it with `sqlx`, and ends it
+    /// with [`commit_with_response`](CallTransaction::commit_with_response): it then commits with the response, or not at all.
+    ///
+    /// It has the isolation level of the role, which is READ COMMITTED by default; `SET TRANSACTION ISOLATION LEVEL SERIALIZABLE` as its first
+    /// statement sets another one. The row of the record is not locked before the completion. If another transaction was first (SQLSTATE
+    /// 40001, 40P01), all is rolled back, and a retry of the call runs again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Call::open_transaction`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_core::operation::Call;
+    /// use idempotency_postgres::Begin as _;
+    /// use idempotency_postgres::sqlx::{query, query_scalar};
+    ///
+    /// /// Returns what is left in the account.
+    /// async fn pay(call: Call, account: i64, amount: i64) -> Result<i64, Box<dyn std::error::Error>> {
+    ///     let mut tx = call.begin().await?;
+    ///     let balance: i64 = query_scalar("SELECT balance FROM accounts WHERE id = $1 FOR UPDATE")
+    ///         .bind(account)
+    ///         .fetch_one(&mut *tx)
+    ///         .await?;
+    ///     if balance < amount {
+    ///         return Err("declined".into());
+    ///     }
+    ///     let pay = "UPDATE accounts SET balance = balance - $2 WHERE id = $1";
+    ///     query(pay).bind(account).bind(amount).execute(&mut *tx).await?;
+    ///     tx.commit_with_response();
+    ///     Ok(balance - amount)
+    /// }
+    /// ```
+    fn begin(&self) -> BoxFuture<'_, Result<CallTransaction<PostgresTransaction>, Error>>;
+}
+
+impl Begin for Call {
+    fn begin(&self) -> BoxFuture<'_, Result<CallTransaction<PostgresTransaction>, Error>> {
+        Box::pin(self.open_transaction())
+    }
+}
+
+/// The connection of a transaction. If it is dropped, the transaction is rolled back.
+pub struct PostgresTransaction(Option<PoolConnection<Postgres>>);
+
+/// The connection is taken only by the store, which then has the whole transaction.
+const HELD: &str = "the handler holds the connection of its transaction";
+
+impl PostgresTransaction {
+    /// Returns the transaction that was begun on this connection.
+    pub(crate) fn of(connection: Option<PoolConnection<Postgres>>) -> Self {
+        Self(connection)
+    }
+
+    /// Returns the connection, whose transaction is still open.
+    pub(crate) fn into_connection(mut self) -> Option<PoolConnection<Postgres>> {
+        self.0.take()
+    }
+}
+
+#[allow(clippy::expect_used)]
+impl Deref for PostgresTransaction {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        self.0.as_deref().expect(HELD)
+    }
+}
+
+#[allow(clippy::expect_used)]
+impl DerefMut for PostgresTransaction {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        self.0.as_deref_mut().expect(HELD)
+    }
+}
+
+impl Drop for PostgresTransaction {
+    fn drop(&mut self) {
+        if let Some(connection) = &mut self.0 {
+            roll_back(connection);
+        }
+    }
+}
+
+/// Begins a transaction. One that the handler begins in it is a savepoint.
+pub(crate) async fn begin(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    PgTransactionManager::begin(connection, Some(BEGIN.into_sql_str())).await
+}
+
+/// Commits the transaction, with the savepoints that are left of it.
+pub(crate) async fn commit(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    while PgTransactionManager::get_transaction_depth(connection) > 0 {
+        PgTransactionManager::commit(connection).await?;
+    }
+    Ok(())
+}
+
+/// Rolls the transaction back before the next statement of the connection, or when it returns to its pool.
+pub(crate) fn roll_back(connection: &mut PgConnection) {
+    while PgTransactionManager::get_transaction_depth(connection) > 0 {
+        PgTransactionManager::start_rollback(connection);
+    }
+}

@@ -1,0 +1,435 @@
+//! The SQL of a handler in the transaction of its response: how it is used and misused, and what each fault leaves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::engine::{Backend, Codec, Errors};
+use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::future::BoxFuture;
+use idempotency_core::operation::{Call, CompiledOperation};
+use idempotency_core::outcome::Outcome;
+use idempotency_core::record::{RecordId, Status};
+use idempotency_core::store::{Consistency, SendLog, Store, StoreReply, StoreRequest};
+use idempotency_core::system::SystemClock;
+use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_postgres::sqlx::{
+    self, AssertSqlSafe, Connection as _, PgConnection, query, query_scalar,
+};
+use idempotency_postgres::{Begin as _, PostgresStore};
+use idempotency_testkit::SeededRandom;
+
+use crate::proxy::{Fault, Proxy};
+use crate::server::{database, database_url, execute, store, told, url};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+const ACCOUNTS: &str = "CREATE TABLE accounts (id text PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0)); \
+                        INSERT INTO accounts VALUES ('alice', 10), ('bob', 10)";
+
+/// The clock of a machine that is so many minutes ahead.
+struct Late(u64);
+
+impl Clock for Late {
+    fn now(&self) -> EpochMillis {
+        SystemClock.now().plus(Duration::from_secs(60 * self.0))
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        SystemClock.sleep(time)
+    }
+}
+
+/// A bank with two accounts, beside the records.
+#[derive(Clone)]
+struct Bank {
+    store: Arc<PostgresStore>,
+    /// Its URL without a proxy.
+    url: Arc<str>,
+    random: Arc<SeededRandom>,
+}
+
+impl Bank {
+    async fn new(connections: u32) -> Self {
+        let url = database_url(&database().await);
+        Self::over(&url, store(&url, connections)).await
+    }
+
+    /// Returns a bank whose requests go through a proxy.
+    async fn behind_a_proxy() -> (Self, Proxy) {
+        let (database, proxy) = (
+            database().await,
+            Proxy::start(told("POSTGRES_SERVER")).await,
+        );
+        let through = url(&proxy.address(), "postgres", &database);
+        let bank = Self::over(&database_url(&database), store(&through, 2)).await;
+        (bank, proxy)
+    }
+
+    async fn over(url: &str, store: PostgresStore) -> Self {
+        execute(url, ACCOUNTS).await;
+        Self {
+            store: Arc::new(store),
+            url: url.into(),
+            random: Arc::new(SeededRandom::new(7)),
+        }
+    }
+
+    /// Makes a call with this key, at the time of a clock.
+    async fn call_at<F>(
+        &self,
+        clock: Late,
+        key: u32,
+        handler: impl FnOnce(Call) -> F,
+    ) -> Result<i64, BoxError>
+    where
+        F: Future<Output = Result<i64, BoxError>>,
+    {
+        let backend = Backend::new(self.store.clone(), Arc::new(clock), self.random.clone());
+        let settings = Settings {
+            key_prefix: Some("bank".into()),
+            ..Settings::default()
+        };
+        let operation = CompiledOperation::new("bank::pay", &settings, &Variables::default())?;
+        let identity = operation.identify(&key.to_string(), None)?;
+        let errors = Errors::new(BoxError::from);
+        let run = operation.run(&backend, &identity, None, Codec::json(), errors, handler);
+        run.await.map(Outcome::into_response)
+    }
+
+    async fn call<F>(&self, key: u32, handler: impl FnOnce(Call) -> F) -> Result<i64, BoxError>
+    where
+        F: Future<Output = Result<i64, BoxError>>,
+    {
+        self.call_at(Late(0), key, handler).await
+    }
+
+    /// Asserts that the caller gets an error of this kind, with these words.
+    async fn fails<F>(
+        &self,
+        key: u32,
+        kind: ErrorKind,
+        words: &str,
+        handler: impl FnOnce(Call) -> F,
+    ) where
+        F: Future<Output = Result<i64, BoxError>>,
+    {
+        let error = self.call(key, handler).await.unwrap_err();
+        let error = error.downcast_ref::<Error>().unwrap();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+
+    async fn balances(&self) -> (i64, i64) {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let balances = query_scalar("SELECT balance FROM accounts ORDER BY id");
+        let balances: Vec<i64> = balances.fetch_all(&mut connection).await.unwrap();
+        (balances[0], balances[1])
+    }
+
+    /// Returns the status of the record of a call.
+    async fn status(&self, key: &RecordId) -> Option<Status> {
+        let read = StoreRequest::Read(key, Consistency::Strong);
+        match self.store.send(read, &SendLog::new()).await {
+            StoreReply::Found { record, .. } => record?.status.value().cloned(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn add(connection: &mut PgConnection, account: &str, amount: i64) -> Result<i64, BoxError> {
+    let add = "UPDATE accounts SET balance = balance + $2 WHERE id = $1 RETURNING balance";
+    let add = sqlx::query_scalar(add).bind(account).bind(amount);
+    Ok(add.fetch_one(connection).await?)
+}
+
+/// Moves three from Alice to Bob. Returns what Alice has left.
+async fn pay(call: Call) -> Result<i64, BoxError> {
+    let mut tx = call.begin().await?;
+    let left = add(&mut tx, "alice", -3).await?;
+    add(&mut tx, "bob", 3).await?;
+    tx.commit_with_response();
+    Ok(left)
+}
+
+#[tokio::test]
+async fn the_writes_commit_with_the_response_and_a_duplicate_gets_it() {
+    // One connection is enough.
+    let bank = Bank::new(1).await;
+    for _duplicate in [false, true] {
+        assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+        assert_eq!(bank.balances().await, (7, 13));
+    }
+    assert_eq!(bank.call(2, pay).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_rolls_back_and_frees_its_key_over_the_same_connection() {
+    let bank = Bank::new(1).await;
+    let declined = bank.call(1, |call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        // The condition of the table.
+        add(&mut tx, "alice", -30).await
+    });
+    let error = declined.await.unwrap_err();
+    assert!(
+        error.to_string().contains("accounts_balance_check"),
+        "{error}"
+    );
+    let declined = bank.call(1, |call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        tx.commit_with_response();
+        Err("declined".into())
+    });
+    assert_eq!(declined.await.unwrap_err().to_string(), "declined");
+    assert_eq!(bank.balances().await, (10, 10));
+    let rolled_back = bank.call(1, |call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        tx.rollback();
+        pay(call).await
+    });
+    assert_eq!(rolled_back.await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_savepoint_is_part_of_the_transaction() {
+    let bank = Bank::new(1).await;
+    let paid = bank.call(1, |call| async move {
+        let mut tx = call.begin().await?;
+        let mut savepoint = tx.begin().await?;
+        assert!(add(&mut savepoint, "alice", -30).await.is_err());
+        savepoint.rollback().await?;
+        let mut savepoint = tx.begin().await?;
+        add(&mut savepoint, "bob", 3).await?;
+        savepoint.commit().await?;
+        // It is dropped, so it is rolled back.
+        let mut savepoint = tx.begin().await?;
+        add(&mut savepoint, "bob", 5).await?;
+        drop(savepoint);
+        // It is never ended, so it commits with the rest.
+        let mut savepoint = tx.begin().await?;
+        let left = add(&mut savepoint, "alice", -3).await?;
+        std::mem::forget(savepoint);
+        tx.commit_with_response();
+        Ok(left)
+    });
+    assert_eq!(paid.await.unwrap(), 7);
+    assert_eq!(bank.balances().await, (7, 13));
+    // The connection is whole.
+    assert_eq!(bank.call(2, pay).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn an_aborted_transaction_is_rejected() {
+    let bank = Bank::new(1).await;
+    let rejected = ErrorKind::TransactionRejected;
+    let ignores = |call: Call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "bob", 3).await?;
+        assert!(add(&mut tx, "alice", -30).await.is_err());
+        tx.commit_with_response();
+        Ok(7)
+    };
+    bank.fails(1, rejected, "aborted by a statement that failed", ignores)
+        .await;
+    assert_eq!(bank.balances().await, (10, 10));
+    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_constraint_that_fails_at_the_commit_is_a_rejection() {
+    let bank = Bank::new(1).await;
+    execute(
+        &bank.url,
+        "CREATE TABLE payments (account text REFERENCES accounts (id) DEFERRABLE INITIALLY DEFERRED)",
+    )
+    .await;
+    let rejected = ErrorKind::TransactionRejected;
+    let unknown = |call: Call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "bob", 3).await?;
+        query("INSERT INTO payments VALUES ('eve')")
+            .execute(&mut *tx)
+            .await?;
+        tx.commit_with_response();
+        Ok(7)
+    };
+    bank.fails(1, rejected, "checked at the commit", unknown)
+        .await;
+    assert_eq!(bank.balances().await, (10, 10));
+    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_handler_that_ends_its_transaction_itself_gets_no_success_and_its_claim_stays() {
+    for (end, balances) in [
+        ("COMMIT", (7, 10)),
+        ("COMMIT; BEGIN", (7, 10)),
+        ("ROLLBACK; BEGIN", (10, 10)),
+    ] {
+        let bank = Bank::new(1).await;
+        let key = Arc::new(std::sync::Mutex::new(None));
+        let ends = |call: Call| {
+            let key = key.clone();
+            async move {
+                *key.lock().unwrap() = call.key().cloned();
+                let mut tx = call.begin().await?;
+                add(&mut tx, "alice", -3).await?;
+                sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut *tx).await?;
+                tx.commit_with_response();
+                Ok(7)
+            }
+        };
+        let unknown = ErrorKind::CompletionUnknown;
+        bank.fails(1, unknown, "ended its transaction itself", ends)
+            .await;
+        assert_eq!(bank.balances().await, balances, "{end}");
+        let key = key.lock().unwrap().clone().unwrap();
+        assert_eq!(bank.status(&key).await, Some(Status::InProgress));
+    }
+}
+
+#[tokio::test]
+async fn a_late_owner_gets_the_winners_response_and_applies_nothing() {
+    let bank = Bank::new(4).await;
+    let other = bank.clone();
+    let paid = bank.call(1, |call| async move {
+        let mut tx = call.begin().await?;
+        let read = "SELECT balance FROM accounts WHERE id = 'alice'";
+        let before: i64 = query_scalar(read).fetch_one(&mut *tx).await?;
+        assert_eq!(other.call_at(Late(60), 1, pay).await?, 7);
+        add(&mut tx, "bob", 5).await?;
+        tx.commit_with_response();
+        Ok(before)
+    });
+    assert_eq!(paid.await.unwrap(), 7);
+    assert_eq!(bank.balances().await, (7, 13));
+}
+
+#[tokio::test]
+async fn a_commit_whose_reply_is_lost_is_read() {
+    let (bank, proxy) = Bank::behind_a_proxy().await;
+    proxy.inject_at_commit(Fault::LoseReply);
+    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+    assert_eq!(bank.balances().await, (7, 13));
+}
+
+#[tokio::test]
+async fn a_commit_that_is_lost_frees_the_key_and_applies_nothing() {
+    let (bank, proxy) = Bank::behind_a_proxy().await;
+    proxy.inject_at_commit(Fault::LoseRequest);
+    let unknown = ErrorKind::CompletionUnknown;
+    bank.fails(1, unknown, "the connection to", pay).await;
+    assert_eq!(bank.balances().await, (10, 10));
+    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_completion_that_is_lost_frees_the_key_and_applies_nothing() {
+    let (bank, proxy) = Bank::behind_a_proxy().await;
+    for fault in [Fault::LoseRequest, Fault::LoseReply] {
+        let proxy = proxy.clone();
+        let unknown = ErrorKind::CompletionUnknown;
+        bank.fails(1, unknown, "the connection to", |call| async move {
+            let paid = pay(call).await;
+            proxy.inject(fault);
+            paid
+        })
+        .await;
+        assert_eq!(bank.balances().await, (10, 10));
+    }
+    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn of_two_serializable_transactions_one_is_rolled_back_and_can_be_retried() {
+    let bank = Bank::new(4).await;
+    let other = bank.clone();
+    let serializable = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE";
+    let read_all = "SELECT sum(balance)::bigint FROM accounts";
+    let first = bank.call(1, |call| async move {
+        let mut tx = call.begin().await?;
+        query(serializable).execute(&mut *tx).await?;
+        let all: i64 = query_scalar(read_all).fetch_one(&mut *tx).await?;
+        let second = other.call(2, |call| async move {
+            let mut tx = call.begin().await?;
+            query(serializable).execute(&mut *tx).await?;
+            let all: i64 = query_scalar(read_all).fetch_one(&mut *tx).await?;
+            add(&mut tx, "bob", -all / 4).await?;
+            tx.commit_with_response();
+            Ok(all)
+        });
+        assert_eq!(second.await?, 20);
+        add(&mut tx, "alice", -all / 4).await?;
+        tx.commit_with_response();
+        Ok(all)
+    });
+    let error = first.await.unwrap_err();
+    assert!(
+        error.to_string().contains("40001") || error.to_string().contains("could not serialize"),
+        "{error}"
+    );
+    assert_eq!(bank.balances().await, (10, 5));
+    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+}
+
+/// Moves one between two accounts, in an order that deadlocks with the other direction.
+async fn transfer(call: Call, key: u32, runs: Arc<AtomicU32>) -> Result<i64, BoxError> {
+    runs.fetch_add(1, Ordering::Relaxed);
+    let (from, to) = if key.is_multiple_of(2) {
+        ("alice", "bob")
+    } else {
+        ("bob", "alice")
+    };
+    let mut tx = call.begin().await?;
+    add(&mut tx, from, -1).await?;
+    tokio::task::yield_now().await;
+    add(&mut tx, to, 1).await?;
+    tx.commit_with_response();
+    Ok(i64::from(key))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transfers_that_deadlock_and_lose_replies_are_exact() {
+    const KEYS: u32 = 60;
+    let (bank, proxy) = Bank::behind_a_proxy().await;
+    execute(&bank.url, "ALTER SYSTEM SET deadlock_timeout = '20ms'").await;
+    execute(&bank.url, "SELECT pg_reload_conf()").await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for worker in 0..4 {
+        let (bank, runs, proxy) = (bank.clone(), runs.clone(), proxy.clone());
+        tasks.spawn(async move {
+            for key in 0..KEYS {
+                if key % 16 == worker {
+                    let fault = if key.is_multiple_of(2) {
+                        Fault::LoseReply
+                    } else {
+                        Fault::LoseRequest
+                    };
+                    proxy.inject_at_commit(fault);
+                }
+                for minutes in 0.. {
+                    let clock = Late(minutes);
+                    let run = |call| transfer(call, key, runs.clone());
+                    match bank.call_at(clock, key, run).await {
+                        Ok(response) => {
+                            assert_eq!(response, i64::from(key));
+                            break;
+                        }
+                        Err(error) => assert!(minutes < 60, "{key}: {error}"),
+                    }
+                }
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    assert_eq!(bank.balances().await, (10, 10), "as many in each direction");
+    assert!(runs.load(Ordering::Relaxed) >= KEYS);
+}
