@@ -137,12 +137,6 @@ pub mod dynamodb {
     pub use idempotency_dynamodb::{InvalidExpression, RequestError, once, versioned};
 }
 
-/// The handler's own SQL in the transaction of its response.
-#[cfg(feature = "postgres")]
-pub mod postgres {
-    pub use idempotency_postgres::{Begin, PostgresStore, PostgresTransaction, sqlx};
-}
-
 /// The README's own example, compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
