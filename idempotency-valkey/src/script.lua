@@ -124,15 +124,18 @@ elseif kind == 'delete' then
 else
   local seconds, drops_steps = take(), take() == '1'
   local removed = tonumber(take())
-  if kind == 'put' and exists then write('DEL', key) end
-  if removed > 0 then write('HDEL', key, unpack(arguments, at, at + removed - 1)) end
-  if drops_steps then
+  local first, is_put = at + removed, kind == 'put'
+  if removed > 0 then write('HDEL', key, unpack(arguments, at, first - 1)) end
+  -- Before the old fields go: without a field the key is missing, and a cluster that moves its slot refuses the next command.
+  write('HSET', key, unpack(arguments, first))
+  if exists and (is_put or drops_steps) then
+    local set = {}
+    for i = first, #arguments, 2 do set[arguments[i]] = true end
     for name in pairs(record) do
-      if name:sub(1, 5) == 'step:' then write('HDEL', key, name) end
+      if not set[name] and (is_put or name:sub(1, 5) == 'step:') then write('HDEL', key, name) end
     end
   end
-  write('HSET', key, unpack(arguments, at + removed))
-  if seconds == 'never' then
+  if seconds == 'never' or is_put and seconds == 'same' then
     write('PERSIST', key)
   elseif seconds ~= 'same' then
     write('EXPIRE', key, seconds)

@@ -1,11 +1,15 @@
 //! A cluster: its slots, a failover, and a slot that moves.
 
 use futures_util::future::join_all;
+use idempotency_core::record::{Field, OwnerToken, Record};
+use idempotency_core::store::{Condition, Replaced, StoreReply};
 use idempotency_lambda::BoxError;
+use idempotency_testkit::store::StoreExt;
 use idempotency_tests::End;
-use idempotency_tests::valkey::{Cluster, Server};
+use idempotency_tests::valkey::{Cluster, Reply, Server};
+use serde_json::json;
 
-use super::{Calls, record_key, store};
+use super::{Calls, charge, record_key, started, store};
 
 /// The orders of a test, whose keys are in all parts of the cluster.
 fn orders() -> impl Iterator<Item = String> {
@@ -17,6 +21,26 @@ async fn expect(calls: &Calls, store: &std::sync::Arc<idempotency_valkey::Valkey
     for (order, ended) in orders().zip(ended) {
         assert!(matches!(ended, End::Replayed(_)), "{order}: {ended:?}");
     }
+}
+
+/// Returns an order whose key the second server has.
+fn order_of_second(servers: &[Server]) -> String {
+    let of_second = |order: &String| {
+        let found = servers[1].ask(&["EXISTS", &record_key(order)]).text();
+        !found.starts_with("MOVED")
+    };
+    let mut orders = (100..).map(|order| order.to_string());
+    orders.find(of_second).unwrap()
+}
+
+/// Lets the slot of an order's key be on its way from the second to the third server. Returns the slot, and the id of the third.
+fn move_slot(servers: &[Server], order: &str) -> [String; 2] {
+    let key = record_key(order);
+    let slot = servers[1].ask(&["CLUSTER", "KEYSLOT", &key]).text();
+    let [second, third] = [1, 2].map(|at| servers[at].ask(&["CLUSTER", "MYID"]).text());
+    servers[2].ask(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &second]);
+    servers[1].ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &third]);
+    [slot, third]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,24 +79,9 @@ async fn calls_follow_a_primary_that_became_a_replica_and_a_slot_that_moves() ->
     servers[0].until("role", "slave")?;
     expect(&calls, &store).await;
 
-    // A slot on its way from the second to the third server: a key that is not there any more is asked for at the third.
-    let of_second = |order: &String| {
-        let key = record_key(order);
-        !servers[1]
-            .ask(&["EXISTS", &key])
-            .text()
-            .starts_with("MOVED")
-    };
-    let order = (100..)
-        .map(|order| order.to_string())
-        .find(of_second)
-        .unwrap();
-    let slot = servers[1]
-        .ask(&["CLUSTER", "KEYSLOT", &record_key(&order)])
-        .text();
-    let [second, third] = [1, 2].map(|at| servers[at].ask(&["CLUSTER", "MYID"]).text());
-    servers[2].ask(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &second]);
-    servers[1].ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &third]);
+    // A key that is not there any more is asked for at the third server.
+    let order = order_of_second(servers);
+    let [slot, third] = move_slot(servers, &order);
     assert!(matches!(
         calls.call(&store, order.as_str()).await,
         End::Ran(_)
@@ -87,5 +96,41 @@ async fn calls_follow_a_primary_that_became_a_replica_and_a_slot_that_moves() ->
     assert!(matches!(calls.call(&store, order).await, End::Replayed(_)));
     expect(&calls, &store).await;
     assert_eq!(calls.runs(), 31);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_put_replaces_the_whole_record_of_a_slot_that_moves() -> Result<(), BoxError> {
+    let cluster = Cluster::start()?;
+    let second = &cluster.servers[1];
+    let store = started(&second.url()).await;
+    let order = order_of_second(&cluster.servers);
+    let key = record_key(&order);
+    let killed =
+        "v 1 status INPROGRESS owner 1 expiration 1 failure Timeout steps 1 step:a 2 other 3";
+    let mut words = vec!["HSET", &key];
+    words.extend(killed.split(' '));
+    second.ask(&words);
+    second.ask(&["EXPIRE", &key, "100"]);
+    move_slot(&cluster.servers, &order);
+    let record = Record {
+        owner: Field::Value(OwnerToken::from_record("2".to_owned())),
+        ..Record::default()
+    };
+    let id = idempotency_tests::id(&charge(), &json!(order));
+    let reply = store.put(&id, &record, &Condition::All(Vec::new())).await;
+    let StoreReply::Applied {
+        replaced: Replaced::Record(old),
+        maybe_again: false,
+    } = reply
+    else {
+        panic!("{reply:?}")
+    };
+    assert_eq!(old.failure, Field::Value("Timeout".to_owned()));
+    let fields = second.ask(&["HGETALL", &key]);
+    let mut fields: Vec<_> = fields.elements().iter().map(Reply::text).collect();
+    fields.sort();
+    assert_eq!(fields, ["1", "2", "owner", "v"]);
+    assert_eq!(second.ask(&["TTL", &key]).text(), "-1");
     Ok(())
 }
