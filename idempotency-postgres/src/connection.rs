@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Postgres};
 use tokio::time::{Instant, timeout};
 
 use crate::failure::{Failure, Next, Whom};
-use crate::statement::Statement;
+use crate::statement::{Statement, if_open};
 use crate::transaction::{PostgresTransaction, begin, commit, roll_back};
 
 /// A connection that was not used for longer than this is tested before it is used.
@@ -353,6 +353,14 @@ impl InUse<'_> {
             .await;
         let options = self.of.pool.connect_options();
         rows.map_err(|error| self.of.whom(&options).completing(error))
+    }
+
+    /// Checks that the transaction of a handler is open and can commit: COMMIT of an aborted one is no error, and applies nothing.
+    pub(crate) async fn check_open(&mut self) -> Result<(), Failure> {
+        let checked = self.text(format!("SELECT {}", if_open("''"))).await;
+        let options = self.of.pool.connect_options();
+        let checked = checked.map_err(|error| self.of.whom(&options).completing(error));
+        checked.map(|_| ())
     }
 
     /// Commits the transaction of a handler.

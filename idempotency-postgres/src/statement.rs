@@ -26,6 +26,15 @@ pub(crate) const BEGIN: &str = "BEGIN; SET LOCAL idempotency.transaction = 'open
 /// What the error of the server quotes if the transaction of the handler has ended.
 pub(crate) const NOT_OPEN: &str = "not in the transaction of the handler ";
 
+/// Returns an expression that has the value of `then` in the transaction of a handler, and fails outside of it.
+pub(crate) fn if_open(then: &str) -> String {
+    // The clock keeps the server from evaluating the error before the test.
+    format!(
+        "CASE WHEN current_setting('idempotency.transaction', true) = 'open' THEN {then} \
+         ELSE (('{NOT_OPEN}' || clock_timestamp())::bigint)::text END"
+    )
+}
+
 /// Returns a write that waits for at most `wait` for another transaction with the row. If it is `in_open` transaction of a handler, it fails
 /// outside of that.
 ///
@@ -107,11 +116,7 @@ pub(crate) fn write(
     let mut place = "alone";
     if in_open {
         place = "open";
-        // The clock keeps the server from evaluating the error before the test.
-        wait = format!(
-            "CASE WHEN current_setting('idempotency.transaction', true) = 'open' THEN {wait} \
-             ELSE (('{NOT_OPEN}' || clock_timestamp())::bigint)::text END"
-        );
+        wait = if_open(&wait);
     }
     let own = parameters.own(&[&held, &change, &insert, returned, place], &wait);
     let mut text = format!("WITH r AS MATERIALIZED (SELECT xmin AS version, {held} AS {HELD}");

@@ -146,6 +146,8 @@ impl PostgresStore {
                 used.roll_back();
                 return Ok(completed);
             }
+        } else {
+            used.check_open().await?;
         }
         log.sending();
         let committed = used.commit().await;

@@ -48,6 +48,7 @@ struct Bank {
     /// Its URL without a proxy.
     url: Arc<str>,
     random: Arc<SeededRandom>,
+    variables: Variables,
 }
 
 impl Bank {
@@ -73,6 +74,7 @@ impl Bank {
             store: Arc::new(store),
             url: url.into(),
             random: Arc::new(SeededRandom::new(7)),
+            variables: Variables::default(),
         }
     }
 
@@ -91,7 +93,7 @@ impl Bank {
             key_prefix: Some("bank".into()),
             ..Settings::default()
         };
-        let operation = CompiledOperation::new("bank::pay", &settings, &Variables::default())?;
+        let operation = CompiledOperation::new("bank::pay", &settings, &self.variables)?;
         let identity = operation.identify(&key.to_string(), None)?;
         let errors = Errors::new(BoxError::from);
         let run = operation.run(&backend, &identity, None, Codec::json(), errors, handler);
@@ -223,21 +225,45 @@ async fn a_savepoint_is_part_of_the_transaction() {
     assert_eq!(bank.call(2, pay).await.unwrap(), 4);
 }
 
+/// Ignores the error of a statement, which has aborted the transaction.
+async fn ignores(call: Call) -> Result<i64, BoxError> {
+    let mut tx = call.begin().await?;
+    add(&mut tx, "bob", 3).await?;
+    assert!(add(&mut tx, "alice", -30).await.is_err());
+    tx.commit_with_response();
+    Ok(7)
+}
+
 #[tokio::test]
 async fn an_aborted_transaction_is_rejected() {
     let bank = Bank::new(1).await;
     let rejected = ErrorKind::TransactionRejected;
-    let ignores = |call: Call| async move {
-        let mut tx = call.begin().await?;
-        add(&mut tx, "bob", 3).await?;
-        assert!(add(&mut tx, "alice", -30).await.is_err());
-        tx.commit_with_response();
-        Ok(7)
-    };
     bank.fails(1, rejected, "aborted by a statement that failed", ignores)
         .await;
     assert_eq!(bank.balances().await, (10, 10));
     assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_transaction_without_a_record_is_no_success_either_if_it_was_rolled_back() {
+    let mut bank = Bank::new(1).await;
+    bank.variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
+    let rejected = ErrorKind::TransactionRejected;
+    bank.fails(1, rejected, "aborted by a statement that failed", ignores)
+        .await;
+    let ends = |call: Call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        query("ROLLBACK").execute(&mut *tx).await?;
+        tx.commit_with_response();
+        Ok(7)
+    };
+    let unknown = ErrorKind::CompletionUnknown;
+    bank.fails(1, unknown, "ended its transaction itself", ends)
+        .await;
+    assert_eq!(bank.balances().await, (10, 10));
+    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+    assert_eq!(bank.call(1, pay).await.unwrap(), 4, "there is no record");
 }
 
 #[tokio::test]
