@@ -124,7 +124,7 @@ pub(crate) fn write(
     push(
         &mut text,
         format_args!(
-            " FROM {table} WHERE {ID} = {id} AND ({own}) IS NOT NULL), w AS ({change} AND r.{HELD} AND t.xmin = r.version RETURNING 1)"
+            " FROM {table} WHERE {ID} = {id} AND (SELECT {own}) IS NOT NULL), w AS ({change} AND r.{HELD} AND t.xmin = r.version RETURNING 1)"
         ),
     );
     text.push_str(&insert);
@@ -227,7 +227,7 @@ pub(crate) fn scan(table: &TableName, request: ScanRequest<'_>) -> Statement {
     columns::listed().for_each(|it| push(&mut listed, format_args!(", {}", it.default_name())));
     let own = parameters.own(&["scan", &table.to_string(), &range, &held], "'own'");
     parameters.end(format!(
-        "SELECT {ID}, {held} AS {HELD}{listed} FROM {table} WHERE {range} AND ({own}) IS NOT NULL ORDER BY {ID} LIMIT {limit}"
+        "SELECT {ID}, {held} AS {HELD}{listed} FROM {table} WHERE {range} AND (SELECT {own}) IS NOT NULL ORDER BY {ID} LIMIT {limit}"
     ))
 }
 
@@ -250,7 +250,7 @@ pub(crate) fn delete_expired(table: &TableName, before: EpochSeconds, limit: i64
     let limit = parameters.add(Value::Number(limit));
     let own = parameters.own(&["delete expired", &table.to_string()], "'own'");
     parameters.end(format!(
-        "DELETE FROM {table} WHERE {ID} IN (SELECT {ID} FROM {table} WHERE {expiration} < {before} AND ({own}) IS NOT NULL \
+        "DELETE FROM {table} WHERE {ID} IN (SELECT {ID} FROM {table} WHERE {expiration} < {before} AND (SELECT {own}) IS NOT NULL \
          ORDER BY {expiration} LIMIT {limit} FOR UPDATE SKIP LOCKED) RETURNING 1"
     ))
 }

@@ -54,7 +54,8 @@ impl Parameters {
     }
 
     /// Adds a parameter that only this statement has, of which these are the parts. Returns an expression that has the value of `then`
-    /// if the server executes this statement, and fails if it executes another one.
+    /// if the server executes this statement, and fails if it executes another one. In a `(SELECT ..)` of its own it is evaluated before the
+    /// first row is read, and also if there is none.
     ///
     /// Behind a pooler that keeps no prepared statements for its clients, a name can stand for the statement of another client: with the
     /// condition of another operation.

@@ -82,7 +82,7 @@ fn a_claim_is_this_statement() {
     let mark = text.split('\'').find(|part| part.len() == 16).unwrap();
     let expected = format!(
         "WITH r AS MATERIALIZED (SELECT xmin AS version, (FALSE OR owner IS NULL) AS held, {columns} FROM \"shop\".\"idempotency\" \
-         WHERE id = $1 AND (CASE WHEN $5 = '{mark}' THEN set_config('lock_timeout', $4, true) \
+         WHERE id = $1 AND (SELECT CASE WHEN $5 = '{mark}' THEN set_config('lock_timeout', $4, true) \
          ELSE (('another statement than ' || $5)::bigint)::text END) IS NOT NULL), \
          w AS (UPDATE \"shop\".\"idempotency\" AS t SET expiration = $2, in_progress_expiration = NULL, status = $3, data = NULL, \
          validation = NULL, owner = NULL, failure = NULL, operation = NULL, decision = NULL, event = NULL, steps = NULL, undo = NULL \

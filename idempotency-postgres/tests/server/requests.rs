@@ -11,7 +11,7 @@ use idempotency_core::store::{
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_postgres::PostgresStore;
-use idempotency_postgres::sqlx::{self, Connection, PgConnection};
+use idempotency_postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection};
 
 use crate::proxy::{Fault, Proxy};
 use crate::server::{database, database_url, execute, store, told, url};
@@ -179,6 +179,50 @@ async fn a_row_that_another_transaction_holds_is_a_conflict_in_time() {
         .await
         .unwrap();
     assert_eq!(left, "0");
+}
+
+#[tokio::test]
+async fn a_first_claim_waits_no_longer_than_its_time_either() {
+    let url = database_url(&database().await);
+    let store = store(&url, 1);
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut holding = other.begin().await.unwrap();
+    let insert = "INSERT INTO idempotency (id, status) VALUES ('pay#1', 'INPROGRESS')";
+    sqlx::query(insert).execute(&mut *holding).await.unwrap();
+    let log = within(400);
+    let blocked = claim(&store, 1, &log);
+    let blocked = tokio::time::timeout(Duration::from_secs(10), blocked).await;
+    let StoreReply::Failed { error, .. } = blocked.unwrap() else {
+        panic!("the claim did not wait");
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Conflict, "{error}");
+}
+
+#[tokio::test]
+async fn a_statement_that_is_mixed_up_inserts_nothing() {
+    let url = database_url(&database().await);
+    let store = store(&url, 1);
+    claim(&store, 1, &within(5_000)).await;
+    let mut connection = store.pool().acquire().await.unwrap();
+    let (name, parameters): (String, i32) = sqlx::query_as(
+        "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements WHERE statement LIKE '%INSERT INTO%'",
+    )
+    .fetch_one(&mut *connection)
+    .await
+    .unwrap();
+    let nulls = "NULL, ".repeat(usize::try_from(parameters).unwrap() - 2);
+    for plan in ["force_custom_plan", "force_generic_plan"] {
+        let set = format!("SET plan_cache_mode = {plan}");
+        let execute = format!("EXECUTE {name}('pay#2', {nulls}'ffff')");
+        let set = sqlx::raw_sql(AssertSqlSafe(set));
+        set.execute(&mut *connection).await.unwrap();
+        let executed = sqlx::raw_sql(AssertSqlSafe(execute));
+        let error = executed.execute(&mut *connection).await.unwrap_err();
+        assert!(
+            error.to_string().contains("another statement than ffff"),
+            "{plan}: {error}"
+        );
+    }
 }
 
 #[tokio::test]
