@@ -28,6 +28,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 /// How long a statement without a limit waits for another transaction.
 const WAIT_WITHOUT_LIMIT: Duration = Duration::from_secs(5);
 
+/// The longest time that a statement waits for another transaction. The server accepts no more than 24 days.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// What is left of the time of a request for its reply.
 const REPLY_RESERVE: Duration = Duration::from_millis(100);
 
@@ -314,6 +317,7 @@ impl InUse<'_> {
             deadline
                 .saturating_duration_since(Instant::now())
                 .saturating_sub(REPLY_RESERVE)
+                .min(LONGEST_WAIT)
         })
     }
 

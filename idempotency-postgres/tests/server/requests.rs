@@ -199,6 +199,13 @@ async fn a_first_claim_waits_no_longer_than_its_time_either() {
 }
 
 #[tokio::test]
+async fn a_request_can_have_more_time_than_the_server_waits_for_a_lock() {
+    let store = store(&database_url(&database().await), 1);
+    let claimed = claim(&store, 1, &within(60 * 86_400_000)).await;
+    assert!(matches!(claimed, StoreReply::Applied { .. }), "{claimed:?}");
+}
+
+#[tokio::test]
 async fn a_statement_that_is_mixed_up_inserts_nothing() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
