@@ -63,6 +63,10 @@ pub struct PostgresTransaction(Option<PoolConnection<Postgres>>);
 /// The connection is taken only by the store, which then has the whole transaction.
 const HELD: &str = "the handler holds the connection of its transaction";
 
+/// `sqlx` then rolls the whole transaction back, and would commit each statement that follows by itself.
+const ROLLED_BACK: &str = "a savepoint could not begin, or was dropped while it began, so the transaction was rolled back: return an error, and \
+                           write no more in it";
+
 impl PostgresTransaction {
     /// Returns the transaction that was begun on this connection.
     pub(crate) fn of(connection: Option<PoolConnection<Postgres>>) -> Self {
@@ -87,14 +91,19 @@ impl Deref for PostgresTransaction {
 #[allow(clippy::expect_used)]
 impl DerefMut for PostgresTransaction {
     fn deref_mut(&mut self) -> &mut PgConnection {
-        self.0.as_deref_mut().expect(HELD)
+        let connection = self.0.as_deref_mut().expect(HELD);
+        assert!(is_open(connection), "{ROLLED_BACK}");
+        connection
     }
 }
 
 impl Drop for PostgresTransaction {
     fn drop(&mut self) {
-        if let Some(connection) = &mut self.0 {
-            roll_back(connection);
+        match self.0.take() {
+            Some(mut connection) if is_open(&connection) => roll_back(&mut connection),
+            // What was sent after its end is not known, so it is closed.
+            Some(connection) => drop(connection.detach()),
+            None => {}
         }
     }
 }
@@ -104,9 +113,14 @@ pub(crate) async fn begin(connection: &mut PgConnection) -> Result<(), sqlx::Err
     PgTransactionManager::begin(connection, Some(BEGIN.into_sql_str())).await
 }
 
+/// Returns true unless `sqlx` has ended the transaction.
+fn is_open(connection: &PgConnection) -> bool {
+    PgTransactionManager::get_transaction_depth(connection) > 0
+}
+
 /// Commits the transaction, with the savepoints that are left of it.
 pub(crate) async fn commit(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    while PgTransactionManager::get_transaction_depth(connection) > 0 {
+    while is_open(connection) {
         PgTransactionManager::commit(connection).await?;
     }
     Ok(())
@@ -114,7 +128,7 @@ pub(crate) async fn commit(connection: &mut PgConnection) -> Result<(), sqlx::Er
 
 /// Rolls the transaction back before the next statement of the connection, or when it returns to its pool.
 pub(crate) fn roll_back(connection: &mut PgConnection) {
-    while PgTransactionManager::get_transaction_depth(connection) > 0 {
+    while is_open(connection) {
         PgTransactionManager::start_rollback(connection);
     }
 }

@@ -225,6 +225,35 @@ async fn a_savepoint_is_part_of_the_transaction() {
     assert_eq!(bank.call(2, pay).await.unwrap(), 4);
 }
 
+#[tokio::test]
+async fn a_savepoint_that_cannot_begin_lets_no_write_through() {
+    for is_dropped in [false, true] {
+        let bank = Bank::new(1).await;
+        let bank_of_task = bank.clone();
+        let goes_on = move |call: Call| async move {
+            let mut tx = call.begin().await?;
+            if is_dropped {
+                tokio::select! {
+                    biased;
+                    _ = tx.begin() => panic!("it was not dropped"),
+                    () = std::future::ready(()) => {}
+                }
+            } else {
+                assert!(add(&mut tx, "alice", -30).await.is_err());
+                assert!(tx.begin().await.is_err());
+            }
+            add(&mut tx, "bob", 3).await?;
+            Err("declined".into())
+        };
+        let task = tokio::spawn(async move { bank_of_task.call(1, goes_on).await });
+        let panic = task.await.unwrap_err().into_panic();
+        let text = panic.downcast_ref::<String>().unwrap();
+        assert!(text.contains("a savepoint could not begin"), "{text}");
+        assert_eq!(bank.balances().await, (10, 10));
+        assert_eq!(bank.call(2, pay).await.unwrap(), 7);
+    }
+}
+
 /// Ignores the error of a statement, which has aborted the transaction.
 async fn ignores(call: Call) -> Result<i64, BoxError> {
     let mut tx = call.begin().await?;
