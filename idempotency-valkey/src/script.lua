@@ -122,10 +122,11 @@ if kind == 'probe' then
 elseif kind == 'delete' then
   if exists then write('DEL', key) end
 else
-  local seconds, drops_steps = take(), take() == '1'
+  local seconds, drops_steps, is_put = take(), take() == '1', kind == 'put'
   local removed = tonumber(take())
-  local first, is_put = at + removed, kind == 'put'
-  if removed > 0 then write('HDEL', key, unpack(arguments, at, first - 1)) end
+  local first = at + removed
+  -- A full server performs HSET only after another write. So it refuses claims, and a run that has begun can complete.
+  if not is_put then write('HDEL', key, '', unpack(arguments, at, first - 1)) end
   -- Before the old fields go: without a field the key is missing, and a cluster that moves its slot refuses the next command.
   write('HSET', key, unpack(arguments, first))
   if exists and (is_put or drops_steps) then

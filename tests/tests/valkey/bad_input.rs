@@ -2,6 +2,7 @@
 
 use idempotency_core::store::Store;
 use idempotency_lambda::BoxError;
+use idempotency_tests::End;
 use idempotency_tests::valkey::Server;
 
 use super::{Calls, record_key, store};
@@ -94,6 +95,39 @@ async fn a_server_that_loses_or_refuses_claims_is_refused() -> Result<(), BoxErr
     let full = Server::start(&["--maxmemory", "1"])?;
     let text = "the server is full: give it more memory (`maxmemory`)";
     assert_said(&full.url(), text, text).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_claims_and_stores_the_response_of_a_run() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let (store, calls) = (store(&server.url()), Calls::default());
+    let fill = async || {
+        server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+        Ok(())
+    };
+    assert_eq!(calls.call_with(&store, "1", fill).await, End::Ran(1));
+    assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
+    // Over the claim of a killed run too.
+    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    let killed = record_key("2");
+    server.ask(&[
+        "HSET",
+        &killed,
+        "v",
+        "1",
+        "status",
+        "INPROGRESS",
+        "expiration",
+        "1",
+    ]);
+    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    for order in ["2", "3"] {
+        let error = calls.error(&store, order).await;
+        assert!(error.contains("the server is full"), "{order}: {error}");
+    }
+    assert_eq!(server.ask(&["HGET", &killed, "expiration"]).text(), "1");
+    assert_eq!(calls.runs(), 1);
     Ok(())
 }
 
