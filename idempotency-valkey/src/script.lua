@@ -115,10 +115,14 @@ end
 if kind == 'probe' then
   -- Each command that a write can need, on a key of no record: whether the user may perform it, and the server does.
   write('HSET', key, 'v', '1')
-  write('EXPIRE', key, 60)
   write('PERSIST', key)
-  write('HDEL', key, 'v')
+  write('EXPIRE', key, 60)
+  write('HDEL', key, 'none')
+  -- Also after a failure, so that nothing is left.
+  local refused = failure
+  failure = nil
   write('DEL', key)
+  failure = refused or failure
 elseif kind == 'delete' then
   if exists then write('DEL', key) end
 else

@@ -64,6 +64,9 @@ async fn a_missing_permission_says_which_ones_a_user_needs() -> Result<(), BoxEr
         ("2", "-info"),
         ("3", "-expire"),
         ("4", "resetkeys"),
+        ("5", "-persist"),
+        ("6", "-hdel"),
+        ("7", "-del"),
     ] {
         let all = [
             "ACL", "SETUSER", user, "on", ">s3cr3t", "~*", "+@all", lacks,
@@ -71,6 +74,8 @@ async fn a_missing_permission_says_which_ones_a_user_needs() -> Result<(), BoxEr
         assert_eq!(server.ask(&all).text(), "OK");
         let url = server.url().replace("//", &format!("//{user}:s3cr3t@"));
         assert_said(&url, needs, needs).await;
+        let left = server.ask(&["TTL", "idempotency:{#warm-up}"]).text();
+        assert_ne!(left, "-1", "{lacks}");
     }
     Ok(())
 }
