@@ -71,7 +71,7 @@ const NO_PASSWORD: &str = "set IDEMPOTENCY_VALKEY_PASSWORD, or the password in t
 const NO_HASH: &str = "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX)";
 
 /// What a user of the server needs.
-pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hset +hdel +del +expire +persist +scan +ping` for the keys of the prefix";
+pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hset +hdel +del +expire +persist +scan +ping +select +asking` for the keys of the prefix";
 
 impl Failure {
     /// Returns the failure of a connection: nothing was sent.

@@ -169,7 +169,10 @@ impl Sender {
                 return Err(failure.error);
             }
             log.ended(false, Some(failure.error));
-            asking = matches!(failure.next, Next::Ask(_));
+            asking = match failure.next {
+                Next::SendScript => asking,
+                _ => matches!(failure.next, Next::Ask(_)),
+            };
             match failure.next {
                 Next::SendScript => whole = true,
                 Next::Follow(address) => {
@@ -217,8 +220,13 @@ async fn send_once(
         // Together, because `ASKING` holds for the next command of the connection.
         let mut both = redis::pipe();
         both.cmd("ASKING").add_command(command.clone());
-        let reply = link.send_all(&both).await?.pop().unwrap_or_default();
-        reply.extract_error()
+        let mut replies = link.send_all(&both).await?.into_iter();
+        let asked = replies.next().unwrap_or_default().extract_error();
+        match replies.next().unwrap_or_default().extract_error() {
+            // Without `ASKING` the server sends the request back.
+            Err(back) if back.redirect_node().is_some() => Err(asked.err().unwrap_or(back)),
+            reply => reply,
+        }
     };
     let replied = match log.limit() {
         // The engine ends the request.

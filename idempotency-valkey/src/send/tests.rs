@@ -161,11 +161,12 @@ async fn a_write_follows_its_key_to_another_server_and_learns_the_slots() {
 
 #[tokio::test]
 async fn a_key_that_is_moving_is_asked_for_in_one_piece() {
-    let other = Fake::new(vec![replies(APPLIED)]).await;
+    let unknown = replies("-NOSCRIPT No matching script.\r\n");
+    let other = Fake::new(vec![unknown, replies(APPLIED)]).await;
     let ask = replies(format!("-ASK 7 {}\r\n", other.address));
     let first = Fake::new(vec![ask]).await;
     assert!(write(&first.sender()).await.0.is_ok());
-    assert_eq!(other.seen(), ["ASKING", "EVALSHA"]);
+    assert_eq!(other.seen(), ["ASKING", "EVALSHA", "ASKING", "EVAL"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,20 @@ fn orders() -> impl Iterator<Item = String> {
     (0..30).map(|order| order.to_string())
 }
 
+/// Returns the URL of a server, for a user who has the permissions that the page names.
+fn url(cluster: &Cluster, at: usize) -> String {
+    let page = include_str!("../../../docs/guide/valkey.md");
+    let (_, permissions) = page.split_once("The user needs `").unwrap();
+    let (permissions, _) = permissions.split_once('`').unwrap();
+    let words = format!("ACL SETUSER app on >s3cr3t -@all ~idempotency:* {permissions}");
+    let words: Vec<_> = words.split(' ').collect();
+    for server in &cluster.servers {
+        assert_eq!(server.ask(&words).text(), "OK");
+    }
+    let url = cluster.servers[at].url();
+    url.replace("//", "//app:s3cr3t@")
+}
+
 async fn expect(calls: &Calls, store: &std::sync::Arc<idempotency_valkey::ValkeyStore>) {
     let ended = join_all(orders().map(|order| calls.call(store, order))).await;
     for (order, ended) in orders().zip(ended) {
@@ -46,7 +60,7 @@ fn move_slot(servers: &[Server], order: &str) -> [String; 2] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_go_on_after_a_failover() -> Result<(), BoxError> {
     let mut cluster = Cluster::start()?;
-    let (calls, store) = (Calls::default(), store(&cluster.servers[0].url()));
+    let (calls, store) = (Calls::default(), store(&url(&cluster, 0)));
     for order in orders() {
         assert!(matches!(calls.call(&store, order).await, End::Ran(_)));
     }
@@ -70,7 +84,7 @@ async fn calls_follow_a_primary_that_became_a_replica_and_a_slot_that_moves() ->
     let cluster = Cluster::start()?;
     let servers = &cluster.servers;
     // Any server of the cluster is enough, a replica too.
-    let (calls, store) = (Calls::default(), store(&servers[3].url()));
+    let (calls, store) = (Calls::default(), store(&url(&cluster, 3)));
     for order in orders() {
         assert!(matches!(calls.call(&store, order).await, End::Ran(_)));
     }
@@ -90,6 +104,14 @@ async fn calls_follow_a_primary_that_became_a_replica_and_a_slot_that_moves() ->
         calls.call(&store, order.as_str()).await,
         End::Replayed(_)
     ));
+    for (change, said) in [("-asking", "+asking`"), ("+asking", "")] {
+        servers[2].ask(&["ACL", "SETUSER", "app", change]);
+        let error = calls.error(&store, &order).await;
+        assert!(
+            error.contains(said) && error.is_empty() == said.is_empty(),
+            "{error}"
+        );
+    }
     for server in &servers[1..] {
         server.ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &third]);
     }
@@ -103,7 +125,7 @@ async fn calls_follow_a_primary_that_became_a_replica_and_a_slot_that_moves() ->
 async fn a_put_replaces_the_whole_record_of_a_slot_that_moves() -> Result<(), BoxError> {
     let cluster = Cluster::start()?;
     let second = &cluster.servers[1];
-    let store = started(&second.url()).await;
+    let store = started(&url(&cluster, 1)).await;
     let order = order_of_second(&cluster.servers);
     let key = record_key(&order);
     let killed =
