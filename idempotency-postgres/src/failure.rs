@@ -25,6 +25,15 @@ impl Failure {
             next: Next::Keep,
         }
     }
+
+    /// Returns the same failure, with a kind that passes if the statement may have been applied.
+    fn read_if_in_doubt(self) -> Self {
+        if !self.maybe_applied || self.error.kind().is_transient() {
+            return self;
+        }
+        let error = StoreError::new(Kind::Unreachable, self.error.to_string());
+        Self { error, ..self }
+    }
 }
 
 /// What follows a failure.
@@ -194,10 +203,12 @@ impl Whom<'_> {
         self.of_transaction(what, false)
     }
 
-    /// Returns the failure of the commit of the transaction of a handler.
+    /// Returns the failure of the commit of the transaction of a handler. Unless it proves that nothing was applied, it is one after which
+    /// the record is read.
     pub(crate) fn committing(&self, error: Error) -> Failure {
         let found = error.as_database_error();
         let found = found.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+        let found = found.filter(|error| is_rolled_back(error.severity(), error.code()));
         match found {
             Some(error) if error.code().starts_with("23") => {
                 let text = format!(
@@ -208,7 +219,7 @@ impl Whom<'_> {
             }
             _ => {
                 let failure = self.of_conflict(found);
-                failure.unwrap_or_else(|| self.executing(error))
+                failure.unwrap_or_else(|| self.executing(error).read_if_in_doubt())
             }
         }
     }
@@ -242,7 +253,10 @@ impl Whom<'_> {
     fn executed(&self, error: &PgDatabaseError) -> Failure {
         let code = error.code();
         let is_rolled_back = is_rolled_back(error.severity(), code);
-        let (kind, remedy) = self.of_statement(code, error.message());
+        let (kind, remedy) = match error.severity() {
+            PgSeverity::Fatal | PgSeverity::Panic => self.of_session(code),
+            _ => self.of_statement(code, error.message()),
+        };
         let remedy = remedy.unwrap_or_else(|| "see the log of the server".to_owned());
         let next = next(is_rolled_back, code);
         Failure {
@@ -256,6 +270,18 @@ impl Whom<'_> {
             ),
             maybe_applied: !is_rolled_back,
             next,
+        }
+    }
+
+    /// Returns the kind of an error that ended the session, and what to do. It says nothing of the statement, so it passes.
+    fn of_session(&self, code: &str) -> (Kind, Option<String>) {
+        match code {
+            "08P01" => (Kind::Unreachable, Some(LOST.to_owned())),
+            "25P03" | "25P04" => (Kind::Unreachable, Some(HELD_TOO_LONG.to_owned())),
+            _ => match self.of_statement(code, "") {
+                (kind, remedy) if kind.is_transient() => (kind, remedy),
+                _ => (Kind::Unreachable, Some(REACH.to_owned())),
+            },
         }
     }
 
@@ -302,6 +328,12 @@ const ABORTED: &str = "the transaction of the handler was aborted by a statement
 
 const ENDED: &str = "the handler ended its transaction itself, so its writes may be applied without the response: leave COMMIT and ROLLBACK to \
                      `commit_with_response` and `rollback`";
+
+const HELD_TOO_LONG: &str = "the handler held its transaction for longer than `idle_in_transaction_session_timeout` or `transaction_timeout` \
+                             permits: do slow work before it begins, or raise the setting of the role";
+
+const LOST: &str = "a pooler lost its connection to the server: check that the server runs, and that the pooler is in transaction or session \
+                    mode; statement mode cannot be used";
 
 const REACH: &str = "check that the server runs, that its security group or firewall admits this address, and that DNS finds it";
 
@@ -412,6 +444,37 @@ mod tests {
         assert_eq!(WHOM.of_statement("22021", ""), (Kind::Rejected, None));
         let (kind, remedy) = WHOM.of_statement("22P02", &format!("\"{OTHER_STATEMENT}07\""));
         assert_eq!((kind, remedy.as_deref()), (Kind::Rejected, Some(POOLER)));
+    }
+
+    #[test]
+    fn the_end_of_a_session_passes() {
+        for (code, text) in [
+            ("08P01", "a pooler lost its connection"),
+            ("25P03", "idle_in_transaction_session_timeout"),
+            ("25P04", "transaction_timeout"),
+            ("57P01", "check that the server runs"),
+            ("57P05", "check that the server runs"),
+            ("28000", "check that the server runs"),
+            ("53300", "connections"),
+        ] {
+            let (kind, remedy) = WHOM.of_session(code);
+            assert!(kind.is_transient(), "{code}: {kind:?}");
+            assert!(remedy.unwrap().contains(text), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_commit_in_doubt_is_read() {
+        let failure = |maybe_applied| Failure {
+            error: StoreError::new(Kind::Rejected, "no"),
+            maybe_applied,
+            next: Next::Discard,
+        };
+        let in_doubt = failure(true).read_if_in_doubt();
+        assert_eq!(in_doubt.error.kind(), Kind::Unreachable);
+        assert!(in_doubt.maybe_applied);
+        let refused = failure(false).read_if_in_doubt();
+        assert_eq!(refused.error.kind(), Kind::Rejected);
     }
 
     #[test]

@@ -166,7 +166,9 @@ impl PostgresStore {
         for _ in 0..MOST_SENDS {
             let statement = statement::write(&self.table, record, used.wait(), true);
             let rows = used.complete(statement).await?;
-            if let Some(reply) = self.ended(record, &rows)? {
+            let ended = self.ended(record, &rows);
+            // Nothing is committed yet.
+            if let Some(reply) = ended.map_err(|failure| Failure::before_send(failure.error))? {
                 return Ok(reply);
             }
         }

@@ -13,6 +13,8 @@ pub(crate) enum Fault {
     LoseRequest,
     /// The server executes the statement, and the connection closes.
     LoseReply,
+    /// The server executes the statement, and its reply is that of PgBouncer for a server that ended.
+    ServerEnds,
     /// The connection stays open, and nothing follows.
     Hang,
 }
@@ -93,6 +95,14 @@ impl Proxy {
                             server.write_all(&sent[..length]).await?;
                             // The reply comes after the commit.
                             let _ = server.read(&mut reply).await?;
+                            return Ok(());
+                        }
+                        Some(Fault::ServerEnds) => {
+                            server.write_all(&sent[..length]).await?;
+                            let _ = server.read(&mut reply).await?;
+                            let fields = b"SFATAL\0VFATAL\0C08P01\0Mserver conn crashed?\0\0";
+                            let length = u32::try_from(fields.len() + 4).unwrap();
+                            client.write_all(&[b"E", &length.to_be_bytes()[..], fields].concat()).await?;
                             return Ok(());
                         }
                         Some(Fault::Hang) => while client.read(&mut sent).await? > 0 {},

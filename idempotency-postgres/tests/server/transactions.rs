@@ -367,10 +367,36 @@ async fn a_late_owner_gets_the_winners_response_and_applies_nothing() {
 
 #[tokio::test]
 async fn a_commit_whose_reply_is_lost_is_read() {
-    let (bank, proxy) = Bank::behind_a_proxy().await;
-    proxy.inject_at_commit(Fault::LoseReply);
+    for fault in [Fault::LoseReply, Fault::ServerEnds] {
+        let (bank, proxy) = Bank::behind_a_proxy().await;
+        proxy.inject_at_commit(fault);
+        assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+        assert_eq!(bank.balances().await, (7, 13));
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_the_server_ends_frees_its_key_and_names_the_setting() {
+    let bank = Bank::new(1).await;
+    let unknown = ErrorKind::CompletionUnknown;
+    let setting = "idle_in_transaction_session_timeout";
+    let mut other = PgConnection::connect(&bank.url).await.unwrap();
+    bank.fails(1, unknown, setting, |call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        let own: i32 = query_scalar("SELECT pg_backend_pid()")
+            .fetch_one(&mut *tx)
+            .await?;
+        let limit = "SET LOCAL idle_in_transaction_session_timeout = 1";
+        query(limit).execute(&mut *tx).await?;
+        let runs = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)";
+        while query_scalar(runs).bind(own).fetch_one(&mut other).await? {}
+        tx.commit_with_response();
+        Ok(7)
+    })
+    .await;
+    assert_eq!(bank.balances().await, (10, 10));
     assert_eq!(bank.call(1, pay).await.unwrap(), 7);
-    assert_eq!(bank.balances().await, (7, 13));
 }
 
 #[tokio::test]
