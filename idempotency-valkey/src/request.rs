@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use idempotency_core::compression::compress;
-use idempotency_core::record::{Attribute, Data, FieldValue};
+use idempotency_core::record::{Attribute, Data, FieldValue, Status};
 use idempotency_core::store::{Condition, Operand, RecordWrite, Write};
 use idempotency_core::time::EpochSeconds;
 
@@ -26,8 +26,11 @@ pub(crate) const LARGEST_VALUE: usize = 16 * 1024 * 1024;
 /// The most fields of one write. Lua passes at most 8,000 values to a function.
 const MOST_FIELDS: usize = 3_000;
 
-/// How long the server keeps a record after its `expiration`: for a caller whose clock is late.
+/// How long the server keeps a completed record after its `expiration`: for a caller whose clock is late.
 pub(crate) const KEPT_AFTER_EXPIRATION: Duration = Duration::from_secs(60 * 60);
+
+/// How long it keeps every other one, so that the next run learns of the run that was killed: as long as a queue keeps an event.
+pub(crate) const CLAIM_KEPT_AFTER_EXPIRATION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// The longest time to live: a hundred years.
 const LONGEST_LIFE: i64 = 100 * 365 * 24 * 60 * 60;
@@ -78,7 +81,13 @@ pub(crate) fn write<'a>(
     let changed = Changed {
         life: match set.expiration.value() {
             _ if is_removed(Attribute::Expiration) => Life::Never,
-            Some(expiration) => Life::of(*expiration, now),
+            Some(expiration) => {
+                let kept = match set.status.value() {
+                    Some(Status::Completed) => KEPT_AFTER_EXPIRATION,
+                    _ => CLAIM_KEPT_AFTER_EXPIRATION,
+                };
+                Life::of(*expiration, now, kept)
+            }
             None => Life::Same,
         },
         drops_steps: kind == "update" && (set.steps.exists() || is_removed(Attribute::Steps)),
@@ -186,12 +195,12 @@ enum Life {
 }
 
 impl Life {
-    /// Returns the life of a record that expires at this time.
+    /// Returns the life of a record that expires at this time, and is `kept` afterwards.
     ///
-    /// It is at least the time that an expired record is kept, also if a clock is wrong: a write makes no record vanish.
-    fn of(expiration: EpochSeconds, now: EpochSeconds) -> Self {
+    /// It is at least `kept`, also if a clock is wrong: a write makes no record vanish.
+    fn of(expiration: EpochSeconds, now: EpochSeconds, kept: Duration) -> Self {
         let left = expiration.get().saturating_sub(now.get()).max(0);
-        let after = i64::try_from(KEPT_AFTER_EXPIRATION.as_secs()).unwrap_or(i64::MAX);
+        let after = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
         Self::Seconds(left.saturating_add(after).min(LONGEST_LIFE))
     }
 }
@@ -279,7 +288,7 @@ mod tests {
 
     use idempotency_core::protocol::condition::{claimable, held_by};
     use idempotency_core::protocol::policy::OnTimeout;
-    use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status, StoredEvent};
+    use idempotency_core::record::{Field, OwnerToken, Record, RecordId, StoredEvent};
     use idempotency_core::store::Change;
     use idempotency_core::time::EpochMillis;
 
@@ -329,7 +338,7 @@ mod tests {
         // Frozen: it is the stored format.
         assert_eq!(
             line(&Write::Put(full()), &Condition::NoRecord),
-            "put none 7200 0 0 v 1 expiration 1700003600 in_progress_expiration 1700000900000 status INPROGRESS data {\"id\":7} \
+            "put none 1213200 0 0 v 1 expiration 1700003600 in_progress_expiration 1700000900000 status INPROGRESS data {\"id\":7} \
              validation c4ca owner 07 failure Timeout operation shop::pay decision {} event {\"all\":1} steps '' step:a b 2 undo []"
         );
         assert_eq!(
@@ -423,11 +432,33 @@ mod tests {
             (NOW.get() + 315_360_000, 315_360_000 + hour),
             (i64::MAX, LONGEST_LIFE),
         ] {
-            let life = Life::of(EpochSeconds::new(expiration), NOW);
+            let life = Life::of(EpochSeconds::new(expiration), NOW, KEPT_AFTER_EXPIRATION);
             assert_eq!(life, Life::Seconds(seconds), "{expiration}");
         }
         let held = NOW.plus(Duration::from_secs(10 * 365 * 24 * 60 * 60));
-        assert!(Life::of(held, NOW) != Life::Seconds(LONGEST_LIFE));
+        let held = Life::of(held, NOW, CLAIM_KEPT_AFTER_EXPIRATION);
+        assert!(held != Life::Seconds(LONGEST_LIFE));
+    }
+
+    #[test]
+    fn the_server_forgets_a_killed_run_after_two_weeks_and_a_response_after_an_hour() {
+        for (status, seconds) in [
+            (Field::Value(Status::Completed), 3_600),
+            (Field::Value(Status::InProgress), 1_209_600),
+            // A renewal.
+            (Field::Absent, 1_209_600),
+        ] {
+            let set = Record {
+                expiration: Field::Value(NOW),
+                status,
+                ..Record::default()
+            };
+            let remove = Vec::new();
+            let update = Write::Update(Change { set, remove });
+            let line = line(&update, &Condition::NoRecord);
+            let expected = format!("update none {seconds} 0 0 v 1 expiration");
+            assert!(line.starts_with(&expected), "{line}");
+        }
     }
 
     #[test]

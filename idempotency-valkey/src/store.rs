@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::connection::{PING, TRUSTED_FOR};
     use crate::failure::PERMISSIONS;
-    use crate::request::KEPT_AFTER_EXPIRATION;
+    use crate::request::{CLAIM_KEPT_AFTER_EXPIRATION, KEPT_AFTER_EXPIRATION};
     use crate::send::{FIRST_PAUSE, MOST_PAUSES};
 
     #[test]
@@ -276,12 +276,14 @@ mod tests {
         let (commands, _) = PERMISSIONS.split_once("` for").unwrap();
         let (_, commands) = commands.split_once('`').unwrap();
         assert_eq!((KEPT_AFTER_EXPIRATION.as_secs(), MOST_PAUSES), (3_600, 4));
+        let weeks = CLAIM_KEPT_AFTER_EXPIRATION.as_secs() / (7 * 24 * 60 * 60);
+        assert_eq!(weeks, 2);
         for text in [
             commands.to_owned(),
             format!("up to {} MB", LARGEST_VALUE / 1_048_576),
             format!("no reply came for {} s", TRUSTED_FOR.as_secs()),
             format!("pauses of {} ms", FIRST_PAUSE.as_millis()),
-            "one hour after `expiration`".to_owned(),
+            "one hour after `expiration` if it is completed, otherwise two weeks after".to_owned(),
             "up to five times".to_owned(),
         ] {
             assert!(page.contains(&text), "{text}");
