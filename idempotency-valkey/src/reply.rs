@@ -1,6 +1,7 @@
 //! The reply of the script, and the record in it.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use idempotency_core::compression::decompress;
 use idempotency_core::record::{
@@ -47,7 +48,7 @@ impl Reply {
 }
 
 /// The fields of one hash.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Fields {
     values: HashMap<Vec<u8>, Vec<u8>>,
     /// Why the response cannot be read.
@@ -103,6 +104,13 @@ impl Fields {
         value.map_or(Field::Absent, |value| {
             read(value).map_or(Field::Unreadable, Field::Value)
         })
+    }
+}
+
+/// Shows no value.
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fields")
     }
 }
 
