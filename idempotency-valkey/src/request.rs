@@ -109,6 +109,11 @@ pub(crate) fn list(filter: Option<&Condition>) -> Arguments<'_> {
     arguments
 }
 
+/// Returns the arguments with which the script returns the record: those of a condition that never holds.
+pub(crate) fn read() -> Arguments<'static> {
+    ["read", "any", "0"].map(text).to_vec()
+}
+
 /// Returns the arguments with which the script tries what a write can need.
 pub(crate) fn probe() -> Arguments<'static> {
     ["probe", "all", "0"].map(text).to_vec()

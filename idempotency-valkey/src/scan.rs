@@ -13,7 +13,6 @@ use crate::address::Address;
 use crate::connection::Server;
 use crate::reply::Reply;
 use crate::request::{Arguments, list};
-use crate::send::To;
 use crate::store::ValkeyStore;
 
 /// Where a page begins: at a cursor of a server, after the records that its last step found beyond the limit of a page.
@@ -138,7 +137,7 @@ impl ValkeyStore {
         scan.arg("COUNT").arg(limit).arg("TYPE").arg("hash");
         let log = SendLog::new();
         log.preparing();
-        let reply = self.sender.read(To::Server(server), &scan, &log).await?;
+        let reply = self.sender.read(server, &scan, &log).await?;
         let (cursor, keys): (String, Vec<Vec<u8>>) =
             redis::from_redis_value(reply).map_err(|_| {
                 self.rejected(

@@ -69,9 +69,11 @@ local function holds()
   return order ~= nil and order < 0
 end
 
+local kind = take()
+
 -- Returns the record without the event, which no rule of the protocol asks for.
 local function with_record(code)
-  if not record.event then
+  if not record.event or kind == 'read' then
     table.insert(flat, 1, code)
     return flat
   end
@@ -85,8 +87,12 @@ local function with_record(code)
   return reply
 end
 
-local kind = take()
-if not holds() then return with_record(0) end
+if not holds() then
+  -- Changes nothing. A server that is no primary any more refuses it: its record can be old.
+  local tried = redis.pcall('HDEL', key, '')
+  if type(tried) == 'table' and tried.err:find('READONLY') then return {3, tried.err} end
+  return with_record(0)
+end
 if kind == 'list' then
   -- A filter can ask whether these exist. Their values are not shown.
   local reply = {1}

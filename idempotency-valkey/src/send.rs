@@ -16,7 +16,7 @@ use crate::failure::{Failure, Next};
 use crate::key::slot;
 use crate::nodes::Nodes;
 use crate::reply::Reply;
-use crate::request::{self, Arguments, SCRIPT};
+use crate::request::{Arguments, SCRIPT};
 
 /// The most pauses of one request. After each it is sent again.
 pub(crate) const MOST_PAUSES: u32 = 4;
@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// Where a command goes.
 #[derive(Clone, Copy)]
-pub(crate) enum To<'a> {
+enum To<'a> {
     /// To the server that has this slot.
     Slot(u16),
     /// To this server.
@@ -69,31 +69,36 @@ impl Sender {
             .await
     }
 
-    /// Sends a command that changes nothing, and returns the reply.
+    /// Sends a command that changes nothing to a server, and returns the reply.
     ///
     /// # Errors
     ///
     /// If it failed.
     pub(crate) async fn read(
         &self,
-        to: To<'_>,
+        server: &Arc<Server>,
         command: &Cmd,
         log: &SendLog,
     ) -> Result<Value, StoreError> {
-        self.send(to, |_| command.clone(), false, |value, _| Ok(value), log)
+        let (to, command) = (To::Server(server), |_| command.clone());
+        self.send(to, command, false, |value, _| Ok(value), log)
             .await
     }
 
-    /// Runs every command that a write can need, on a key of no record.
+    /// Runs the script that changes no record.
     ///
     /// # Errors
     ///
-    /// If the server refuses one of them.
-    pub(crate) async fn probe(&self, key: &str, log: &SendLog) -> Result<(), StoreError> {
-        let arguments = request::probe();
-        let command = |whole| self.script(key, &arguments, whole);
-        let probed = self.send(To::Slot(slot(key)), command, false, read_reply, log);
-        probed.await.map(drop)
+    /// If it failed.
+    pub(crate) async fn look(
+        &self,
+        key: &str,
+        arguments: &Arguments<'_>,
+        log: &SendLog,
+    ) -> Result<Reply, StoreError> {
+        let command = |whole| self.script(key, arguments, whole);
+        self.send(To::Slot(slot(key)), command, false, read_reply, log)
+            .await
     }
 
     /// Sends commands that change nothing together, and returns the reply to each.

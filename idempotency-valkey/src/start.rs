@@ -8,7 +8,8 @@ use redis::Value;
 
 use crate::address::Address;
 use crate::connection::Server;
-use crate::send::{Sender, To};
+use crate::request::probe;
+use crate::send::Sender;
 
 /// The oldest version of Redis that performs the script, which each Valkey states too.
 const OLDEST: (u32, u32) = (6, 2);
@@ -65,7 +66,7 @@ impl Checks {
         } else {
             of_seed.check(&seed.address)?;
         }
-        sender.probe(key, log).await?;
+        sender.look(key, &probe(), log).await?;
         if !self.passed.swap(true, Ordering::AcqRel) && self.durability == Durability::Asynchronous
         {
             tracing::warn!(
@@ -80,9 +81,7 @@ impl Checks {
 
 /// Asks a server what it is.
 async fn info(sender: &Sender, server: &Arc<Server>, log: &SendLog) -> Result<Info, StoreError> {
-    let value = sender
-        .read(To::Server(server), &redis::cmd("INFO"), log)
-        .await?;
+    let value = sender.read(server, &redis::cmd("INFO"), log).await?;
     match value {
         Value::BulkString(text) => Ok(Info(String::from_utf8_lossy(&text).into_owned())),
         Value::VerbatimString { text, .. } => Ok(Info(text)),

@@ -10,12 +10,11 @@ use idempotency_core::store::{
     Write,
 };
 use idempotency_core::time::EpochSeconds;
-use redis::Value;
 
-use crate::key::{KeyPrefix, slot};
+use crate::key::KeyPrefix;
 use crate::reply::{Fields, Reply};
 use crate::request::{self, LARGEST_VALUE, TooLarge};
-use crate::send::{Sender, To};
+use crate::send::Sender;
 use crate::start::{Checks, Durability};
 
 /// A store of records on a server of Valkey or Redis, or on a cluster.
@@ -133,23 +132,13 @@ impl ValkeyStore {
         log: &SendLog,
     ) -> Result<Option<Fields>, StoreError> {
         let key = self.prefix.key(id);
-        let mut command = redis::cmd("HGETALL");
-        command.arg(&key);
-        let reply = self
-            .sender
-            .read(To::Slot(slot(&key)), &command, log)
-            .await?;
-        let fields = match reply {
-            Value::Array(parts) => Fields::of(parts),
-            _ => None,
-        };
-        fields.ok_or_else(|| {
-            let text = format!(
-                "the reply of {} cannot be read: check what stands before the server",
-                self.name()
-            );
-            StoreError::new(StoreErrorKind::Rejected, text)
-        })
+        match self.sender.look(&key, &request::read(), log).await? {
+            Reply::Refused(fields) => Ok(fields),
+            reply => {
+                let text = format!("{} replied {reply:?} to a read", self.name());
+                Err(StoreError::new(StoreErrorKind::Rejected, text))
+            }
+        }
     }
 
     fn too_large(&self, error: &TooLarge) -> StoreError {
@@ -195,7 +184,7 @@ impl Store for ValkeyStore {
                 let reply = self.write(record, log).await;
                 reply.unwrap_or_else(StoreReply::failed).add_notes(log)
             }),
-            // Of a primary, so it is current.
+            // Of a primary, which the script makes sure of.
             StoreRequest::Read(id, _) => Box::pin(async move {
                 match self.fields(id, log).await {
                     Ok(fields) => {

@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::address::Target;
 use crate::connection::Connector;
+use crate::request;
 
 /// What a server does with a command.
 #[derive(Clone)]

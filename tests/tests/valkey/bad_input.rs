@@ -1,11 +1,13 @@
 //! What a wrong server, a wrong login and a wrong setting get: an error at the start or in the call that says what to do.
 
-use idempotency_core::store::Store;
+use idempotency_core::store::{Store, StoreReply};
 use idempotency_lambda::BoxError;
+use idempotency_testkit::store::StoreExt;
 use idempotency_tests::End;
 use idempotency_tests::valkey::Server;
+use serde_json::json;
 
-use super::{Calls, record_key, store};
+use super::{Calls, charge, record_key, started, store};
 
 /// Returns the error of the start, then that of a call, which does not run its handler.
 async fn said(url: &str) -> [String; 2] {
@@ -133,6 +135,24 @@ async fn a_full_server_refuses_claims_and_stores_the_response_of_a_run() -> Resu
     }
     assert_eq!(server.ask(&["HGET", &killed, "expiration"]).text(), "1");
     assert_eq!(calls.runs(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_primary_any_more_shows_no_old_record() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let (store, calls) = (started(&server.url()).await, Calls::default());
+    assert_eq!(calls.call(&store, "1").await, End::Ran(1));
+    server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    for order in ["1", "2"] {
+        let error = calls.error(&store, order).await;
+        assert!(error.contains("it is a replica"), "{error}");
+    }
+    let id = idempotency_tests::id(&charge(), &json!("1"));
+    let reply = store.get(&id).await;
+    assert!(matches!(reply, StoreReply::Failed { .. }), "{reply:?}");
+    server.ask(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
     Ok(())
 }
 
