@@ -12,7 +12,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow, PgSslMode};
 use sqlx::{AssertSqlSafe, Connection as _, Postgres};
 use tokio::time::{Instant, timeout};
 
-use crate::failure::{Failure, Next, Whom};
+use crate::failure::{Failure, Next, Whom, is_rejection};
 use crate::statement::{Statement, if_open};
 use crate::transaction::{PostgresTransaction, begin, commit, roll_back};
 
@@ -98,18 +98,16 @@ pub(crate) fn options(setting: &str, url: &str) -> Result<PgConnectOptions, Conf
     // `sqlx` would log the value of a parameter that it does not know.
     let (_, query) = url.split_once('?').unwrap_or_default();
     let names = query.split('&').filter_map(|it| it.split('=').next());
+    let names: Vec<_> = names.filter(|it| !it.is_empty()).collect();
     // No name is quoted: it can be the rest of a password that has a `?`.
-    if !names
-        .filter(|it| !it.is_empty())
-        .all(|it| PARAMETERS.contains(&it))
-    {
+    if !names.iter().all(|it| PARAMETERS.contains(it)) {
         let known = PARAMETERS.join(", ");
         return Err(wrong(&format!(
             "has a parameter that is not one of {known}"
         )));
     }
     let options = PgConnectOptions::from_str(url).map_err(|_| wrong("cannot be read"))?;
-    Ok(secured(options))
+    Ok(secured(options, names.contains(&"sslmode")))
 }
 
 /// The parameters of a URL that are accepted. `options` is none of them, because a pooler refuses it, nor is `statement-cache-capacity`: without a
@@ -128,14 +126,16 @@ const PARAMETERS: [&str; 11] = [
     "application_name",
 ];
 
-/// Returns the same options, which never fall back to a connection without TLS. A socket of this machine has none.
-fn secured(options: PgConnectOptions) -> PgConnectOptions {
+/// Returns the same options, which never fall back to a connection without TLS. Only the URL switches it off, not the variable PGSSLMODE.
+/// A socket of this machine has none.
+fn secured(options: PgConnectOptions, is_in_url: bool) -> PgConnectOptions {
     // A pooler refuses `extra_float_digits`, and no value here is a float.
     let options = options.extra_float_digits(None);
     let is_socket = options.get_socket().is_some() || options.get_host().starts_with('/');
     match options.get_ssl_mode() {
         _ if is_socket => options.ssl_mode(PgSslMode::Disable),
         PgSslMode::Allow | PgSslMode::Prefer => options.ssl_mode(PgSslMode::Require),
+        PgSslMode::Disable if !is_in_url => options.ssl_mode(PgSslMode::Require),
         PgSslMode::Disable | PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull => {
             options
         }
@@ -350,21 +350,39 @@ impl InUse<'_> {
         Ok(PostgresTransaction::of(self.connection.take()))
     }
 
+    /// Reads what is left of the statements that the handler dropped. The error of one says nothing of the completion, and can quote a value: if
+    /// it aborted the transaction, the next statement says so.
+    pub(crate) async fn settle(&mut self) -> Result<(), Failure> {
+        loop {
+            let settled = match &mut self.connection {
+                Some(connection) => connection.flush().await,
+                None => Err(sqlx::Error::PoolClosed),
+            };
+            match settled {
+                Ok(()) => return Ok(()),
+                Err(error) if is_rejection(&error) => {}
+                Err(error) => return Err(self.completing(error)),
+            }
+        }
+    }
+
+    fn completing(&self, error: sqlx::Error) -> Failure {
+        let options = self.of.pool.connect_options();
+        self.of.whom(&options).completing(error)
+    }
+
     /// Executes a write in the transaction of a handler.
     pub(crate) async fn complete(&mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
         let rows = self
             .rows(statement, self.of.pooler == Pooler::Session)
             .await;
-        let options = self.of.pool.connect_options();
-        rows.map_err(|error| self.of.whom(&options).completing(error))
+        rows.map_err(|error| self.completing(error))
     }
 
     /// Checks that the transaction of a handler is open and can commit: COMMIT of an aborted one is no error, and applies nothing.
     pub(crate) async fn check_open(&mut self) -> Result<(), Failure> {
         let checked = self.text(format!("SELECT {}", if_open("''"))).await;
-        let options = self.of.pool.connect_options();
-        let checked = checked.map_err(|error| self.of.whom(&options).completing(error));
-        checked.map(|_| ())
+        checked.map_err(|error| self.completing(error)).map(|_| ())
     }
 
     /// Commits the transaction of a handler.
@@ -468,6 +486,12 @@ mod tests {
             let found = mode(&format!("{url}?sslmode={set}"));
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{set}");
         }
+        // As the variable PGSSLMODE sets it.
+        let disabled = PgConnectOptions::new_without_pgpass()
+            .host("db")
+            .ssl_mode(PgSslMode::Disable);
+        let found = secured(disabled, false).get_ssl_mode();
+        assert!(matches!(found, PgSslMode::Require));
         assert!(matches!(
             mode("postgres://app@%2Frun%2Fpostgresql/shop"),
             PgSslMode::Disable
