@@ -353,6 +353,13 @@ fn is_rolled_back(severity: PgSeverity, code: &str) -> bool {
     matches!(severity, PgSeverity::Error) && !code.starts_with("08") && code != "40003"
 }
 
+/// Returns true if the server refused a statement, and the session goes on.
+pub(crate) fn is_rejection(error: &Error) -> bool {
+    let found = error.as_database_error();
+    let found = found.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    found.is_some_and(|error| matches!(error.severity(), PgSeverity::Error))
+}
+
 fn next(is_rolled_back: bool, code: &str) -> Next {
     match code {
         _ if !is_rolled_back => Next::Discard,

@@ -139,6 +139,7 @@ impl PostgresStore {
         log: &SendLog,
     ) -> Result<StoreReply, Failure> {
         let mut used = self.connections.go_on(open, log);
+        used.settle().await?;
         if let Some(record) = transaction.record {
             // Without a reply the state of the connection is not known, so it is closed.
             let completed = self.complete(record, &mut used).await?;

@@ -228,7 +228,8 @@ async fn a_savepoint_is_part_of_the_transaction() {
 #[tokio::test]
 async fn a_savepoint_that_cannot_begin_lets_no_write_through() {
     for is_dropped in [false, true] {
-        let bank = Bank::new(1).await;
+        // Its replies come through a task of this runtime, so none is there at the first poll.
+        let (bank, _) = Bank::behind_a_proxy().await;
         let bank_of_task = bank.clone();
         let goes_on = move |call: Call| async move {
             let mut tx = call.begin().await?;
@@ -270,6 +271,25 @@ async fn an_aborted_transaction_is_rejected() {
     bank.fails(1, rejected, "aborted by a statement that failed", ignores)
         .await;
     assert_eq!(bank.balances().await, (10, 10));
+    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn the_error_of_a_statement_that_was_dropped_is_not_that_of_the_completion() {
+    let (bank, _) = Bank::behind_a_proxy().await;
+    let rejected = ErrorKind::TransactionRejected;
+    let aborted = "aborted by a statement that failed";
+    let drops = |call: Call| async move {
+        let mut tx = call.begin().await?;
+        tokio::select! {
+            biased;
+            _ = sqlx::raw_sql("SELECT 's3cr3t'::int").execute(&mut *tx) => panic!("it was not dropped"),
+            () = std::future::ready(()) => {}
+        }
+        tx.commit_with_response();
+        Ok(7)
+    };
+    bank.fails(1, rejected, aborted, drops).await;
     assert_eq!(bank.call(1, pay).await.unwrap(), 7);
 }
 
