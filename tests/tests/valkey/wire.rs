@@ -6,7 +6,7 @@ use idempotency_lambda::{BoxError, ErrorKind};
 use idempotency_tests::End;
 use idempotency_tests::valkey::{Proxy, Server, WireFault};
 
-use super::{Calls, started};
+use super::{Calls, started, store};
 
 const FAULTS: [WireFault; 7] = [
     WireFault::LoseRequest,
@@ -37,6 +37,20 @@ async fn a_caller_does_not_notice_one_fault_of_the_claim_or_of_the_completion()
             assert_eq!(calls.call(&store, order).await, End::Replayed(1), "{what}");
             assert_eq!(calls.runs(), 1, "{what}");
         }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_does_not_notice_one_fault_of_the_check_before_the_first_claim()
+-> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let proxy = Proxy::start(server.address()).await?;
+    for (number, fault) in FAULTS.into_iter().enumerate() {
+        let calls = Calls::default();
+        proxy.inject(fault);
+        let first = calls.call(&store(&proxy.url()), number.to_string()).await;
+        assert_eq!(first, End::Ran(1), "{fault:?}");
     }
     Ok(())
 }
