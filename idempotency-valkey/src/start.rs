@@ -119,6 +119,12 @@ impl Info {
             return fail(StoreErrorKind::Internal, text);
         }
         let policy = self.field("maxmemory_policy").unwrap_or_default();
+        if policy.is_empty() {
+            let text = format!(
+                "{address} does not say its `maxmemory-policy`: ask a server of Valkey or Redis that has `noeviction`"
+            );
+            return fail(StoreErrorKind::WrongSchema, text);
+        }
         if policy != "noeviction" {
             let text = format!(
                 "{address} has the `maxmemory-policy` `{policy}`, and deletes claims and responses when it is full, so that handlers run again: set it \
@@ -184,7 +190,7 @@ mod tests {
                 "maxmemory_policy",
                 "",
                 StoreErrorKind::WrongSchema,
-                "set it to `noeviction`",
+                "does not say its `maxmemory-policy`",
             ),
         ] {
             let error = check(name, value).unwrap_err();
