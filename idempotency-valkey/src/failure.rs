@@ -52,12 +52,14 @@ fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
         "WRONGPASS" => "check the user and the password",
         "NOPERM" => PERMISSIONS,
         "WRONGTYPE" => NO_HASH,
+        // Of the script.
+        "VERSION" => "a later version of this crate wrote the record: use that one",
         _ => return None,
     };
     let kind = match code {
         "NOAUTH" | "WRONGPASS" => StoreErrorKind::Credentials,
         "NOPERM" => StoreErrorKind::AccessDenied,
-        "WRONGTYPE" => StoreErrorKind::WrongSchema,
+        "WRONGTYPE" | "VERSION" => StoreErrorKind::WrongSchema,
         _ => StoreErrorKind::Internal,
     };
     let passing = ["LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY"];

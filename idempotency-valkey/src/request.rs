@@ -538,6 +538,7 @@ mod tests {
             format!("'{}'", Attribute::Data.default_name()),
             format!(":sub(1, {}) == '{STEP}'", STEP.len()),
             format!("'HSET', key, '{}', '{}'", FORMAT.0, FORMAT.1),
+            format!("record.{} ~= '{}'", FORMAT.0, FORMAT.1),
         ];
         for text in in_script {
             assert!(SCRIPT.contains(&text), "{text}");

@@ -70,6 +70,8 @@ local function holds()
 end
 
 local kind = take()
+-- A listing shows it, and a read refuses it as a write does.
+if record.v and record.v ~= '1' and kind ~= 'list' then return {3, 'VERSION ' .. record.v} end
 
 -- Returns the record without the event, which no rule of the protocol asks for.
 local function with_record(code)

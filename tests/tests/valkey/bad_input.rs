@@ -139,6 +139,21 @@ async fn a_full_server_refuses_claims_and_stores_the_response_of_a_run() -> Resu
 }
 
 #[tokio::test]
+async fn a_record_of_a_later_version_is_left_alone() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let (store, calls) = (started(&server.url()).await, Calls::default());
+    let key = record_key("1");
+    server.ask(&["HSET", &key, "v", "2", "expiration", "1"]);
+    let error = calls.error(&store, "1").await;
+    assert!(error.contains("a later version of this crate"), "{error}");
+    let id = idempotency_tests::id(&charge(), &json!("1"));
+    let reply = store.get(&id).await;
+    assert!(matches!(reply, StoreReply::Failed { .. }), "{reply:?}");
+    assert_eq!(server.ask(&["HLEN", &key]).text(), "2");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_server_that_is_no_primary_any_more_shows_no_old_record() -> Result<(), BoxError> {
     let server = Server::start(&[])?;
     let (store, calls) = (started(&server.url()).await, Calls::default());
