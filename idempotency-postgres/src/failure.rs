@@ -115,7 +115,8 @@ impl Whom<'_> {
     /// Returns the error of a request for which no connection came in time.
     pub(crate) fn no_connection(&self) -> StoreError {
         let text = format!(
-            "no connection to {} in time: {REACH}; or all connections of the pool were in use: set a larger number of them",
+            "no connection to {} in time: {REACH}; or all connections of the pool were in use: set a larger number of them, one for each \
+             call at a time",
             self.name
         );
         StoreError::new(Kind::Unreachable, text)

@@ -386,7 +386,8 @@ impl Store for PostgresStore {
     fn timeout_advice(&self, was_sent: bool) -> String {
         let advice = match was_sent {
             true => {
-                "check the network to the server, and that no other transaction holds the row for long"
+                "check the network to the server, that no other transaction holds the row for long, and that there is a connection for each \
+                 call at a time"
             }
             false => {
                 "no connection was free in time: check that the server can be reached, connect before the first event with the store's \

@@ -226,6 +226,18 @@ async fn a_savepoint_is_part_of_the_transaction() {
 }
 
 #[tokio::test]
+async fn a_transaction_without_a_free_connection_says_how_many_are_needed() {
+    let bank = Bank::new(1).await;
+    let store = bank.store.clone();
+    let words = "a connection for each call at a time";
+    bank.fails(1, ErrorKind::StoreFailed, words, |call| async move {
+        let _held = store.pool().acquire().await?;
+        pay(call).await
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_savepoint_that_cannot_begin_lets_no_write_through() {
     for is_dropped in [false, true] {
         // Its replies come through a task of this runtime, so none is there at the first poll.
