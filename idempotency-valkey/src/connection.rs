@@ -1,5 +1,7 @@
 //! One server: connects to it, and notices a connection that is dead before a request is sent over it.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,12 +15,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, Target};
-use crate::failure::Failure;
+use crate::failure::{Failure, Next};
 
-/// How long a connection may take, with its login. A start waits for 2 s.
-const CONNECT: Duration = Duration::from_millis(1_500);
+/// How long a connection may take, with its login and the first reply. A start waits for 2 s.
+pub(crate) const CONNECT: Duration = Duration::from_millis(1_500);
 
-/// How long the reply to a `PING` may take, before a new connection is made.
+/// How long a server may take to say that a connection is good, before a new one is made, or which slots it has, before another one is asked.
 pub(crate) const PING: Duration = Duration::from_secs(1);
 
 /// A connection that was not used for longer is tried first: Lambda may have frozen the process, or a device on the way may have forgotten it.
@@ -113,10 +115,12 @@ impl Server {
                 self.has_replied();
                 return Ok(self.link(connection));
             }
+            // So the next request does not wait for it again.
+            self.disconnect();
         }
         let made = timeout(CONNECT, self.connector.connect(&self.address)).await;
         let (connection, driver) = match made {
-            Ok(made) => made.map_err(Failure::unsent)?,
+            Ok(made) => made?,
             Err(_) => return Err(Failure::unsent_for_long(self.too_slow())),
         };
         *self.state() = State {
@@ -136,7 +140,7 @@ impl Server {
             None => "",
         };
         let text = format!(
-            "no connection to {} within {CONNECT:?}: check its address, the network and the security groups{tls}",
+            "no connection to {} within {CONNECT:?}: check that it replies, its address, the network and the security groups{tls}",
             self.address
         );
         StoreError::new(StoreErrorKind::Unreachable, text)
@@ -255,16 +259,16 @@ impl Drop for Noted<'_> {
 }
 
 impl Connector {
-    /// Connects and logs in.
+    /// Connects, logs in, and waits for a reply.
     async fn connect(
         &self,
         address: &Address,
-    ) -> Result<(MultiplexedConnection, JoinHandle<()>), StoreError> {
+    ) -> Result<(MultiplexedConnection, JoinHandle<()>), Failure> {
         let Address { host, port } = address;
         let stream = TcpStream::connect((host.as_str(), *port)).await;
         let stream = stream.map_err(|error| {
             let text = format!("no connection to {address} ({error}): check its address, that it runs, the network and the security groups");
-            StoreError::new(StoreErrorKind::Unreachable, text).with_source(error)
+            Failure::unsent(StoreError::new(StoreErrorKind::Unreachable, text).with_source(error))
         })?;
         // A request is one write, which must not wait for more.
         let _ = stream.set_nodelay(true);
@@ -273,12 +277,10 @@ impl Connector {
         };
         let name = ServerName::try_from(host.clone()).map_err(|error| {
             let text = format!("{address} has no name that a certificate can have: check the URL");
-            StoreError::new(StoreErrorKind::Certificate, text).with_source(error)
+            Failure::unsent(StoreError::new(StoreErrorKind::Certificate, text).with_source(error))
         })?;
-        let stream = tls
-            .connect(name, stream)
-            .await
-            .map_err(|error| tls_failed(error, address))?;
+        let stream = tls.connect(name, stream).await;
+        let stream = stream.map_err(|error| Failure::unsent(tls_failed(error, address)))?;
         self.log_in(stream, address).await
     }
 
@@ -286,11 +288,33 @@ impl Connector {
         &self,
         stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
         address: &Address,
-    ) -> Result<(MultiplexedConnection, JoinHandle<()>), StoreError> {
+    ) -> Result<(MultiplexedConnection, JoinHandle<()>), Failure> {
+        let failed = |error| Failure::unsent(login_failed(&error, address));
         // The engine ends a request, by the time that its call has.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let made = MultiplexedConnection::new_with_config(&self.target.login, stream, config).await;
-        let (connection, driver) = made.map_err(|error| login_failed(&error, address))?;
+        let (mut connection, driver) = made.map_err(failed)?;
+        // For a server that hangs, its kernel accepts connections too. No task holds the connection before the reply, so that none stays.
+        let mut driver = Box::pin(driver);
+        let replied = {
+            let ping = redis::cmd("PING");
+            let mut replied = pin!(connection.send_packed_command(&ping));
+            poll_fn(|context| {
+                let _ = driver.as_mut().poll(context);
+                replied.as_mut().poll(context)
+            })
+            .await
+        };
+        if let Err(error) = replied.map_err(failed)?.extract_error() {
+            let failure = Failure::of(error, address);
+            // Other errors are of `PING`: a server that cannot write to its disk says so, and reads.
+            if failure.next == Next::Pause || failure.maybe_applied {
+                return Err(Failure {
+                    maybe_applied: false,
+                    ..failure
+                });
+            }
+        }
         Ok((connection, tokio::spawn(driver)))
     }
 }

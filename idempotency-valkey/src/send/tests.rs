@@ -27,11 +27,14 @@ fn replies(text: impl Into<String>) -> Does {
 /// The reply of the script to a write that was applied.
 const APPLIED: &str = "*1\r\n:1\r\n";
 
-/// A server that does these things in turn, one for each command but `PING`, and notes the first argument of each.
+/// A server that does these things in turn, one for each command but `PING`, and notes the first argument of each, without the `PING` of a new
+/// connection.
 struct Fake {
     address: Address,
     does: Arc<Mutex<std::vec::IntoIter<Does>>>,
     seen: Arc<Mutex<Vec<String>>>,
+    /// The reply to `PING`.
+    pong: Arc<Mutex<String>>,
 }
 
 impl Fake {
@@ -41,15 +44,23 @@ impl Fake {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let does = Arc::new(Mutex::new(does.into_iter()));
         let (noted, script) = (Arc::clone(&seen), Arc::clone(&does));
+        let pong = Arc::new(Mutex::new("+PONG\r\n".to_owned()));
+        let ponged = Arc::clone(&pong);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&noted), Arc::clone(&script)));
+                tokio::spawn(serve(
+                    stream,
+                    Arc::clone(&noted),
+                    Arc::clone(&script),
+                    Arc::clone(&ponged),
+                ));
             }
         });
         Self {
             address,
             does,
             seen,
+            pong,
         }
     }
 
@@ -71,14 +82,17 @@ async fn serve(
     mut stream: TcpStream,
     noted: Arc<Mutex<Vec<String>>>,
     does: Arc<Mutex<std::vec::IntoIter<Does>>>,
+    pong: Arc<Mutex<String>>,
 ) {
-    let mut input = Vec::new();
+    let (mut input, mut is_new) = (Vec::new(), true);
     loop {
         while let Some((name, length)) = command(&input) {
             input.drain(..length);
-            noted.lock().unwrap().push(name.clone());
+            if !std::mem::take(&mut is_new) {
+                noted.lock().unwrap().push(name.clone());
+            }
             let next = match name.as_str() {
-                "PING" => replies("+PONG\r\n"),
+                "PING" => replies(pong.lock().unwrap().clone()),
                 "ASKING" => replies("+OK\r\n"),
                 _ => does.lock().unwrap().next().unwrap_or(Does::Closes),
             };
@@ -127,7 +141,12 @@ async fn write(sender: &Sender) -> (Result<Reply, StoreError>, SendLog) {
     let log = SendLog::with_limit(Duration::from_secs(5));
     log.preparing();
     let arguments = request::list(None);
-    (sender.write("p:{a}", &arguments, &log).await, log)
+    let reply = timeout(
+        Duration::from_secs(5),
+        sender.write("p:{a}", &arguments, &log),
+    )
+    .await;
+    (reply.expect("the write ends in time"), log)
 }
 
 #[tokio::test]
@@ -284,8 +303,10 @@ fn a_connection_that_was_closed_while_the_process_did_nothing_costs_no_send() {
         for _ in 0..2 {
             let (mut stream, _) = listener.accept().unwrap();
             let mut input = [0; 4096];
-            assert!(stream.read(&mut input).unwrap() > 0);
-            stream.write_all(APPLIED.as_bytes()).unwrap();
+            for reply in ["+PONG\r\n", APPLIED] {
+                assert!(stream.read(&mut input).unwrap() > 0);
+                stream.write_all(reply.as_bytes()).unwrap();
+            }
             drop(stream);
             closed.send(()).unwrap();
         }
@@ -305,21 +326,48 @@ fn a_connection_that_was_closed_while_the_process_did_nothing_costs_no_send() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_whose_primary_is_gone_is_asked_for_the_next_one() {
-    let gone = {
+async fn a_cluster_whose_primary_is_gone_or_hangs_is_asked_for_the_next_one() {
+    for hangs in [false, true] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Address::of(&listener.local_addr().unwrap().to_string()).unwrap()
-    };
-    let next = Fake::new(vec![replies(APPLIED)]).await;
-    let seed = Fake::new(vec![slots(&gone), slots(&next.address)]).await;
-    let sender = seed.sender();
-    sender.nodes.learn(sender.nodes.seed()).await;
-    let (reply, log) = write(&sender).await;
-    assert!(reply.is_ok() && !log.maybe_again());
-    assert_eq!(
-        (seed.seen(), next.seen()),
-        (vec!["CLUSTER".to_owned(); 2], vec!["EVALSHA".to_owned()])
-    );
+        let lost = Address::of(&listener.local_addr().unwrap().to_string()).unwrap();
+        // The kernel accepts connections, and no process reads from them.
+        let _listener = hangs.then_some(listener);
+        let next = Fake::new(vec![replies(APPLIED)]).await;
+        let seed = Fake::new(vec![slots(&lost), slots(&lost), slots(&next.address)]).await;
+        let sender = seed.sender();
+        sender.nodes.learn(sender.nodes.seed()).await;
+        let (reply, log) = write(&sender).await;
+        assert!(reply.is_ok() && log.sends() == 1, "{hangs}: {reply:?}");
+        assert_eq!(
+            (seed.seen(), next.seen()),
+            (vec!["CLUSTER".to_owned(); 3], vec!["EVALSHA".to_owned()])
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_first_command_got_no_request_unless_it_performs_others() {
+    for (error, is_kept) in [
+        ("-ERR max number of clients reached", false),
+        ("-DENIED Redis is running in protected mode", false),
+        ("-MISCONF Redis is configured to save", true),
+        ("-NOAUTH Authentication required.", true),
+    ] {
+        let fake = Fake::new(vec![replies(APPLIED)]).await;
+        *fake.pong.lock().unwrap() = format!("{error}\r\n");
+        tokio::time::pause();
+        let (reply, log) = write(&fake.sender()).await;
+        tokio::time::resume();
+        assert_eq!(
+            (log.sends(), log.maybe_applied()),
+            (u32::from(is_kept), is_kept),
+            "{error}"
+        );
+        match reply {
+            Ok(_) => assert!(is_kept),
+            Err(failed) => assert!(failed.to_string().contains(&error[1..]), "{failed}"),
+        }
+    }
 }
 
 #[tokio::test]
