@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::Value;
+use tokio::time::timeout;
 
 use crate::address::Address;
-use crate::connection::{Connector, Server};
+use crate::connection::{Connector, PING, Server};
 
 /// The servers of a store.
 pub(crate) struct Nodes {
@@ -96,16 +97,15 @@ impl Nodes {
 
     /// Asks the servers which slots they have, `first` and the others, until one replies. Without a reply all stays as it is.
     pub(crate) async fn learn(&self, first: &Arc<Server>) {
-        self.learn_of(Some(first), |_| true).await;
+        self.learn_of(first, true).await;
     }
 
     /// Asks the servers which slots they have, but not this one, which does not serve.
     pub(crate) async fn learn_without(&self, failed: &Arc<Server>) {
-        let is_other = |server: &Arc<Server>| server.address != failed.address;
-        self.learn_of(None, is_other).await;
+        self.learn_of(failed, false).await;
     }
 
-    async fn learn_of(&self, first: Option<&Arc<Server>>, may_ask: impl Fn(&Arc<Server>) -> bool) {
+    async fn learn_of(&self, first: &Arc<Server>, is_asked: bool) {
         let learnt = self.known().learnt;
         let _one = self.asking.lock().await;
         if self.known().learnt != learnt {
@@ -113,7 +113,12 @@ impl Nodes {
         }
         let known: Vec<_> = self.known().servers.values().cloned().collect();
         let others = [Arc::clone(&self.seed)].into_iter().chain(known);
-        for server in first.cloned().into_iter().chain(others.filter(may_ask)) {
+        let others = others.filter(|server| server.address != first.address);
+        for server in is_asked
+            .then(|| Arc::clone(first))
+            .into_iter()
+            .chain(others)
+        {
             if let Some(rows) = slots_of(&server).await {
                 self.keep(rows);
                 return;
@@ -154,12 +159,12 @@ struct Row {
     servers: Vec<Address>,
 }
 
-/// Asks one server for the slots of its cluster. `None` if it did not say.
+/// Asks one server for the slots of its cluster. `None` if it did not say in time.
 async fn slots_of(server: &Server) -> Option<Vec<Row>> {
     let mut command = redis::cmd("CLUSTER");
     command.arg("SLOTS");
-    let reply = server.connect().await.ok()?.send(&command).await;
-    read_rows(reply.ok()?, &server.address)
+    let asked = async { server.connect().await.ok()?.send(&command).await.ok() };
+    read_rows(timeout(PING, asked).await.ok()??, &server.address)
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of the server with this address. `None` if it is none, or has no slot.

@@ -346,6 +346,21 @@ async fn a_cluster_whose_primary_is_gone_or_hangs_is_asked_for_the_next_one() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_say_the_slots_does_not_keep_another_one_from_it() {
+    let next = Fake::new(vec![replies(APPLIED)]).await;
+    let other = Fake::new(vec![slots(&next.address)]).await;
+    let seed = Fake::new(vec![slots(&other.address), Does::Hangs]).await;
+    let sender = seed.sender();
+    let nodes = &sender.nodes;
+    nodes.learn(nodes.seed()).await;
+    tokio::time::pause();
+    let learnt = nodes.learn(nodes.seed());
+    let learnt = timeout(Duration::from_secs(2), learnt).await;
+    assert!(learnt.is_ok() && write(&sender).await.0.is_ok());
+    assert_eq!((seed.seen().len(), other.seen().len()), (2, 1));
+}
+
+#[tokio::test]
 async fn a_server_that_refuses_the_first_command_got_no_request_unless_it_performs_others() {
     for (error, is_kept) in [
         ("-ERR max number of clients reached", false),
