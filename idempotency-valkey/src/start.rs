@@ -22,7 +22,8 @@ pub enum Durability {
     /// once.
     #[default]
     Asynchronous,
-    /// It cannot: MemoryDB, ElastiCache with synchronous durability, or a single server with `appendfsync always`.
+    /// It cannot: MemoryDB, ElastiCache with synchronous durability, or a single server with `appendfsync always` and
+    /// `no-appendfsync-on-rewrite no`.
     Synchronous,
 }
 
