@@ -7,7 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_core::store::{StoreError, StoreErrorKind};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value,
+};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -289,30 +291,37 @@ impl Connector {
         stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
         address: &Address,
     ) -> Result<(MultiplexedConnection, JoinHandle<()>), Failure> {
-        let failed = |error| Failure::unsent(login_failed(&error, address));
-        // The engine ends a request, by the time that its call has.
+        let closed = |error| Failure::unsent(closed(&error, address));
+        let login = &self.target.login;
+        let mut hello = redis::pipe();
+        if let Some(password) = login.password() {
+            let user = login.username();
+            hello.cmd("AUTH").arg(user).arg(password);
+        }
+        if login.db() != 0 {
+            hello.cmd("SELECT").arg(login.db());
+        }
+        // For a server that hangs, its kernel accepts connections too.
+        hello.cmd("PING");
+        // The engine ends a request, by the time that its call has. The login is ours: `redis` does not say why it was refused.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        let made = MultiplexedConnection::new_with_config(&self.target.login, stream, config).await;
-        let (mut connection, driver) = made.map_err(failed)?;
-        // For a server that hangs, its kernel accepts connections too. No task holds the connection before the reply, so that none stays.
+        let no_login = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let made = MultiplexedConnection::new_with_config(&no_login, stream, config).await;
+        let (mut connection, driver) = made.map_err(closed)?;
+        // No task holds the connection before the replies, so that none stays.
         let mut driver = Box::pin(driver);
         let replied = {
-            let ping = redis::cmd("PING");
-            let mut replied = pin!(connection.send_packed_command(&ping));
+            let mut replied = pin!(connection.send_packed_commands(&hello, 0, hello.len()));
             poll_fn(|context| {
                 let _ = driver.as_mut().poll(context);
                 replied.as_mut().poll(context)
             })
             .await
         };
-        if let Err(error) = replied.map_err(failed)?.extract_error() {
-            let failure = Failure::of(error, address);
-            // Other errors are of `PING`: a server that cannot write to its disk says so, and reads.
-            if failure.next == Next::Pause || failure.maybe_applied {
-                return Err(Failure {
-                    maybe_applied: false,
-                    ..failure
-                });
+        let replies = replied.map_err(closed)?.into_iter();
+        for (reply, command) in replies.zip(hello.cmd_iter()) {
+            if let Err(error) = reply.extract_error() {
+                refused(Failure::of(error, address), command, address)?;
             }
         }
         Ok((connection, tokio::spawn(driver)))
@@ -342,30 +351,39 @@ fn tls_failed(error: std::io::Error, address: &Address) -> StoreError {
     .with_source(error)
 }
 
-/// Returns the error of a login.
-fn login_failed(error: &RedisError, address: &Address) -> StoreError {
-    if error.kind() == ErrorKind::AuthenticationFailed {
-        let text = format!(
-            "{address} refused the login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL"
-        );
-        return StoreError::new(StoreErrorKind::Credentials, text);
+/// Returns the failure of a connection over which the server has refused this command, unless it may perform others.
+fn refused(failure: Failure, command: &Cmd, address: &Address) -> Result<(), Failure> {
+    let is = |name: &[u8]| command.args_iter().next() == Some(redis::Arg::Simple(name));
+    let failed = |kind, text| Err(Failure::unsent(StoreError::new(kind, text)));
+    match failure.next {
+        // For every command: it is full, or loads its data.
+        Next::Pause => {}
+        _ if is(b"AUTH") => {
+            let text = format!(
+                "{address} refused the login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL"
+            );
+            return failed(StoreErrorKind::Credentials, text);
+        }
+        _ if is(b"SELECT") && failure.maybe_applied => {
+            let text = format!(
+                "{address} refused the connection: check the database number of the URL, which is 0 in a cluster"
+            );
+            return failed(StoreErrorKind::Rejected, text);
+        }
+        // A server that cannot write to its disk says so, and reads.
+        _ if is(b"PING") && !failure.maybe_applied => return Ok(()),
+        _ => {}
     }
-    if error.code().is_some() || error.kind() == ErrorKind::Client {
-        let (kind, advice) = match error.detail() {
-            // The server does not say it by a code here.
-            Some(detail) if detail.contains("loading") => (
-                StoreErrorKind::Internal,
-                "wait until the server has loaded its data",
-            ),
-            _ => (
-                StoreErrorKind::Rejected,
-                "check the database number of the URL, which is 0 in a cluster",
-            ),
-        };
-        return StoreError::new(kind, format!("{address} refused the connection: {advice}"));
-    }
+    Err(Failure {
+        maybe_applied: false,
+        ..failure
+    })
+}
+
+/// Returns the error of a connection that ended before a reply.
+fn closed(error: &RedisError, address: &Address) -> StoreError {
     let text = format!(
-        "{address} closed the connection ({error}): check that it is a Valkey or Redis server, and whether it needs TLS (`rediss://`)"
+        "{address} closed the connection ({error}): check that it is a Valkey or Redis server, whether it needs TLS (`rediss://`), and its `maxclients`"
     );
     StoreError::new(StoreErrorKind::Unreachable, text)
 }

@@ -58,6 +58,19 @@ async fn a_wrong_login_says_which_setting_to_check() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
+async fn a_server_with_all_its_connections_is_not_a_wrong_login() -> Result<(), BoxError> {
+    let server = Server::start(&["--requirepass", "s3cr3t"])?;
+    let _one = std::net::TcpStream::connect(server.address())?;
+    server.ask(&["CONFIG", "SET", "maxclients", "1"]);
+    for user in ["", ":s3cr3t@"] {
+        let url = server.url().replace("//", &format!("//{user}"));
+        // The server closes the connection, at times before it has read a request.
+        assert_said(&url, "`maxclients`", "`maxclients`").await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_missing_permission_says_which_ones_a_user_needs() -> Result<(), BoxError> {
     let server = Server::start(&[])?;
     let needs = "give its user `+evalsha +eval";
