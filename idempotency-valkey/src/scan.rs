@@ -152,7 +152,7 @@ impl ValkeyStore {
         Ok(())
     }
 
-    /// Returns the records with these ids that the filter keeps, in one round trip.
+    /// Returns the records with these ids that the filter keeps, in one round trip unless a key is moving.
     async fn shown(
         &self,
         server: &Arc<Server>,
@@ -163,17 +163,25 @@ impl ValkeyStore {
             return Ok(Vec::new());
         }
         let mut commands = redis::pipe();
+        let key = |id: &str| self.prefix.key(&RecordId::new(id));
         for (number, id) in ids.iter().enumerate() {
-            let key = self.prefix.key(&RecordId::new(id));
             // The first one brings the script.
-            commands.add_command(self.sender.script(&key, filter, number == 0));
+            commands.add_command(self.sender.script(&key(id), filter, number == 0));
         }
         let replies = self.sender.read_all(server, &commands).await;
         let replies = replies.map_err(|failure| failure.error)?;
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
+            let reply = match reply {
+                Some(reply) => Reply::of(reply),
+                None => {
+                    let log = SendLog::new();
+                    log.preparing();
+                    Some(self.sender.look(&key(&id), filter, &log).await?)
+                }
+            };
             // Deleted since, or left out by the filter, if it is not shown.
-            if let Some(Reply::Applied(Some(fields))) = Reply::of(reply) {
+            if let Some(Reply::Applied(Some(fields))) = reply {
                 records.push((RecordId::new(id), fields.record().0));
             }
         }

@@ -101,21 +101,30 @@ impl Sender {
             .await
     }
 
-    /// Sends commands that change nothing together, and returns the reply to each.
+    /// Sends commands that change nothing together, and returns the reply to each: `None` if it must be sent alone, because its key has moved, or
+    /// because the server does not have its script.
     ///
     /// # Errors
     ///
-    /// If a command failed.
+    /// If another command failed.
     pub(crate) async fn read_all(
         &self,
         server: &Server,
         commands: &Pipeline,
-    ) -> Result<Vec<Value>, Failure> {
+    ) -> Result<Vec<Option<Value>>, Failure> {
         let failed = |error| Failure::of(error, &server.address);
         let sent = server.connect().await?.send_all(commands);
         let replies = in_time(server, sent).await?.map_err(failed)?;
-        let replies = replies.into_iter().map(Value::extract_error);
-        replies.collect::<Result<_, _>>().map_err(failed)
+        let replies = replies.into_iter().map(|reply| {
+            reply.extract_error().map(Some).or_else(|error| {
+                let failure = failed(error);
+                match failure.next {
+                    Next::Follow(_) | Next::Ask(_) | Next::SendScript => Ok(None),
+                    _ => Err(failure),
+                }
+            })
+        });
+        replies.collect()
     }
 
     /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.

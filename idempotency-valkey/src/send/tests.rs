@@ -403,3 +403,40 @@ async fn a_failure_in_the_middle_of_the_script_may_be_applied_and_one_before_was
         assert_eq!(log.maybe_applied(), maybe_applied);
     }
 }
+
+#[tokio::test]
+async fn a_listing_follows_the_keys_that_a_server_is_getting() {
+    let keys = "*2\r\n$5\r\np:{a}\r\n$5\r\np:{b}\r\n";
+    let record = || replies("*3\r\n:1\r\n$1\r\nv\r\n$1\r\n1\r\n");
+    let (getting, having) = (Fake::new(vec![]).await, Fake::new(vec![]).await);
+    let moved = || replies(format!("-MOVED 7 {}\r\n", having.address));
+    let ask = || replies(format!("-ASK 7 {}\r\n", getting.address));
+    // The script came with the first key, so the server does not have it for the second one.
+    getting.does(vec![
+        slots(&getting.address),
+        replies(format!("*2\r\n$1\r\n0\r\n{keys}")),
+        moved(),
+        replies("-NOSCRIPT No matching script.\r\n"),
+        moved(),
+        slots(&having.address),
+        record(),
+        moved(),
+    ]);
+    having.does(vec![ask(), record()]);
+    let url = format!("redis://{}", getting.address);
+    let store = crate::ValkeyStore::builder(url)
+        .prefix("p")
+        .build()
+        .unwrap();
+    let request = idempotency_core::store::ScanRequest {
+        prefix: "",
+        limit: 10,
+        after: None,
+        filter: None,
+        consistency: idempotency_core::store::Consistency::Strong,
+    };
+    let page = idempotency_core::store::StoreScan::scan(&store, request).await;
+    let page = page.unwrap();
+    let ids: Vec<_> = page.records.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!((ids, page.next), (vec!["a", "b"], None));
+}
