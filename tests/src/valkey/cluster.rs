@@ -83,6 +83,15 @@ impl Cluster {
     /// If it does not have them after half a minute.
     pub fn fail_over(&mut self) -> Result<(), BoxError> {
         self.servers[0].kill()?;
+        self.replaced()
+    }
+
+    /// Waits until the replica has the slots of the first primary.
+    ///
+    /// # Errors
+    ///
+    /// If it does not have them after half a minute.
+    pub fn replaced(&self) -> Result<(), BoxError> {
         self.servers[3].until("role", "master")?;
         let is_whole = |server: &Server| {
             let info = server.ask(&["CLUSTER", "INFO"]).text();

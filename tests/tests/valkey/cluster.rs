@@ -79,6 +79,31 @@ async fn calls_go_on_after_a_failover() -> Result<(), BoxError> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_hangs_costs_one_call_after_it_was_replaced() -> Result<(), BoxError> {
+    let cluster = Cluster::start()?;
+    let (calls, store) = (Calls::default(), store(&cluster.servers[0].url()));
+    for order in orders() {
+        assert!(matches!(calls.call(&store, order).await, End::Ran(_)));
+    }
+    cluster.servers[0].ask(&["WAIT", "1", "10000"]);
+    // Its connections stay, and its kernel accepts new ones.
+    let _frozen = cluster.servers[0].freeze();
+    cluster.replaced()?;
+    let mut failed = 0;
+    for order in orders() {
+        match calls.call(&store, order).await {
+            End::Replayed(_) => {}
+            ended => {
+                failed += 1;
+                assert_eq!(failed, 1, "{ended:?}");
+            }
+        }
+    }
+    assert_eq!(calls.runs(), 30);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_follow_a_primary_that_became_a_replica_and_a_slot_that_moves() -> Result<(), BoxError>
 {
     let cluster = Cluster::start()?;
