@@ -2,11 +2,14 @@
 
 use futures_util::future::join_all;
 use idempotency_core::record::{Field, OwnerToken, Record};
-use idempotency_core::store::{Condition, Replaced, StoreReply};
+use idempotency_core::store::{
+    Condition, Consistency, Replaced, ScanRequest, StoreReply, StoreScan as _,
+};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::store::StoreExt;
 use idempotency_tests::End;
 use idempotency_tests::valkey::{Cluster, Reply, Server};
+use idempotency_valkey::ValkeyStore;
 use serde_json::json;
 
 use super::{Calls, charge, record_key, started, store};
@@ -30,7 +33,7 @@ fn url(cluster: &Cluster, at: usize) -> String {
     url.replace("//", "//app:s3cr3t@")
 }
 
-async fn expect(calls: &Calls, store: &std::sync::Arc<idempotency_valkey::ValkeyStore>) {
+async fn expect(calls: &Calls, store: &std::sync::Arc<ValkeyStore>) {
     let ended = join_all(orders().map(|order| calls.call(store, order))).await;
     for (order, ended) in orders().zip(ended) {
         assert!(matches!(ended, End::Replayed(_)), "{order}: {ended:?}");
@@ -55,6 +58,27 @@ fn move_slot(servers: &[Server], order: &str) -> [String; 2] {
     servers[2].ask(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &second]);
     servers[1].ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &third]);
     [slot, third]
+}
+
+/// Returns the keys of all records.
+async fn listed(store: &ValkeyStore) -> Result<Vec<String>, BoxError> {
+    let (mut keys, mut after) = (Vec::new(), None);
+    loop {
+        let request = ScanRequest {
+            prefix: "",
+            limit: 100,
+            after: after.as_deref(),
+            filter: None,
+            consistency: Consistency::Strong,
+        };
+        let page = store.scan(request).await?;
+        let ids = page.records.iter().map(|(id, _)| id.as_str());
+        keys.extend(ids.map(|id| format!("idempotency:{{{id}}}")));
+        after = page.next;
+        if after.is_none() {
+            return Ok(keys);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -137,6 +161,7 @@ async fn calls_follow_a_primary_that_became_a_replica_and_a_slot_that_moves() ->
             "{error}"
         );
     }
+    assert!(listed(&store).await?.contains(&record_key(&order)));
     for server in &servers[1..] {
         server.ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &third]);
     }
