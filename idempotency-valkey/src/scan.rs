@@ -177,7 +177,7 @@ impl ValkeyStore {
                 None => {
                     let log = SendLog::new();
                     log.preparing();
-                    Some(self.sender.look(&key(&id), filter, &log).await?)
+                    Some(self.sender.run(&key(&id), filter, false, &log).await?)
                 }
             };
             // Deleted since, or left out by the filter, if it is not shown.

@@ -53,19 +53,20 @@ impl Sender {
         }
     }
 
-    /// Runs the script that performs a write.
+    /// Runs the script: for a write, or to read or try something.
     ///
     /// # Errors
     ///
-    /// If it failed. `log` says if it may have been applied.
-    pub(crate) async fn write(
+    /// If it failed. `log` says if a write may have been applied.
+    pub(crate) async fn run(
         &self,
         key: &str,
         arguments: &Arguments<'_>,
+        writes: bool,
         log: &SendLog,
     ) -> Result<Reply, StoreError> {
         let command = |whole| self.script(key, arguments, whole);
-        self.send(To::Slot(slot(key)), command, true, read_reply, log)
+        self.send(To::Slot(slot(key)), command, writes, read_reply, log)
             .await
     }
 
@@ -82,22 +83,6 @@ impl Sender {
     ) -> Result<Value, StoreError> {
         let (to, command) = (To::Server(server), |_| command.clone());
         self.send(to, command, false, |value, _| Ok(value), log)
-            .await
-    }
-
-    /// Runs the script that changes no record.
-    ///
-    /// # Errors
-    ///
-    /// If it failed.
-    pub(crate) async fn look(
-        &self,
-        key: &str,
-        arguments: &Arguments<'_>,
-        log: &SendLog,
-    ) -> Result<Reply, StoreError> {
-        let command = |whole| self.script(key, arguments, whole);
-        self.send(To::Slot(slot(key)), command, false, read_reply, log)
             .await
     }
 

@@ -67,7 +67,7 @@ impl Checks {
         } else {
             of_seed.check(&seed.address)?;
         }
-        sender.look(key, &probe(), log).await?;
+        sender.run(key, &probe(), false, log).await?;
         if !self.passed.swap(true, Ordering::AcqRel) && self.durability == Durability::Asynchronous
         {
             tracing::warn!(

@@ -100,7 +100,7 @@ impl ValkeyStore {
         let arguments = request::write(record, now(), self.compress_above)
             .map_err(|error| self.too_large(&error))?;
         let key = self.prefix.key(record.id);
-        Ok(match self.sender.write(&key, &arguments, log).await? {
+        Ok(match self.sender.run(&key, &arguments, true, log).await? {
             Reply::Applied(replaced) => match record.write {
                 Write::Put(_) => StoreReply::replaced(replaced.map(|fields| fields.record().0)),
                 _ => StoreReply::applied(),
@@ -132,7 +132,7 @@ impl ValkeyStore {
         log: &SendLog,
     ) -> Result<Option<Fields>, StoreError> {
         let key = self.prefix.key(id);
-        match self.sender.look(&key, &request::read(), log).await? {
+        match self.sender.run(&key, &request::read(), false, log).await? {
             Reply::Refused(fields) => Ok(fields),
             reply => {
                 let text = format!("{} replied {reply:?} to a read", self.name());

@@ -143,7 +143,7 @@ async fn write(sender: &Sender) -> (Result<Reply, StoreError>, SendLog) {
     let arguments = request::list(None);
     let reply = timeout(
         Duration::from_secs(5),
-        sender.write("p:{a}", &arguments, &log),
+        sender.run("p:{a}", &arguments, true, &log),
     )
     .await;
     (reply.expect("the write ends in time"), log)
@@ -269,7 +269,7 @@ async fn a_connection_whose_send_was_given_up_is_tried_before_the_next_one() {
     let log = SendLog::with_limit(Duration::from_secs(5));
     let arguments = request::list(None);
     {
-        let mut send = std::pin::pin!(sender.write("p:{a}", &arguments, &log));
+        let mut send = std::pin::pin!(sender.run("p:{a}", &arguments, true, &log));
         tokio::select! {
             _ = &mut send => panic!("the server does not reply"),
             () = async { while fake.seen().is_empty() { tokio::task::yield_now().await } } => {}
