@@ -239,8 +239,11 @@ pub(crate) mod shared {
             })
         }
 
-        fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
-            self.records.begin()
+        fn begin(
+            &self,
+            left: Option<std::time::Duration>,
+        ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+            self.records.begin(left)
         }
 
         fn limits(&self) -> StoreLimits {

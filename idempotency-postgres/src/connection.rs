@@ -230,10 +230,13 @@ impl Connections {
     }
 
     /// Begins a transaction for a handler.
-    pub(crate) async fn begin(&self) -> Result<PostgresTransaction, Failure> {
+    pub(crate) async fn begin(
+        &self,
+        left: Option<Duration>,
+    ) -> Result<PostgresTransaction, Failure> {
         // The caller limits the time, so that the handler does not wait for long.
         let used = self.acquire(&SendLog::default()).await?;
-        used.begin().await
+        used.begin(left).await
     }
 
     /// Goes on with the transaction of a handler.
@@ -341,9 +344,9 @@ impl InUse<'_> {
     }
 
     /// Begins a transaction. If the future is dropped, it can have begun, and the connection is closed.
-    async fn begin(mut self) -> Result<PostgresTransaction, Failure> {
+    async fn begin(mut self, left: Option<Duration>) -> Result<PostgresTransaction, Failure> {
         let begun = match &mut self.connection {
-            Some(connection) => begin(connection).await,
+            Some(connection) => begin(connection, left).await,
             None => Err(sqlx::Error::PoolClosed),
         };
         begun.map_err(|error| self.of.executing(error))?;

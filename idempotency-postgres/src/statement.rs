@@ -21,8 +21,21 @@ pub(crate) const APPLIED: &str = "applied";
 /// Whether the condition held. NULL if there was no record.
 pub(crate) const HELD: &str = "held";
 
-/// Begins the transaction of a handler, and marks it: the mark ends with it.
-pub(crate) const BEGIN: &str = "BEGIN; SET LOCAL idempotency.transaction = 'open'";
+/// Begins the transaction of a handler, and marks it: the mark ends with it. It ends itself if it waits for longer than `left`. No query is in
+/// it, because the handler can set its isolation level until the first one.
+pub(crate) fn begin(left: Option<Duration>) -> String {
+    let mut text = "BEGIN; SET LOCAL idempotency.transaction = 'open'".to_owned();
+    if let Some(left) = left {
+        let left = left.as_millis().clamp(1_000, LONGEST);
+        for limit in ["lock_timeout", "idle_in_transaction_session_timeout"] {
+            push(&mut text, format_args!("; SET LOCAL {limit} = {left}"));
+        }
+    }
+    text
+}
+
+/// The longest limit of the server, in milliseconds.
+const LONGEST: u128 = i32::MAX as u128;
 /// What the error of the server quotes if the transaction of the handler has ended.
 pub(crate) const NOT_OPEN: &str = "not in the transaction of the handler ";
 

@@ -363,9 +363,12 @@ impl Store for PostgresStore {
         })
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+    fn begin(
+        &self,
+        left: Option<std::time::Duration>,
+    ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
         Box::pin(async move {
-            let begun = self.connections.begin().await;
+            let begun = self.connections.begin(left).await;
             let open = begun.map_err(|failure| failure.error)?;
             Ok(Box::new(open) as OpenTransaction)
         })

@@ -1,16 +1,17 @@
 //! The transaction that a handler writes in. It commits together with the completion of the key.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use idempotency_core::error::Error;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::{Call, CallTransaction};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgTransactionManager;
-use sqlx::{PgConnection, Postgres, SqlSafeStr as _};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 use sqlx_core::transaction::TransactionManager as _;
 
-use crate::statement::BEGIN;
+use crate::statement;
 
 /// Begins the transaction of a call.
 pub trait Begin {
@@ -109,8 +110,12 @@ impl Drop for PostgresTransaction {
 }
 
 /// Begins a transaction. One that the handler begins in it is a savepoint.
-pub(crate) async fn begin(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    PgTransactionManager::begin(connection, Some(BEGIN.into_sql_str())).await
+pub(crate) async fn begin(
+    connection: &mut PgConnection,
+    left: Option<Duration>,
+) -> Result<(), sqlx::Error> {
+    let begin = AssertSqlSafe(statement::begin(left)).into_sql_str();
+    PgTransactionManager::begin(connection, Some(begin)).await
 }
 
 /// Returns true unless `sqlx` has ended the transaction.

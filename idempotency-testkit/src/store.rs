@@ -464,8 +464,11 @@ impl<S: Store> Store for FaultyStore<S> {
     }
 
     /// Begins a transaction of the inner store. This is not noted, and has no fault.
-    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
-        self.inner.begin()
+    fn begin(
+        &self,
+        left: Option<std::time::Duration>,
+    ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        self.inner.begin(left)
     }
 
     fn limits(&self) -> StoreLimits {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::lease::Lease;
 use crate::time::EpochMillis;
 
 /// The number of claims that one call sends before it gives up, not counting those after a wait.
@@ -45,6 +46,18 @@ pub(crate) fn begin_limit(
     store_timeout: Duration,
 ) -> Duration {
     lease_end.map_or(store_timeout, |end| time_limit(now, end).min(store_timeout))
+}
+
+/// Returns how long an open transaction may wait for another one or for its handler: for as long as the lease can last.
+pub(crate) fn open_limit(
+    now: EpochMillis,
+    lease: Lease,
+    lease_end: Option<EpochMillis>,
+) -> Option<Duration> {
+    match lease {
+        Lease::Renewed { at_most, .. } => Some(at_most),
+        Lease::Until(_) | Lease::For(_) => lease_end.map(|end| now.until(end)),
+    }
 }
 
 /// Returns the time left less the reserve, or half of the time left if that is more.

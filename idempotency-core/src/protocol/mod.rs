@@ -52,7 +52,7 @@ pub use end::{
 };
 pub use in_flight::{InFlight, InFlightKey, Stage};
 pub use lease::Lease;
-pub(crate) use limits::begin_limit;
+pub(crate) use limits::{begin_limit, open_limit};
 pub use plain::PlainTransaction;
 pub use renewal::{Renewal, RenewalEnd, RenewalPause};
 pub(crate) use requests::{recorded_path, transaction_token};

@@ -198,3 +198,15 @@ fn the_end_of_a_prefix_is_after_every_text_with_it() {
         assert_eq!(after_prefix(prefix).as_deref(), end, "{prefix:?}");
     }
 }
+
+#[test]
+fn a_transaction_waits_no_longer_than_its_lease() {
+    let begin = "BEGIN; SET LOCAL idempotency.transaction = 'open'";
+    assert_eq!(super::begin(None), begin);
+    for (left, limit) in [(0, 1_000), (30_000, 30_000), (u64::MAX, 2_147_483_647)] {
+        let expected = format!(
+            "{begin}; SET LOCAL lock_timeout = {limit}; SET LOCAL idle_in_transaction_session_timeout = {limit}"
+        );
+        assert_eq!(super::begin(Some(Duration::from_millis(left))), expected);
+    }
+}

@@ -98,7 +98,7 @@ impl StoreFactory for Factory {
         name: &'a str,
     ) -> Option<BoxFuture<'a, Result<OpenTransaction, BoxError>>> {
         Some(Box::pin(async move {
-            let mut open = self.store.begin().await?;
+            let mut open = self.store.begin(None).await?;
             let transaction = open.downcast_mut::<PostgresTransaction>();
             let transaction = transaction.ok_or("another form")?;
             // The others fail if the record is changed meanwhile, as they must.

@@ -226,6 +226,30 @@ async fn a_savepoint_is_part_of_the_transaction() {
 }
 
 #[tokio::test]
+async fn a_transaction_waits_no_longer_than_the_lease_and_the_next_one_is_free() {
+    let bank = Bank::new(1).await;
+    let shown = |call: Call| async move {
+        let mut tx = call.begin().await?;
+        let mut limits = Vec::new();
+        for limit in ["lock_timeout", "idle_in_transaction_session_timeout"] {
+            let show = "SELECT setting::bigint FROM pg_settings WHERE name = $1";
+            let limit: i64 = query_scalar(show).bind(limit).fetch_one(&mut *tx).await?;
+            limits.push(limit);
+        }
+        tx.commit_with_response();
+        assert_eq!(limits[0], limits[1]);
+        Ok(limits[0])
+    };
+    let limit = bank.call(1, shown).await.unwrap();
+    assert!((1_000..=3_600_000).contains(&limit), "{limit}");
+    let left: String = query_scalar("SHOW lock_timeout")
+        .fetch_one(bank.store.pool())
+        .await
+        .unwrap();
+    assert_eq!(left, "0");
+}
+
+#[tokio::test]
 async fn a_transaction_without_a_free_connection_says_how_many_are_needed() {
     let bank = Bank::new(1).await;
     let store = bank.store.clone();

@@ -248,13 +248,13 @@ impl Store for Network {
         Box::pin(self.carry(sent, log.clone()))
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
-        Box::pin(async {
+    fn begin(&self, left: Option<Duration>) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        Box::pin(async move {
             self.travel().await;
             if self.dice.percent(self.faults.lost) {
                 return Err(StoreError::new(StoreErrorKind::Unreachable, "lost"));
             }
-            self.table.begin().await
+            self.table.begin(left).await
         })
     }
 

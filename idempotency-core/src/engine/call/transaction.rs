@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 use super::super::request::timeout;
 use super::Call;
 use crate::error::{Error, ErrorKind};
-use crate::protocol::begin_limit;
 use crate::protocol::policy::Policy;
+use crate::protocol::{begin_limit, open_limit};
 use crate::store::{SendLog, StoreError, StoreErrorKind};
 
 /// An open transaction of the store that keeps the record of its call. The handler reads and writes in it.
@@ -145,9 +145,11 @@ impl Call {
             None => Policy::default().store_timeout,
         };
         let limit = begin_limit(self.now(), self.0.ends.get(), store_timeout);
+        let terms = self.0.terms.as_ref();
+        let left = terms.and_then(|it| open_limit(self.now(), it.lease, self.0.ends.get()));
         let log = SendLog::with_limit(limit);
         log.reading();
-        let begun = timeout(store.begin(), || backend.clock().sleep(limit)).await;
+        let begun = timeout(store.begin(left), || backend.clock().sleep(limit)).await;
         let open = begun.unwrap_or_else(|| Err(log.timed_out(store).1))?;
         open.downcast().map(|open| *open).map_err(|_| {
             let text = format!(

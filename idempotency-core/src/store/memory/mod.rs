@@ -249,7 +249,10 @@ impl Store for MemoryStore {
         })
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+    fn begin(
+        &self,
+        _left: Option<std::time::Duration>,
+    ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
         let open = Box::new(MemoryTransaction::begin(&self.state().ledger));
         Box::pin(async move { Ok(Box::new(open) as OpenTransaction) })
     }

@@ -389,8 +389,11 @@ impl Store for BrokenStore {
         })
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
-        self.inner.begin()
+    fn begin(
+        &self,
+        left: Option<std::time::Duration>,
+    ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        self.inner.begin(left)
     }
 
     fn limits(&self) -> StoreLimits {

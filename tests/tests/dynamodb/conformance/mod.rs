@@ -80,7 +80,7 @@ impl StoreFactory for InMemory {
 
 /// Begins a transaction of the store in memory, and takes one from an account.
 async fn open_taking_one(store: &dyn Store, name: &str) -> Result<OpenTransaction, BoxError> {
-    let mut open = store.begin().await?;
+    let mut open = store.begin(None).await?;
     let transaction = open.downcast_mut::<Box<MemoryTransaction>>();
     transaction.ok_or("another form")?.add(name, -1);
     Ok(open)

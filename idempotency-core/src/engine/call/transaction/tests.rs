@@ -406,7 +406,7 @@ impl Store for OneConnection {
         self.records.send(request, log)
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+    fn begin(&self, _left: Option<Duration>) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
         Box::pin(async { Ok(Box::new(self.connection.clone()) as OpenTransaction) })
     }
 
@@ -453,10 +453,10 @@ impl Store for Slow {
         })
     }
 
-    fn begin(&self) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
-        Box::pin(async {
+    fn begin(&self, left: Option<Duration>) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+        Box::pin(async move {
             waits().await;
-            let open = self.0.begin().await;
+            let open = self.0.begin(left).await;
             waits().await;
             open
         })
