@@ -152,8 +152,6 @@ pub(crate) fn floor(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use idempotency_core::record::{OwnerToken, Status, StoredEvent};
     use idempotency_core::time::{EpochMillis, EpochSeconds};
     use serde_json::json;
@@ -218,7 +216,7 @@ mod tests {
         };
         let read = |steps: [(&str, AttributeValue); 2]| {
             let steps = steps.map(|(name, value)| (name.to_owned(), value));
-            super::steps(AttributeValue::M(HashMap::from(steps)))
+            super::steps(AttributeValue::M(steps.into()))
         };
         let half = LARGEST_RESPONSE / 2;
         let plain = || AttributeValue::S("1".repeat(half));
