@@ -231,7 +231,7 @@ pub(crate) mod tests {
         assert_eq!(copied("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128"), "128");
     }
 
-    #[cfg(feature = "dynamodb")]
+    #[cfg(all(feature = "dynamodb", feature = "postgres", feature = "valkey"))]
     #[test]
     fn the_configuration_page_names_the_stores_variables_and_no_unknown_one() {
         let page = include_str!(concat!(
