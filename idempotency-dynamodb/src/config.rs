@@ -2,6 +2,7 @@
 
 use idempotency_core::compression::{self, COMPRESS_ABOVE};
 use idempotency_core::config::{ConfigurationError, HostVariables, Variables};
+use idempotency_core::store::events::{UNENCRYPTED_EVENTS, unencrypted_events};
 
 use crate::builder::DynamoDbStoreBuilder;
 use crate::client::{self, LeanClient};
@@ -19,7 +20,6 @@ const STATUS: &str = "IDEMPOTENCY_STATUS_ATTR";
 const DATA: &str = "IDEMPOTENCY_DATA_ATTR";
 const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
 const LARGE_RESPONSES: &str = "IDEMPOTENCY_LARGE_RESPONSES";
-const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
 const CLIENT: &str = "IDEMPOTENCY_CLIENT";
 
 /// A table and its layout, as `IDEMPOTENCY_TABLE` and the `IDEMPOTENCY_*_ATTR` variables describe them.
@@ -187,29 +187,8 @@ fn large(variables: &Variables) -> Result<Settings, ConfigurationError> {
         ..Settings::default()
     };
     let remedy = "write `split` or `off`";
-    settings.split = !is_second_value(variables, LARGE_RESPONSES, ["split", "off"], remedy)?;
+    settings.split = !variables.is_second_value(LARGE_RESPONSES, ["split", "off"], remedy)?;
     Ok(settings)
-}
-
-/// Returns true if a variable has the second of two values, and false if it has the first one, which is the default.
-fn is_second_value(
-    variables: &Variables,
-    name: &str,
-    values: [&str; 2],
-    remedy: &str,
-) -> Result<bool, ConfigurationError> {
-    match variables.value(name) {
-        None => Ok(false),
-        Some(value) if value == values[0] => Ok(false),
-        Some(value) if value == values[1] => Ok(true),
-        Some(value) => Err(ConfigurationError::value(name, value, remedy)),
-    }
-}
-
-/// Returns true if events may be kept in a table that is not encrypted with a key of KMS.
-fn unencrypted_events(variables: &Variables) -> Result<bool, ConfigurationError> {
-    let remedy = "write `true` or `false`";
-    is_second_value(variables, UNENCRYPTED_EVENTS, ["false", "true"], remedy)
 }
 
 /// The clients that a variable can name. The first one is the default.
@@ -218,7 +197,7 @@ const CLIENTS: [&str; 2] = ["lean", "sdk"];
 /// Returns true if the client of the SDK is named, and false for the lean one, which is the default.
 fn names_sdk_client(variables: &Variables) -> Result<bool, ConfigurationError> {
     let remedy = "write one of `lean`, `sdk`";
-    is_second_value(variables, CLIENT, CLIENTS, remedy)
+    variables.is_second_value(CLIENT, CLIENTS, remedy)
 }
 
 /// Returns the value of the partition key for a table with a sort key.

@@ -1,6 +1,7 @@
 //! The kind `postgres` of `IDEMPOTENCY_STORE`.
 
 use idempotency_core::config::{ConfigurationError, Variables};
+use idempotency_core::store::events::{UNENCRYPTED_EVENTS, unencrypted_events};
 use idempotency_core::store::{StoreKind, StoreUse};
 
 use crate::builder::PostgresStoreBuilder;
@@ -16,8 +17,6 @@ const TABLE: &str = "IDEMPOTENCY_POSTGRES_TABLE";
 const POOLER: &str = "IDEMPOTENCY_POSTGRES_POOLER";
 /// The most connections.
 const CONNECTIONS: &str = "IDEMPOTENCY_POSTGRES_CONNECTIONS";
-/// Whether events may be kept.
-const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
 
 impl PostgresStore {
     /// Returns the kind of these stores.
@@ -63,23 +62,12 @@ fn builder(variables: &Variables) -> Result<PostgresStoreBuilder, ConfigurationE
         let number = number.ok_or_else(|| ConfigurationError::value(CONNECTIONS, most, remedy))?;
         builder = builder.connections(number);
     }
-    match variables.value(UNENCRYPTED_EVENTS) {
-        None | Some("false") => {}
-        Some("true") => builder = builder.unencrypted_events(true),
-        Some(other) => {
-            let remedy = "write `true` or `false`";
-            return Err(ConfigurationError::value(UNENCRYPTED_EVENTS, other, remedy));
-        }
+    builder = builder.unencrypted_events(unencrypted_events(variables)?);
+    let remedy = "write `session` or `transaction`";
+    if variables.is_second_value(POOLER, ["session", "transaction"], remedy)? {
+        builder = builder.transaction_pooler();
     }
-    match variables.value(POOLER) {
-        None | Some("session") => Ok(builder),
-        Some("transaction") => Ok(builder.transaction_pooler()),
-        Some(other) => Err(ConfigurationError::value(
-            POOLER,
-            other,
-            "write `session` or `transaction`",
-        )),
-    }
+    Ok(builder)
 }
 
 #[cfg(test)]

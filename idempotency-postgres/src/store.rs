@@ -4,6 +4,7 @@ use std::fmt;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Field, RecordId, StoredEvent};
+use idempotency_core::store::events::{keeps_event, permit_events};
 use idempotency_core::store::{
     Consistency, OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError,
     StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
@@ -98,8 +99,7 @@ impl PostgresStore {
     async fn write(&self, record: RecordWrite<'_>, log: &SendLog) -> Result<StoreReply, Failure> {
         self.check_length(record.write)?;
         if keeps_event(record.write) {
-            let permitted = self.permit_events();
-            permitted.map_err(Failure::before_send)?;
+            permit_events(self.unencrypted_events, self).map_err(Failure::before_send)?;
         }
         let mut moved = false;
         for _ in 0..MOST_SENDS {
@@ -257,19 +257,6 @@ impl PostgresStore {
         Ok(StoreReply::found(record))
     }
 
-    /// Returns an error unless events may be kept.
-    fn permit_events(&self) -> Result<(), StoreError> {
-        if self.unencrypted_events {
-            return Ok(());
-        }
-        let text = format!(
-            "{} keeps what it stores without a key of yours, and `store_event` keeps events there: set IDEMPOTENCY_STORE_EVENT_UNENCRYPTED=true if \
-             they may be",
-            self.name()
-        );
-        Err(StoreError::new(StoreErrorKind::NotEncrypted, text))
-    }
-
     /// Returns a failure of a request that was not applied.
     fn failed(&self, kind: StoreErrorKind, text: String) -> Failure {
         Failure::before_send(StoreError::new(kind, text))
@@ -323,15 +310,6 @@ fn response_of(write: &Write) -> Option<usize> {
         Write::Delete => None,
     };
     data.map(|data| data.as_str().len())
-}
-
-/// Returns true if the write stores an event.
-fn keeps_event(write: &Write) -> bool {
-    match write {
-        Write::Put(record) => record.event.exists(),
-        Write::Update(change) => change.set.event.exists(),
-        Write::Delete | Write::Step { .. } => false,
-    }
 }
 
 impl Store for PostgresStore {
@@ -401,7 +379,10 @@ impl Store for PostgresStore {
     }
 
     fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(std::future::ready(self.permit_events()))
+        Box::pin(std::future::ready(permit_events(
+            self.unencrypted_events,
+            self,
+        )))
     }
 
     /// Connects, and checks the server, the role and the table. It reads no record.

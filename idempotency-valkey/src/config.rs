@@ -2,6 +2,7 @@
 
 use idempotency_core::compression::{self, COMPRESS_ABOVE};
 use idempotency_core::config::{ConfigurationError, Variables};
+use idempotency_core::store::events::{UNENCRYPTED_EVENTS, unencrypted_events};
 use idempotency_core::store::{StoreKind, StoreUse};
 
 use crate::builder::ValkeyStoreBuilder;
@@ -12,14 +13,7 @@ const URL: &str = "IDEMPOTENCY_VALKEY_URL";
 const PREFIX: &str = "IDEMPOTENCY_VALKEY_PREFIX";
 const USER: &str = "IDEMPOTENCY_VALKEY_USER";
 const PASSWORD: &str = "IDEMPOTENCY_VALKEY_PASSWORD";
-const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
 const DURABILITY: &str = "IDEMPOTENCY_VALKEY_DURABILITY";
-
-/// The values of [`DURABILITY`]. The first one is the default.
-const DURABILITIES: [(&str, Durability); 2] = [
-    ("asynchronous", Durability::Asynchronous),
-    ("synchronous", Durability::Synchronous),
-];
 
 impl ValkeyStore {
     /// Returns the kind of these stores.
@@ -59,29 +53,19 @@ impl ValkeyStore {
 ///
 /// If a variable has a value that it cannot have.
 fn builder(url: &str, variables: &Variables) -> Result<ValkeyStoreBuilder, ConfigurationError> {
-    let threshold = compression::threshold(variables)?;
-    let mut builder = ValkeyStore::builder(url).compress_above(threshold);
+    let mut builder = ValkeyStore::builder(url)
+        .compress_above(compression::threshold(variables)?)
+        .unencrypted_events(unencrypted_events(variables)?);
     if let Some(prefix) = variables.value(PREFIX) {
         builder = builder.prefix(prefix);
     }
     builder.user = variables.value(USER).map(str::to_owned);
     builder.password = variables.value(PASSWORD).map(str::to_owned);
-    if let Some(value) = variables.value(DURABILITY) {
-        let known = DURABILITIES.into_iter().find(|(name, _)| *name == value);
-        let (_, durability) = known.ok_or_else(|| {
-            ConfigurationError::value(DURABILITY, value, "write `asynchronous` or `synchronous`")
-        })?;
-        builder = builder.durability(durability);
+    let remedy = "write `asynchronous` or `synchronous`";
+    if variables.is_second_value(DURABILITY, ["asynchronous", "synchronous"], remedy)? {
+        builder = builder.durability(Durability::Synchronous);
     }
-    match variables.value(UNENCRYPTED_EVENTS) {
-        None | Some("false") => Ok(builder),
-        Some("true") => Ok(builder.unencrypted_events(true)),
-        Some(value) => Err(ConfigurationError::value(
-            UNENCRYPTED_EVENTS,
-            value,
-            "write `true` or `false`",
-        )),
-    }
+    Ok(builder)
 }
 
 #[cfg(test)]
@@ -167,6 +151,16 @@ mod tests {
             );
         }
         assert_eq!(crate::key::KeyPrefix::DEFAULT, "idempotency");
-        assert_eq!(DURABILITIES[0], ("asynchronous", Durability::default()));
+        let durability = |set: &[(&str, &str)]| {
+            let builder = builder("redis://cache", &variables(set)).unwrap();
+            builder.read().unwrap().1.durability
+        };
+        for set in [&[][..], &[(DURABILITY, "asynchronous")]] {
+            assert_eq!(durability(set), Durability::default());
+        }
+        assert_eq!(
+            durability(&[(DURABILITY, "synchronous")]),
+            Durability::Synchronous
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::RecordId;
+use idempotency_core::store::events::{keeps_event, permit_events};
 use idempotency_core::store::{
     RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
     Write,
@@ -72,19 +73,6 @@ impl ValkeyStore {
         Box::pin(self.checks.pass(&self.sender, &key, log)).await
     }
 
-    /// Returns an error unless events may be kept.
-    fn permit_events(&self) -> Result<(), StoreError> {
-        if self.unencrypted_events {
-            return Ok(());
-        }
-        let text = format!(
-            "{} keeps what it stores without a key of yours, and `store_event` keeps events there: set IDEMPOTENCY_STORE_EVENT_UNENCRYPTED=true if \
-             they may be",
-            self.name()
-        );
-        Err(StoreError::new(StoreErrorKind::NotEncrypted, text))
-    }
-
     /// Performs a write, after a check of the server if there was none.
     async fn write(
         &self,
@@ -95,7 +83,7 @@ impl ValkeyStore {
             self.check(log).await?;
         }
         if keeps_event(record.write) {
-            self.permit_events()?;
+            permit_events(self.unencrypted_events, self)?;
         }
         let arguments = request::write(record, now(), self.compress_above)
             .map_err(|error| self.too_large(&error))?;
@@ -155,15 +143,6 @@ impl ValkeyStore {
     }
 }
 
-/// Returns true if the write stores an event.
-fn keeps_event(write: &Write) -> bool {
-    match write {
-        Write::Put(record) => record.event.exists(),
-        Write::Update(change) => change.set.event.exists(),
-        Write::Delete | Write::Step { .. } => false,
-    }
-}
-
 /// Returns the time of this process, from which the server's TTL is counted. The times of the protocol are those of its caller.
 fn now() -> EpochSeconds {
     let since = SystemTime::now()
@@ -217,7 +196,10 @@ impl Store for ValkeyStore {
     }
 
     fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(std::future::ready(self.permit_events()))
+        Box::pin(std::future::ready(permit_events(
+            self.unencrypted_events,
+            self,
+        )))
     }
 
     fn timeout_advice(&self, was_sent: bool) -> String {

@@ -6,6 +6,8 @@ use std::fmt;
 
 use idempotency_expression::{HostVariables, SETTINGS};
 
+use super::ConfigurationError;
+
 /// The variables that apply to the whole process. They are not the settings of one operation.
 const OF_THE_PROCESS: [&str; 2] = ["IDEMPOTENCY_DISABLED", "IDEMPOTENCY_PYTHON_NUMBERS"];
 
@@ -82,6 +84,26 @@ impl Variables {
 }
 
 impl Variables {
+    /// Returns true if a variable has the second of two values, and false if it has the first one, which is the default.
+    ///
+    /// # Errors
+    ///
+    /// If it has another value. `remedy` says what to write.
+    #[doc(hidden)]
+    pub fn is_second_value(
+        &self,
+        name: &str,
+        values: [&str; 2],
+        remedy: &str,
+    ) -> Result<bool, ConfigurationError> {
+        match self.value(name) {
+            None => Ok(false),
+            Some(value) if value == values[0] => Ok(false),
+            Some(value) if value == values[1] => Ok(true),
+            Some(value) => Err(ConfigurationError::value(name, value, remedy)),
+        }
+    }
+
     /// Returns the same variables, of a process that runs on this host.
     #[must_use]
     pub fn on(mut self, host: HostVariables) -> Self {

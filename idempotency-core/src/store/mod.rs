@@ -4,6 +4,8 @@
 //! for the current record, atomically, and replies. [`MemoryStore`] is the specification in code.
 
 mod error;
+#[doc(hidden)]
+pub mod events;
 mod kind;
 mod log;
 mod memory;
