@@ -54,7 +54,6 @@ impl<R> Driver<'_, R> {
         let mut claimed = None;
         // The call of a run whose lease is renewed, or whose steps are undone. Its time decides until when the lease lasts.
         let mut open = None;
-        let mut in_transaction = false;
         let mut reasons = Reasons::default();
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
@@ -144,7 +143,6 @@ impl<R> Driver<'_, R> {
                     };
                     let is_stored = effect != unclaimed;
                     let (end, left) = self.end_run(&call, output, is_stored, errors, report);
-                    in_transaction = end.staged == Some(Commits::Once);
                     ran = Some(left);
                     if is_renewed || end.undo.is_some() {
                         open = Some(call);
@@ -184,11 +182,10 @@ impl<R> Driver<'_, R> {
             }
             (attempt, effect) = attempt.step(now, input);
             // An open transaction that does not commit is rolled back before the next request: it may hold the only connection, and locks.
-            if in_transaction
+            if let Some(ran) = &mut ran
                 && !matches!(effect, Effect::Transact(..))
-                && let Some(ran) = &mut ran
             {
-                (ran.staged, in_transaction) = (None, false);
+                ran.staged.take_if(|it| it.commits() == Commits::Once);
             }
             if let Some(in_flight) = attempt.in_flight() {
                 guard.publish(in_flight, now);

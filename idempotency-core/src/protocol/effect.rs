@@ -30,8 +30,8 @@ pub enum Effect {
     CheckCircuit(Duration),
     /// Perform the write if the condition holds. Then pass [`Input::Written`].
     Write(Write, Condition),
-    /// Perform the write and those that the handler staged, or has in its open transaction, all of them or none, if the condition and the conditions of the
-    /// staged writes hold. Then pass [`Input::Written`].
+    /// Perform the write and those that the handler staged, or has in its open transaction, all of them or none, if the condition and the
+    /// conditions of the staged writes hold. Then pass [`Input::Written`].
     Transact(Write, Condition),
     /// Read the record, as current as this asks. Then pass [`Input::Read`], or [`Input::ReadFailed`].
     Read(Consistency),

@@ -84,11 +84,9 @@ impl Resend for PlainTransaction {
                 return ControlFlow::Break(self.refused(maybe_applied));
             }
             _ if self.commits == Commits::Once => {
-                let dropped = StagedEnd::Dropped;
-                return ControlFlow::Break(if maybe_applied {
-                    StagedEnd::Unknown
-                } else {
-                    dropped
+                return ControlFlow::Break(match maybe_applied {
+                    true => StagedEnd::Unknown,
+                    false => StagedEnd::Dropped,
                 });
             }
             WriteErrorKind::Conflict | WriteErrorKind::Credentials => {

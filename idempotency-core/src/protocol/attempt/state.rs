@@ -315,11 +315,7 @@ impl Completing {
     /// Returns what the end of the call says of the writes that its handler staged, if `end` became of those of its completion.
     pub(super) fn staged_end(&self, end: StagedEnd) -> Option<StagedEnd> {
         let dropped = self.dropped.then_some(StagedEnd::Dropped);
-        if self.staged.is_some() {
-            Some(end)
-        } else {
-            dropped
-        }
+        self.staged.map(|_| end).or(dropped)
     }
 }
 

@@ -26,8 +26,8 @@ use crate::time::EpochSeconds;
 /// Each claim drops the other records that have expired by its clock, as TTL does. So the memory is that of the records that arrive within
 /// one window.
 ///
-/// Beside them it has a ledger: numbers that staged writes ([`MemoryWrites`]) or an open transaction ([`MemoryTransaction`]) change, so that tests have data of their own in one
-/// transaction with a record.
+/// Beside them it has a ledger: numbers that staged writes ([`MemoryWrites`]) or an open transaction ([`MemoryTransaction`]) change, so that
+/// tests have data of their own in one transaction with a record.
 ///
 /// # Examples
 ///
